@@ -1,0 +1,242 @@
+"""The accelerator document: what a target is, as data.
+
+Nothing here computes; the passes, the encoder and the simulator read these fields. Sizes are in
+elements unless the name says bytes; times are in cycles.
+"""
+
+from typing import Annotated, Any, Literal
+
+import pydantic
+from pydantic import ConfigDict, Field
+
+DType = Literal["int8", "uint8", "int16", "int32", "uint32"]
+
+
+class Model(pydantic.BaseModel):
+    """Base: immutable, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Memory(Model):
+    """An on-chip memory, addressed in elements.
+
+    One element is a small tensor of ``shape`` and ``dtype``; ``depth`` counts elements.
+    """
+
+    name: str
+    scope: Annotated[str, Field(description="TVM storage scope of buffers that live here")]
+    dtype: DType
+    shape: tuple[int, ...]
+    depth: int
+    id: Annotated[int, Field(description="value of the memory field in copy instructions")]
+
+    @property
+    def element_count(self) -> int:
+        """Scalars in one element."""
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one element as it lies in DRAM."""
+        return self.element_count * {"int8": 1, "uint8": 1, "int16": 2}.get(self.dtype, 4)
+
+
+class BitField(Model):
+    """Bits ``[lsb, lsb + bits)`` of an instruction or micro-op; it never crosses a 64-bit word."""
+
+    name: str
+    lsb: int
+    bits: int
+    signed: bool = False
+    value: Annotated[int | None, Field(description="set where the field is constant")] = None
+
+
+class Operand(Model):
+    """One operand of a contraction or a map: a memory and the axes of its element."""
+
+    name: str
+    memory: str
+    axes: tuple[str, ...]
+
+
+class HardwareLoop(Model):
+    """One hardware loop: the extent's field and, per operand, the field of its address step."""
+
+    extent: str
+    factors: dict[str, str]
+
+
+class MicroOps(Model):
+    """A table of operand addresses that an instruction walks inside its hardware loops."""
+
+    memory: str
+    begin: str
+    end: str
+    fields: tuple[BitField, ...]
+    operands: Annotated[dict[str, str], Field(description="micro-op field -> operand")]
+
+
+class Tokens(Model):
+    """The fields by which an instruction waits for, and signals, the neighbouring units.
+
+    ``pop``/``push`` map the other unit's name to the field.
+    """
+
+    pop: dict[str, str]
+    push: dict[str, str]
+
+
+class Instruction(Model):
+    """Common to all instructions: name, unit, encoding and dependence-token fields."""
+
+    name: str
+    unit: str
+    fields: tuple[BitField, ...]
+    tokens: Tokens
+
+
+class CopyFields(Model):
+    """The names of a two-dimensional copy's fields; None where it has no such field."""
+
+    sram: str
+    dram: str
+    rows: str
+    columns: str
+    row_stride: str
+    pad_top: str | None = None
+    pad_bottom: str | None = None
+    pad_left: str | None = None
+    pad_right: str | None = None
+
+
+class Copy(Instruction):
+    """A strided two-dimensional copy between DRAM and a memory.
+
+    ``dram_dtype`` is the element type in DRAM; a store to a narrower type keeps the low bits, a load from a
+    narrower one extends the sign.
+    """
+
+    kind: Literal["copy"] = "copy"
+    pragma: str
+    direction: Literal["load", "store"]
+    memory: str
+    dram_dtype: DType
+    copy_fields: CopyFields
+
+
+class Contract(Instruction):
+    """``dst[axes] += data[axes] * weights[axes]``, summed over the axes that dst lacks, wrapping.
+
+    With the ``reset`` field set it writes zero to dst instead.
+    """
+
+    kind: Literal["contract"] = "contract"
+    pragma: str
+    dst: Operand
+    data: Operand
+    weights: Operand
+    reset: str
+    loops: tuple[HardwareLoop, ...]
+    microops: MicroOps
+
+
+class MapOp(Model):
+    """One operation of a map instruction, by its TIR name."""
+
+    name: Literal["min", "max", "add", "shift_right", "multiply"]
+    code: int
+
+
+class Map(Instruction):
+    """``dst = op(dst, src)`` or ``dst = op(dst, imm)``, element by element."""
+
+    kind: Literal["map"] = "map"
+    pragma: str
+    dst: Operand
+    src: Operand
+    ops: tuple[MapOp, ...]
+    opcode: str
+    use_immediate: str
+    immediate: str
+    loops: tuple[HardwareLoop, ...]
+    microops: MicroOps
+
+
+class Finish(Instruction):
+    """Ends a launch."""
+
+    kind: Literal["finish"] = "finish"
+
+
+AnyInstruction = Annotated[Copy | Contract | Map | Finish, Field(discriminator="kind")]
+
+
+class Dram(Model):
+    """The memory bus: bytes a beat, and cycles from a read request to its first beat."""
+
+    bus_bytes: int
+    read_latency: int
+    burst_beats: int
+    burst_boundary_bytes: int
+    alignment_bytes: int = 4096
+
+
+class Accelerator(Model):
+    """A whole accelerator. ``timing`` holds the family's own constants (see ``accel/isa/<family>``)."""
+
+    schema_version: Literal[1] = 1
+    name: str
+    title: str
+    family: Literal["vta"]
+    word_bits: int
+    memories: tuple[Memory, ...]
+    units: tuple[str, ...]
+    instructions: tuple[AnyInstruction, ...]
+    dram: Dram
+    timing: dict[str, int]
+    calibration: Annotated[str, Field(description="where the cycle counts were compared with hardware")] = ""
+    source: Annotated[dict[str, Any], Field(description="the configuration it was derived from")] = {}
+
+    def memory(self, name: str) -> Memory:
+        """The memory called ``name``; KeyError if there is none."""
+        for memory in self.memories:
+            if memory.name == name:
+                return memory
+        raise KeyError(name)
+
+    def memory_of_scope(self, scope: str) -> Memory | None:
+        """The memory whose TVM storage scope is ``scope``, or None for host and DRAM buffers."""
+        return next((memory for memory in self.memories if memory.scope == scope), None)
+
+    def instruction(self, name: str) -> Copy | Contract | Map | Finish:
+        """The instruction called ``name``; KeyError if there is none."""
+        for instruction in self.instructions:
+            if instruction.name == name:
+                return instruction
+        raise KeyError(name)
+
+    @property
+    def contraction(self) -> Contract:
+        """The matrix instruction."""
+        return next(i for i in self.instructions if isinstance(i, Contract))
+
+    @property
+    def map(self) -> Map:
+        """The elementwise instruction."""
+        return next(i for i in self.instructions if isinstance(i, Map))
+
+    @property
+    def finish(self) -> Finish:
+        """The instruction that ends a launch."""
+        return next(i for i in self.instructions if isinstance(i, Finish))
+
+    def copy_instruction(self, memory: str, direction: Literal["load", "store"]) -> Copy | None:
+        """The copy that moves ``memory`` in that direction, or None."""
+        for instruction in self.instructions:
+            if isinstance(instruction, Copy) and (instruction.memory, instruction.direction) == (memory, direction):
+                return instruction
+        return None

@@ -1,0 +1,90 @@
+"""Errors that a user can act on; each carries what an RFC 9457 problem document needs."""
+
+
+class CyclopsError(Exception):
+    """Base of every error that is the input's fault, never ours.
+
+    Attributes:
+        type: stable slug, the last part of the problem's ``type`` URI.
+        title: one short sentence, the same for every error of this type.
+        detail: what was found and what was expected.
+        field: the offending input, as a path such as ``options.seed`` or ``node:conv1``; may be None.
+    """
+
+    type = "invalid-input"
+    title = "The input cannot be used."
+
+    def __init__(self, detail: str, *, field: str | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.field = field
+
+
+class InvalidModel(CyclopsError):
+    """The file is not a model that Cyclops reads: not ONNX, truncated, malformed."""
+
+    type = "invalid-model"
+    title = "The model file cannot be read."
+
+
+class ExternalData(InvalidModel):
+    """The model keeps tensors in other files."""
+
+    type = "external-data"
+    title = "Models with external data are not accepted."
+
+
+class UnsupportedShape(InvalidModel):
+    """A dimension is dynamic, negative, or beyond the stated limits."""
+
+    type = "unsupported-shape"
+    title = "A tensor shape is dynamic or beyond the limits."
+
+
+class UnsupportedType(InvalidModel):
+    """An element type that Cyclops does not handle."""
+
+    type = "unsupported-type"
+    title = "A tensor element type is not supported."
+
+
+class UnsupportedOperator(InvalidModel):
+    """An operator that neither the accelerator nor the host can run."""
+
+    type = "unsupported-operator"
+    title = "An operator cannot be run by anybody."
+
+
+class InvalidTensors(CyclopsError):
+    """An npz file, or one of its arrays, does not fit the model's inputs."""
+
+    type = "invalid-tensors"
+    title = "The tensors do not fit the model."
+
+
+class InvalidAccelerator(CyclopsError):
+    """An accelerator document that cannot work, or an unknown accelerator."""
+
+    type = "invalid-accelerator"
+    title = "The accelerator cannot be used."
+
+
+class CompileError(CyclopsError):
+    """A stage of the compiler could not go on; ``field`` names the model node."""
+
+    type = "compile-failed"
+    title = "The model could not be compiled for this accelerator."
+
+
+class SimulationError(CyclopsError):
+    """The program cannot run to its end: deadlock, out-of-range access, undefined opcode."""
+
+    type = "simulation-failed"
+    title = "The program could not be simulated."
+
+
+class VerificationError(CyclopsError):
+    """The accelerator's outputs differ from the host reference."""
+
+    type = "verification-failed"
+    title = "The outputs differ from the reference."

@@ -1,0 +1,89 @@
+"""The Program: the one thing that compile and simulate share.
+
+An ordered list of steps over one DRAM map: launches (instruction words for the accelerator) and host
+steps (Relax functions on tensors in DRAM), with the image of the constants and the origin of each
+instruction.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Accelerator
+
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A tensor in DRAM. ``address`` is in bytes; ``shape`` is what lies in memory (packed layout, padding)."""
+
+    name: str
+    address: int
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it occupies."""
+        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an instruction came from: model nodes, TIR function, call site, pragma, stage."""
+
+    nodes: tuple[str, ...]
+    function: str
+    site: int
+    pragma: str
+    stage: str
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Instructions ``[begin, begin + count)`` run by the accelerator until FINISH.
+
+    ``macs`` are the model's multiply-accumulates computed here (padding not counted).
+    """
+
+    name: str
+    op: str
+    nodes: tuple[str, ...]
+    begin: int
+    count: int
+    macs: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class HostStep:
+    """A Relax function run on the host. ``module`` is TVM's JSON of an IRModule with one function ``main``.
+
+    It takes the segments ``inputs`` and fills the segments ``outputs``.
+    """
+
+    name: str
+    module: str
+    nodes: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled model. ``words`` is (instructions, word_bits / 64); ``origin`` indexes ``origins``."""
+
+    accelerator: Accelerator
+    segments: dict[str, Segment]
+    image: dict[str, npt.NDArray[np.generic]]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    steps: tuple[Launch | HostStep, ...]
+    words: Words
+    origin: npt.NDArray[np.int32]
+    origins: tuple[Origin, ...]
+    dram_bytes: int
+    initial_tokens: dict[str, int] = field(default_factory=dict)
