@@ -1,0 +1,1 @@
+"""Generators of example models; they need onnx and numpy only."""
