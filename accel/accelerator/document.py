@@ -166,13 +166,19 @@ class Map(Instruction):
     microops: MicroOps
 
 
+class Sync(Instruction):
+    """Does nothing but wait for its tokens and send them."""
+
+    kind: Literal["sync"] = "sync"
+
+
 class Finish(Instruction):
     """Ends a launch."""
 
     kind: Literal["finish"] = "finish"
 
 
-AnyInstruction = Annotated[Copy | Contract | Map | Finish, Field(discriminator="kind")]
+AnyInstruction = Annotated[Copy | Contract | Map | Sync | Finish, Field(discriminator="kind")]
 
 
 class Dram(Model):
@@ -212,7 +218,7 @@ class Accelerator(Model):
         """The memory whose TVM storage scope is ``scope``, or None for host and DRAM buffers."""
         return next((memory for memory in self.memories if memory.scope == scope), None)
 
-    def instruction(self, name: str) -> Copy | Contract | Map | Finish:
+    def instruction(self, name: str) -> Copy | Contract | Map | Sync | Finish:
         """The instruction called ``name``; KeyError if there is none."""
         for instruction in self.instructions:
             if instruction.name == name:

@@ -22,6 +22,7 @@ from accel.accelerator.document import (
     MicroOps,
     Model,
     Operand,
+    Sync,
     Tokens,
 )
 from accel.errors import InvalidAccelerator
@@ -107,6 +108,13 @@ def _copy(name: str, unit: str, memory: Memory, memory_id: int, *, store: bool, 
             pad_right=names[3],
         ),
     )
+
+
+def _store_sync() -> Sync:
+    """A store of nothing; old TVM writes memory 0 in it, which no store that copies may name."""
+    word0 = _pack_fields([*_head(1), ("memory_type", 3, 0), ("sram_base", 16), ("dram_base", 32)])
+    word1 = _pack_fields([("y_size", 16), ("x_size", 16, 0), ("x_stride", 16)], lsb=64)
+    return Sync(name="store_sync", unit="store", fields=tuple(word0 + word1), tokens=_tokens("store"))
 
 
 def _log2(depth: int) -> int:
@@ -234,6 +242,7 @@ def vta_accelerator(config: VtaConfig, *, name: str, title: str) -> Accelerator:
             alu,
             # a store names the memory `out` (4): the low bits of acc
             _copy("store_out", "store", acc, 4, store=True, pads=False),
+            _store_sync(),
             Finish(name="finish", unit="compute", fields=tuple(_pack_fields(_head(3))), tokens=_tokens("compute")),
         ),
         dram=Dram(bus_bytes=8, read_latency=16, burst_beats=256, burst_boundary_bytes=2048),

@@ -1,0 +1,130 @@
+"""Instruction words to columns and back, for any accelerator document; a column is an array over instructions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Accelerator, BitField, Instruction
+from accel.errors import SimulationError
+
+Int64 = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A stream of n instructions by field.
+
+    ``kind`` (n,) indexes ``accelerator.instructions``; ``columns`` maps a field's name to its values (n,), zero
+    where the instruction has no such field. ``rest`` (n, words) holds the bits that no field covers: writers
+    leave them unset or undefined, and encoding gives them back.
+    """
+
+    accelerator: Accelerator
+    kind: npt.NDArray[np.int16]
+    columns: dict[str, Int64]
+    rest: Words
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def column(self, name: str | None) -> Int64:
+        """The field's values, or zeros where ``name`` is None or no instruction has it."""
+        if name is None or name not in self.columns:
+            return np.zeros(len(self), np.int64)
+        return self.columns[name]
+
+    def rows(self, instruction: Instruction) -> Int64:
+        """Indices of the instructions of that sort."""
+        return np.flatnonzero(self.kind == self.accelerator.instructions.index(instruction))  # type: ignore[arg-type]
+
+    def slice(self, begin: int, end: int) -> "Decoded":
+        """Instructions ``[begin, end)``, without copying."""
+        columns = {name: column[begin:end] for name, column in self.columns.items()}
+        return Decoded(self.accelerator, self.kind[begin:end], columns, self.rest[begin:end])
+
+
+def _covered(accelerator: Accelerator, instruction: Instruction) -> Words:
+    """The mask (words,) of the bits that some field covers."""
+    masks = [0] * (accelerator.word_bits // 64)
+    for field in instruction.fields:
+        word, lsb = divmod(field.lsb, 64)
+        masks[word] |= ((1 << field.bits) - 1) << lsb
+    return np.array(masks, np.uint64)
+
+
+def _extract(words: Words, field: BitField) -> Int64:
+    word, lsb = divmod(field.lsb, 64)
+    top = np.uint64(64 - lsb - field.bits)
+    shifted = words[:, word] << top
+    if field.signed:
+        return shifted.astype(np.int64) >> np.int64(64 - field.bits)
+    return (shifted >> np.uint64(64 - field.bits)).astype(np.int64)
+
+
+def decode(accelerator: Accelerator, words: Words) -> Decoded:
+    """Decode ``words`` (n, word_bits / 64), little-endian words, word 0 first.
+
+    The sort of an instruction is the first of the document whose constant fields all hold.
+
+    Raises:
+        SimulationError: words of the wrong shape, or an instruction that is none of the document's.
+    """
+    if words.ndim != 2 or words.shape[1] != accelerator.word_bits // 64:
+        raise SimulationError(f"instructions must be (n, {accelerator.word_bits // 64}) words; got {words.shape}")
+    kind = np.full(len(words), -1, np.int16)
+    for index, instruction in enumerate(accelerator.instructions):
+        match = kind < 0
+        for field in instruction.fields:
+            if field.value is not None:
+                match &= _extract(words, field) == field.value
+        kind[match] = index
+    undefined = np.flatnonzero(kind < 0)
+    if len(undefined):
+        first = int(undefined[0])
+        value = " ".join(f"{int(word):016x}" for word in reversed(words[first]))
+        raise SimulationError(f"instruction {first} is undefined: {value}", field=f"instruction:{first}")
+    columns: dict[str, Int64] = {}
+    rest = words.copy()
+    for index, instruction in enumerate(accelerator.instructions):
+        rows = np.flatnonzero(kind == index)
+        rest[rows] &= ~_covered(accelerator, instruction)
+        selected = words[rows]
+        for field in instruction.fields:
+            column = columns.setdefault(field.name, np.zeros(len(words), np.int64))
+            column[rows] = _extract(selected, field)
+    return Decoded(accelerator, kind, columns, rest)
+
+
+def encode(decoded: Decoded) -> Words:
+    """The words (n, word_bits / 64) of ``decoded``: the inverse of :func:`decode`, bit for bit.
+
+    Raises:
+        SimulationError: a value does not fit its field.
+    """
+    words = decoded.rest.copy()
+    for index, instruction in enumerate(decoded.accelerator.instructions):
+        rows = np.flatnonzero(decoded.kind == index)
+        if not len(rows):
+            continue
+        for field in instruction.fields:
+            word, lsb = divmod(field.lsb, 64)
+            words[rows, word] |= _field_bits(decoded, instruction, field, rows) << np.uint64(lsb)
+    return words
+
+
+def _field_bits(decoded: Decoded, instruction: Instruction, field: BitField, rows: Int64) -> npt.NDArray[np.uint64]:
+    values = decoded.column(field.name)[rows]
+    if field.value is not None:
+        values = np.full(len(rows), field.value, np.int64)
+    low, high = (-(1 << field.bits - 1), 1 << field.bits - 1) if field.signed else (0, 1 << field.bits)
+    wrong = np.flatnonzero((values < low) | (values >= high))
+    if len(wrong):
+        row = int(rows[wrong[0]])
+        raise SimulationError(
+            f"instruction {row} ({instruction.name}): {field.name} = {int(values[wrong[0]])} is outside "
+            f"[{low}, {high}), the range of its {field.bits} bits",
+            field=f"instruction:{row}",
+        )
+    return values.astype(np.uint64) & np.uint64((1 << field.bits) - 1)
