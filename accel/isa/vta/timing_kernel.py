@@ -1,0 +1,240 @@
+"""VTA's clock: an event loop over fetch, the three units, their token queues and the memory channel.
+
+Every function is compiled by numba and sees only arrays; :mod:`accel.isa.vta.timing` makes them. Times are in
+cycles from the launch. The rules are those of the Chisel sources (tvm-vta ``hardware/chisel``), cited where they act.
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Int64 = npt.NDArray[np.int64]
+_FAR = 1 << 60
+
+# columns of the instruction table
+TABLE = 15
+UNIT, DURATION, IS_READ, PRIORITY, ADDRESS, ROWS, ROW_BYTES, STRIDE = range(8)
+LEAD, TAIL, PADDING, POP_A, POP_B, PUSH_A, PUSH_B = range(8, 15)
+# parameters
+PARAMETERS = 11
+BUS, LATENCY, BURST_BEATS, BOUNDARY, FETCH_BURST, QUEUE_DEPTH, TOKEN_LIMIT, IN_FLIGHT = range(8)
+FETCH_LEAD, FETCH_TAIL, PADDING_LEAD = range(8, 11)
+# columns of the result
+RESULT = 6
+START, END, DISPATCHED, TOKEN_A, TOKEN_B, UNOBSTRUCTED = range(RESULT)
+
+# states of a unit
+_IDLE, _RUNNING, _READING = 0, 1, 2
+_FETCH = 3
+# a client of the read channel
+_NEXT, _PRIORITY, _ADDRESS, _ROWS, _ROW_BYTES, _LEFT, _STRIDE, _DATA_END, _BEATS = range(9)
+# the read channel
+_FREE, _LAST_GRANT, _GRANTS, _RING = range(4)
+
+_njit: Any = numba.njit
+
+
+@_njit
+def _open(client: Int64, first: int, priority: int, address: int, rows: int, row_bytes: int, stride: int) -> None:
+    client[_NEXT] = first
+    client[_PRIORITY] = priority
+    client[_ADDRESS] = address
+    client[_ROWS] = rows
+    client[_ROW_BYTES] = row_bytes
+    client[_LEFT] = row_bytes
+    client[_STRIDE] = stride
+    client[_DATA_END] = 0
+    client[_BEATS] = 0
+
+
+@_njit
+def _take_burst(client: Int64, parameters: Int64) -> int:
+    """Beats of the client's next burst, which ends with its row, at the boundary, or at the longest burst."""
+    bus = parameters[BUS]
+    address = client[_ADDRESS]
+    room = parameters[BOUNDARY] - address % parameters[BOUNDARY]
+    size = min(client[_LEFT], min(room, parameters[BURST_BEATS] * bus - address % bus))
+    client[_ADDRESS] = address + size
+    client[_LEFT] -= size
+    if client[_LEFT] == 0:
+        client[_ROWS] -= 1
+        client[_ADDRESS] += client[_STRIDE] - client[_ROW_BYTES]
+        client[_LEFT] = client[_ROW_BYTES]
+    return (address + size - 1) // bus - address // bus + 1
+
+
+@_njit
+def _grant_time(channel: Int64, ready: int, in_flight: int) -> int:
+    """First cycle from ``ready`` in which the memory engine can take a command.
+
+    It takes one a cycle, none while too many are in flight, and none in the cycle of a burst's last beat (VME.scala:
+    availableEntries, deq.ready).
+    """
+    time = max(ready, channel[_LAST_GRANT] + 1)
+    if time >= channel[_FREE]:
+        return time
+    grants = channel[_GRANTS]
+    if grants >= in_flight:
+        time = max(time, channel[_RING + grants % in_flight])
+    for step in range(in_flight):
+        if channel[_RING + (grants + step) % in_flight] - 1 == time:
+            time += 1
+    return time
+
+
+@_njit
+def _grant(channel: Int64, client: Int64, time: int, parameters: Int64) -> None:
+    """Take the client's next command at ``time``: its data follow back to back, or after the latency if idle."""
+    beats = _take_burst(client, parameters)
+    start = channel[_FREE] if time < channel[_FREE] else time + parameters[LATENCY]
+    channel[_FREE] = start + beats
+    channel[_RING + channel[_GRANTS] % parameters[IN_FLIGHT]] = start + beats
+    channel[_GRANTS] += 1
+    channel[_LAST_GRANT] = time
+    client[_DATA_END] = start + beats
+    client[_BEATS] += beats
+    client[_NEXT] = time + 2  # a client's command queue holds one and is not flow-through
+
+
+@_njit
+def _start_time(row: Int64, tokens: Int64, since: Int64, free: int, dispatched: int) -> int:
+    time = max(free, dispatched)
+    for column in (POP_A, POP_B):
+        queue = row[column]
+        if queue >= 0:
+            if tokens[queue] == 0:
+                return _FAR
+            time = max(time, since[queue])
+    return time
+
+
+@_njit
+def _pop(row: Int64, tokens: Int64) -> None:
+    for column in (POP_A, POP_B):
+        if row[column] >= 0:
+            tokens[row[column]] -= 1
+
+
+@_njit
+def _push(row: Int64, tokens: Int64, since: Int64, time: int, limit: int) -> None:
+    for column in (PUSH_A, PUSH_B):
+        queue = row[column]
+        if queue >= 0:
+            if tokens[queue] == 0:
+                since[queue] = time
+            tokens[queue] = min(tokens[queue] + 1, limit)
+
+
+@_njit
+def _dispatch(
+    table: Int64, parameters: Int64, queues: Int64, sent: Int64, position: int, last: int, time: int, result: Int64
+) -> tuple[int, int]:
+    """Send fetched instructions to their units' queues, one a cycle, until ``last`` or a full queue.
+
+    Returns the next position, and the time of the next dispatch.
+    """
+    while position < last:
+        unit = table[position, UNIT]
+        if sent[unit] >= parameters[QUEUE_DEPTH]:
+            leaving = result[queues[unit, sent[unit] - parameters[QUEUE_DEPTH]], END]
+            if leaving < 0:
+                return position, time
+            time = max(time, leaving + 1)
+        result[position, DISPATCHED] = time
+        queues[unit, sent[unit]] = position
+        sent[unit] += 1
+        position += 1
+        time += 1
+    return position, time
+
+
+@_njit
+def run(table: Int64, parameters: Int64, tokens: Int64, result: Int64) -> int:
+    """Run the instructions of ``table`` (n, 15); fills ``result`` (n, 6) and updates ``tokens`` (4,).
+
+    Returns the number of instructions that ended: fewer than n in a deadlock.
+    """
+    count = len(table)
+    result[:] = -1
+    queues = np.zeros((3, count), np.int64)
+    sent, done = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    state, free, until = np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64)
+    since = np.zeros(4, np.int64)
+    clients = np.zeros((4, 9), np.int64)
+    channel = np.zeros(_RING + parameters[IN_FLIGHT], np.int64)
+    channel[_LAST_GRANT] = -1
+    fetched, position, dispatch_time, fetching, ended = 0, 0, 0, False, 0
+    while ended < count:
+        if not fetching and position == fetched and fetched < count:
+            size = min(parameters[FETCH_BURST], count - fetched)
+            nbytes = size * 2 * parameters[BUS]
+            _open(clients[_FETCH], dispatch_time + parameters[FETCH_LEAD], 0, 0, 1, nbytes, 0)
+            fetching = True
+        if not fetching and position < fetched:
+            position, dispatch_time = _dispatch(
+                table, parameters, queues, sent, position, fetched, dispatch_time, result
+            )
+            if position == fetched and fetched < count:
+                continue
+        best, who, what, rank = _FAR, -1, -1, 0
+        for unit in range(3):
+            if state[unit] == _RUNNING:
+                time, event, order = until[unit], _RUNNING, -2
+            elif state[unit] == _READING:
+                time = _grant_time(channel, clients[unit, _NEXT], parameters[IN_FLIGHT])
+                event, order = _READING, clients[unit, _PRIORITY]
+            elif done[unit] < sent[unit]:
+                index = queues[unit, done[unit]]
+                time = _start_time(table[index], tokens, since, free[unit], result[index, DISPATCHED])
+                event, order = _IDLE, -1
+            else:
+                continue
+            if time < best or (time == best and order < rank):
+                best, who, what, rank = time, unit, event, order
+        if fetching:
+            time = _grant_time(channel, clients[_FETCH, _NEXT], parameters[IN_FLIGHT])
+            if time < best or (time == best and rank > 0):
+                best, who = time, _FETCH
+        if best == _FAR:
+            break
+        if who == _FETCH:
+            _grant(channel, clients[_FETCH], best, parameters)
+            if clients[_FETCH, _ROWS] == 0:
+                fetching = False
+                fetched = min(fetched + parameters[FETCH_BURST], count)
+                dispatch_time = clients[_FETCH, _DATA_END] + parameters[FETCH_TAIL]
+            continue
+        index = queues[who, done[who]]
+        row = table[index]
+        if what == _IDLE:
+            result[index, START] = best
+            result[index, TOKEN_A] = since[row[POP_A]] if row[POP_A] >= 0 else 0
+            result[index, TOKEN_B] = since[row[POP_B]] if row[POP_B] >= 0 else 0
+            _pop(row, tokens)
+            if row[IS_READ]:
+                _open(clients[who], best + row[LEAD], row[PRIORITY], row[ADDRESS], row[ROWS], row[ROW_BYTES], row[STRIDE])
+                state[who] = _READING
+            else:
+                until[who] = best + row[DURATION]
+                result[index, UNOBSTRUCTED] = until[who]
+                state[who] = _RUNNING
+        elif what == _READING:
+            client = clients[who]
+            _grant(channel, client, best, parameters)
+            if client[_ROWS] == 0:
+                start = result[index, START]
+                padded = start + parameters[PADDING_LEAD] + row[PADDING] + client[_BEATS] if row[PADDING] else 0
+                until[who] = max(client[_DATA_END] + row[TAIL], padded)
+                alone = start + row[LEAD] + parameters[LATENCY] + client[_BEATS] + row[TAIL]
+                result[index, UNOBSTRUCTED] = max(alone, padded)
+                state[who] = _RUNNING
+        else:
+            result[index, END] = best
+            _push(row, tokens, since, best, parameters[TOKEN_LIMIT])
+            free[who] = best
+            done[who] += 1
+            ended += 1
+            state[who] = _IDLE
+    return ended
