@@ -27,7 +27,6 @@ _DATA_UOP = 4  # the same for micro-ops
 _PADDING = 3  # before the first zero is written: ZeroPadding starts a cycle late, ends a cycle late
 _FETCH_COMMAND = 2  # from launch, or from the queue's last dispatch, to the read command (FetchVME64 sReadCmd)
 _FETCH_DATA = 3  # from the burst's last beat to the first dispatch: sDrain, instruction queue
-_DISPATCH_GAP = 0
 
 
 @dataclass(frozen=True)
@@ -139,6 +138,9 @@ def _copies(decoded: Decoded, copy: Copy, rows: Int64) -> Int64:
     table[:, kernel.LEAD] = _COMMAND + column(fields.pad_top)
     table[:, kernel.TAIL] = _DATA_UOP if microops else _DATA
     table[:, kernel.PADDING] = width * height - column(fields.rows) * column(fields.columns)
+    table[:, kernel.TOP_PADDING] = width * column(fields.pad_top)
+    bare = (column(fields.pad_left) + column(fields.pad_right) == 0) & (column(fields.pad_bottom) > 0)
+    table[:, kernel.BARE_ROWS] = np.where(bare, column(fields.rows), 0)
     return table
 
 
@@ -154,7 +156,7 @@ def _role(accelerator: Accelerator, memory: str) -> str:
 
 
 def instruction_table(decoded: Decoded) -> Int64:
-    """The kernel's table (n, 15): costs, reads and tokens of each instruction."""
+    """The kernel's table (n, 17): costs, reads and tokens of each instruction."""
     accelerator = decoded.accelerator
     queues = token_queues(accelerator)
     table = np.zeros((len(decoded), kernel.TABLE), np.int64)

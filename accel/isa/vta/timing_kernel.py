@@ -14,9 +14,9 @@ Int64 = npt.NDArray[np.int64]
 _FAR = 1 << 60
 
 # columns of the instruction table
-TABLE = 15
+TABLE = 17
 UNIT, DURATION, IS_READ, PRIORITY, ADDRESS, ROWS, ROW_BYTES, STRIDE = range(8)
-LEAD, TAIL, PADDING, POP_A, POP_B, PUSH_A, PUSH_B = range(8, 15)
+LEAD, TAIL, PADDING, TOP_PADDING, BARE_ROWS, POP_A, POP_B, PUSH_A, PUSH_B = range(8, TABLE)
 # parameters
 PARAMETERS = 11
 BUS, LATENCY, BURST_BEATS, BOUNDARY, FETCH_BURST, QUEUE_DEPTH, TOKEN_LIMIT, IN_FLIGHT = range(8)
@@ -29,7 +29,7 @@ START, END, DISPATCHED, TOKEN_A, TOKEN_B, UNOBSTRUCTED = range(RESULT)
 _IDLE, _RUNNING, _READING = 0, 1, 2
 _FETCH = 3
 # a client of the read channel
-_NEXT, _PRIORITY, _ADDRESS, _ROWS, _ROW_BYTES, _LEFT, _STRIDE, _DATA_END, _BEATS = range(9)
+_NEXT, _PRIORITY, _ADDRESS, _ROWS, _ROW_BYTES, _LEFT, _STRIDE, _DATA_BEGIN, _DATA_END, _BEATS = range(10)
 # the read channel
 _FREE, _LAST_GRANT, _GRANTS, _RING = range(4)
 
@@ -45,6 +45,7 @@ def _open(client: Int64, first: int, priority: int, address: int, rows: int, row
     client[_ROW_BYTES] = row_bytes
     client[_LEFT] = row_bytes
     client[_STRIDE] = stride
+    client[_DATA_BEGIN] = -1
     client[_DATA_END] = 0
     client[_BEATS] = 0
 
@@ -86,16 +87,31 @@ def _grant_time(channel: Int64, ready: int, in_flight: int) -> int:
 
 @_njit
 def _grant(channel: Int64, client: Int64, time: int, parameters: Int64) -> None:
-    """Take the client's next command at ``time``: its data follow back to back, or after the latency if idle."""
+    """Take the client's next command at ``time``: its data follow those granted before, after the latency at the earliest."""
     beats = _take_burst(client, parameters)
-    start = channel[_FREE] if time < channel[_FREE] else time + parameters[LATENCY]
+    start = max(channel[_FREE], time + parameters[LATENCY])
     channel[_FREE] = start + beats
     channel[_RING + channel[_GRANTS] % parameters[IN_FLIGHT]] = start + beats
     channel[_GRANTS] += 1
     channel[_LAST_GRANT] = time
+    if client[_DATA_BEGIN] < 0:
+        client[_DATA_BEGIN] = start
     client[_DATA_END] = start + beats
     client[_BEATS] += beats
     client[_NEXT] = time + 2  # a client's command queue holds one and is not flow-through
+
+
+@_njit
+def _padded(row: Int64, start: int, client: Int64, parameters: Int64) -> int:
+    """When the zeros around a block are written, at the earliest; 0 without padding.
+
+    Zeros are written in the cycles that bring no data. Rows without padding at their sides, on the way to padding at
+    the bottom, take one cycle each, which is lost before the data begin (TensorLoadNarrowVME: sZpSideSkip).
+    """
+    if row[PADDING] == 0:
+        return 0
+    lost = min(row[BARE_ROWS], max(client[_DATA_BEGIN] - start - row[TOP_PADDING], 0))
+    return int(start + parameters[PADDING_LEAD] + lost + row[PADDING] + client[_BEATS])
 
 
 @_njit
@@ -141,7 +157,7 @@ def _dispatch(
             leaving = result[queues[unit, sent[unit] - parameters[QUEUE_DEPTH]], END]
             if leaving < 0:
                 return position, time
-            time = max(time, leaving + 1)
+            time = max(time, leaving)  # a queue's slot is free in the cycle after the instruction's last
         result[position, DISPATCHED] = time
         queues[unit, sent[unit]] = position
         sent[unit] += 1
@@ -152,7 +168,7 @@ def _dispatch(
 
 @_njit
 def run(table: Int64, parameters: Int64, tokens: Int64, result: Int64) -> int:
-    """Run the instructions of ``table`` (n, 15); fills ``result`` (n, 6) and updates ``tokens`` (4,).
+    """Run the instructions of ``table`` (n, 17); fills ``result`` (n, 6) and updates ``tokens`` (4,).
 
     Returns the number of instructions that ended: fewer than n in a deadlock.
     """
@@ -162,7 +178,7 @@ def run(table: Int64, parameters: Int64, tokens: Int64, result: Int64) -> int:
     sent, done = np.zeros(3, np.int64), np.zeros(3, np.int64)
     state, free, until = np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64)
     since = np.zeros(4, np.int64)
-    clients = np.zeros((4, 9), np.int64)
+    clients = np.zeros((4, 10), np.int64)
     channel = np.zeros(_RING + parameters[IN_FLIGHT], np.int64)
     channel[_LAST_GRANT] = -1
     fetched, position, dispatch_time, fetching, ended = 0, 0, 0, False, 0
@@ -225,7 +241,7 @@ def run(table: Int64, parameters: Int64, tokens: Int64, result: Int64) -> int:
             _grant(channel, client, best, parameters)
             if client[_ROWS] == 0:
                 start = result[index, START]
-                padded = start + parameters[PADDING_LEAD] + row[PADDING] + client[_BEATS] if row[PADDING] else 0
+                padded = _padded(row, start, client, parameters)
                 until[who] = max(client[_DATA_END] + row[TAIL], padded)
                 alone = start + row[LEAD] + parameters[LATENCY] + client[_BEATS] + row[TAIL]
                 result[index, UNOBSTRUCTED] = max(alone, padded)
