@@ -1,0 +1,184 @@
+"""Recovery of convolutions and dense layers with constant weights."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+from tvm import relax
+
+from accel.frontend import composites
+from accel.frontend.chains import Chain, follow
+from accel.frontend.dataflow import Quantised
+from accel.frontend.rewrite import Rewrite
+from accel.frontend.scales import INT32_MAX, exponent, requantisation_fits
+
+_INT8 = np.iinfo(np.int8)
+_UINT8_OFFSET = 128
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A contraction in integers: ``acc = op(x - zero_point, weight) + bias``, worth ``scale`` a unit.
+
+    ``weight`` is int8 with zero point 0; ``bias`` is int64 [O], with the part of the zero point folded in, or
+    None; ``scale`` is a scalar or [O]. ``window`` is None for a dense layer.
+    """
+
+    chain: Chain
+    x: Quantised
+    zero_point: int
+    weight: npt.NDArray[np.int8]
+    bias: npt.NDArray[np.int64] | None
+    scale: npt.NDArray[np.float64]
+    window: composites.Window | None
+
+    @property
+    def magnitude(self) -> int:
+        """A bound on the accumulator's absolute value, from the weights at hand."""
+        axes = tuple(range(1, self.weight.ndim)) if self.window else (0,)
+        total = np.abs(self.weight.astype(np.int64)).sum(axes) * -_INT8.min
+        return int((total + (np.abs(self.bias) if self.bias is not None else 0)).max())
+
+    def along_channels(self, values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """A scalar or [O] array, shaped to broadcast with the accumulator."""
+        return values.reshape((1, -1, 1, 1) if self.window else (1, -1))
+
+
+def recover(rewrite: Rewrite, binding: relax.Binding) -> bool:
+    """Replace ``binding`` and its chain by ``conv2d`` or ``dense``; False, and nothing done, if they do not fit."""
+    layer = _layer(rewrite, binding.var)
+    if layer is None or layer.magnitude > INT32_MAX:
+        return False
+    epilogue = _epilogue(layer)
+    x = _data(rewrite, layer)
+    function, macs = _composite(rewrite, layer, x, epilogue)
+    callee = rewrite.composite(function, rewrite.origin[binding.var.name], macs)
+    arguments = [x, relax.const(layer.weight)]
+    if layer.bias is not None:
+        arguments.append(relax.const(layer.along_channels(layer.bias.astype(np.int32))))
+    result: relax.Expr = tvm.ir.Call(callee, arguments)
+    if epilogue is None:
+        acc = rewrite.emit(result, binding.var, "acc")
+        result = _requantised(rewrite, layer, acc) if layer.chain.output else _dequantised(rewrite, layer, acc)
+    rewrite.replace(layer.chain.members)
+    rewrite.bind(layer.chain.tail, _like(rewrite, layer, result))
+    return True
+
+
+def _layer(rewrite: Rewrite, var: relax.Var) -> _Layer | None:
+    """The layer whose float operator ``var`` is bound to, if its data are quantised and its weights fit int8."""
+    graph = rewrite.graph
+    conv = graph.call(var, "relax.nn.conv2d")
+    call = conv if conv is not None else graph.call(var, "relax.matmul")
+    x, w = (graph.dequantised(argument) for argument in call.args) if call is not None else (None, None)
+    if x is None or w is None or not x.per_tensor or x.dtype not in ("int8", "uint8"):
+        return None
+    rank, channel_axis = (4, 0) if conv is not None else (2, 1)
+    weight = _centred_weights(rewrite, w, channel_axis)
+    if weight is None or weight.ndim != rank:
+        return None
+    chain = follow(graph, var, bias_size=weight.shape[channel_axis])
+    zero_point = int(x.zero_point) - (_UINT8_OFFSET if x.dtype == "uint8" else 0)
+    scale = x.scale * w.scale
+    bias = np.zeros(weight.shape[channel_axis]) if chain.bias is None else np.rint(chain.bias.reshape(-1) / scale)
+    bias = bias - zero_point * weight.astype(np.int64).sum(tuple(a for a in range(weight.ndim) if a != channel_axis))
+    absent = chain.bias is None and zero_point == 0
+    window = _window(conv) if conv is not None else None
+    return _Layer(chain, x, zero_point, weight, None if absent else bias.astype(np.int64), scale, window)
+
+
+def _centred_weights(rewrite: Rewrite, w: Quantised, channel_axis: int) -> npt.NDArray[np.int8] | None:
+    """The weights minus their zero points, if int8 holds that and the scale is per tensor or per output channel."""
+    value = rewrite.graph.constant(w.value)
+    if value is None or w.dtype not in ("int8", "uint8") or not (w.per_tensor or w.axis % value.ndim == channel_axis):
+        return None
+    shape = [1] * value.ndim
+    shape[channel_axis] = -1
+    centred = value.astype(np.int64) - w.zero_point.reshape(shape)
+    if centred.min() < _INT8.min or centred.max() > _INT8.max:
+        return None
+    return centred.astype(np.int8)
+
+
+def _window(conv: tvm.ir.Call) -> composites.Window:
+    strides, padding, dilation = (tuple(map(int, v)) for v in (conv.attrs.strides, conv.attrs.padding, conv.attrs.dilation))
+    return composites.Window(strides, padding, dilation, int(conv.attrs.groups))
+
+
+def _epilogue(layer: _Layer) -> composites.Epilogue | None:
+    """The requantisation by a power of two, if it is one and int32 holds it."""
+    output = layer.chain.output
+    if output is None or output.dtype != "int8" or output.zero_point != 0 or layer.scale.ndim:
+        return None
+    acc, out = exponent(float(layer.scale)), exponent(float(output.scale))
+    if acc is None or out is None or not requantisation_fits(layer.magnitude, out - acc):
+        return None
+    return composites.Epilogue(out - acc, *layer.chain.limits)
+
+
+def _data(rewrite: Rewrite, layer: _Layer) -> relax.Expr:
+    """The layer's input as the composite takes it: int8, explicitly padded if zero is not 0, two axes if dense."""
+    x, root = layer.x.value, layer.chain.root
+    if layer.x.dtype == "uint8":
+        x = rewrite.emit(relax.op.astype(x, "int16"), root, "x_wide")
+        x = rewrite.emit(relax.op.subtract(x, relax.const(_UINT8_OFFSET, "int16")), root, "x_centred")
+        x = rewrite.emit(relax.op.astype(x, "int8"), root, "x_int8")
+    if layer.window is None:
+        depth = layer.weight.shape[0]
+        return x if len(_shape(x)) == 2 else rewrite.emit(relax.op.reshape(x, (-1, depth)), root, "x_rows")
+    if layer.zero_point and any(layer.window.padding):
+        top, left, bottom, right = layer.window.padding
+        widths = [0, 0, 0, 0, top, bottom, left, right]
+        x = rewrite.emit(relax.op.nn.pad(x, widths, pad_value=layer.zero_point), root, "x_padded")
+    return x
+
+
+def _composite(
+    rewrite: Rewrite, layer: _Layer, x: relax.Expr, epilogue: composites.Epilogue | None
+) -> tuple[relax.Function, int]:
+    """The composite function and its multiply-accumulates."""
+    # without the epilogue, the chain after the bias is the host's
+    members = layer.chain.members if epilogue else layer.chain.members[: int(layer.chain.bias is not None)]
+    nodes, bias = rewrite.nodes([layer.chain.root, *members]), layer.bias is not None
+    weights = layer.weight.shape
+    if layer.window is None:
+        function = composites.dense(nodes, _shape(x), weights, bias=bias, epilogue=epilogue)
+        return function, _shape(x)[0] * layer.weight.size
+    window = layer.window
+    if layer.zero_point:
+        window = composites.Window(window.strides, (0, 0, 0, 0), window.dilation, window.groups)
+    function = composites.conv2d(nodes, _shape(x), weights, window, bias=bias, epilogue=epilogue)
+    batch, _, height, width = _shape(layer.chain.root)
+    return function, batch * height * width * layer.weight.size
+
+
+def _requantised(rewrite: Rewrite, layer: _Layer, acc: relax.Var) -> relax.Expr:
+    """The host's requantisation of the accumulator."""
+    output = layer.chain.output
+    assert output is not None
+    scale = layer.along_channels((layer.scale / output.scale).astype(np.float32))
+    tail = layer.chain.tail
+    nodes = [rewrite.origin[var.name].name for var in layer.chain.members]
+    function = composites.requantize(
+        nodes, _shape(acc), scale.shape, int(output.zero_point), layer.chain.limits, output.dtype
+    )
+    return tvm.ir.Call(rewrite.composite(function, rewrite.origin[tail.name]), [acc, relax.const(scale)])
+
+
+def _dequantised(rewrite: Rewrite, layer: _Layer, acc: relax.Var) -> relax.Expr:
+    """The accumulator as the float that the rest of the graph wants."""
+    value = rewrite.emit(relax.op.astype(acc, "float32"), layer.chain.root, "acc_float")
+    return relax.op.multiply(value, relax.const(layer.along_channels(layer.scale.astype(np.float32))))
+
+
+def _like(rewrite: Rewrite, layer: _Layer, result: relax.Expr) -> relax.Expr:
+    """``result`` in the shape of the chain's tail, where a dense layer's data have not two axes."""
+    shape = _shape(layer.chain.tail)
+    if layer.window is not None or len(shape) == 2:
+        return result
+    return relax.op.reshape(rewrite.emit(result, layer.chain.tail, "rows"), shape)
+
+
+def _shape(expr: relax.Expr) -> list[int]:
+    return [int(size) for size in expr.ty.shape.values]

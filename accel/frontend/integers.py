@@ -1,0 +1,66 @@
+"""The pass that recovers integer arithmetic: dequantize -> float operator -> quantize becomes a composite.
+
+``accel/frontend/composites.py`` states the normal form. Convolutions and dense layers whose scales are powers
+of two requantise inside the composite; with any other scales the composite returns its int32 accumulator, and
+the host requantises. Everything else stays as Relax operators in ``main``.
+"""
+
+from dataclasses import dataclass
+
+import onnx
+import tvm
+from tvm import relax
+from tvm.ir import IRModule
+
+from accel.frontend import additions, contractions
+from accel.frontend.dataflow import Dataflow
+from accel.frontend.importer import ImportedGraph, Node, import_onnx
+from accel.frontend.rewrite import Rewrite
+
+
+@dataclass(frozen=True)
+class ImportedModel:
+    """A model in integer arithmetic, ready to partition.
+
+    ``module`` has ``main`` (one dataflow block) and the composites. ``host_nodes`` gives, for each variable
+    of ``main`` that is not bound to an accelerable composite, the ONNX node it came from. ``macs`` gives the
+    multiply-accumulates of each composite that has any.
+    """
+
+    module: IRModule
+    host_nodes: dict[str, Node]
+    macs: dict[str, int]
+
+
+def import_integer_model(qdq: onnx.ModelProto) -> ImportedModel:
+    """Import a model in QDQ form (or float: then all of it is for the host).
+
+    Raises:
+        UnsupportedOperator: nobody can run a node; ``field`` is ``node:<name>``.
+    """
+    return recover_integers(import_onnx(qdq))
+
+
+def recover_integers(imported: ImportedGraph) -> ImportedModel:
+    """Replace the float arithmetic between dequantize and quantize by composites."""
+    main = imported.module["main"]
+    rewrite = Rewrite(Dataflow(main), imported.origin)
+    for binding in rewrite.graph.bindings:
+        if binding.var.name in rewrite.replaced:
+            continue
+        if not contractions.recover(rewrite, binding) and not additions.recover(rewrite, binding):
+            rewrite.keep(binding)
+    module = rewrite.module(main)
+    module = tvm.transform.Sequential(
+        [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(["main"])]
+    )(module)
+    kept = [binding for block in module["main"].body.blocks for binding in block.bindings]
+    host = {b.var.name: rewrite.origin[b.var.name] for b in kept if b.var.name in rewrite.origin and _on_host(module, b.value)}
+    return ImportedModel(module, host, rewrite.macs)
+
+
+def _on_host(module: IRModule, value: relax.Expr) -> bool:
+    """Not a call of a composite that an accelerator may run."""
+    if isinstance(value, tvm.ir.Call) and isinstance(value.op, tvm.ir.GlobalVar):
+        return bool(module[value.op].attrs["op"] == "requantize")
+    return True

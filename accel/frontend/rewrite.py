@@ -1,0 +1,81 @@
+"""A dataflow block being rewritten: composites take the place of runs of bindings, the rest is kept."""
+
+from collections.abc import Sequence
+
+import tvm
+from tvm import relax
+from tvm.ir import IRModule
+
+from accel.frontend.dataflow import Dataflow
+from accel.frontend.importer import Node, identifier
+
+_PLUMBING = ("QuantizeLinear", "DequantizeLinear")
+
+
+class Rewrite:
+    """Collects the new bindings of ``main`` and the composites it calls.
+
+    A variable that the rest of the graph uses keeps its identity, so nothing needs substituting.
+    """
+
+    def __init__(self, graph: Dataflow, origin: dict[str, Node]) -> None:
+        self.graph = graph
+        self.origin = dict(origin)
+        self.replaced: set[str] = set()
+        self.macs: dict[str, int] = {}
+        self._builder = relax.BlockBuilder()
+        self._bindings: list[relax.Binding] = []
+        self._names = {binding.var.name for binding in graph.bindings}
+
+    def keep(self, binding: relax.Binding) -> None:
+        """Leave ``binding`` as it is, or bind its value if that is a constant."""
+        value = self.graph.constant(binding.value)
+        if value is not None:
+            binding = relax.VarBinding(binding.var, relax.const(value))
+        self._bindings.append(binding)
+
+    def replace(self, members: Sequence[relax.Var]) -> None:
+        """Drop the bindings of ``members``; the last of them must be bound anew."""
+        self.replaced.update(var.name for var in members)
+
+    def bind(self, var: relax.Var, value: relax.Expr) -> None:
+        """Bind ``var``, which the rest of the graph uses, to ``value``."""
+        self._bindings.append(relax.VarBinding(var, self._builder.normalize(value)))
+
+    def emit(self, value: relax.Expr, like: relax.Var, suffix: str) -> relax.Var:
+        """Bind ``value`` to a new variable, named after ``like`` and of the same node."""
+        value = self._builder.normalize(value)
+        name = self._unique(f"{like.name}_{suffix}")
+        var = relax.DataflowVar(name, value.ty)
+        if like.name in self.origin:
+            self.origin[name] = self.origin[like.name]
+        self._bindings.append(relax.VarBinding(var, value))
+        return var
+
+    def composite(self, function: relax.Function, node: Node, macs: int = 0) -> tvm.ir.GlobalVar:
+        """Add a composite function, named after its operation and ``node``."""
+        name = self._unique(f"{function.attrs['op']}_{identifier(node.name)}")
+        if macs:
+            self.macs[name] = macs
+        return self._builder.add_func(function, name)
+
+    def nodes(self, variables: Sequence[relax.Var]) -> list[str]:
+        """The names of the nodes that ``variables`` came from, without the quantize and dequantize nodes."""
+        found = [self.origin[var.name] for var in variables if var.name in self.origin]
+        return list(dict.fromkeys(node.name for node in found if node.op not in _PLUMBING))
+
+    def module(self, main: relax.Function) -> IRModule:
+        """The module, with ``main`` made of the new bindings."""
+        block = relax.DataflowBlock(self._bindings)
+        body = self._builder.normalize(relax.SeqExpr([block], main.body.body))
+        module = self._builder.get()
+        module["main"] = relax.Function(main.params, body, main.ret_ty, main.is_pure, main.attrs)
+        return module
+
+    def _unique(self, name: str) -> str:
+        candidate, count = name, 0
+        while candidate in self._names:
+            count += 1
+            candidate = f"{name}_{count}"
+        self._names.add(candidate)
+        return candidate
