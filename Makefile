@@ -1,0 +1,72 @@
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# the newest supported interpreter; PYTHON=... on the command line overrides it
+PYTHON ?= $(shell for v in 3.12 3.11; do python$$v -c '' 2>/dev/null && echo python$$v && exit; done; echo python3)
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LOCK := uv pip compile --quiet --universal --generate-hashes --only-binary :all: --python-version 3.11 --no-annotate \
+	--custom-compile-command "make lock"
+
+.PHONY: help install demo test test-slow serve openapi lint types imports format lock bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 12); sys.exit(0 if ok else \
+		f"Cyclops needs Python 3.11 or 3.12; {sys.executable} is {sys.version.split()[0]}. Name another with make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN): requirements.lock pyproject.toml | $(VENV)/pyvenv.cfg
+	$(PIP) --require-hashes --requirement requirements.lock
+	$(PIP) --no-deps --editable .
+	@touch $@
+
+$(DEV): requirements-dev.lock $(RUN)
+	$(PIP) --require-hashes --requirement requirements-dev.lock
+	@touch $@
+
+install: $(RUN) ## make .venv with everything that running needs
+
+demo: $(RUN) ## start the service, run ResNet-8 on VTA, show the layers, leave artifacts in out/demo
+	$(BIN)/cyclops demo --out out/demo
+
+serve: $(RUN) ## run the service with a worker and Redis until stopped
+	$(BIN)/cyclops serve
+
+test: lint types imports ## lint, types, import rules, then the tests
+	$(BIN)/pytest -m "not slow"
+
+test-slow: $(DEV) ## the tests that take longer than ten seconds each
+	$(BIN)/pytest -m slow
+
+lint: $(DEV) ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(DEV) ## mypy --strict
+	$(BIN)/mypy
+
+imports: $(DEV) ## the direction of imports
+	$(BIN)/lint-imports
+
+format: $(DEV) ## rewrite the sources as the linter wants them
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+openapi: $(RUN) ## export openapi/openapi.json
+	$(BIN)/cyclops openapi > openapi/openapi.json
+
+lock: $(DEV) ## choose the newest versions that pyproject.toml allows
+	$(BIN)/$(LOCK) --upgrade pyproject.toml --output-file requirements.lock > /dev/null
+	$(BIN)/$(LOCK) --extra dev --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock > /dev/null
+
+bench: $(DEV) ## the benchmarks
+	@for script in bench/*.py; do [ ! -e "$$script" ] || $(BIN)/python "$$script" || exit; done
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
