@@ -1,0 +1,196 @@
+"""The record of a job: what was asked, how far it is, how it ended.
+
+A job is three documents in the store, each with one writer, so that nothing is ever read, changed and written
+back: ``request.json`` (written once by the service), ``progress.json`` (replaced by the process that runs the job)
+and ``end.json`` (created once, by whoever ends the job first). The state follows from which of them are there.
+An object under ``open/`` marks the jobs that have not ended, so that finding them does not read all jobs.
+"""
+
+import re
+import secrets
+import time
+from datetime import UTC, datetime
+from typing import Literal, TypeVar
+
+import pydantic
+from pydantic import ConfigDict, Field
+
+from worker.problem import Problem
+from worker.store import Store
+
+State = Literal["queued", "running", "succeeded", "failed", "canceled"]
+_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class JobOptions(pydantic.BaseModel):
+    """Options of a job."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    inputs: str | None = Field(
+        None, pattern="^[0-9a-f]{64}$", description="id of uploaded tensors, one for each input; else seeded random"
+    )
+    calibration: str | None = Field(
+        None, pattern="^[0-9a-f]{64}$", description="id of uploaded calibration tensors; else seeded random"
+    )
+    seed: int = Field(0, ge=0, le=2**32 - 1, strict=True, description="seed of the random inputs and calibration data")
+    trace: bool = Field(True, strict=True, description="whether to keep the trace of every instruction")
+
+
+class JobRequest(pydantic.BaseModel):
+    """What a job is asked to do."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str = Field(pattern="^[0-9a-f]{64}$", description="id of an uploaded model")
+    accelerator: str = Field(max_length=100, description="id of an accelerator", examples=["vta"])
+    options: JobOptions = JobOptions()
+
+
+class Stage(pydantic.BaseModel):
+    """How far a running job is."""
+
+    name: str = Field(description="name of the stage", examples=["simulate"])
+    step: int = Field(description="steps of the stage that are done")
+    total: int = Field(description="steps of the stage")
+
+
+class Summary(pydantic.BaseModel):
+    """The result in short; the whole is the job's report."""
+
+    model_config = ConfigDict(extra="allow")
+
+    verified: bool | None = Field(description="outputs equal the reference; null if the accelerator had no work")
+    cycles: int = Field(description="clock cycles of the accelerator")
+
+
+class Job(pydantic.BaseModel):
+    """A job's record."""
+
+    id: str
+    state: State
+    model: str
+    accelerator: str
+    options: JobOptions
+    created: datetime
+    started: datetime | None = None
+    finished: datetime | None = None
+    stage: Stage | None = None
+    result: Summary | None = Field(None, description="set once the job has succeeded")
+    error: Problem | None = Field(None, description="set once the job has failed")
+
+    @property
+    def ended(self) -> bool:
+        """Whether its state is final."""
+        return self.finished is not None
+
+
+class _Request(JobRequest):
+    created: datetime
+
+
+class _Progress(pydantic.BaseModel):
+    started: datetime
+    stage: Stage | None = None
+
+
+class _End(pydantic.BaseModel):
+    state: Literal["succeeded", "failed", "canceled"]
+    finished: datetime
+    result: Summary | None = None
+    error: Problem | None = None
+
+
+_Document = TypeVar("_Document", bound=pydantic.BaseModel)
+
+
+def now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
+
+
+class Jobs:
+    """All job records of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def create(self, request: JobRequest) -> str:
+        """Record an accepted job; its id sorts by time of creation."""
+        job_id = f"{time.time_ns() // 1000:014x}{secrets.token_hex(9)}"
+        record = _Request(**request.model_dump(), created=now())
+        self._store.create(f"open/{job_id}", b"")
+        self._store.create(f"jobs/{job_id}/request.json", record.model_dump_json().encode())
+        return job_id
+
+    def get(self, job_id: str) -> Job:
+        """The job's record; KeyError if there is no such job."""
+        if not _ID.fullmatch(job_id):
+            raise KeyError(job_id)
+        request = self._read(f"jobs/{job_id}/request.json", _Request)
+        if request is None:
+            raise KeyError(job_id)
+        progress = self._read(f"jobs/{job_id}/progress.json", _Progress)
+        end = self._read(f"jobs/{job_id}/end.json", _End)
+        return _assemble(job_id, request, progress, end)
+
+    def _read(self, key: str, document: type[_Document]) -> _Document | None:
+        try:
+            return document.model_validate_json(self._store.read(key))
+        except FileNotFoundError:
+            return None
+
+    def ids(self) -> list[str]:
+        """The ids of all jobs, newest first."""
+        return self._store.folders("jobs")[::-1]
+
+    def open_ids(self) -> list[str]:
+        """The ids of the jobs that may not have ended, oldest first."""
+        return [key.removeprefix("open/") for key in self._store.sizes("open")]
+
+    def close(self, job_id: str) -> None:
+        """Take an ended job out of :meth:`open_ids`."""
+        self._store.delete(f"open/{job_id}")
+
+    def progress(self, job_id: str, started: datetime, stage: Stage | None) -> None:
+        """Record that the job runs, and how far it is."""
+        record = _Progress(started=started, stage=stage)
+        self._store.write(f"jobs/{job_id}/progress.json", record.model_dump_json().encode())
+
+    def ended(self, job_id: str) -> bool:
+        """Whether the job has ended."""
+        return self._store.exists(f"jobs/{job_id}/end.json")
+
+    def succeed(self, job_id: str, result: Summary) -> bool:
+        """End the job with its result; False if it had ended before."""
+        return self._end(job_id, _End(state="succeeded", finished=now(), result=result))
+
+    def fail(self, job_id: str, error: Problem) -> bool:
+        """End the job with the problem; False if it had ended before."""
+        return self._end(job_id, _End(state="failed", finished=now(), error=error))
+
+    def cancel(self, job_id: str) -> bool:
+        """End the job as canceled; False if it had ended before."""
+        return self._end(job_id, _End(state="canceled", finished=now()))
+
+    def _end(self, job_id: str, end: _End) -> bool:
+        created = self._store.create(f"jobs/{job_id}/end.json", end.model_dump_json().encode())
+        self.close(job_id)
+        return created
+
+
+def _assemble(job_id: str, request: _Request, progress: _Progress | None, end: _End | None) -> Job:
+    state: State = end.state if end else "running" if progress else "queued"
+    return Job(
+        id=job_id,
+        state=state,
+        model=request.model,
+        accelerator=request.accelerator,
+        options=request.options,
+        created=request.created,
+        started=progress.started if progress else None,
+        finished=end.finished if end else None,
+        stage=progress.stage if progress else None,
+        result=end.result if end else None,
+        error=end.error if end else None,
+    )

@@ -1,0 +1,102 @@
+"""The worker process: preloads the compiler, then forks once for every job.
+
+The parent may import TVM and compile; it must never run a compiled kernel, or the forked child can hang.
+"""
+
+import importlib
+import logging
+import os
+import signal
+from typing import Any
+
+from rq import Worker
+from rq.job import Job as RqJob
+from rq.serializers import JSONSerializer
+
+from worker.jobs import Jobs
+from worker.limits import limit_job
+from worker.problem import problem
+from worker.queue import JobQueue, TaskJob
+from worker.reconcile import reconcile
+from worker.redis_server import connect
+from worker.settings import Settings
+from worker.store import Store
+from worker.tied import die_with_parent
+
+_log = logging.getLogger(__name__)
+
+
+class JobWorker(Worker):
+    """An RQ worker whose forked processes are limited, and whose dead ones fail their job."""
+
+    job_class = TaskJob
+    log_result_lifespan = False
+
+    def __init__(self, settings: Settings, jobs: Jobs, queue: JobQueue) -> None:
+        self._settings = settings
+        self._jobs = jobs
+        self._jobs_queue = queue
+        super().__init__(
+            [queue.rq],
+            connection=queue.connection,
+            job_class=TaskJob,
+            serializer=JSONSerializer,
+            # RQ wakes 15 s before the end of this time, and then looks whether maintenance is due
+            worker_ttl=15 + settings.reconcile_seconds,
+            maintenance_interval=settings.reconcile_seconds,
+            work_horse_killed_handler=self._horse_died,
+        )
+
+    def main_work_horse(self, job: RqJob, queue: Any) -> None:
+        """Limit the forked process, then run the job."""
+        limit_job(self._settings)
+        super().main_work_horse(job, queue)
+
+    def run_maintenance_tasks(self) -> None:
+        """RQ's own, then ours: look for lost jobs."""
+        super().run_maintenance_tasks()  # type: ignore[no-untyped-call]
+        reconcile(self._jobs, self._jobs_queue)
+
+    def _horse_died(self, job: RqJob, _pid: int | None, status: int | None, _usage: Any) -> None:
+        reason = death_reason(status)
+        if self._jobs.fail(job.id, problem("job-died", "The process that ran the job died.", reason)):
+            _log.error("job %s: %s", job.id, reason)
+
+
+def death_reason(status: int | None) -> str:
+    """A sentence on how a process ended, from its wait status."""
+    if status is None:
+        return "the process vanished"
+    if not os.WIFSIGNALED(status):
+        return f"the process left with exit status {os.waitstatus_to_exitcode(status)}"
+    number = os.WTERMSIG(status)
+    hints: dict[int, str] = {
+        signal.SIGKILL: "somebody or the kernel killed it, perhaps for want of memory",
+        signal.SIGXCPU: "it used up its processor time",
+        signal.SIGSEGV: "native code reached beyond its memory",
+        signal.SIGABRT: "native code gave up, perhaps for want of memory",
+    }
+    name = signal.Signals(number).name
+    return f"the process was ended by {name}" + (f": {hints[number]}" if number in hints else "")
+
+
+def preload() -> None:
+    """Import what every job needs, once, before the first fork."""
+    for name in ("accel.run", "worker.task"):
+        importlib.import_module(name)
+
+
+def run_worker(settings: Settings) -> None:
+    """Run jobs until SIGTERM or SIGINT; the running job is finished first, unless a second signal comes."""
+    if settings.redis_url is None:
+        raise ValueError("a worker needs CYCLOPS_REDIS_URL")
+    settings.scratch_dir.mkdir(parents=True, exist_ok=True)
+    preload()
+    jobs = Jobs(Store(settings.store_dir))
+    queue = JobQueue(connect(settings.redis_url), settings.queue, job_seconds=settings.job_seconds)
+    JobWorker(settings, jobs, queue).work(logging_level=settings.log_level)
+
+
+if __name__ == "__main__":  # as worker.processes starts it
+    die_with_parent()
+    run_worker(Settings())

