@@ -109,8 +109,9 @@ def _spread(module: IRModule, named: dict[str, Node]) -> dict[str, Node]:
     pending: list[str] = []
     for binding in module["main"].body.blocks[0].bindings:
         name, value = binding.var.name, binding.value
-        if isinstance(value, relax.TupleGetItem) and value.tuple_value.name in origin:
-            origin[name] = origin[value.tuple_value.name]
+        source = value.tuple_value if isinstance(value, relax.TupleGetItem) else value
+        if isinstance(source, relax.Var) and source.name in origin:
+            origin[name] = origin[source.name]
             continue
         pending.append(name)
         if name in named:

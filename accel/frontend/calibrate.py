@@ -1,0 +1,135 @@
+"""Calibration: the samples, and the scale of each activation from its values on them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+
+from accel.errors import InvalidModel, InvalidTensors
+
+Array = npt.NDArray[Any]
+Sample = dict[str, Array]
+
+RANDOM_SAMPLES = 8
+_CANDIDATES = 5
+_INT8_MAX = 127
+
+
+def samples(model: onnx.ModelProto, calibration: Mapping[str, Array] | None, seed: int) -> list[Sample]:
+    """The samples to run, one dict of inputs each.
+
+    Raises:
+        InvalidTensors: an input is missing, unknown, of another shape or type, not finite, or the numbers of
+            samples differ; ``field`` is ``calibration.<input>``.
+    """
+    initializers = {tensor.name for tensor in model.graph.initializer}
+    inputs = [info for info in model.graph.input if info.name not in initializers]
+    if calibration is None:
+        random = np.random.default_rng(seed)
+        return [{info.name: _draw(random, info) for info in inputs} for _ in range(RANDOM_SAMPLES)]
+    unknown = sorted(set(calibration) - {info.name for info in inputs})
+    if unknown:
+        raise InvalidTensors(f"the model has no input {unknown[0]!r}", field=f"calibration.{unknown[0]}")
+    stacks = {info.name: _stack(info, calibration.get(info.name)) for info in inputs}
+    counts = {name: len(stack) for name, stack in stacks.items()}
+    for name, count in counts.items():
+        if count != next(iter(counts.values())):
+            raise InvalidTensors(f"the inputs have different numbers of samples: {counts}", field=f"calibration.{name}")
+    return [dict(zip(stacks, values, strict=True)) for values in zip(*stacks.values(), strict=True)]
+
+
+def activation_exponents(
+    model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample]
+) -> dict[str, int]:
+    """For each of ``tensors``, the e whose scale 2**e has the least squared error over the samples.
+
+    Raises:
+        InvalidModel: onnxruntime cannot run the model.
+    """
+    largest = dict.fromkeys(tensors, 0.0)
+    for values in _run(model, tensors, inputs):
+        for name, value in values.items():
+            largest[name] = max(largest[name], float(np.abs(value).max(initial=0)))
+    candidates = {name: candidate_exponents(bound) for name, bound in largest.items()}
+    errors = {name: np.zeros(_CANDIDATES) for name in tensors}
+    for values in _run(model, tensors, inputs):
+        for name, value in values.items():
+            errors[name] += [squared_error(value, exponent) for exponent in candidates[name]]
+    return {name: candidates[name][int(np.argmin(errors[name]))] for name in tensors}
+
+
+def best_exponent(values: Array) -> int:
+    """The e whose scale 2**e has the least squared error over ``values``."""
+    return min(
+        candidate_exponents(float(np.abs(values).max(initial=0))), key=lambda exponent: squared_error(values, exponent)
+    )
+
+
+def candidate_exponents(largest: float) -> list[int]:
+    """The exponent that just holds ``largest`` in int8, and finer ones, which clip."""
+    top = int(np.ceil(np.log2(largest / _INT8_MAX))) if largest > 0 else -7
+    return [top - finer for finer in range(_CANDIDATES)]
+
+
+def squared_error(values: Array, exponent: int) -> float:
+    """Summed squared error of int8 with scale 2**exponent."""
+    scaled = np.ldexp(values.astype(np.float64), -exponent)
+    error = np.clip(np.rint(scaled), -_INT8_MAX - 1, _INT8_MAX) - scaled
+    return float(np.ldexp(np.square(error).sum(), 2 * exponent))
+
+
+def _draw(random: np.random.Generator, info: onnx.ValueInfoProto) -> Array:
+    shape, dtype = _signature(info)
+    if dtype.kind == "f":
+        return random.standard_normal(shape).astype(dtype)
+    return random.integers(0, 2, shape).astype(dtype)
+
+
+def _stack(info: onnx.ValueInfoProto, array: Array | None) -> Array:
+    """The samples of one input, along the leading axis."""
+    field = f"calibration.{info.name}"
+    shape, dtype = _signature(info)
+    if array is None:
+        raise InvalidTensors(f"no samples for the input {info.name!r}", field=field)
+    if array.shape == shape:
+        array = array[None]
+    if array.shape[1:] != shape or len(array) == 0:
+        raise InvalidTensors(f"{array.shape} is neither {shape} nor samples of it", field=field)
+    if array.dtype.kind not in "fiub" or (dtype.kind != "f" and array.dtype != dtype):
+        raise InvalidTensors(f"the element type is {array.dtype}, not {dtype}", field=field)
+    converted = array.astype(dtype)
+    if not np.isfinite(converted).all():
+        raise InvalidTensors("some values are not finite", field=field)
+    return converted
+
+
+def _signature(info: onnx.ValueInfoProto) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    tensor = info.type.tensor_type
+    return tuple(size.dim_value for size in tensor.shape.dim), np.dtype(
+        onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    )
+
+
+def _run(model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample]) -> Iterator[Sample]:
+    """The values of ``tensors``, sample by sample."""
+    observed = onnx.ModelProto()
+    observed.CopyFrom(model)
+    computed = {name for node in model.graph.node for name in node.output}
+    present = {output.name for output in model.graph.output}
+    wanted = [name for name in tensors if name in computed]
+    observed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in present)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        session = onnxruntime.InferenceSession(
+            observed.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        for sample in inputs:
+            values = dict(zip(wanted, session.run(wanted, sample), strict=True)) if wanted else {}
+            yield values | {name: sample[name] for name in tensors if name in sample}
+    except Exception as error:  # onnxruntime's exceptions have no common base
+        raise InvalidModel(f"onnxruntime cannot run the model: {error}") from error

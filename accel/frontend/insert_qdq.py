@@ -1,0 +1,122 @@
+"""Insertion of QuantizeLinear and DequantizeLinear nodes."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from accel.frontend.calibrate import Array, best_exponent
+from accel.frontend.targets import Layer, Targets
+
+_BIAS_LIMIT = 2.0**30
+
+
+class Quantiser:
+    """Rewrites a float model to QDQ form, given the operators to quantise and the activations' scales."""
+
+    def __init__(self, model: onnx.ModelProto, targets: Targets, exponents: Mapping[str, int]) -> None:
+        self._model = onnx.ModelProto()
+        self._model.CopyFrom(model)
+        self._targets = targets
+        self._exponents = exponents
+        self._initializers: list[onnx.TensorProto] = []
+        self._constants: list[onnx.NodeProto] = []
+        self._dequantised: dict[str, str] = {}
+        self._taken = {name for node in model.graph.node for name in (node.name, *node.input, *node.output)}
+
+    def quantised(self) -> onnx.ModelProto:
+        """The model in QDQ form."""
+        graph = self._model.graph
+        layers = {layer.node.name: layer for layer in self._targets.layers}
+        bias_adds = {layer.bias_add.name: layer for layer in self._targets.layers if layer.bias_add is not None}
+        nodes = [node for tensor in graph.input for node in self._quantise(tensor.name)]
+        outputs = {output.name for output in graph.output}
+        for node in graph.node:
+            node.input[:] = [self._dequantised.get(name, name) for name in node.input]
+            if node.name in layers:
+                self._quantise_constants(node, layers[node.name])
+            if node.name in bias_adds:
+                layer = bias_adds[node.name]
+                constant = 0 if node.input[0] != self._dequantised.get(layer.node.output[0], layer.node.output[0]) else 1
+                node.input[constant] = self._bias(layer, self._weight_exponent(layer))
+            nodes.append(node)
+            for output in list(node.output):
+                nodes.extend(self._quantise(output, node if output in outputs else None))
+        return self._finish(nodes)
+
+    def _finish(self, nodes: list[onnx.NodeProto]) -> onnx.ModelProto:
+        graph = self._model.graph
+        nodes = [*self._constants, *(onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes)]
+        del graph.node[:]
+        graph.node.extend(nodes)
+        used = {name for node in nodes for name in node.input} | {output.name for output in graph.output}
+        kept = [tensor for tensor in (*graph.initializer, *self._initializers) if tensor.name in used]
+        kept = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in kept]
+        del graph.initializer[:]
+        graph.initializer.extend(kept)
+        del graph.value_info[:]
+        onnx.checker.check_model(self._model, full_check=True)
+        return self._model
+
+    def _quantise(self, tensor: str, producer: onnx.NodeProto | None = None) -> list[onnx.NodeProto]:
+        """The pair of nodes behind ``tensor``, if it has a scale; a graph output keeps its name on the last one."""
+        if tensor not in self._exponents:
+            return []
+        source, result = tensor, self._fresh(f"{tensor}_dequantized")
+        if producer is not None:
+            source, result = self._fresh(f"{tensor}_float"), tensor
+            producer.output[list(producer.output).index(tensor)] = source
+        self._dequantised[tensor] = result
+        parameters = self._parameters(tensor, self._exponents[tensor], np.int8)
+        integer = self._fresh(f"{tensor}_quantized")
+        return [
+            helper.make_node("QuantizeLinear", [source, *parameters], [integer], name=integer),
+            helper.make_node("DequantizeLinear", [integer, *parameters], [result], name=self._fresh(f"{tensor}_dequantize")),
+        ]
+
+    def _quantise_constants(self, node: onnx.NodeProto, layer: Layer) -> None:
+        """Replace the weight and the bias of ``node`` by dequantised integers."""
+        exponent = self._weight_exponent(layer)
+        inputs = [node.input[0], self._constant(f"{node.name}_weight", layer.weight, exponent, np.int8)]
+        if layer.bias is not None and layer.bias_add is None:
+            inputs.append(self._bias(layer, exponent))
+        node.input[:] = inputs
+        kept = [attribute for attribute in node.attribute if attribute.name not in ("alpha", "beta")]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+
+    def _weight_exponent(self, layer: Layer) -> int:
+        """The weight's best exponent, or the least that lets the bias fit int32."""
+        exponent = best_exponent(layer.weight)
+        if layer.bias is not None and (largest := float(np.abs(layer.bias).max(initial=0))) > 0:
+            needed = int(np.ceil(np.log2(largest / _BIAS_LIMIT))) - self._exponents[layer.node.input[0]]
+            exponent = max(exponent, needed)
+        return exponent
+
+    def _bias(self, layer: Layer, weight_exponent: int) -> str:
+        assert layer.bias is not None
+        scale = weight_exponent + self._exponents[layer.node.input[0]]
+        return self._constant(f"{layer.node.name}_bias", layer.bias, scale, np.int32)
+
+    def _constant(self, name: str, value: Array, exponent: int, dtype: type[np.int8 | np.int32]) -> str:
+        """Add ``value`` as integers and the node that dequantises it; returns that node's output."""
+        limits = np.iinfo(dtype)
+        steps = np.clip(np.rint(np.ldexp(value.astype(np.float64), -exponent)), limits.min, limits.max).astype(dtype)
+        integer, result = self._fresh(f"{name}_quantized"), self._fresh(f"{name}_dequantized")
+        self._initializers.append(numpy_helper.from_array(steps, integer))
+        inputs = [integer, *self._parameters(name, exponent, dtype)]
+        self._constants.append(helper.make_node("DequantizeLinear", inputs, [result], name=result))
+        return result
+
+    def _parameters(self, name: str, exponent: int, dtype: type[np.int8 | np.int32]) -> tuple[str, str]:
+        scale, zero_point = self._fresh(f"{name}_scale"), self._fresh(f"{name}_zero_point")
+        self._initializers.append(numpy_helper.from_array(np.array(2.0**exponent, np.float32), scale))
+        self._initializers.append(numpy_helper.from_array(np.array(0, dtype), zero_point))
+        return scale, zero_point
+
+    def _fresh(self, name: str) -> str:
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name

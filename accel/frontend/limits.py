@@ -1,0 +1,32 @@
+"""Bounds on what a model may ask for. They are checked before anything is allocated by the model's word."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The bounds. A model at every one of them at once still fits a job's memory and time.
+
+    Attributes:
+        file_bytes: size of the file.
+        nodes: operators in the graph; the import takes about 0.2 ms for each.
+        name_length: characters in a name of a node or tensor.
+        rank: dimensions of a tensor.
+        tensor_elements: elements of any one tensor.
+        total_bytes: bytes of all tensors together, constants and intermediate results.
+        macs: multiply-accumulates of the whole model.
+        shape_tensor_elements: elements of an integer vector whose value shape inference computes.
+    """
+
+    file_bytes: int = 256 * 2**20
+    nodes: int = 5000
+    name_length: int = 512
+    rank: int = 8
+    tensor_elements: int = 2**27
+    total_bytes: int = 4 * 2**30
+    macs: int = 2**36
+    shape_tensor_elements: int = 4096
+
+
+LIMITS = Limits()
+OPSETS = range(11, 22)

@@ -1,0 +1,73 @@
+"""Post-training quantisation: a float32 ONNX model to QDQ form, int8, symmetric, scales powers of two.
+
+onnxruntime first folds batch norms and constants; it also runs the calibration samples. Each scale is the
+power of two with the least mean squared error over the samples (activations) or the elements (weights).
+"""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from accel.errors import InvalidModel
+from accel.frontend import calibrate
+from accel.frontend.insert_qdq import Quantiser
+from accel.frontend.names import name_nodes
+from accel.frontend.targets import find_targets
+
+_ONNX_DOMAINS = ("", "ai.onnx")
+
+
+def quantize_model(
+    model: onnx.ModelProto, calibration: Mapping[str, calibrate.Array] | None = None, *, seed: int = 0
+) -> onnx.ModelProto:
+    """Quantise ``model``: Conv, Gemm and MatMul with constant weights, and Add of two activations.
+
+    Args:
+        model: float32, with static shapes (see ``inspect_model``). It is not changed.
+        calibration: for each input, one sample of the input's shape, or samples along a leading axis; drawn
+            from a normal distribution if absent.
+        seed: of those random samples.
+
+    Raises:
+        InvalidTensors: the calibration data do not fit the inputs.
+        InvalidModel: onnxruntime cannot load or run the model.
+    """
+    folded = _fold(model)
+    name_nodes(folded)
+    samples = calibrate.samples(folded, calibration, seed)
+    targets = find_targets(folded)
+    exponents = calibrate.activation_exponents(folded, targets.activations, samples)
+    return Quantiser(folded, targets, exponents).quantised()
+
+
+def is_quantised(model: onnx.ModelProto) -> bool:
+    """Whether the model is in QDQ form already."""
+    return any(node.op_type == "DequantizeLinear" for node in model.graph.node)
+
+
+def _fold(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model after onnxruntime's basic optimisations, which keep to the ONNX operators."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.log_severity_level = 4
+    named = onnx.ModelProto()
+    named.CopyFrom(model)
+    name_nodes(named)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "folded.onnx"
+        options.optimized_model_filepath = str(path)
+        try:
+            onnxruntime.InferenceSession(named.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's exceptions have no common base
+            raise InvalidModel(f"onnxruntime cannot load the model: {error}") from error
+        folded = onnx.load(path)
+    if any(node.domain not in _ONNX_DOMAINS for node in folded.graph.node):
+        return named
+    used = [entry for entry in folded.opset_import if entry.domain in _ONNX_DOMAINS]
+    del folded.opset_import[:]
+    folded.opset_import.extend(used)
+    return folded

@@ -1,0 +1,124 @@
+"""Which operators of a float model are quantised, and which of their tensors."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from accel.frontend.calibrate import Array
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A Conv, Gemm or MatMul with constant weights.
+
+    ``weight`` has the node's own layout. ``bias`` is [O], from the node or from the Add ``bias_add`` behind it.
+    """
+
+    node: onnx.NodeProto
+    weight: Array
+    bias: Array | None
+    bias_add: onnx.NodeProto | None = None
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What to quantise. ``activations`` are the tensors that get a scale, in the order of the graph."""
+
+    layers: tuple[Layer, ...]
+    additions: tuple[onnx.NodeProto, ...]
+    activations: tuple[str, ...]
+
+
+def find_targets(model: onnx.ModelProto) -> Targets:
+    """The operators to quantise in ``model``, whose constants are initializers."""
+    finder = _Finder(model)
+    return finder.targets()
+
+
+class _Finder:
+    def __init__(self, model: onnx.ModelProto) -> None:
+        graph = model.graph
+        self._nodes = list(graph.node)
+        self._constants = {tensor.name: tensor for tensor in graph.initializer}
+        self._outputs = {output.name for output in graph.output}
+        self._uses = Counter(name for node in self._nodes for name in node.input)
+        self._users = {name: node for node in self._nodes for name in node.input}
+        shapes = [*graph.value_info, *graph.input, *graph.output]
+        inferred = onnx.shape_inference.infer_shapes(model).graph.value_info
+        self._rank = {info.name: len(info.type.tensor_type.shape.dim) for info in (*shapes, *inferred)}
+
+    def targets(self) -> Targets:
+        layers = [layer for node in self._nodes if (layer := self._layer(node)) is not None]
+        biased = {layer.bias_add.name for layer in layers if layer.bias_add is not None}
+        additions = [node for node in self._nodes if self._is_addition(node) and node.name not in biased]
+        found = [name for layer in layers for name in (layer.node.input[0], self._end(layer.bias_add or layer.node))]
+        found += [name for node in additions for name in (*node.input, self._end(node))]
+        return Targets(tuple(layers), tuple(additions), tuple(dict.fromkeys(found)))
+
+    def _layer(self, node: onnx.NodeProto) -> Layer | None:
+        weight = self._constant(node.input[1]) if node.op_type in ("Conv", "Gemm", "MatMul") else None
+        if weight is None or node.input[0] in self._constants:
+            return None
+        if node.op_type == "Conv":
+            has_bias = len(node.input) > 2 and node.input[2] != ""
+            bias = self._constant(node.input[2]) if has_bias else None
+            known = weight.ndim == 4 and (bias is not None or not has_bias)
+            return Layer(node, weight, bias) if known else None
+        return self._gemm(node, weight) if node.op_type == "Gemm" else self._matmul(node, weight)
+
+    def _gemm(self, node: onnx.NodeProto, weight: Array) -> Layer | None:
+        """A Gemm with alpha and beta multiplied into its constants."""
+        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        columns = weight.shape[0 if attributes.get("transB") else 1]
+        has_bias = len(node.input) > 2 and node.input[2] != ""
+        bias = self._constant(node.input[2]) if has_bias else None
+        if attributes.get("transA") or (has_bias and (bias is None or bias.size not in (1, columns))):
+            return None
+        if bias is not None and bias.size > 1 and bias.shape[-1] != columns:
+            return None  # one value a row
+        if bias is not None:
+            bias = np.broadcast_to(bias.reshape(-1) * np.float32(attributes.get("beta", 1.0)), (columns,))
+        return Layer(node, weight * np.float32(attributes.get("alpha", 1.0)), bias)
+
+    def _matmul(self, node: onnx.NodeProto, weight: Array) -> Layer | None:
+        """A MatMul, with the Add of a constant vector behind it as its bias."""
+        if weight.ndim != 2:
+            return None
+        user = self._only_user(node.output[0])
+        if user is None or user.op_type != "Add":
+            return Layer(node, weight, None)
+        constants = [value for name in user.input if (value := self._constant(name)) is not None]
+        if len(constants) != 1 or constants[0].size != weight.shape[1] or constants[0].shape[-1] != weight.shape[1]:
+            return Layer(node, weight, None)
+        if constants[0].ndim > max(self._rank.get(node.output[0], 0), 1):
+            return Layer(node, weight, None)
+        return Layer(node, weight, constants[0].reshape(-1), user)
+
+    def _is_addition(self, node: onnx.NodeProto) -> bool:
+        return node.op_type == "Add" and not any(name in self._constants for name in node.input)
+
+    def _end(self, node: onnx.NodeProto) -> str:
+        """The tensor to requantise to: behind the relu and clip that follow ``node`` alone."""
+        output = str(node.output[0])
+        user = self._only_user(output)
+        while user is not None and self._is_clip(user):
+            output = str(user.output[0])
+            user = self._only_user(output)
+        return output
+
+    def _is_clip(self, node: onnx.NodeProto) -> bool:
+        if node.op_type == "Clip":
+            return all(not name or name in self._constants for name in node.input[1:])
+        return bool(node.op_type == "Relu")
+
+    def _only_user(self, tensor: str) -> onnx.NodeProto | None:
+        if self._uses[tensor] != 1 or tensor in self._outputs:
+            return None
+        return self._users[tensor]
+
+    def _constant(self, name: str) -> Array | None:
+        tensor = self._constants.get(name)
+        return numpy_helper.to_array(tensor) if tensor is not None and name not in self._outputs else None
