@@ -226,6 +226,11 @@ class Accelerator(Model):
         raise KeyError(name)
 
     @property
+    def pragmas(self) -> set[str]:
+        """The pragmas that instructions answer to."""
+        return {i.pragma for i in self.instructions if isinstance(i, Copy | Contract | Map)}
+
+    @property
     def contraction(self) -> Contract:
         """The matrix instruction."""
         return next(i for i in self.instructions if isinstance(i, Contract))

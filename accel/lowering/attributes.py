@@ -1,0 +1,75 @@
+"""What the stages write on functions for the stages after them.
+
+Everything a later stage needs travels in the IRModule itself, as attributes holding JSON, so that a dump shows
+it and a stage can be run alone.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import TypeAdapter
+from tvm import ir, tirx
+
+from accel.lowering.geometry import Addition, Convolution, Epilogue, Tiling
+
+REGION = "cyclops.region"
+LAUNCHES = "cyclops.launches"
+MICROOPS = "cyclops.microops"
+ADDRESSES = "cyclops.addresses"
+CONTEXTS_PRAGMA = "pragma_contexts"
+
+
+@dataclass(frozen=True)
+class Region:
+    """A PrimFunc that the accelerator runs: its shape, what follows it, and how it is cut."""
+
+    kind: Literal["convolution", "addition"]
+    shape: Convolution | Addition
+    epilogue: Epilogue
+    tiling: Tiling
+
+
+@dataclass(frozen=True)
+class LaunchInfo:
+    """What the report says of one call of a region: the layer's name, operator, model nodes and MACs."""
+
+    name: str
+    op: str
+    nodes: tuple[str, ...]
+    macs: int
+
+
+_REGION = TypeAdapter(Region)
+_LAUNCHES = TypeAdapter(dict[str, LaunchInfo])
+
+
+def with_region(function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
+    """The function, marked as a region."""
+    return function.with_attr(REGION, _REGION.dump_json(region).decode())
+
+
+def region_of(function: ir.BaseFunc) -> Region | None:
+    """The region a function is marked as, or None for host functions."""
+    if not isinstance(function, tirx.PrimFunc) or function.attrs is None or REGION not in function.attrs:
+        return None
+    return _REGION.validate_json(str(function.attrs[REGION]))
+
+
+def dump_launches(launches: dict[str, LaunchInfo]) -> str:
+    """Launches by the name of the variable that the call is bound to, as JSON."""
+    return _LAUNCHES.dump_json(launches).decode()
+
+
+def load_launches(text: str) -> dict[str, LaunchInfo]:
+    """The inverse of ``dump_launches``."""
+    return _LAUNCHES.validate_json(text)
+
+
+def map_regions(module: ir.IRModule, transform) -> ir.IRModule:  # type: ignore[no-untyped-def]
+    """Apply ``transform(name, function, region)`` to every region, in the order of their names."""
+    result = ir.IRModule(dict(module.functions.items()), attrs=module.attrs)
+    for variable, function in sorted(module.functions.items(), key=lambda item: str(item[0].name_hint)):
+        region = region_of(function)
+        if region is not None:
+            result.update_func(variable, transform(str(variable.name_hint), function, region))
+    return result

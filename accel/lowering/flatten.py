@@ -1,0 +1,63 @@
+"""Flatten: from S-TIR blocks to plain loops over flat buffers, pragmas as attributes around their nests."""
+
+from tvm import ir, s_tir, tirx
+from tvm.ir import TensorLoad
+from tvm_ffi import structural_equal
+
+from accel.accelerator.document import Accelerator
+from accel.lowering.attributes import Region, map_regions
+from accel.lowering.nest import peel
+from accel.lowering.walk import loads_of, pragma_nests, rename_buffers, scope_of
+
+
+def flatten(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
+    """Lower every region's blocks; buffers shrink to one tile and keep their scope.
+
+    TVM's own passes do the lowering; what is ours is that elementwise stages share one buffer, as the
+    accelerator's map instruction works in place.
+    """
+
+    def flattened(name: str, function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
+        lowered = _TVM_PASSES(ir.IRModule({name: function}))
+        return share_buffers_in_place(lowered[name], accelerator.pragmas, accelerator.map.pragma)
+
+    return map_regions(module, flattened)
+
+
+_TVM_PASSES = ir.transform.Sequential(
+    [
+        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+        s_tir.transform.ConvertBlocksToOpaque(),
+        s_tir.transform.CompactBufferAllocation(),
+        s_tir.transform.LowerMatchBuffer(),
+        s_tir.transform.LowerOpaqueBlock(),
+        tirx.transform.FlattenBuffer(),
+        tirx.transform.UnrollLoop(),
+        s_tir.transform.StmtSimplify(),
+        tirx.transform.RemoveNoOp(),
+    ]
+)
+
+
+def share_buffers_in_place(function: tirx.PrimFunc, pragmas: set[str], elementwise: str) -> tirx.PrimFunc:
+    """Let an elementwise stage write where it read, if nobody reads the old value afterwards."""
+    nests = pragma_nests(function.body, pragmas)
+    shared: dict[tirx.Var, tirx.Var] = {}
+    for position, statement in enumerate(nests):
+        if statement.attr_key != elementwise:
+            continue
+        store = peel(statement.body).store
+        read_later = {load.source for later in nests[position + 1 :] for load in loads_of(later)}
+        for load in loads_of(store.value):
+            if load.source not in read_later and _same_element(load, store):
+                shared[store.buffer] = shared.get(load.source, load.source)
+                break
+    return function.with_body(rename_buffers(function.body, shared))
+
+
+def _same_element(load: TensorLoad, store: tirx.BufferStore) -> bool:
+    return (
+        scope_of(load.source) == scope_of(store.buffer)
+        and structural_equal(load.source.shape, store.buffer.shape)
+        and structural_equal(list(load.indices), list(store.indices))
+    )

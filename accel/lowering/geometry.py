@@ -1,0 +1,94 @@
+"""The shapes that pack, planning and scheduling share, counted in blocks of the accelerator's tile."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+EpilogueOp = Literal["add", "max", "min", "shift_right", "add_tensor"]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A packed int8 activation ``[batch, blocks, pitch_h, pitch_w, tile_batch, tile_channels]``.
+
+    ``height`` and ``width`` are the rows and columns that mean something; the pitches may be larger, as the
+    producer's tiles need not divide its height and width.
+    """
+
+    batch: int
+    blocks: int
+    height: int
+    width: int
+    pitch_h: int
+    pitch_w: int
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A two-dimensional convolution over packed operands; a dense layer has height 1 and its rows as width."""
+
+    data: Packed
+    out_blocks: int
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int, int, int]  # top, left, bottom, right
+    out_height: int
+    out_width: int
+
+
+@dataclass(frozen=True)
+class Addition:
+    """``(a << shifts[0]) + (b << shifts[1])`` of two packed operands of one logical shape."""
+
+    operands: tuple[Packed, Packed]
+    shifts: tuple[int, int]
+
+    @property
+    def pixels(self) -> tuple[int, int]:
+        """Height and width of the result, elements."""
+        return self.operands[0].height, self.operands[0].width
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What follows the accumulation: elementwise int32 operations, then the narrowing store.
+
+    ``steps`` are (operation, immediate); ``add_tensor`` adds the bias and has immediate 0. ``planes`` is 1 for an
+    int8 result, 4 where the whole int32 accumulator leaves as four int8 planes, low byte first.
+    """
+
+    steps: tuple[tuple[EpilogueOp, int], ...]
+    planes: int = 1
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether a bias tensor is an argument."""
+        return any(name == "add_tensor" for name, _ in self.steps)
+
+    @property
+    def passes(self) -> int:
+        """Elementwise passes over the accumulators, shifts between the planes included."""
+        return len(self.steps) + self.planes - 1
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a region is cut so that its tiles fit the scratchpads.
+
+    Extents are blocks (``out_blocks``, ``in_blocks``) and elements (the rest). ``order`` says which operand
+    stays while the others pass: none (``stream``), the weights of one group of output channels
+    (``weights``), or the data of one output tile (``data``). Contexts are the copies of each buffer: 2 let the
+    next tile load while this one computes.
+    """
+
+    out_blocks: int
+    out_rows: int
+    out_columns: int
+    in_blocks: int
+    kernel_rows: int
+    kernel_columns: int
+    order: Literal["stream", "weights", "data"]
+    operand_contexts: int
+    result_contexts: int
+    out_pitch_h: int
+    out_pitch_w: int

@@ -1,0 +1,190 @@
+"""Choose the tiling of a convolution: the cheapest, by the cost function given, that fits the scratchpads.
+
+All candidates are priced at once as numpy arrays. Capacity counts every context of a buffer, the bias and
+the micro-operations that must be resident.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Accelerator
+from accel.lowering.geometry import Convolution, Epilogue, Tiling
+
+Ints = npt.NDArray[np.int64]
+Order = Literal["stream", "weights", "data"]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Tilings as arrays of one shape. Tile extents as in ``Tiling``; the counts are over the whole region."""
+
+    out_blocks: Ints
+    out_rows: Ints
+    out_columns: Ints
+    in_blocks: Ints
+    kernel_rows: Ints
+    kernel_columns: Ints
+    data_rows: Ints
+    data_columns: Ints
+    tiles: Ints
+    reductions: Ints
+    data_loads: Ints
+    weight_loads: Ints
+    contexts: int
+    result_contexts: int
+
+
+Cost = Callable[[Candidates, Convolution, Epilogue, Accelerator], npt.NDArray[np.float64]]
+
+
+def plan_convolution(conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, cost: Cost) -> Tiling | None:
+    """The cheapest tiling that fits, or None if not even the smallest does.
+
+    The result's pitches are its height and width rounded up to whole tiles.
+    """
+    best: tuple[float, Tiling] | None = None
+    # alternating store and compute inside a tile (planes) needs one context: its tokens would overtake otherwise
+    result_choices = (2, 1) if epilogue.planes == 1 else (1,)
+    for operand_contexts in (2, 1):
+        for result_contexts in result_choices:
+            for order in ("stream", "weights", "data") if operand_contexts == 2 else ("stream",):
+                found = _best(conv, epilogue, accelerator, cost, order, operand_contexts, result_contexts)
+                if found is not None and (best is None or found[0] < best[0]):
+                    best = found
+        if best is not None:
+            break
+    return best[1] if best else None
+
+
+def _divisors(n: int) -> list[int]:
+    return [d for d in range(1, n + 1) if n % d == 0]
+
+
+def _cuts(n: int) -> list[int]:
+    """Tile extents that give distinct tile counts, each the smallest for its count."""
+    return sorted({-(-n // count) for count in range(1, n + 1)})
+
+
+def _ceil(a: Ints, b: Ints) -> Ints:
+    return -(-a // b)
+
+
+def _candidates(conv: Convolution, order: Order, contexts: int, result_contexts: int) -> Candidates:
+    kernel_rows, kernel_columns = conv.kernel
+    split_rows = sum(conv.padding[0::2]) == 0
+    split_columns = sum(conv.padding[1::2]) == 0
+    whole = order != "stream"  # an operand that stays is not cut along the reduction
+    axes = [
+        _divisors(conv.out_blocks),
+        _cuts(conv.out_height),
+        _cuts(conv.out_width),
+        [conv.data.blocks] if whole else _divisors(conv.data.blocks),
+        [kernel_rows] if whole or not split_rows else _divisors(kernel_rows),
+        [kernel_columns] if whole or not split_columns else _divisors(kernel_columns),
+    ]
+    grids = np.meshgrid(*(np.array(axis, dtype=np.int64) for axis in axes), indexing="ij")
+    out_blocks, rows, columns, in_blocks, k_rows, k_columns = (grid.ravel() for grid in grids)
+    spatial = conv.data.batch * _ceil(np.int64(conv.out_height), rows) * _ceil(np.int64(conv.out_width), columns)
+    groups = conv.out_blocks // out_blocks
+    reductions = (
+        (conv.data.blocks // in_blocks) * (kernel_rows // k_rows) * (kernel_columns // k_columns)
+    )
+    tiles = spatial * groups
+    return Candidates(
+        out_blocks=out_blocks,
+        out_rows=rows,
+        out_columns=columns,
+        in_blocks=in_blocks,
+        kernel_rows=k_rows,
+        kernel_columns=k_columns,
+        data_rows=(rows - 1) * conv.strides[0] + (k_rows - 1) * conv.dilation[0] + 1,
+        data_columns=(columns - 1) * conv.strides[1] + (k_columns - 1) * conv.dilation[1] + 1,
+        tiles=tiles,
+        reductions=reductions,
+        data_loads=spatial if order == "data" else tiles * reductions,
+        weight_loads=groups if order == "weights" else tiles * reductions,
+        contexts=contexts,
+        result_contexts=result_contexts,
+    )
+
+
+def _fits(c: Candidates, conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, order: Order) -> npt.NDArray[np.bool_]:
+    gemm = accelerator.contraction
+    bias = c.out_blocks if epilogue.has_bias else np.zeros_like(c.out_blocks)
+    data = c.contexts * c.in_blocks * c.data_rows * c.data_columns
+    weights = c.contexts * c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
+    accumulators = c.result_contexts * c.out_blocks * c.out_rows * c.out_columns + bias
+    fits = data <= accelerator.memory(gemm.data.memory).depth
+    fits &= weights <= accelerator.memory(gemm.weights.memory).depth
+    fits &= accumulators <= accelerator.memory(gemm.dst.memory).depth
+    fits &= _resident_microops(c) <= accelerator.memory(gemm.microops.memory).depth
+    fits &= _padding_fits(c, conv, accelerator)
+    bits = {field.name: field.bits for field in gemm.fields}
+    for extent in (c.out_rows * c.out_columns, c.in_blocks, c.out_blocks):
+        fits &= extent < 1 << min(bits[loop.extent] for loop in gemm.loops)
+    if order != "stream":  # the operand that stays is guarded by the tokens of the one that passes: it must pass twice
+        inner = c.tiles * c.reductions // (c.weight_loads if order == "weights" else c.data_loads)
+        fits &= inner >= c.contexts
+    return fits
+
+
+def _resident_microops(c: Candidates) -> Ints:
+    """An upper bound: the two longest loops run in hardware, the rest are micro-ops, one set a context."""
+    extents = np.stack([c.out_blocks, c.out_rows, c.out_columns, c.in_blocks, c.kernel_rows, c.kernel_columns])
+    table = np.prod(np.sort(extents, axis=0)[:-2], axis=0)
+    # reset and ALU passes walk the accumulators: at worst one micro-op a block, one set a context
+    return table * c.contexts**2 * c.result_contexts + 3 * c.result_contexts * c.out_blocks
+
+
+def _padding_fits(c: Candidates, conv: Convolution, accelerator: Accelerator) -> npt.NDArray[np.bool_]:
+    """Every tile must hold at least one row and column of real data, and its padding must fit the fields."""
+    copy = accelerator.copy_instruction(accelerator.contraction.data.memory, "load")
+    bits = {field.name: field.bits for field in copy.fields} if copy else {}
+    names = (copy.copy_fields.pad_top, copy.copy_fields.pad_left) if copy else (None, None)
+    fits = np.ones(c.out_rows.shape, dtype=np.bool_)
+    for axis, tile, extent, out, size, name in (
+        (0, c.out_rows, c.data_rows, conv.out_height, conv.data.height, names[0]),
+        (1, c.out_columns, c.data_columns, conv.out_width, conv.data.width, names[1]),
+    ):
+        before = conv.padding[axis]
+        last = (_ceil(np.int64(out), tile) - 1) * tile * conv.strides[axis] - before
+        reach = (tile - 1) * conv.strides[axis] + (conv.kernel[axis] - 1) * conv.dilation[axis] + 1
+        after = np.maximum(last + reach - size, 0)
+        limit = (1 << bits[name]) - 1 if name else 0
+        fits &= (before < extent) & (last < size) & (before <= limit) & (after <= limit)
+    return fits
+
+
+def _best(
+    conv: Convolution,
+    epilogue: Epilogue,
+    accelerator: Accelerator,
+    cost: Cost,
+    order: Order,
+    contexts: int,
+    result_contexts: int,
+) -> tuple[float, Tiling] | None:
+    c = _candidates(conv, order, contexts, result_contexts)
+    fits = _fits(c, conv, epilogue, accelerator, order)
+    if not fits.any():
+        return None
+    price = np.where(fits, cost(c, conv, epilogue, accelerator), np.inf)
+    i = int(np.argmin(price))
+    rows, columns = int(c.out_rows[i]), int(c.out_columns[i])
+    return float(price[i]), Tiling(
+        out_blocks=int(c.out_blocks[i]),
+        out_rows=rows,
+        out_columns=columns,
+        in_blocks=int(c.in_blocks[i]),
+        kernel_rows=int(c.kernel_rows[i]),
+        kernel_columns=int(c.kernel_columns[i]),
+        order=order,
+        operand_contexts=contexts,
+        result_contexts=result_contexts,
+        out_pitch_h=-(-conv.out_height // rows) * rows,
+        out_pitch_w=-(-conv.out_width // columns) * columns,
+    )

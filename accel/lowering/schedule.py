@@ -1,0 +1,154 @@
+"""Schedule: tile each region, place its buffers in the accelerator's scopes, and mark nests with pragmas.
+
+After it every nest that an instruction will replace carries that instruction's pragma, and the loops whose
+iterations may overlap carry ``pragma_contexts``: the copies of each buffer that lives inside.
+"""
+
+from typing import Any
+
+from tvm import ir, tirx
+from tvm.s_tir import Schedule
+
+from accel.accelerator.document import Accelerator, Memory
+from accel.errors import CompileError
+from accel.lowering.attributes import CONTEXTS_PRAGMA, Region, map_regions
+from accel.lowering.geometry import Tiling
+
+Handle = Any  # a LoopRV or SBlockRV of tvm.s_tir
+
+
+def schedule(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
+    """Schedule every PrimFunc that pack marked as a region of the accelerator."""
+
+    def scheduled(name: str, function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
+        sch = Schedule(ir.IRModule({"main": function}))
+        tile = _tile_loops(sch, region.tiling)
+        if region.kind == "convolution":
+            _place_convolution(sch, region, tile, accelerator)
+        else:
+            _place_addition(sch, tile, accelerator)
+        _place_epilogue(sch, region, tile, accelerator)
+        sch.annotate(tile.inner, CONTEXTS_PRAGMA, region.tiling.result_contexts)
+        return sch.mod["main"]
+
+    return map_regions(module, scheduled)
+
+
+class _Tile:
+    """The loops over output tiles: of channel groups, the innermost of all, and how deep that one is."""
+
+    def __init__(self, channels: Handle, pixels: Handle, inner: Handle, depth: int) -> None:
+        self.channels = channels
+        self.pixels = pixels
+        self.inner = inner
+        self.depth = depth
+
+
+def _copy_pragma(accelerator: Accelerator, memory: Memory, direction: str) -> str:
+    copy = accelerator.copy_instruction(memory.name, direction)  # type: ignore[arg-type]
+    if copy is None:
+        raise CompileError(f"the accelerator has no {direction} for memory {memory.name}", field="instructions")
+    return copy.pragma
+
+
+def _tile_loops(sch: Schedule, tiling: Tiling) -> _Tile:
+    """Cut the accumulation's output loops; the tile's own loops follow the outer ones."""
+    n, c, y, x, b, o = sch.get_loops(sch.get_sblock("accumulate"))[:6]
+    c_tile, c_in = sch.split(c, [None, tiling.out_blocks])
+    y_tile, y_in = sch.split(y, [None, tiling.out_rows])
+    x_tile, x_in = sch.split(x, [None, tiling.out_columns])
+    outer = [n, y_tile, x_tile, c_tile] if tiling.order == "data" else [c_tile, n, y_tile, x_tile]
+    sch.reorder(*outer, c_in, y_in, x_in, b, o)
+    return _Tile(c_tile, x_tile, outer[-1], len(outer))
+
+
+def _place_convolution(sch: Schedule, region: Region, tile: _Tile, accelerator: Accelerator) -> None:
+    gemm, tiling = accelerator.contraction, region.tiling
+    block = sch.get_sblock("accumulate")
+    c, y, x, b, o, ci, kh, kw, i = sch.get_loops(block)[tile.depth :]
+    ci_step, ci_in = sch.split(ci, [None, tiling.in_blocks])
+    kh_step, kh_in = sch.split(kh, [None, tiling.kernel_rows])
+    kw_step, kw_in = sch.split(kw, [None, tiling.kernel_columns])
+    sch.reorder(ci_step, kh_step, kw_step, c, y, x, ci_in, kh_in, kw_in, b, o, i)
+    step = sch.fuse(ci_step, kh_step, kw_step)
+    sch.annotate(c, gemm.pragma, 1)
+    sch.annotate(step, CONTEXTS_PRAGMA, tiling.operand_contexts)
+    sch.set_scope(block, 0, accelerator.memory(gemm.dst.memory).scope)
+
+    data, weights = accelerator.memory(gemm.data.memory), accelerator.memory(gemm.weights.memory)
+    padded = _named_block(sch, "padded")
+    if padded is None:
+        padded = sch.cache_read(block, 0, data.scope)
+    else:
+        sch.set_scope(padded, 0, data.scope)
+    stays = {"stream": None, "weights": tile.channels, "data": tile.pixels}[tiling.order]
+    _copy_in(sch, padded, tile.pixels if tiling.order == "data" else step, _copy_pragma(accelerator, data, "load"))
+    kernel = sch.cache_read(block, 1, weights.scope)
+    where = tile.channels if tiling.order == "weights" else step
+    _copy_in(sch, kernel, where, _copy_pragma(accelerator, weights, "load"))
+    if stays is not None:
+        sch.annotate(stays, CONTEXTS_PRAGMA, tiling.operand_contexts)
+    _reset(sch, block, step, tile.depth, gemm.pragma)
+
+
+def _named_block(sch: Schedule, name: str) -> Handle | None:
+    """The block called ``name``, or None: the schedule itself has no such question."""
+    root = sch.get_sblock("root")
+    found = [block for block in sch.get_child_blocks(root) if sch.get(block).name_hint == name]
+    return found[0] if found else None
+
+
+def _copy_in(sch: Schedule, block: Handle, loop: Handle | None, pragma: str) -> None:
+    """Move a copy to the head of ``loop``'s body (None: it stays at the top) and mark its whole nest."""
+    depth = 0
+    if loop is not None:
+        # a reduction loop holds the block deeper than its own position among the outer loops
+        sch.compute_at(block, loop, preserve_unit_loops=True)
+        depth = len(sch.get_loops(block)) - len(sch.get(block).iter_vars)
+    sch.annotate(sch.get_loops(block)[depth], pragma, 1)
+
+
+def _reset(sch: Schedule, block: Handle, step: Handle, depth: int, pragma: str) -> None:
+    init = sch.decompose_reduction(block, step)
+    sch.annotate(sch.get_loops(init)[depth], pragma, 1)
+
+
+def _place_addition(sch: Schedule, tile: _Tile, accelerator: Accelerator) -> None:
+    gemm = accelerator.contraction
+    block = sch.get_sblock("accumulate")
+    c, y, x, b, o, operand, i = sch.get_loops(block)[tile.depth :]
+    sch.reorder(operand, c, y, x, b, o, i)
+    sch.annotate(c, gemm.pragma, 1)
+    sch.set_scope(block, 0, accelerator.memory(gemm.dst.memory).scope)
+    data, weights = accelerator.memory(gemm.data.memory), accelerator.memory(gemm.weights.memory)
+    for index in (0, 1):
+        # both loads come before both contractions, so that they run ahead together
+        copy = sch.cache_read(block, index, data.scope)
+        _copy_in(sch, copy, tile.inner, _copy_pragma(accelerator, data, "load"))
+    _copy_in(sch, sch.cache_read(block, 2, weights.scope), None, _copy_pragma(accelerator, weights, "load"))
+    sch.unroll(operand)
+    _reset(sch, block, operand, tile.depth, gemm.pragma)
+
+
+def _place_epilogue(sch: Schedule, region: Region, tile: _Tile, accelerator: Accelerator) -> None:
+    """Compute every stage and every result inside the tile, in the order in which they use the accumulators."""
+    results = accelerator.memory(accelerator.contraction.dst.memory)
+    for number, (name, _) in enumerate(region.epilogue.steps):
+        block = _place_stage(sch, f"epilogue{number}_{name}", tile, results, accelerator.map.pragma)
+        if name == "add_tensor":
+            bias = sch.cache_read(block, 1, results.scope)
+            _copy_in(sch, bias, tile.channels, _copy_pragma(accelerator, results, "load"))
+    for plane in range(region.epilogue.planes):
+        if plane:
+            _place_stage(sch, f"plane{plane}_shift_right", tile, results, accelerator.map.pragma)
+        result = sch.get_sblock(f"result{plane}")
+        sch.reverse_compute_at(result, tile.inner, preserve_unit_loops=True)
+        sch.annotate(sch.get_loops(result)[tile.depth], _copy_pragma(accelerator, results, "store"), 1)
+
+
+def _place_stage(sch: Schedule, name: str, tile: _Tile, memory: Memory, pragma: str) -> Handle:
+    block = sch.get_sblock(name)
+    sch.reverse_compute_at(block, tile.inner, preserve_unit_loops=True)
+    sch.set_scope(block, 0, memory.scope)
+    sch.annotate(sch.get_loops(block)[tile.depth], pragma, 1)
+    return block

@@ -1,0 +1,101 @@
+"""Read an injected function as a list: its calls in program order with their loops, and its buffers with theirs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import tirx
+
+from accel.accelerator.document import Accelerator, Contract, Copy, Map
+from accel.errors import CompileError
+from accel.lowering import intrinsic
+from accel.lowering.attributes import CONTEXTS_PRAGMA
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop around a call or an allocation; ``contexts`` is its pragma's value, 1 without."""
+
+    variable: tirx.Var
+    extent: int
+    contexts: int = 1
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A scratchpad buffer and the loops around its allocation: each iteration has a buffer of its own."""
+
+    buffer: tirx.Var
+    loops: tuple[Loop, ...]
+
+    @property
+    def contexts(self) -> int:
+        """Copies of the buffer, if another unit writes or reads it."""
+        return self.loops[-1].contexts if self.loops else 1
+
+
+@dataclass(frozen=True)
+class Site:
+    """One call of an instruction: where it stands, and which scratchpad buffers it touches."""
+
+    index: int
+    name: str
+    unit: str
+    loops: tuple[Loop, ...]
+    buffers: tuple[tirx.Var, ...]
+
+
+@dataclass
+class Survey:
+    """All calls and allocations of a function, in program order."""
+
+    sites: list[Site] = field(default_factory=list)
+    allocations: dict[tirx.Var, Allocation] = field(default_factory=dict)
+
+
+def survey(function: tirx.PrimFunc, accelerator: Accelerator) -> Survey:
+    """Survey an injected function.
+
+    Raises:
+        CompileError: a statement that no stage leaves behind, such as a store outside every pragma.
+    """
+    result = Survey()
+    for kind, loops, statement in _flat(function.body, (), 1):
+        if kind == "allocation":
+            result.allocations[statement.buffer] = Allocation(statement.buffer, loops)
+        else:
+            name, fields, _ = intrinsic.parse(statement)
+            buffers = [intrinsic.buffer_of(value) for value in fields.values()]
+            result.sites.append(
+                Site(
+                    index=len(result.sites),
+                    name=name,
+                    unit=accelerator.instruction(name).unit,
+                    loops=loops,
+                    buffers=tuple(buffer for buffer in buffers if buffer is not None),
+                )
+            )
+    return result
+
+
+def _flat(statement: Any, loops: tuple[Loop, ...], contexts: int) -> Iterator[tuple[str, tuple[Loop, ...], Any]]:
+    if isinstance(statement, tirx.SeqStmt):
+        for child in statement.seq:
+            yield from _flat(child, loops, 1)
+    elif isinstance(statement, tirx.For):
+        loop = Loop(statement.loop_var, int(statement.extent), contexts)
+        yield from _flat(statement.body, (*loops, loop), 1)
+    elif isinstance(statement, tirx.AttrStmt) and statement.attr_key == CONTEXTS_PRAGMA:
+        yield from _flat(statement.body, loops, int(statement.value))
+    elif isinstance(statement, tirx.AllocBuffer):
+        yield "allocation", loops, statement
+    elif intrinsic.is_call(statement):
+        yield "call", loops, statement
+    elif not isinstance(statement, tirx.DeclBuffer):
+        raise CompileError(f"no pragma covers this statement: {statement}", field="pragma")
+
+
+def writes(site: Site, accelerator: Accelerator) -> bool:
+    """Whether the call writes a scratchpad, as against storing from one."""
+    instruction = accelerator.instruction(site.name)
+    return isinstance(instruction, Contract | Map) or (isinstance(instruction, Copy) and instruction.direction == "load")

@@ -1,0 +1,177 @@
+"""Synchronise: dependence tokens between the units, and as many contexts of each buffer as may be in flight.
+
+For every buffer that one unit fills and another uses, a token says "filled" and another says "free again". With
+two contexts the free token is awaited two iterations late, so that the next tile loads while this one computes.
+The tokens' conditions are expressions of the loops, so the loops stay rolled and no token is left over.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from tvm import ir, tirx
+from tvm_ffi import structural_mutate
+
+from accel.accelerator.document import Accelerator
+from accel.errors import CompileError
+from accel.lowering import intrinsic
+from accel.lowering.attributes import Region, map_regions
+from accel.lowering.nest import simplify
+from accel.lowering.survey import Loop, Site, Survey, survey, writes
+
+Flags = dict[int, dict[str, tirx.Expr]]  # site -> token field -> condition
+
+
+def synchronise(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
+    """Set the token fields of every call, and end every region with the instruction that ends a launch.
+
+    Raises:
+        CompileError: buffers whose lifetimes the tokens cannot order.
+    """
+
+    def synchronised(name: str, function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
+        view = survey(function, accelerator)
+        flags: Flags = {}
+        finish = accelerator.finish
+        ending: dict[str, tirx.Expr] = {}
+        for carrier in _carriers(_groups(view, accelerator)):
+            last = finish.unit == carrier.producer
+            _place(carrier, view, accelerator, flags, drain=last)
+            if last:
+                ending[finish.tokens.pop[carrier.consumer]] = tirx.const(1, "int32")
+        body = _with_flags(function.body, flags)
+        return function.with_body(tirx.SeqStmt([body, intrinsic.call(finish.name, ending)]))
+
+    return map_regions(module, synchronised)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Buffers of one lifetime that ``producer`` fills and ``consumer`` uses."""
+
+    producer: str
+    consumer: str
+    loops: tuple[Loop, ...]
+    contexts: int
+    buffers: tuple[tirx.Var, ...]
+    first_write: int
+
+    @property
+    def instances(self) -> int:
+        return _count(self.loops)
+
+
+def _count(loops: Iterable[Loop]) -> int:
+    total = 1
+    for loop in loops:
+        total *= loop.extent
+    return total
+
+
+def _groups(view: Survey, accelerator: Accelerator) -> list[_Group]:
+    found: dict[tuple[Any, ...], _Group] = {}
+    for allocation in view.allocations.values():
+        users = [site for site in view.sites if allocation.buffer in site.buffers]
+        producers = {site.unit for site in users if writes(site, accelerator)}
+        others = {site.unit for site in users}
+        # the map instruction writes the accumulators that it reads beside the bias: one unit fills a buffer first
+        producer = users[0].unit
+        consumers = others - {producer}
+        if not consumers:
+            continue
+        if len(consumers) > 1 or not producers:
+            raise CompileError(f"buffer {allocation.buffer.name} passes through {sorted(others)}", field="units")
+        consumer = consumers.pop()
+        key = (producer, consumer, tuple(loop.variable for loop in allocation.loops))
+        known = found.get(key)
+        buffers = (*(known.buffers if known else ()), allocation.buffer)
+        first = min(users[0].index, known.first_write) if known else users[0].index
+        found[key] = _Group(producer, consumer, allocation.loops, allocation.contexts, buffers, first)
+    return list(found.values())
+
+
+def _carriers(groups: list[_Group]) -> list[_Group]:
+    """For each pair of units the group of the innermost lifetime, whose tokens order the outer ones too."""
+
+    def pair(group: _Group) -> tuple[str, str]:
+        return group.producer, group.consumer
+
+    carriers = []
+    for _, members in groupby(sorted(groups, key=pair), key=pair):
+        *outer, carrier = sorted(members, key=lambda group: len(group.loops))
+        for group in outer:
+            _check_implied(group, carrier)
+        carriers.append(carrier)
+    return carriers
+
+
+def _check_implied(outer: _Group, carrier: _Group) -> None:
+    """Units work in order, so an outer buffer needs no token of its own if the inner ones bracket its use.
+
+    It is filled before the first inner buffer, and by the time that its next instance is filled the inner tokens
+    awaited so far must reach its last use: (contexts - 1) x inner instances >= inner contexts.
+    """
+    nested = carrier.loops[: len(outer.loops)] == outer.loops and outer.first_write < carrier.first_write
+    inner = _count(carrier.loops[len(outer.loops) :])
+    reused = outer.instances > outer.contexts
+    if not nested or (reused and (outer.contexts - 1) * inner < carrier.contexts):
+        raise CompileError(
+            f"the tokens between {carrier.producer} and {carrier.consumer} do not cover {outer.buffers[0].name}",
+            field="pragma_contexts",
+        )
+
+
+def _place(group: _Group, view: Survey, accelerator: Accelerator, flags: Flags, *, drain: bool) -> None:
+    """Tokens of one group: filled after each run of the producer, free after each run of the consumer."""
+    sites = [site for site in view.sites if any(buffer in site.buffers for buffer in group.buffers)]
+    runs = [list(run) for _, run in groupby(sites, key=lambda site: site.unit)]
+    if len(runs) % 2 or (len(runs) > 2 and group.contexts > 1):
+        raise CompileError(f"{group.consumer} uses {group.buffers[0].name} out of turn", field="pragma_contexts")
+    depth, index = len(group.loops), _linear(group.loops)
+    always = tirx.const(True, "bool")
+    for number, run in enumerate(runs):
+        other = runs[(number + 1) % len(runs)][0].unit
+        tokens = accelerator.instruction(run[0].name).tokens
+        pushes = pops = always
+        if number == len(runs) - 1:  # freed for the instance that will use the same context
+            pushes = index + group.contexts < group.instances
+            if drain:
+                pushes = tirx.Or(pushes, index == group.instances - 1)
+        if number == 0:
+            pops = index >= group.contexts
+        _flag(flags, run[-1], tokens.push[other], tirx.And(pushes, _at(run[-1].loops[depth:], last=True)))
+        _flag(flags, run[0], tokens.pop[other], tirx.And(pops, _at(run[0].loops[depth:], last=False)))
+
+
+def _flag(flags: Flags, site: Site, name: str, condition: tirx.Expr) -> None:
+    fields = flags.setdefault(site.index, {})
+    if name in fields:
+        raise CompileError(f"{site.name} would need two tokens in {name}", field=name)
+    fields[name] = simplify(condition)
+
+
+def _linear(loops: tuple[Loop, ...]) -> tirx.Expr:
+    index: tirx.Expr = tirx.const(0, "int32")
+    for loop in loops:
+        index = index * loop.extent + loop.variable
+    return index
+
+
+def _at(loops: tuple[Loop, ...], *, last: bool) -> tirx.Expr:
+    condition: tirx.Expr = tirx.const(True, "bool")
+    for loop in loops:
+        condition = tirx.And(condition, loop.variable == (loop.extent - 1 if last else 0))
+    return condition
+
+
+def _with_flags(body: tirx.Stmt, flags: Flags) -> tirx.Stmt:
+    sites = iter(range(1 << 30))
+
+    def flagged(statement: tirx.Evaluate, mutator: Any) -> tirx.Stmt:
+        tokens = flags.get(next(sites), {})
+        name, fields, loops = intrinsic.parse(statement)
+        values = {field: tirx.Cast("int32", condition) for field, condition in tokens.items()}
+        return intrinsic.call(name, {**{k: simplify(v) for k, v in values.items()}, **fields}, loops)
+
+    return structural_mutate(body, (tirx.Evaluate, flagged))
