@@ -25,7 +25,7 @@ _SAMPLES = 8
 
 
 class _Network:
-    """Builds the graph and, beside it, the activations of a few images, from which the batch norms take their statistics."""
+    """Builds the graph and, beside it, the activations of a few images: the batch norms' statistics."""
 
     def __init__(self, seed: int) -> None:
         self.graph = Graph("resnet8")
@@ -41,9 +41,10 @@ class _Network:
         total = max(kernel - stride, 0)
         pads = (total // 2, total // 2, total - total // 2, total - total // 2)
         inputs = [x, self.graph.constant(f"{name}_weight", weight), self.graph.constant(f"{name}_bias", bias)]
-        attributes = {"kernel_shape": [kernel, kernel], "strides": [stride, stride], "pads": list(pads)}
         self.values[name] = conv2d(value, weight, (stride, stride), pads) + bias[:, None, None]
-        return self.graph.node("Conv", name, inputs, **attributes)
+        return self.graph.node(
+            "Conv", name, inputs, kernel_shape=[kernel, kernel], strides=[stride, stride], pads=list(pads)
+        )
 
     def batch_norm(self, name: str, x: str) -> str:
         """Batch norm whose mean and variance are those of ``x``."""

@@ -81,7 +81,9 @@ def conv_model(layer: Conv, seed: int = 0) -> onnx.ModelProto:
     if layer.relu:
         y = graph.node("Relu", "relu", [y])
     if layer.limit is not None:
-        bounds = [graph.constant(f"clip_{sign:+d}", np.array(sign * layer.limit * scale, np.float32)) for sign in (-1, 1)]
+        bounds = [
+            graph.constant(f"clip_{sign:+d}", np.array(sign * layer.limit * scale, np.float32)) for sign in (-1, 1)
+        ]
         y = graph.node("Clip", "clip", [y, *bounds])
     graph.output(graph.quantize(y, scale, _ZERO, "y"), _output_shape(layer), TensorProto.INT8)
     return graph.model()
@@ -119,9 +121,7 @@ def _requantisation(fan_in: int, shift: int | None) -> tuple[float, int]:
     return 2.0 ** (INPUT_EXPONENT + WEIGHT_EXPONENT + shift), shift
 
 
-def _operands(
-    graph: Graph, x: str, weight: npt.NDArray[np.int8], bias: npt.NDArray[np.int32] | None
-) -> list[str]:
+def _operands(graph: Graph, x: str, weight: npt.NDArray[np.int8], bias: npt.NDArray[np.int32] | None) -> list[str]:
     operands = [x, graph.dequantize(graph.constant("weight", weight), 2.0**WEIGHT_EXPONENT, _ZERO)]
     if bias is not None:
         scale = 2.0 ** (INPUT_EXPONENT + WEIGHT_EXPONENT)

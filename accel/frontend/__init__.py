@@ -1,0 +1,1 @@
+"""From an ONNX file to integer Relax: inspection, quantisation, import, recovery of the integers."""

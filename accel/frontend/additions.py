@@ -33,7 +33,8 @@ def recover(rewrite: Rewrite, binding: relax.Binding) -> bool:
     function = composites.add(nodes, shape, shifts, composites.Epilogue(shift, *chain.limits))
     rewrite.replace(chain.members)
     rewrite.bind(
-        chain.tail, tvm.ir.Call(rewrite.composite(function, rewrite.origin[chain.root.name]), [o.value for o in operands])
+        chain.tail,
+        tvm.ir.Call(rewrite.composite(function, rewrite.origin[chain.root.name]), [o.value for o in operands]),
     )
     return True
 

@@ -16,6 +16,7 @@ Sample = dict[str, Array]
 RANDOM_SAMPLES = 8
 _CANDIDATES = 5
 _INT8_MAX = 127
+_MAX_EXPONENT = 55  # the product of two scales is still a normal float32
 
 
 def samples(model: onnx.ModelProto, calibration: Mapping[str, Array] | None, seed: int) -> list[Sample]:
@@ -41,9 +42,7 @@ def samples(model: onnx.ModelProto, calibration: Mapping[str, Array] | None, see
     return [dict(zip(stacks, values, strict=True)) for values in zip(*stacks.values(), strict=True)]
 
 
-def activation_exponents(
-    model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample]
-) -> dict[str, int]:
+def activation_exponents(model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample]) -> dict[str, int]:
     """For each of ``tensors``, the e whose scale 2**e has the least squared error over the samples.
 
     Raises:
@@ -52,6 +51,8 @@ def activation_exponents(
     largest = dict.fromkeys(tensors, 0.0)
     for values in _run(model, tensors, inputs):
         for name, value in values.items():
+            if not np.isfinite(value).all():
+                raise InvalidModel(f"the values of {name!r} are not finite on the samples", field="model")
             largest[name] = max(largest[name], float(np.abs(value).max(initial=0)))
     candidates = {name: candidate_exponents(bound) for name, bound in largest.items()}
     errors = {name: np.zeros(_CANDIDATES) for name in tensors}
@@ -71,6 +72,7 @@ def best_exponent(values: Array) -> int:
 def candidate_exponents(largest: float) -> list[int]:
     """The exponent that just holds ``largest`` in int8, and finer ones, which clip."""
     top = int(np.ceil(np.log2(largest / _INT8_MAX))) if largest > 0 else -7
+    top = min(max(top, -_MAX_EXPONENT), _MAX_EXPONENT)
     return [top - finer for finer in range(_CANDIDATES)]
 
 
@@ -128,8 +130,11 @@ def _run(model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample
         session = onnxruntime.InferenceSession(
             observed.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-        for sample in inputs:
-            values = dict(zip(wanted, session.run(wanted, sample), strict=True)) if wanted else {}
-            yield values | {name: sample[name] for name in tensors if name in sample}
     except Exception as error:  # onnxruntime's exceptions have no common base
-        raise InvalidModel(f"onnxruntime cannot run the model: {error}") from error
+        raise InvalidModel(f"onnxruntime cannot load the model: {error}", field="model") from error
+    for sample in inputs:
+        try:
+            results = session.run(wanted, sample) if wanted else []
+        except Exception as error:  # as above
+            raise InvalidModel(f"onnxruntime cannot run the model: {error}", field="model") from error
+        yield dict(zip(wanted, results, strict=True)) | {name: sample[name] for name in tensors if name in sample}

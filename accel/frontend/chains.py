@@ -117,7 +117,9 @@ def _clipped_after(graph: Dataflow, chain: Chain) -> Chain | None:
     inner = graph.dequantised(dequantize.var)
     if again is None or again.output is None or inner is None or chain.output is None:
         return None
-    parameters = {(float(q.scale), int(q.zero_point), q.dtype) for q in (again.output, chain.output, inner) if q.per_tensor}
+    parameters = {
+        (float(q.scale), int(q.zero_point), q.dtype) for q in (again.output, chain.output, inner) if q.per_tensor
+    }
     if len(parameters) != 1 or not inner.per_tensor:
         return None
     low, high = (int(np.clip(limit, *again.limits)) for limit in chain.limits)

@@ -38,9 +38,9 @@ class Epilogue:
 class Window:
     """How a convolution walks its input; ``padding`` is top, left, bottom, right."""
 
-    strides: tuple[int, int]
-    padding: tuple[int, int, int, int]
-    dilation: tuple[int, int]
+    strides: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
     groups: int
 
 

@@ -83,6 +83,8 @@ def _layer(rewrite: Rewrite, var: relax.Var) -> _Layer | None:
     scale = x.scale * w.scale
     bias = np.zeros(weight.shape[channel_axis]) if chain.bias is None else np.rint(chain.bias.reshape(-1) / scale)
     bias = bias - zero_point * weight.astype(np.int64).sum(tuple(a for a in range(weight.ndim) if a != channel_axis))
+    if not np.abs(bias).max() < INT32_MAX:
+        return None
     absent = chain.bias is None and zero_point == 0
     window = _window(conv) if conv is not None else None
     return _Layer(chain, x, zero_point, weight, None if absent else bias.astype(np.int64), scale, window)
@@ -102,8 +104,13 @@ def _centred_weights(rewrite: Rewrite, w: Quantised, channel_axis: int) -> npt.N
 
 
 def _window(conv: tvm.ir.Call) -> composites.Window:
-    strides, padding, dilation = (tuple(map(int, v)) for v in (conv.attrs.strides, conv.attrs.padding, conv.attrs.dilation))
-    return composites.Window(strides, padding, dilation, int(conv.attrs.groups))
+    attributes = conv.attrs
+    return composites.Window(
+        tuple(map(int, attributes.strides)),
+        tuple(map(int, attributes.padding)),
+        tuple(map(int, attributes.dilation)),
+        int(attributes.groups),
+    )
 
 
 def _epilogue(layer: _Layer) -> composites.Epilogue | None:

@@ -64,9 +64,14 @@ class Dataflow:
         return self.parameters(call, call.args[0]) if call is not None else None
 
     def parameters(self, call: tvm.ir.Call, value: relax.Expr) -> Quantised | None:
-        """The parameters of a quantize or dequantize ``call``, whose integer side is ``value``; None if not constant."""
+        """The parameters of a quantize or dequantize ``call`` whose integers are ``value``; None if not constant.
+
+        Nor if a scale is not a positive number, which only a malformed model has.
+        """
         scale, zero_point = self.constant(call.args[1]), self.constant(call.args[2])
         if scale is None or zero_point is None:
+            return None
+        if not (np.isfinite(scale).all() and (scale > 0).all()):
             return None
         scale, zero_point = (a.reshape(()) if a.size == 1 else a for a in (scale, zero_point))
         return Quantised(
@@ -74,7 +79,7 @@ class Dataflow:
         )
 
     def constant(self, expr: relax.Expr) -> Array | None:
-        """The value of ``expr`` if it depends on constants only, through the few operators that QDQ models put there."""
+        """The value of ``expr`` if it is made of constants alone, by the few operators that QDQ models put there."""
         if isinstance(expr, tvm.ir.GenericConst):
             return np.asarray(expr.value.numpy())
         call = self.call(expr)
@@ -83,7 +88,7 @@ class Dataflow:
         arguments = [self.constant(argument) for argument in call.args if not isinstance(argument, relax.ShapeExpr)]
         if any(argument is None for argument in arguments):
             return None
-        return _FOLDED[call.op.name](call, *arguments)
+        return np.asarray(_FOLDED[call.op.name](call, *arguments))
 
     def _transposed(self, call: tvm.ir.Call) -> Quantised | None:
         inner = self.dequantised(call.args[0])
@@ -105,7 +110,9 @@ def _operands(expr: relax.Expr) -> list[relax.Expr]:
         found = [expr.tuple_value]
     else:
         return [expr]
-    return [leaf for operand in found for leaf in (_operands(operand) if isinstance(operand, relax.Tuple) else [operand])]
+    return [
+        leaf for operand in found for leaf in (_operands(operand) if isinstance(operand, relax.Tuple) else [operand])
+    ]
 
 
 def _axes(call: tvm.ir.Call, rank: int) -> list[int]:
@@ -130,7 +137,7 @@ def _dequantize(call: tvm.ir.Call, value: Array, scale: Array, zero_point: Array
 def _quantize(call: tvm.ir.Call, value: Array, scale: Array, zero_point: Array) -> Array:
     limits = np.iinfo(zero_point.dtype)
     steps = np.rint(value / _along(scale, call, value.ndim)) + _along(zero_point, call, value.ndim)
-    return np.clip(steps, limits.min, limits.max).astype(zero_point.dtype)
+    return np.asarray(np.clip(steps, limits.min, limits.max).astype(zero_point.dtype))
 
 
 _FOLDED: dict[str, Any] = {

@@ -18,6 +18,7 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from accel.errors import UnsupportedOperator
 from accel.frontend.names import name_nodes
+from accel.frontend.padding import make_padding_explicit
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
@@ -50,6 +51,7 @@ def import_onnx(model: onnx.ModelProto) -> ImportedGraph:
     named = onnx.ModelProto()
     named.CopyFrom(model)
     name_nodes(named)
+    make_padding_explicit(named)
     importer = _NamedImporter()
     opset = next(entry.version for entry in named.opset_import if entry.domain in ("", "ai.onnx"))
     with contextlib.redirect_stdout(io.StringIO()):  # TVM prints every failed conversion
@@ -99,7 +101,9 @@ class _NamedImporter(ONNXGraphImporter):  # type: ignore[misc]
                 continue
             if not isinstance(bound, tvm.ir.GenericConst) or bound.ty.dtype.dtype != "float32":
                 return None
-            bounds[index] = float(np.clip(bound.value.numpy(), -_FLOAT32_MAX, _FLOAT32_MAX))
+            value = float(bound.value.numpy())
+            if not np.isnan(value):  # as onnxruntime has it: no bound
+                bounds[index] = float(np.clip(value, -_FLOAT32_MAX, _FLOAT32_MAX))
         return self.bb.normalize(relax.op.clip(inputs[0], bounds[0], bounds[1]))
 
 

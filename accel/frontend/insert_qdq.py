@@ -38,7 +38,7 @@ class Quantiser:
                 self._quantise_constants(node, layers[node.name])
             if node.name in bias_adds:
                 layer = bias_adds[node.name]
-                constant = 0 if node.input[0] != self._dequantised.get(layer.node.output[0], layer.node.output[0]) else 1
+                constant = 1 if node.input[0] == layer.node.output[0] else 0
                 node.input[constant] = self._bias(layer, self._weight_exponent(layer))
             nodes.append(node)
             for output in list(node.output):
@@ -72,7 +72,9 @@ class Quantiser:
         integer = self._fresh(f"{tensor}_quantized")
         return [
             helper.make_node("QuantizeLinear", [source, *parameters], [integer], name=integer),
-            helper.make_node("DequantizeLinear", [integer, *parameters], [result], name=self._fresh(f"{tensor}_dequantize")),
+            helper.make_node(
+                "DequantizeLinear", [integer, *parameters], [result], name=self._fresh(f"{tensor}_dequantize")
+            ),
         ]
 
     def _quantise_constants(self, node: onnx.NodeProto, layer: Layer) -> None:

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
-import google.protobuf.message
 import onnx
 import pydantic
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto
 
 from accel.errors import ExternalData, InvalidModel, UnsupportedOperator, UnsupportedShape, UnsupportedType
@@ -21,7 +21,7 @@ from accel.frontend.macs import macs_of
 from accel.frontend.names import name_nodes
 
 _ONNX_DOMAINS = ("", "ai.onnx")
-_ITEM_BYTES = {
+_ITEM_BYTES: dict[int, int] = {
     TensorProto.FLOAT: 4,
     TensorProto.INT8: 1,
     TensorProto.UINT8: 1,
@@ -67,7 +67,9 @@ def inspect_model(data: bytes, limits: Limits = LIMITS) -> ModelInfo:
     shapes = _tensor_shapes(_infer(model, limits), limits)
     macs = sum(macs_of(node, shapes) for node in model.graph.node)
     if macs > limits.macs:
-        raise UnsupportedShape(f"the model takes {macs} multiply-accumulates; the limit is {limits.macs}", field="model")
+        raise UnsupportedShape(
+            f"the model takes {macs} multiply-accumulates; the limit is {limits.macs}", field="model"
+        )
     operators = Counter(node.op_type for node in model.graph.node)
     constants = {tensor.name for tensor in model.graph.initializer}
     return ModelInfo(
@@ -93,7 +95,7 @@ def load_model(data: bytes, limits: Limits = LIMITS) -> onnx.ModelProto:
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
-    except google.protobuf.message.DecodeError as error:
+    except DecodeError as error:
         raise InvalidModel("the file is not ONNX, or is truncated", field="model") from error
     _check_structure(model, limits)
     name_nodes(model)
@@ -199,9 +201,9 @@ def _infer(model: onnx.ModelProto, limits: Limits) -> onnx.ModelProto:
     for info in known.values():
         tensor = info.type.tensor_type
         # computing such vectors lets a chain of Concat double its length at every node
-        if tensor.elem_type == TensorProto.INT64 and len(tensor.shape.dim) == 1:
-            if tensor.shape.dim[0].dim_value > limits.shape_tensor_elements:
-                return inferred
+        vector = tensor.elem_type == TensorProto.INT64 and len(tensor.shape.dim) == 1
+        if vector and tensor.shape.dim[0].dim_value > limits.shape_tensor_elements:
+            return inferred
     return _infer_once(model, data_prop=True)
 
 
@@ -258,7 +260,8 @@ def _check_dimensions(shape: tuple[int, ...], field: str, limits: Limits, *, sma
         raise UnsupportedShape(f"the shape {list(shape)} has a dimension below {smallest}", field=field)
     if math.prod(shape) > limits.tensor_elements:
         raise UnsupportedShape(
-            f"the shape {list(shape)} has {math.prod(shape)} elements; the limit is {limits.tensor_elements}", field=field
+            f"the shape {list(shape)} has {math.prod(shape)} elements; the limit is {limits.tensor_elements}",
+            field=field,
         )
 
 

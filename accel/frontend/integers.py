@@ -43,24 +43,27 @@ def import_integer_model(qdq: onnx.ModelProto) -> ImportedModel:
 
 def recover_integers(imported: ImportedGraph) -> ImportedModel:
     """Replace the float arithmetic between dequantize and quantize by composites."""
-    main = imported.module["main"]
-    rewrite = Rewrite(Dataflow(main), imported.origin)
+    rewrite = Rewrite(Dataflow(imported.module["main"]), imported.origin)
     for binding in rewrite.graph.bindings:
         if binding.var.name in rewrite.replaced:
             continue
         if not contractions.recover(rewrite, binding) and not additions.recover(rewrite, binding):
             rewrite.keep(binding)
-    module = rewrite.module(main)
+    module = rewrite.module(imported.module)
     module = tvm.transform.Sequential(
         [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(["main"])]
     )(module)
     kept = [binding for block in module["main"].body.blocks for binding in block.bindings]
-    host = {b.var.name: rewrite.origin[b.var.name] for b in kept if b.var.name in rewrite.origin and _on_host(module, b.value)}
+    host = {
+        b.var.name: rewrite.origin[b.var.name]
+        for b in kept
+        if b.var.name in rewrite.origin and _on_host(module, b.value)
+    }
     return ImportedModel(module, host, rewrite.macs)
 
 
 def _on_host(module: IRModule, value: relax.Expr) -> bool:
     """Not a call of a composite that an accelerator may run."""
     if isinstance(value, tvm.ir.Call) and isinstance(value.op, tvm.ir.GlobalVar):
-        return bool(module[value.op].attrs["op"] == "requantize")
+        return bool(module[value.op].attrs.get("op") == "requantize")
     return True

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import onnx
 import onnxruntime
 
@@ -41,6 +40,8 @@ def quantize_model(
     samples = calibrate.samples(folded, calibration, seed)
     targets = find_targets(folded)
     exponents = calibrate.activation_exponents(folded, targets.activations, samples)
+    for source, result in targets.moves:
+        exponents[result] = exponents[source]
     return Quantiser(folded, targets, exponents).quantised()
 
 
@@ -63,7 +64,7 @@ def _fold(model: onnx.ModelProto) -> onnx.ModelProto:
         try:
             onnxruntime.InferenceSession(named.SerializeToString(), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's exceptions have no common base
-            raise InvalidModel(f"onnxruntime cannot load the model: {error}") from error
+            raise InvalidModel(f"onnxruntime cannot load the model: {error}", field="model") from error
         folded = onnx.load(path)
     if any(node.domain not in _ONNX_DOMAINS for node in folded.graph.node):
         return named

@@ -64,11 +64,15 @@ class Rewrite:
         found = [self.origin[var.name] for var in variables if var.name in self.origin]
         return list(dict.fromkeys(node.name for node in found if node.op not in _PLUMBING))
 
-    def module(self, main: relax.Function) -> IRModule:
-        """The module, with ``main`` made of the new bindings."""
+    def module(self, original: IRModule) -> IRModule:
+        """The module: ``main`` of the new bindings, the composites, and the functions that ``original`` had."""
+        main = original["main"]
         block = relax.DataflowBlock(self._bindings)
         body = self._builder.normalize(relax.SeqExpr([block], main.body.body))
         module = self._builder.get()
+        for variable, function in original.functions.items():
+            if variable.name_hint != "main":
+                module[variable] = function
         module["main"] = relax.Function(main.params, body, main.ret_ty, main.is_pure, main.attrs)
         return module
 

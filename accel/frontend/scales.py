@@ -6,7 +6,7 @@ INT32_MAX = 2**31 - 1
 
 
 def exponent(scale: float) -> int | None:
-    """e such that ``scale`` is exactly 2**e, else None."""
+    """The e such that ``scale`` is exactly 2**e, else None."""
     mantissa, power = math.frexp(scale)
     return power - 1 if mantissa == 0.5 else None
 

@@ -7,7 +7,10 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from accel.errors import InvalidModel
 from accel.frontend.calibrate import Array
+
+_MOVES = ("Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
 @dataclass(frozen=True)
@@ -25,11 +28,16 @@ class Layer:
 
 @dataclass(frozen=True)
 class Targets:
-    """What to quantise. ``activations`` are the tensors that get a scale, in the order of the graph."""
+    """What to quantise.
+
+    ``activations`` are the tensors that get a scale. ``moves`` are the pairs of them where the second only
+    holds elements of the first, so that one scale serves both; in the order of the graph.
+    """
 
     layers: tuple[Layer, ...]
     additions: tuple[onnx.NodeProto, ...]
     activations: tuple[str, ...]
+    moves: tuple[tuple[str, str], ...]
 
 
 def find_targets(model: onnx.ModelProto) -> Targets:
@@ -45,7 +53,7 @@ class _Finder:
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self._outputs = {output.name for output in graph.output}
         self._uses = Counter(name for node in self._nodes for name in node.input)
-        self._users = {name: node for node in self._nodes for name in node.input}
+        self._users: dict[str, onnx.NodeProto] = {name: node for node in self._nodes for name in node.input}
         shapes = [*graph.value_info, *graph.input, *graph.output]
         inferred = onnx.shape_inference.infer_shapes(model).graph.value_info
         self._rank = {info.name: len(info.type.tensor_type.shape.dim) for info in (*shapes, *inferred)}
@@ -56,7 +64,9 @@ class _Finder:
         additions = [node for node in self._nodes if self._is_addition(node) and node.name not in biased]
         found = [name for layer in layers for name in (layer.node.input[0], self._end(layer.bias_add or layer.node))]
         found += [name for node in additions for name in (*node.input, self._end(node))]
-        return Targets(tuple(layers), tuple(additions), tuple(dict.fromkeys(found)))
+        moves = [(node.input[0], node.output[0]) for node in self._nodes if node.op_type in _MOVES]
+        shared = tuple(pair for pair in moves if set(pair) <= set(found))
+        return Targets(tuple(layers), tuple(additions), tuple(dict.fromkeys(found)), shared)
 
     def _layer(self, node: onnx.NodeProto) -> Layer | None:
         weight = self._constant(node.input[1]) if node.op_type in ("Conv", "Gemm", "MatMul") else None
@@ -121,4 +131,9 @@ class _Finder:
 
     def _constant(self, name: str) -> Array | None:
         tensor = self._constants.get(name)
-        return numpy_helper.to_array(tensor) if tensor is not None and name not in self._outputs else None
+        if tensor is None or name in self._outputs:
+            return None
+        value = numpy_helper.to_array(tensor)
+        if not np.isfinite(value).all():
+            raise InvalidModel(f"the constant {name!r} has values that are not finite", field=f"initializer:{name}")
+        return value
