@@ -7,23 +7,25 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 
 
+def collect(node: Any, kind: type) -> list[Any]:
+    """Every node of type ``kind`` in ``node``, in program order."""
+    found: list[Any] = []
+
+    def visit(value: Any) -> None:
+        found.append(value)
+
+    tvm_ffi.structural_walk(node, (kind, visit), order="pre")
+    return found
+
+
 def loads_of(node: Any) -> list[TensorLoad]:
     """Every buffer read in ``node``, in program order."""
-    found: list[TensorLoad] = []
-    tvm_ffi.structural_walk(node, (TensorLoad, lambda load: found.append(load)), order="pre")
-    return found
+    return collect(node, TensorLoad)
 
 
 def pragma_nests(node: Any, keys: set[str]) -> list[tirx.AttrStmt]:
     """Every ``AttrStmt`` whose key is one of ``keys``, in program order."""
-    found: list[tirx.AttrStmt] = []
-
-    def collect(statement: tirx.AttrStmt) -> None:
-        if statement.attr_key in keys:
-            found.append(statement)
-
-    tvm_ffi.structural_walk(node, (tirx.AttrStmt, collect), order="pre")
-    return found
+    return [statement for statement in collect(node, tirx.AttrStmt) if statement.attr_key in keys]
 
 
 def scope_of(buffer: Any) -> str:

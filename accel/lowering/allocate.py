@@ -1,0 +1,203 @@
+"""Allocate: every scratchpad buffer gets an address in its own memory, and none is left in host memory.
+
+The function that results takes the DRAM addresses of its tensors, in elements of the memory that they are
+copied to, and its calls hold every field of their instruction.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tvm import ir, tirx
+from tvm_ffi import structural_mutate
+
+from accel.accelerator.document import Accelerator, Contract, Copy, Map
+from accel.errors import CompileError
+from accel.lowering import intrinsic
+from accel.lowering.attributes import ADDRESSES, CONTEXTS_PRAGMA, MICROOPS, Region, map_regions
+from accel.lowering.microops import Table, Walk, dump_tables
+from accel.lowering.nest import constant, simplify
+from accel.lowering.survey import Allocation, Loop, Survey, survey
+from accel.lowering.walk import collect, scope_of
+
+
+def allocate(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
+    """Give addresses to the buffers of every region and fill its micro-op table.
+
+    Raises:
+        CompileError: a memory that the buffers overflow; the message gives both sizes.
+    """
+
+    def allocated(name: str, function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
+        view = survey(function, accelerator)
+        places = _places(view, accelerator)
+        rewriter = _Rewriter(accelerator, places, _dram_bases(function))
+        body = rewriter.rewrite(function.body)
+        load = _load_microops(rewriter.tables, accelerator, rewriter.microop_base)
+        result = tirx.PrimFunc(
+            [*rewriter.dram.values(), rewriter.microop_base], tirx.SeqStmt([load, body]), attrs=function.attrs
+        )
+        addresses = {p.name: [p.memory, p.address, p.elements, p.copies] for p in places.values()}
+        return result.with_attr(MICROOPS, dump_tables(rewriter.tables)).with_attr(ADDRESSES, json.dumps(addresses))
+
+    return map_regions(module, allocated)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a buffer lies: ``copies`` contexts of ``elements`` each, from ``address`` on."""
+
+    name: str
+    memory: str
+    address: int
+    elements: int
+    copies: int
+    loops: tuple[Loop, ...]
+
+
+def _places(view: Survey, accelerator: Accelerator) -> dict[tirx.Var, _Place]:
+    used = {memory.name: 0 for memory in accelerator.memories}
+    places = {}
+    for buffer, allocation in view.allocations.items():
+        memory = accelerator.memory_of_scope(scope_of(buffer))
+        size = constant(buffer.shape[0])
+        if memory is None or size is None or size % memory.element_count:
+            raise CompileError(f"{buffer.name} is no whole number of elements of a scratchpad", field=str(buffer.name))
+        elements, copies = size // memory.element_count, _copies(allocation, view)
+        places[buffer] = _Place(str(buffer.name), memory.name, used[memory.name], elements, copies, allocation.loops)
+        used[memory.name] += elements * copies
+    for memory in accelerator.memories:
+        if used[memory.name] > memory.depth:
+            raise CompileError(
+                f"the buffers need {used[memory.name]} elements of {memory.name}; it has {memory.depth}",
+                field=memory.name,
+            )
+    return places
+
+
+def _copies(allocation: Allocation, view: Survey) -> int:
+    """Contexts are for units that work at the same time; one unit alone needs one copy."""
+    units = {site.unit for site in view.sites if allocation.buffer in site.buffers}
+    instances = 1
+    for loop in allocation.loops:
+        instances *= loop.extent
+    return min(allocation.contexts, instances) if len(units) > 1 else 1
+
+
+def _dram_bases(function: tirx.PrimFunc) -> dict[tirx.Var, tirx.Var]:
+    return {buffer: tirx.Var(f"{buffer.name}_base", "int32") for buffer in function.params}
+
+
+def _load_microops(tables: Sequence[Table], accelerator: Accelerator, base: tirx.Var) -> tirx.Stmt:
+    memory = accelerator.memory(accelerator.contraction.microops.memory)
+    entries = max(table.begin + table.size for table in tables)
+    copy = accelerator.copy_instruction(memory.name, "load")
+    if copy is None or entries > memory.depth:
+        raise CompileError(f"the region needs {entries} micro-ops; {memory.name} has {memory.depth}", field=memory.name)
+    names, one = copy.copy_fields, tirx.const(1, "int32")
+    count = tirx.const(entries, "int32")
+    fields = {names.sram: tirx.const(0, "int32"), names.dram: base, names.rows: one, names.columns: count}
+    return intrinsic.call(copy.name, {**fields, names.row_stride: count})
+
+
+class _Rewriter:
+    """Replace buffers by addresses in every call, collecting the micro-op tables on the way."""
+
+    def __init__(
+        self, accelerator: Accelerator, places: dict[tirx.Var, _Place], dram: dict[tirx.Var, tirx.Var]
+    ) -> None:
+        self.accelerator = accelerator
+        self.places = places
+        self.dram = dram
+        self.views: dict[tirx.Var, tirx.Var] = dict(dram)
+        self.tables: list[Table] = []
+        self.microop_base = tirx.Var("microops_base", "int32")
+
+    def rewrite(self, body: tirx.Stmt) -> tirx.Stmt:
+        for statement in collect(body, tirx.DeclBuffer):
+            source = intrinsic.buffer_of(statement.data)
+            self.views[statement.buffer] = self.dram[source]
+        calls = iter([self._call(statement) for statement in collect(body, tirx.Evaluate)])
+
+        def evaluate(statement: tirx.Evaluate, mutator: Any) -> tirx.Stmt:
+            return next(calls)
+
+        def sequence(statement: tirx.SeqStmt, mutator: Any) -> tirx.Stmt:
+            gone = (tirx.AllocBuffer, tirx.DeclBuffer)
+            return tirx.SeqStmt([mutator.mutate(child) for child in statement.seq if not isinstance(child, gone)])
+
+        def attribute(statement: tirx.AttrStmt, mutator: Any) -> tirx.Stmt:
+            done = statement.attr_key == CONTEXTS_PRAGMA
+            return mutator.mutate(statement.body) if done else mutator.default_mutate(statement)
+
+        rules = [(tirx.Evaluate, evaluate), (tirx.SeqStmt, sequence), (tirx.AttrStmt, attribute)]
+        return structural_mutate(body, rules)
+
+    def _call(self, statement: tirx.Evaluate) -> tirx.Stmt:
+        name, fields, loops = intrinsic.parse(statement)
+        instruction = self.accelerator.instruction(name)
+        if isinstance(instruction, Copy):
+            return intrinsic.call(name, self._copy(instruction, fields))
+        if isinstance(instruction, Contract | Map):
+            return intrinsic.call(name, self._walked(instruction, fields, loops))
+        return statement
+
+    def _copy(self, copy: Copy, fields: dict[str, Any]) -> dict[str, Any]:
+        names = copy.copy_fields
+        place = self.places[intrinsic.buffer_of(fields.pop("sram"))]
+        context = _context(place) * place.elements + place.address if place.copies > 1 else place.address
+        fields[names.sram] = simplify(fields[names.sram] + context)
+        fields[names.dram] = simplify(fields[names.dram] + self.views[intrinsic.buffer_of(fields.pop("dram"))])
+        return fields
+
+    def _walked(
+        self, instruction: Contract | Map, fields: dict[str, Any], loops: list[tuple[int, ...]]
+    ) -> dict[str, Any]:
+        operands = [operand for operand in instruction.microops.operands.values() if operand in fields]
+        places = {operand: self.places[intrinsic.buffer_of(fields.pop(operand))] for operand in operands}
+        bases = {operand: constant(fields.pop(f"{operand}_base")) for operand in operands}
+        # contexts that always change together are one
+        contexts = {_lifetime(place): place for place in places.values() if place.copies > 1}
+        walks = {}
+        for field, operand in instruction.microops.operands.items():
+            if operand not in places:
+                continue
+            place, base = places[operand], bases[operand]
+            if base is None:
+                raise CompileError(f"{instruction.name} walks {place.name} from a base that varies", field=place.name)
+            walks[field] = Walk(
+                base=place.address + base,
+                contexts=tuple(place.elements if _lifetime(place) == key else 0 for key in contexts),
+                loops=tuple(loop[1 + operands.index(operand)] for loop in loops),
+            )
+        table = Table(0, tuple(place.copies for place in contexts.values()), tuple(loop[0] for loop in loops), walks)
+        begin = self._place_table(table)
+        index: Any = 0
+        for place in contexts.values():
+            index = index * place.copies + _context(place)
+        first = simplify(tirx.const(begin, "int32") + index * table.length)
+        microops = instruction.microops
+        return {**fields, microops.begin: first, microops.end: simplify(first + table.length)}
+
+    def _place_table(self, table: Table) -> int:
+        """Where the table begins; one that is there already is used again."""
+        for known in self.tables:
+            if replace(known, begin=0) == table:
+                return known.begin
+        begin = sum(known.size for known in self.tables)
+        self.tables.append(replace(table, begin=begin))
+        return begin
+
+
+def _lifetime(place: _Place) -> tuple[Any, ...]:
+    """Equal for buffers whose contexts alternate together."""
+    return (place.copies, tuple(loop.variable for loop in place.loops if loop.extent > 1))
+
+
+def _context(place: _Place) -> tirx.Expr:
+    index: Any = tirx.const(0, "int32")
+    for loop in place.loops:
+        index = index * loop.extent + loop.variable
+    return tirx.floormod(index, place.copies)
+

@@ -1,0 +1,156 @@
+"""Encode: lower an allocated function once more, into stores of its instruction words.
+
+The result is compiled by TVM for the host and run once a launch: no loop of the program is interpreted in Python.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+from tvm import ir, tirx
+from tvm_ffi import structural_mutate
+
+from accel.accelerator.document import Accelerator, BitField
+from accel.errors import CompileError
+from accel.lowering import intrinsic
+from accel.lowering.nest import constant
+from accel.lowering.survey import survey
+from accel.lowering.walk import collect
+
+_WORD = 64
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A compiled region: call it with DRAM addresses to get its words.
+
+    ``count`` is the number of instructions; ``sites`` names the instruction of each call site.
+    """
+
+    name: str
+    function: Any
+    count: int
+    words_each: int
+    sites: tuple[str, ...]
+    fields: tuple[str, ...]
+
+    def __call__(self, bases: list[int]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
+        """Words ``(count, words_each)`` and the call site of each instruction ``(count,)``.
+
+        ``bases`` are the tensors' DRAM addresses, in elements of the memory that each is copied to.
+
+        Raises:
+            CompileError: a value that its field cannot hold; the message names both.
+        """
+        words = tvm.runtime.tensor(np.zeros(self.count * self.words_each, dtype=np.uint64))
+        sites = tvm.runtime.tensor(np.zeros(self.count, dtype=np.int32))
+        state = tvm.runtime.tensor(np.zeros(2, dtype=np.int32))
+        self.function(*bases, words, sites, state)
+        emitted, overflow = state.numpy().tolist()
+        if overflow:
+            raise CompileError(f"{self.fields[overflow - 1]} does not fit its field", field=self.name)
+        if emitted != self.count:
+            raise CompileError(f"{emitted} of {self.count} instructions were emitted", field=self.name)
+        return words.numpy().reshape(self.count, self.words_each), sites.numpy()
+
+
+def compile_encoders(module: ir.IRModule, accelerator: Accelerator) -> dict[str, Encoder]:
+    """Encoders of all allocated functions, by name, compiled together."""
+    drafts = {}
+    for variable, function in module.functions.items():
+        name = str(variable.name_hint)
+        drafts[name] = _Draft(name, function, accelerator)
+    target = tvm.target.Target({"kind": "llvm"})
+    library = tvm.compile(ir.IRModule({name: draft.encoder() for name, draft in drafts.items()}), target=target)
+    return {
+        name: Encoder(
+            name=name,
+            function=library[name],
+            count=draft.count,
+            words_each=accelerator.word_bits // _WORD,
+            sites=tuple(site.name for site in draft.view.sites),
+            fields=tuple(draft.checked),
+        )
+        for name, draft in drafts.items()
+    }
+
+
+class _Draft:
+    """One function on its way to an encoder."""
+
+    def __init__(self, name: str, function: tirx.PrimFunc, accelerator: Accelerator) -> None:
+        self.name = name
+        self.source = function
+        self.accelerator = accelerator
+        self.view = survey(function, accelerator)
+        self.count = sum(int(np.prod([loop.extent for loop in site.loops], dtype=np.int64)) for site in self.view.sites)
+        self.words_each = accelerator.word_bits // _WORD
+        self.checked: list[str] = []
+        self.words = tirx.decl_buffer((self.count * self.words_each,), "uint64", "words")
+        self.sites = tirx.decl_buffer((self.count,), "int32", "sites")
+        self.state = tirx.decl_buffer((2,), "int32", "state")
+
+    def encoder(self) -> tirx.PrimFunc:
+        """The function whose calls are stores of words."""
+        statements = iter([self._stores(i, call) for i, call in enumerate(collect(self.source.body, tirx.Evaluate))])
+
+        def evaluate(statement: tirx.Evaluate, mutator: Any) -> tirx.Stmt:
+            return next(statements)
+
+        body = structural_mutate(self.source.body, (tirx.Evaluate, evaluate))
+        function = tirx.PrimFunc([*self.source.params, self.words, self.sites, self.state], body)
+        return function.with_attr("global_symbol", self.name).with_attr("tirx.noalias", True)
+
+    def _stores(self, site: int, call: tirx.Evaluate) -> tirx.Stmt:
+        name, fields, _ = intrinsic.parse(call)
+        layout = {field.name: field for field in self.accelerator.instruction(name).fields}
+        if unknown := fields.keys() - layout.keys():
+            raise CompileError(f"{name} has no field {sorted(unknown)}", field=self.name)
+        words: list[Any] = [0] * self.words_each
+        checks: list[tirx.Stmt] = []
+        for field in layout.values():
+            value = fields.get(field.name, field.value or 0)
+            word, shift = divmod(field.lsb, _WORD)
+            if (fixed := constant(value)) is not None:
+                self._check_constant(name, field, fixed)
+                words[word] = words[word] | (fixed & (1 << field.bits) - 1) << shift
+            else:
+                checks.append(self._check(name, field, value))
+                words[word] = words[word] | _bits(value, field.bits) << tirx.const(shift, "uint64")
+        position = self.state[0]
+        stores = [
+            tirx.BufferStore(self.words, _word(word), [position * self.words_each + i]) for i, word in enumerate(words)
+        ]
+        mark = tirx.BufferStore(self.sites, tirx.const(site, "int32"), [position])
+        advance = tirx.BufferStore(self.state, position + 1, [tirx.const(0, "int32")])
+        return tirx.SeqStmt([*checks, *stores, mark, advance])
+
+    def _check_constant(self, name: str, field: BitField, value: int) -> None:
+        low, high = _range(field)
+        if not low <= value < high:
+            raise CompileError(f"{name}.{field.name} = {value} does not fit {field.bits} bits", field=self.name)
+
+    def _check(self, name: str, field: BitField, value: tirx.Expr) -> tirx.Stmt:
+        """Note the first value, if any, that the field cannot hold."""
+        self.checked.append(f"{name}.{field.name}")
+        low, high = _range(field)
+        wide = tirx.Cast("int64", value)
+        outside = tirx.Or(wide < tirx.const(low, "int64"), wide >= tirx.const(high, "int64"))
+        mark = tirx.BufferStore(self.state, tirx.const(len(self.checked), "int32"), [tirx.const(1, "int32")])
+        return tirx.IfThenElse(outside, mark, None)
+
+
+def _range(field: BitField) -> tuple[int, int]:
+    half = 1 << field.bits - 1
+    return (-half, half) if field.signed else (0, 1 << field.bits)
+
+
+def _bits(value: tirx.Expr, bits: int) -> tirx.Expr:
+    mask = tirx.const((1 << bits) - 1, "uint64")
+    return tirx.Cast("uint64", tirx.Cast("int64", value)) & mask
+
+
+def _word(word: Any) -> tirx.Expr:
+    return tirx.const(word, "uint64") if isinstance(word, int) else word
