@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator, Contract, Copy, Map
 from accel.errors import SimulationError
+from accel.isa.decode import Decoded
 from accel.isa.vta import timing_kernel as kernel
-from accel.simulate.decode import Decoded
 
 Int64 = npt.NDArray[np.int64]
 

@@ -4,11 +4,10 @@ Every function is compiled by numba and sees only arrays; :mod:`accel.isa.vta.ti
 cycles from the launch. The rules are those of the Chisel sources (tvm-vta ``hardware/chisel``), cited where they act.
 """
 
-from typing import Any
-
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from accel.isa.compiled import compiled
 
 Int64 = npt.NDArray[np.int64]
 _FAR = 1 << 60
@@ -25,18 +24,19 @@ FETCH_LEAD, FETCH_TAIL, PADDING_LEAD = range(8, 11)
 RESULT = 6
 START, END, DISPATCHED, TOKEN_A, TOKEN_B, UNOBSTRUCTED = range(RESULT)
 
-# states of a unit
-_IDLE, _RUNNING, _READING = 0, 1, 2
-_FETCH = 3
+# a unit: what it does, when it was free, when it will be, instructions done and sent to it
+_STATE, _FREE_AT, _UNTIL, _DONE, _SENT = range(5)
+_IDLE, _RUNNING, _READING = range(3)
+# fetch: instructions fetched and dispatched, the time of the next dispatch, whether a burst is on its way
+_FETCHED, _POSITION, _TIME, _BUSY = range(4)
+_FETCH = 3  # its client of the read channel, after the units'
 # a client of the read channel
 _NEXT, _PRIORITY, _ADDRESS, _ROWS, _ROW_BYTES, _LEFT, _STRIDE, _DATA_BEGIN, _DATA_END, _BEATS = range(10)
 # the read channel
 _FREE, _LAST_GRANT, _GRANTS, _RING = range(4)
 
-_njit: Any = numba.njit
 
-
-@_njit
+@compiled
 def _open(client: Int64, first: int, priority: int, address: int, rows: int, row_bytes: int, stride: int) -> None:
     client[_NEXT] = first
     client[_PRIORITY] = priority
@@ -50,13 +50,13 @@ def _open(client: Int64, first: int, priority: int, address: int, rows: int, row
     client[_BEATS] = 0
 
 
-@_njit
+@compiled
 def _take_burst(client: Int64, parameters: Int64) -> int:
     """Beats of the client's next burst, which ends with its row, at the boundary, or at the longest burst."""
     bus = parameters[BUS]
     address = client[_ADDRESS]
     room = parameters[BOUNDARY] - address % parameters[BOUNDARY]
-    size = min(client[_LEFT], min(room, parameters[BURST_BEATS] * bus - address % bus))
+    size = min(client[_LEFT], room, parameters[BURST_BEATS] * bus - address % bus)
     client[_ADDRESS] = address + size
     client[_LEFT] -= size
     if client[_LEFT] == 0:
@@ -66,7 +66,7 @@ def _take_burst(client: Int64, parameters: Int64) -> int:
     return (address + size - 1) // bus - address // bus + 1
 
 
-@_njit
+@compiled
 def _grant_time(channel: Int64, ready: int, in_flight: int) -> int:
     """First cycle from ``ready`` in which the memory engine can take a command.
 
@@ -85,7 +85,7 @@ def _grant_time(channel: Int64, ready: int, in_flight: int) -> int:
     return time
 
 
-@_njit
+@compiled
 def _grant(channel: Int64, client: Int64, time: int, parameters: Int64) -> None:
     """Take the client's next command at ``time``: its data follow those granted before, after the latency at the earliest."""
     beats = _take_burst(client, parameters)
@@ -101,7 +101,7 @@ def _grant(channel: Int64, client: Int64, time: int, parameters: Int64) -> None:
     client[_NEXT] = time + 2  # a client's command queue holds one and is not flow-through
 
 
-@_njit
+@compiled
 def _padded(row: Int64, start: int, client: Int64, parameters: Int64) -> int:
     """When the zeros around a block are written, at the earliest; 0 without padding.
 
@@ -114,7 +114,7 @@ def _padded(row: Int64, start: int, client: Int64, parameters: Int64) -> int:
     return int(start + parameters[PADDING_LEAD] + lost + row[PADDING] + client[_BEATS])
 
 
-@_njit
+@compiled
 def _start_time(row: Int64, tokens: Int64, since: Int64, free: int, dispatched: int) -> int:
     time = max(free, dispatched)
     for column in (POP_A, POP_B):
@@ -126,14 +126,14 @@ def _start_time(row: Int64, tokens: Int64, since: Int64, free: int, dispatched: 
     return time
 
 
-@_njit
+@compiled
 def _pop(row: Int64, tokens: Int64) -> None:
     for column in (POP_A, POP_B):
         if row[column] >= 0:
             tokens[row[column]] -= 1
 
 
-@_njit
+@compiled
 def _push(row: Int64, tokens: Int64, since: Int64, time: int, limit: int) -> None:
     for column in (PUSH_A, PUSH_B):
         queue = row[column]
@@ -143,114 +143,140 @@ def _push(row: Int64, tokens: Int64, since: Int64, time: int, limit: int) -> Non
             tokens[queue] = min(tokens[queue] + 1, limit)
 
 
-@_njit
-def _dispatch(
-    table: Int64, parameters: Int64, queues: Int64, sent: Int64, position: int, last: int, time: int, result: Int64
-) -> tuple[int, int]:
-    """Send fetched instructions to their units' queues, one a cycle, until ``last`` or a full queue.
-
-    Returns the next position, and the time of the next dispatch.
-    """
-    while position < last:
-        unit = table[position, UNIT]
-        if sent[unit] >= parameters[QUEUE_DEPTH]:
-            leaving = result[queues[unit, sent[unit] - parameters[QUEUE_DEPTH]], END]
+@compiled
+def _dispatch(table: Int64, parameters: Int64, queues: Int64, units: Int64, fetch: Int64, result: Int64) -> None:
+    """Send fetched instructions to their units' queues, one a cycle, until the last or a full queue."""
+    depth = parameters[QUEUE_DEPTH]
+    while fetch[_POSITION] < fetch[_FETCHED]:
+        index = fetch[_POSITION]
+        unit = table[index, UNIT]
+        sent = units[unit, _SENT]
+        if sent >= depth:
+            leaving = result[queues[unit, sent - depth], END]
             if leaving < 0:
-                return position, time
-            time = max(time, leaving)  # a queue's slot is free in the cycle after the instruction's last
-        result[position, DISPATCHED] = time
-        queues[unit, sent[unit]] = position
-        sent[unit] += 1
-        position += 1
-        time += 1
-    return position, time
+                return
+            fetch[_TIME] = max(fetch[_TIME], leaving)  # its slot is free in the cycle after its last
+        result[index, DISPATCHED] = fetch[_TIME]
+        queues[unit, sent] = index
+        units[unit, _SENT] += 1
+        fetch[_POSITION] += 1
+        fetch[_TIME] += 1
 
 
-@_njit
+@compiled
+def _fetch(
+    table: Int64, parameters: Int64, queues: Int64, units: Int64, fetch: Int64, clients: Int64, result: Int64
+) -> None:
+    """Dispatch what is there; ask for the next burst once all of the last is dispatched (FetchVME64: sDrain)."""
+    if fetch[_BUSY]:
+        return
+    _dispatch(table, parameters, queues, units, fetch, result)
+    left = len(table) - fetch[_FETCHED]
+    if fetch[_POSITION] == fetch[_FETCHED] and left > 0:
+        nbytes = min(parameters[FETCH_BURST], left) * 2 * parameters[BUS]
+        _open(clients[_FETCH], fetch[_TIME] + parameters[FETCH_LEAD], 0, 0, 1, nbytes, 0)
+        fetch[_BUSY] = 1
+
+
+@compiled
+def _next_event(
+    table: Int64,
+    parameters: Int64,
+    queues: Int64,
+    units: Int64,
+    fetch: Int64,
+    clients: Int64,
+    channel: Int64,
+    tokens: Int64,
+    since: Int64,
+    result: Int64,
+) -> tuple[int, int]:
+    """The earliest thing that can happen, as (time, client): ends before starts, then reads by priority."""
+    best, who, rank = _FAR, -1, 0
+    for unit in range(3):
+        state = units[unit, _STATE]
+        if state == _RUNNING:
+            time, order = units[unit, _UNTIL], -2
+        elif state == _READING:
+            time = _grant_time(channel, clients[unit, _NEXT], parameters[IN_FLIGHT])
+            order = clients[unit, _PRIORITY]
+        elif units[unit, _DONE] < units[unit, _SENT]:
+            index = queues[unit, units[unit, _DONE]]
+            time = _start_time(table[index], tokens, since, units[unit, _FREE_AT], result[index, DISPATCHED])
+            order = -1
+        else:
+            continue
+        if time < best or (time == best and order < rank):
+            best, who, rank = time, unit, order
+    if fetch[_BUSY]:
+        time = _grant_time(channel, clients[_FETCH, _NEXT], parameters[IN_FLIGHT])
+        if time < best or (time == best and rank > 0):
+            best, who = time, _FETCH
+    return best, who
+
+
+@compiled
+def _start(row: Int64, unit: Int64, client: Int64, tokens: Int64, since: Int64, time: int, result: Int64) -> None:
+    result[START] = time
+    result[TOKEN_A] = since[row[POP_A]] if row[POP_A] >= 0 else 0
+    result[TOKEN_B] = since[row[POP_B]] if row[POP_B] >= 0 else 0
+    _pop(row, tokens)
+    if row[IS_READ]:
+        _open(client, time + row[LEAD], row[PRIORITY], row[ADDRESS], row[ROWS], row[ROW_BYTES], row[STRIDE])
+        unit[_STATE] = _READING
+    else:
+        unit[_UNTIL] = result[UNOBSTRUCTED] = time + row[DURATION]
+        unit[_STATE] = _RUNNING
+
+
+@compiled
+def _read(row: Int64, unit: Int64, client: Int64, parameters: Int64, result: Int64) -> None:
+    """After a command was granted: if it was the last, the instruction's end is known."""
+    if client[_ROWS] == 0:
+        padded = _padded(row, result[START], client, parameters)
+        alone = result[START] + row[LEAD] + parameters[LATENCY] + client[_BEATS] + row[TAIL]
+        result[UNOBSTRUCTED] = max(alone, padded)
+        unit[_UNTIL] = max(client[_DATA_END] + row[TAIL], padded)
+        unit[_STATE] = _RUNNING
+
+
+@compiled
 def run(table: Int64, parameters: Int64, tokens: Int64, result: Int64) -> int:
-    """Run the instructions of ``table`` (n, 17); fills ``result`` (n, 6) and updates ``tokens`` (4,).
+    """Run the instructions of ``table`` (n, 17); fills ``result`` (n, 6) and updates ``tokens`` (queues,).
 
     Returns the number of instructions that ended: fewer than n in a deadlock.
     """
-    count = len(table)
     result[:] = -1
-    queues = np.zeros((3, count), np.int64)
-    sent, done = np.zeros(3, np.int64), np.zeros(3, np.int64)
-    state, free, until = np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64)
-    since = np.zeros(4, np.int64)
+    queues = np.zeros((3, len(table)), np.int64)
+    units, fetch, since = np.zeros((3, 5), np.int64), np.zeros(4, np.int64), np.zeros_like(tokens)
     clients = np.zeros((4, 10), np.int64)
     channel = np.zeros(_RING + parameters[IN_FLIGHT], np.int64)
     channel[_LAST_GRANT] = -1
-    fetched, position, dispatch_time, fetching, ended = 0, 0, 0, False, 0
-    while ended < count:
-        if not fetching and position == fetched and fetched < count:
-            size = min(parameters[FETCH_BURST], count - fetched)
-            nbytes = size * 2 * parameters[BUS]
-            _open(clients[_FETCH], dispatch_time + parameters[FETCH_LEAD], 0, 0, 1, nbytes, 0)
-            fetching = True
-        if not fetching and position < fetched:
-            position, dispatch_time = _dispatch(
-                table, parameters, queues, sent, position, fetched, dispatch_time, result
-            )
-            if position == fetched and fetched < count:
-                continue
-        best, who, what, rank = _FAR, -1, -1, 0
-        for unit in range(3):
-            if state[unit] == _RUNNING:
-                time, event, order = until[unit], _RUNNING, -2
-            elif state[unit] == _READING:
-                time = _grant_time(channel, clients[unit, _NEXT], parameters[IN_FLIGHT])
-                event, order = _READING, clients[unit, _PRIORITY]
-            elif done[unit] < sent[unit]:
-                index = queues[unit, done[unit]]
-                time = _start_time(table[index], tokens, since, free[unit], result[index, DISPATCHED])
-                event, order = _IDLE, -1
-            else:
-                continue
-            if time < best or (time == best and order < rank):
-                best, who, what, rank = time, unit, event, order
-        if fetching:
-            time = _grant_time(channel, clients[_FETCH, _NEXT], parameters[IN_FLIGHT])
-            if time < best or (time == best and rank > 0):
-                best, who = time, _FETCH
-        if best == _FAR:
+    ended = 0
+    while ended < len(table):
+        _fetch(table, parameters, queues, units, fetch, clients, result)
+        time, who = _next_event(table, parameters, queues, units, fetch, clients, channel, tokens, since, result)
+        if time == _FAR:
             break
         if who == _FETCH:
-            _grant(channel, clients[_FETCH], best, parameters)
-            if clients[_FETCH, _ROWS] == 0:
-                fetching = False
-                fetched = min(fetched + parameters[FETCH_BURST], count)
-                dispatch_time = clients[_FETCH, _DATA_END] + parameters[FETCH_TAIL]
+            _grant(channel, clients[_FETCH], time, parameters)
+            fetch[_BUSY] = clients[_FETCH, _ROWS]
+            fetch[_FETCHED] = min(fetch[_FETCHED] + parameters[FETCH_BURST], len(table))
+            fetch[_TIME] = clients[_FETCH, _DATA_END] + parameters[FETCH_TAIL]
             continue
-        index = queues[who, done[who]]
-        row = table[index]
-        if what == _IDLE:
-            result[index, START] = best
-            result[index, TOKEN_A] = since[row[POP_A]] if row[POP_A] >= 0 else 0
-            result[index, TOKEN_B] = since[row[POP_B]] if row[POP_B] >= 0 else 0
-            _pop(row, tokens)
-            if row[IS_READ]:
-                _open(clients[who], best + row[LEAD], row[PRIORITY], row[ADDRESS], row[ROWS], row[ROW_BYTES], row[STRIDE])
-                state[who] = _READING
-            else:
-                until[who] = best + row[DURATION]
-                result[index, UNOBSTRUCTED] = until[who]
-                state[who] = _RUNNING
-        elif what == _READING:
-            client = clients[who]
-            _grant(channel, client, best, parameters)
-            if client[_ROWS] == 0:
-                start = result[index, START]
-                padded = _padded(row, start, client, parameters)
-                until[who] = max(client[_DATA_END] + row[TAIL], padded)
-                alone = start + row[LEAD] + parameters[LATENCY] + client[_BEATS] + row[TAIL]
-                result[index, UNOBSTRUCTED] = max(alone, padded)
-                state[who] = _RUNNING
+        unit = units[who]
+        index = queues[who, unit[_DONE]]
+        row, times = table[index], result[index]
+        if unit[_STATE] == _IDLE:
+            _start(row, unit, clients[who], tokens, since, time, times)
+        elif unit[_STATE] == _READING:
+            _grant(channel, clients[who], time, parameters)
+            _read(row, unit, clients[who], parameters, times)
         else:
-            result[index, END] = best
-            _push(row, tokens, since, best, parameters[TOKEN_LIMIT])
-            free[who] = best
-            done[who] += 1
+            times[END] = time
+            _push(row, tokens, since, time, parameters[TOKEN_LIMIT])
+            unit[_FREE_AT] = time
+            unit[_DONE] += 1
+            unit[_STATE] = _IDLE
             ended += 1
-            state[who] = _IDLE
     return ended

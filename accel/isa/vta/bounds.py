@@ -1,0 +1,70 @@
+"""Static bounds of VTA instructions: every range that the decoded fields alone determine, checked at once."""
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Contract, Copy, Map
+from accel.errors import SimulationError
+from accel.isa.decode import Decoded
+
+Int64 = npt.NDArray[np.int64]
+
+
+def check_bounds(decoded: Decoded, dram_bytes: int) -> None:
+    """Check on-chip and DRAM ranges of copies, and ranges of micro-ops.
+
+    Raises:
+        SimulationError: the first instruction that leaves a memory, the memory, and the index beyond its end.
+    """
+    found = []
+    for instruction in decoded.accelerator.instructions:
+        if isinstance(instruction, Copy):
+            found += _copy(decoded, instruction, dram_bytes)
+        elif isinstance(instruction, Contract | Map):
+            found += _microops(decoded, instruction)
+    if found:
+        index, message = min(found)
+        name = decoded.accelerator.instructions[decoded.kind[index]].name
+        raise SimulationError(f"instruction {index} ({name}): {message}", field=f"instruction:{index}")
+
+
+def _first(rows: Int64, wrong: npt.NDArray[np.bool_]) -> int | None:
+    """Position in ``rows`` of the first wrong one."""
+    positions = np.flatnonzero(wrong)
+    return int(positions[0]) if len(positions) else None
+
+
+def _copy(decoded: Decoded, copy: Copy, dram_bytes: int) -> list[tuple[int, str]]:
+    accelerator, fields = decoded.accelerator, copy.copy_fields
+    memory = accelerator.memory(copy.memory)
+    rows = decoded.rows(copy)
+    rows = rows[decoded.column(fields.rows)[rows] * decoded.column(fields.columns)[rows] > 0]
+
+    def column(name: str | None) -> Int64:
+        return decoded.column(name)[rows]
+
+    height = column(fields.pad_top) + column(fields.rows) + column(fields.pad_bottom)
+    width = column(fields.pad_left) + column(fields.columns) + column(fields.pad_right)
+    last = column(fields.sram) + height * width - 1
+    element = memory.element_count * np.dtype(copy.dram_dtype).itemsize
+    end = column(fields.dram) + (column(fields.rows) - 1) * column(fields.row_stride) + column(fields.columns)
+    found = []
+    if (at := _first(rows, last >= memory.depth)) is not None:
+        found.append((int(rows[at]), f"index {last[at]} of {memory.name} is out of range; it has {memory.depth}"))
+    if (at := _first(rows, end * element > dram_bytes)) is not None:
+        message = f"DRAM byte {end[at] * element - 1} is out of range; the program's DRAM has {dram_bytes}"
+        found.append((int(rows[at]), message))
+    return found
+
+
+def _microops(decoded: Decoded, instruction: Contract | Map) -> list[tuple[int, str]]:
+    table = instruction.microops
+    memory = decoded.accelerator.memory(table.memory)
+    rows = decoded.rows(instruction)
+    begin, end = decoded.column(table.begin)[rows], decoded.column(table.end)[rows]
+    found = []
+    if (at := _first(rows, end > memory.depth)) is not None:
+        found.append((int(rows[at]), f"index {end[at] - 1} of {memory.name} is out of range; it has {memory.depth}"))
+    if (at := _first(rows, begin > end)) is not None:
+        found.append((int(rows[at]), f"its micro-ops begin at {begin[at]}, after their end {end[at]}"))
+    return found

@@ -1,0 +1,208 @@
+"""VTA's function: what a launch leaves in DRAM and in the on-chip memories, bit by bit.
+
+Instructions take effect in program order. A program whose tokens are missing runs right here and wrong on hardware:
+:mod:`accel.simulate.races` finds those.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Accelerator, BitField, Contract, Copy, Map
+from accel.errors import InvalidAccelerator, SimulationError
+from accel.isa.arrays import aligned_zeros
+from accel.isa.decode import Decoded
+from accel.isa.vta import function_kernel as kernel
+from accel.isa.vta.bounds import check_bounds
+
+Int64 = npt.NDArray[np.int64]
+
+_CODES = {
+    "min": kernel.MIN,
+    "max": kernel.MAX,
+    "add": kernel.ADD,
+    "shift_right": kernel.SHIFT_RIGHT,
+    "multiply": kernel.MULTIPLY,
+}
+
+
+def geometry(accelerator: Accelerator) -> kernel.Geometry:
+    """The shapes that the kernel is specialised to."""
+    contraction = accelerator.contraction
+    table = contraction.microops
+    place = {table.operands[field.name]: _place(field) for field in table.fields if field.name in table.operands}
+    batch, block_in = accelerator.memory(contraction.data.memory).shape
+    block_out, _ = accelerator.memory(contraction.weights.memory).shape
+    return kernel.Geometry(batch, block_in, block_out, place["dst"], place["data"], place["weights"])
+
+
+def _place(field: BitField) -> tuple[int, int]:
+    return field.lsb, field.bits
+
+
+class Machine:
+    """The on-chip memories, which keep their contents from launch to launch, and the compiled kernel.
+
+    Making one compiles; only :meth:`run` executes compiled code, so a process that will fork may make them.
+    """
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.accelerator = accelerator
+        self._geometry = geometry(accelerator)
+        self._launch = kernel.build(self._geometry)
+        self.reset()
+
+    def reset(self) -> None:
+        """Empty the memories, as after power-on: all zero."""
+        contraction = self.accelerator.contraction
+        sizes = {
+            contraction.microops.memory: 1,
+            contraction.data.memory: self._geometry.inp_words,
+            contraction.weights.memory: self._geometry.wgt_words,
+            contraction.dst.memory: self._geometry.acc_words,
+        }
+        self._memories = {
+            name: aligned_zeros(self.accelerator.memory(name).depth * words * 4).view(np.int32)
+            for name, words in sizes.items()
+        }
+
+    def accumulators(self) -> npt.NDArray[np.int32]:
+        """A copy of the accumulator memory, (depth, batch, block)."""
+        memory = self.accelerator.memory(self.accelerator.contraction.dst.memory)
+        return self._memories[memory.name].reshape(memory.depth, *memory.shape).copy()
+
+    def run(self, decoded: Decoded, dram: npt.NDArray[np.uint8]) -> None:
+        """Run a launch, reading and writing ``dram`` (bytes,), which :func:`aligned_zeros` made.
+
+        Raises:
+            SimulationError: an index out of range; instructions before it may have taken effect.
+        """
+        check_bounds(decoded, len(dram))
+        table = _table(decoded)
+        status = aligned_zeros(kernel.STATUS * 8).view(np.int64)
+        contraction = self.accelerator.contraction
+        names = (contraction.microops, contraction.data, contraction.weights, contraction.dst)
+        memories = [self._memories[operand.memory] for operand in names]
+        self._launch(table, dram.view(np.int8), dram.view(np.int32), *memories, status)
+        if status[0] != kernel.FINE:
+            raise _bad_microop(decoded, status)
+
+
+def _bad_microop(decoded: Decoded, status: Int64) -> SimulationError:
+    index, microop, value = (int(v) for v in status[1:])
+    instruction: Any = decoded.accelerator.instructions[decoded.kind[index]]
+    operand = (None, "dst", "src", "wgt")[int(status[0])]
+    operands = {"dst": instruction.dst}
+    operands |= (
+        {"src": instruction.data, "wgt": instruction.weights}
+        if isinstance(instruction, Contract)
+        else {"src": instruction.src}
+    )
+    memory = decoded.accelerator.memory(operands[str(operand)].memory)
+    return SimulationError(
+        f"instruction {index} ({instruction.name}): micro-op {microop} starts at index {value} of {memory.name} and "
+        f"the loops step beyond its {memory.depth} elements",
+        field=f"instruction:{index}",
+    )
+
+
+def _table(decoded: Decoded) -> Int64:
+    """The kernel's table (n, 17) of the launch."""
+    table = aligned_zeros(len(decoded) * kernel.TABLE * 8).view(np.int64).reshape(-1, kernel.TABLE)
+    for instruction in decoded.accelerator.instructions:
+        rows = decoded.rows(instruction)
+        if isinstance(instruction, Copy):
+            table[rows] = _copy_rows(decoded, instruction, rows)
+        elif isinstance(instruction, Contract | Map):
+            table[rows] = _compute_rows(decoded, instruction, rows)
+    return table
+
+
+def _copy_op(accelerator: Accelerator, copy: Copy) -> int:
+    contraction = accelerator.contraction
+    if copy.direction == "store" and copy.memory == contraction.dst.memory and copy.dram_dtype == "int8":
+        return kernel.STORE
+    ops = {
+        (contraction.microops.memory, "uint32"): kernel.LOAD_UOP,
+        (contraction.data.memory, "int8"): kernel.LOAD_INP,
+        (contraction.weights.memory, "int8"): kernel.LOAD_WGT,
+        (contraction.dst.memory, "int32"): kernel.LOAD_ACC,
+        (contraction.dst.memory, "int8"): kernel.LOAD_ACC8,
+    }
+    if copy.direction == "store" or (copy.memory, copy.dram_dtype) not in ops:
+        raise InvalidAccelerator(
+            f"no kernel has a {copy.direction} of {copy.memory} as {copy.dram_dtype}", field=f"instructions.{copy.name}"
+        )
+    return ops[copy.memory, copy.dram_dtype]
+
+
+def _copy_rows(decoded: Decoded, copy: Copy, rows: Int64) -> Int64:
+    fields = copy.copy_fields
+
+    def column(name: str | None) -> Int64:
+        return decoded.column(name)[rows]
+
+    table = np.zeros((len(rows), kernel.TABLE), np.int64)
+    table[:, kernel.OP] = _copy_op(decoded.accelerator, copy)
+    table[:, kernel.SRAM] = column(fields.sram)
+    table[:, kernel.DRAM] = column(fields.dram)
+    table[:, kernel.ROWS] = column(fields.rows)
+    table[:, kernel.COLUMNS] = column(fields.columns)
+    table[:, kernel.STRIDE] = column(fields.row_stride)
+    table[:, kernel.TOP] = column(fields.pad_top)
+    table[:, kernel.LEFT] = column(fields.pad_left)
+    table[:, kernel.HEIGHT] = column(fields.pad_top) + column(fields.rows) + column(fields.pad_bottom)
+    table[:, kernel.WIDTH] = column(fields.pad_left) + column(fields.columns) + column(fields.pad_right)
+    table[column(fields.rows) * column(fields.columns) == 0] = 0
+    return table
+
+
+def _compute_rows(decoded: Decoded, instruction: Contract | Map, rows: Int64) -> Int64:
+    def column(name: str) -> Int64:
+        return decoded.column(name)[rows]
+
+    table = np.zeros((len(rows), kernel.TABLE), np.int64)
+    outer, inner = instruction.loops
+    table[:, kernel.BEGIN] = column(instruction.microops.begin)
+    table[:, kernel.COUNT] = column(instruction.microops.end) - column(instruction.microops.begin)
+    table[:, kernel.OUTER], table[:, kernel.INNER] = column(outer.extent), column(inner.extent)
+    operands = [("dst", instruction.dst, kernel.DST_OUT, kernel.DST_LIMIT)]
+    if isinstance(instruction, Contract):
+        reset = column(instruction.reset) != 0
+        table[:, kernel.OP] = np.where(reset, kernel.RESET, kernel.GEMM)
+        operands.append(("data", instruction.data, kernel.SRC_OUT, kernel.SRC_LIMIT))
+        operands.append(("weights", instruction.weights, kernel.WGT_OUT, kernel.WGT_LIMIT))
+        unused = reset
+    else:
+        table[:, kernel.OP] = kernel.ALU
+        table[:, kernel.CODE] = _operation_codes(instruction, column(instruction.opcode), rows)
+        table[:, kernel.USE_IMM] = column(instruction.use_immediate)
+        table[:, kernel.IMM] = column(instruction.immediate)
+        operands.append(("src", instruction.src, kernel.SRC_OUT, kernel.SRC_LIMIT))
+        unused = column(instruction.use_immediate) != 0
+    table[:, [kernel.SRC_LIMIT, kernel.WGT_LIMIT]] = np.iinfo(np.int64).max
+    for name, operand, steps, limit in operands:
+        table[:, steps], table[:, steps + 1] = column(outer.factors[name]), column(inner.factors[name])
+        reach = (table[:, kernel.OUTER] - 1) * table[:, steps] + (table[:, kernel.INNER] - 1) * table[:, steps + 1]
+        table[:, limit] = decoded.accelerator.memory(operand.memory).depth - 1 - reach
+        if name != "dst":
+            table[unused, limit] = np.iinfo(np.int64).max
+    table[table[:, kernel.OUTER] * table[:, kernel.INNER] == 0, kernel.COUNT] = 0
+    return table
+
+
+def _operation_codes(instruction: Map, values: Int64, rows: Int64) -> Int64:
+    codes = np.full(int(values.max(initial=0)) + 1, -1, np.int64)
+    for op in instruction.ops:
+        if op.code < len(codes):
+            codes[op.code] = _CODES[op.name]
+    wrong = np.flatnonzero(codes[values] < 0)
+    if len(wrong):
+        index, value = int(rows[wrong[0]]), int(values[wrong[0]])
+        known = ", ".join(f"{op.name} {op.code}" for op in instruction.ops)
+        raise SimulationError(
+            f"instruction {index} ({instruction.name}): operation {value} is undefined; there are {known}",
+            field=f"instruction:{index}",
+        )
+    return codes[values]

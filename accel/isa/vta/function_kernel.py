@@ -1,0 +1,319 @@
+"""VTA's meaning as one TIR function: it runs a launch's instructions, in program order, on the machine's memories.
+
+Operands of the matrix instruction are kept as the host's dot-product instructions take them: two input channels as
+int16 in an int32, (depth, batch, pairs) for data and (depth, pairs, block) for weights. Bounds of copies are checked
+before (:mod:`accel.isa.vta.bounds`); bounds of micro-ops here, because only here their values are known.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm.script import tirx as T
+from tvm.target import codegen
+
+# columns of the instruction table
+TABLE = 17
+OP = 0
+SRAM, DRAM, ROWS, COLUMNS, STRIDE, TOP, LEFT, HEIGHT, WIDTH = range(1, 10)
+BEGIN, COUNT, OUTER, INNER, DST_OUT, DST_IN, SRC_OUT, SRC_IN, WGT_OUT, WGT_IN = range(1, 11)
+DST_LIMIT, SRC_LIMIT, WGT_LIMIT, CODE, USE_IMM, IMM = range(11, TABLE)
+# values of OP
+NOTHING, LOAD_UOP, LOAD_INP, LOAD_WGT, LOAD_ACC, LOAD_ACC8, STORE, GEMM, RESET, ALU = range(10)
+# values of CODE
+MIN, MAX, ADD, SHIFT_RIGHT, MULTIPLY = range(5)
+# the status: which index was out of range, at which instruction and micro-op, its value
+STATUS = 4
+FINE, BAD_DST, BAD_SRC, BAD_WGT = range(4)
+
+_MULTIPLY_PAIRS = (  # lanes, CPU feature, intrinsic: int16 pairs to int32 sums
+    (16, "avx512bw", "llvm.x86.avx512.pmaddw.d.512"),
+    (8, "avx2", "llvm.x86.avx2.pmadd.wd"),
+    (4, "sse2", "llvm.x86.sse2.pmadd.wd"),
+)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What the kernel is specialised to: element shapes, and the micro-op's fields as (lsb, bits)."""
+
+    batch: int
+    block_in: int
+    block_out: int
+    dst: tuple[int, int]
+    src: tuple[int, int]
+    wgt: tuple[int, int]
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of input channels in one element."""
+        return (self.block_in + 1) // 2
+
+    @property
+    def acc_words(self) -> int:
+        """int32 words of one accumulator element."""
+        return self.batch * self.block_out
+
+    @property
+    def inp_words(self) -> int:
+        """int32 words of one data element."""
+        return self.batch * self.pairs
+
+    @property
+    def wgt_words(self) -> int:
+        """int32 words of one weight element."""
+        return self.pairs * self.block_out
+
+
+@dataclass(frozen=True)
+class DotProduct:
+    """The host's multiply-pairs instruction; without one (None) the same in plain arithmetic."""
+
+    lanes: int
+    intrinsic: str | None
+
+    @staticmethod
+    def of_host(geometry: Geometry, target: Any) -> "DotProduct":
+        """The widest one that fits the block."""
+        if str(codegen.llvm_get_system_triple()).startswith("x86_64"):
+            for lanes, feature, intrinsic in _MULTIPLY_PAIRS:
+                if geometry.block_out % lanes == 0 and codegen.llvm_cpu_has_features(feature, target):
+                    return DotProduct(lanes, intrinsic)
+        return DotProduct(geometry.block_out, None)
+
+    def multiply(self, x: Any, w: Any) -> Any:
+        """int32 vectors of int16 pairs to the sums of the two products, lane by lane."""
+        if self.intrinsic is None:
+            half = T.Broadcast(16, self.lanes) if self.lanes > 1 else 16
+            low = T.shift_right(T.shift_left(x, half), half) * T.shift_right(T.shift_left(w, half), half)
+            return low + T.shift_right(x, half) * T.shift_right(w, half)
+        wide = f"int16x{2 * self.lanes}"
+        x, w = T.reinterpret(wide, x), T.reinterpret(wide, w)
+        return T.call_llvm_pure_intrin(f"int32x{self.lanes}", self.intrinsic, x, w)
+
+
+def build(geometry: Geometry, dot: DotProduct | None = None) -> Any:
+    """The kernel, compiled for the host: ``launch(table, dram8, dram32, uop, inp, wgt, acc, status)``.
+
+    ``dot`` overrides the choice of the host's instruction.
+    """
+    target = tvm.target.Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu()})
+    function = _launch(geometry, dot or DotProduct.of_host(geometry, target))
+    return tvm.compile(tvm.IRModule({"launch": function}), target=target)["launch"]
+
+
+def _field(word: Any, field: tuple[int, int]) -> Any:
+    return T.Cast("int64", T.bitwise_and(T.shift_right(word, field[0]), (1 << field[1]) - 1))
+
+
+def _vector(dtype: str, lanes: int) -> str:
+    return dtype if lanes == 1 else f"{dtype}x{lanes}"
+
+
+def _wrapping_add(a: Any, b: Any, lanes: int) -> Any:
+    """TVM's signed addition promises the compiler that nothing overflows; the accumulator wraps."""
+    unsigned = _vector("uint32", lanes)
+    return T.Cast(_vector("int32", lanes), T.Cast(unsigned, a) + T.Cast(unsigned, b))
+
+
+def _sum(terms: list[Any]) -> Any:
+    """A balanced tree, so that the additions do not wait for each other."""
+    while len(terms) > 1:
+        terms = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)] + terms[len(terms) & ~1 :]
+    return terms[0]
+
+
+def _matrix_row(acc: Any, inp: Any, wgt: Any, bases: tuple[Any, Any, Any], geometry: Geometry, dot: DotProduct) -> Any:
+    """``lanes`` outputs of one row: what is there plus the dot products over the block's input channels."""
+
+    def lanes_at(memory: Any, base: Any) -> Any:
+        return memory[T.Ramp(base, 1, dot.lanes)] if dot.lanes > 1 else memory[base]
+
+    def splat(value: Any) -> Any:
+        return T.Broadcast(value, dot.lanes) if dot.lanes > 1 else value
+
+    terms = [
+        dot.multiply(splat(inp[bases[1] + k]), lanes_at(wgt, bases[2] + k * geometry.block_out))
+        for k in range(geometry.pairs)
+    ]
+    return _wrapping_add(lanes_at(acc, bases[0]), _sum(terms), dot.lanes)
+
+
+def _operate(code: int, x: Any, y: Any) -> Any:
+    """One elementwise operation on int32; the hardware takes five bits of a shift, and negative is left."""
+    if code == MIN:
+        return T.min(x, y)
+    if code == MAX:
+        return T.max(x, y)
+    if code == ADD:
+        return _wrapping_add(x, y, 1)
+    if code == MULTIPLY:
+        return T.Cast("int32", T.Cast("uint32", x) * T.Cast("uint32", y))
+    left = T.shift_left(x, T.bitwise_and(0 - y, 31))
+    return T.Select(y < 0, left, T.shift_right(x, T.bitwise_and(y, 31)))
+
+
+def _pair(dram: Any, address: Any, p: Any, block: int) -> Any:
+    """Channels 2p and 2p + 1 of the int8 vector at ``address``, as two int16 in one int32."""
+    low = T.bitwise_and(T.Cast("int32", dram[address + 2 * p]), 0xFFFF)
+    return T.bitwise_or(low, T.shift_left(T.Cast("int32", dram[address + 2 * p + 1]), 16)) if block > 1 else low
+
+
+@T.inline
+def _check(pc, table, uop, status, geometry):
+    """Micro-op indices against the limits that the loops' steps leave."""
+    for u in T.serial(table[pc, COUNT]):
+        word = uop[table[pc, BEGIN] + u]
+        if status[0] == FINE:
+            status[1] = pc
+            status[2] = table[pc, BEGIN] + u
+            if _field(word, geometry.wgt) > table[pc, WGT_LIMIT]:
+                status[0] = BAD_WGT
+                status[3] = _field(word, geometry.wgt)
+            if _field(word, geometry.src) > table[pc, SRC_LIMIT]:
+                status[0] = BAD_SRC
+                status[3] = _field(word, geometry.src)
+            if _field(word, geometry.dst) > table[pc, DST_LIMIT]:
+                status[0] = BAD_DST
+                status[3] = _field(word, geometry.dst)
+
+
+@T.inline
+def _gemm(pc, table, uop, inp, wgt, acc, geometry, dot):
+    for i, j, u in T.grid(table[pc, OUTER], table[pc, INNER], table[pc, COUNT]):
+        word = uop[table[pc, BEGIN] + u]
+        dst = _field(word, geometry.dst) + i * table[pc, DST_OUT] + j * table[pc, DST_IN]
+        src = _field(word, geometry.src) + i * table[pc, SRC_OUT] + j * table[pc, SRC_IN]
+        wgt_ = _field(word, geometry.wgt) + i * table[pc, WGT_OUT] + j * table[pc, WGT_IN]
+        for b, v in T.grid(geometry.batch, geometry.block_out // dot.lanes):
+            into = dst * geometry.acc_words + b * geometry.block_out + v * dot.lanes
+            data = src * geometry.inp_words + b * geometry.pairs
+            weights = wgt_ * geometry.wgt_words + v * dot.lanes
+            if dot.lanes > 1:
+                acc[T.Ramp(into, 1, dot.lanes)] = _matrix_row(acc, inp, wgt, (into, data, weights), geometry, dot)
+            else:
+                acc[into] = _matrix_row(acc, inp, wgt, (into, data, weights), geometry, dot)
+
+
+@T.inline
+def _reset(pc, table, uop, acc, geometry):
+    for i, j, u in T.grid(table[pc, OUTER], table[pc, INNER], table[pc, COUNT]):
+        dst = _field(uop[table[pc, BEGIN] + u], geometry.dst) + i * table[pc, DST_OUT] + j * table[pc, DST_IN]
+        for e in T.vectorized(geometry.acc_words):
+            acc[dst * geometry.acc_words + e] = 0
+
+
+@T.inline
+def _alu(pc, table, uop, acc, geometry, code):
+    for i, j, u in T.grid(table[pc, OUTER], table[pc, INNER], table[pc, COUNT]):
+        word = uop[table[pc, BEGIN] + u]
+        dst = (_field(word, geometry.dst) + i * table[pc, DST_OUT] + j * table[pc, DST_IN]) * geometry.acc_words
+        src = (_field(word, geometry.src) + i * table[pc, SRC_OUT] + j * table[pc, SRC_IN]) * geometry.acc_words
+        if table[pc, USE_IMM] != 0:
+            for e in T.vectorized(geometry.acc_words):
+                acc[dst + e] = _operate(code, acc[dst + e], T.Cast("int32", table[pc, IMM]))
+        else:
+            for e in T.vectorized(geometry.acc_words):
+                acc[dst + e] = _operate(code, acc[dst + e], acc[src + e])
+
+
+@T.inline
+def _load(pc, table, memory, words, value):
+    """A padded copy; ``value(element, word)`` is a word of the element at a DRAM address counted in elements."""
+    for y, x in T.grid(table[pc, HEIGHT], table[pc, WIDTH]):
+        into = (table[pc, SRAM] + y * table[pc, WIDTH] + x) * words
+        row = y - table[pc, TOP]
+        column = x - table[pc, LEFT]
+        if row >= 0 and row < table[pc, ROWS] and column >= 0 and column < table[pc, COLUMNS]:
+            element = table[pc, DRAM] + row * table[pc, STRIDE] + column
+            for w in T.serial(words):
+                memory[into + w] = value(element, w)
+        else:
+            for w in T.serial(words):
+                memory[into + w] = 0
+
+
+@T.inline
+def _store(pc, table, acc, dram, geometry):
+    for y, x in T.grid(table[pc, ROWS], table[pc, COLUMNS]):
+        source = (table[pc, SRAM] + y * table[pc, COLUMNS] + x) * geometry.acc_words
+        into = (table[pc, DRAM] + y * table[pc, STRIDE] + x) * geometry.acc_words
+        for e in T.vectorized(geometry.acc_words):
+            dram[into + e] = T.Cast("int8", acc[source + e])
+
+
+def _launch(geometry: Geometry, dot: DotProduct) -> Any:
+    @T.prim_func(s_tir=True)
+    def launch(
+        table_: T.handle,
+        dram8_: T.handle,
+        dram32_: T.handle,
+        uop_: T.handle,
+        inp_: T.handle,
+        wgt_: T.handle,
+        acc_: T.handle,
+        status_: T.handle,
+    ) -> None:
+        # the DRAM is there twice, as bytes and as words, so the compiler must not take buffers for distinct
+        T.func_attr({"global_symbol": "launch", "tirx.noalias": False})
+        count, nbytes, nwords = T.int64(), T.int64(), T.int64()
+        uop_words, inp_words, wgt_words, acc_words = T.int64(), T.int64(), T.int64(), T.int64()
+        table = T.match_buffer(table_, (count, TABLE), "int64")
+        dram8 = T.match_buffer(dram8_, (nbytes,), "int8")
+        dram32 = T.match_buffer(dram32_, (nwords,), "int32")
+        uop = T.match_buffer(uop_, (uop_words,), "int32")
+        inp = T.match_buffer(inp_, (inp_words,), "int32")
+        wgt = T.match_buffer(wgt_, (wgt_words,), "int32")
+        acc = T.match_buffer(acc_, (acc_words,), "int32")
+        status = T.match_buffer(status_, (STATUS,), "int64")
+        pc = T.int64(0)
+        while pc < count and status[0] == FINE:
+            op = table[pc, OP]
+            if op >= GEMM:
+                _check(pc, table, uop, status, geometry)
+            if op == LOAD_UOP:
+                _load(pc, table, uop, 1, lambda element, w: dram32[element])
+            elif op == LOAD_INP:
+                _load(pc, table, inp, geometry.inp_words, lambda element, w: _inp_word(dram8, element, w, geometry))
+            elif op == LOAD_WGT:
+                _load(pc, table, wgt, geometry.wgt_words, lambda element, w: _wgt_word(dram8, element, w, geometry))
+            elif op == LOAD_ACC:
+                _load(pc, table, acc, geometry.acc_words, lambda element, w: dram32[element * geometry.acc_words + w])
+            elif op == LOAD_ACC8:
+                _load(
+                    pc,
+                    table,
+                    acc,
+                    geometry.acc_words,
+                    lambda element, w: T.Cast("int32", dram8[element * geometry.acc_words + w]),
+                )
+            elif op == STORE:
+                _store(pc, table, acc, dram8, geometry)
+            elif op >= GEMM and status[0] == FINE:
+                if op == GEMM:
+                    _gemm(pc, table, uop, inp, wgt, acc, geometry, dot)
+                elif op == RESET:
+                    _reset(pc, table, uop, acc, geometry)
+                elif table[pc, CODE] == MIN:
+                    _alu(pc, table, uop, acc, geometry, MIN)
+                elif table[pc, CODE] == MAX:
+                    _alu(pc, table, uop, acc, geometry, MAX)
+                elif table[pc, CODE] == ADD:
+                    _alu(pc, table, uop, acc, geometry, ADD)
+                elif table[pc, CODE] == MULTIPLY:
+                    _alu(pc, table, uop, acc, geometry, MULTIPLY)
+                else:
+                    _alu(pc, table, uop, acc, geometry, SHIFT_RIGHT)
+            pc = pc + T.int64(1)
+
+    return launch
+
+
+def _inp_word(dram: Any, element: Any, w: Any, geometry: Geometry) -> Any:
+    row, p = w // geometry.pairs, w % geometry.pairs
+    return _pair(dram, (element * geometry.batch + row) * geometry.block_in, p, geometry.block_in)
+
+
+def _wgt_word(dram: Any, element: Any, w: Any, geometry: Geometry) -> Any:
+    p, output = w // geometry.block_out, w % geometry.block_out
+    return _pair(dram, (element * geometry.block_out + output) * geometry.block_in, p, geometry.block_in)
