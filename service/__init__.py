@@ -1,0 +1,1 @@
+"""HTTP: routes, schemas and the command line. Everything a request does is in ``routes/``, one file a resource."""

@@ -5,6 +5,7 @@ class, which starts without an append-only file.
 """
 
 import contextlib
+import fcntl
 import importlib.util
 import shutil
 import subprocess
@@ -65,7 +66,7 @@ def redis_server(directory: Path) -> Iterator[str]:
     binary = find_binary()
     directory = directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)
-    with _socket_directory(directory) as socket_directory:
+    with _alone(directory), _socket_directory(directory) as socket_directory:
         socket = socket_directory / "redis.sock"
         socket.unlink(missing_ok=True)
         with (directory / "redis.log").open("ab") as log:
@@ -86,6 +87,17 @@ def redis_server(directory: Path) -> Iterator[str]:
             yield url
         finally:
             _stop(process)
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Hold the directory's lock: two servers would write the same file."""
+    with (directory / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RedisUnavailableError(f"{directory} is used by another service that runs") from None
+        yield
 
 
 @contextlib.contextmanager

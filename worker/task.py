@@ -17,12 +17,13 @@ from rq.timeouts import JobTimeoutException
 
 import accel
 from accel.errors import CyclopsError
+from accel.frontend.inspect import TensorInfo
 from worker.artifacts import publish
 from worker.jobs import Job, JobOptions, Jobs, Stage, Summary, now
 from worker.problem import Problem, problem, problem_of
 from worker.settings import Settings
 from worker.store import Store
-from worker.tensors import Array, Npz, TensorInfo, check_fit
+from worker.tensors import Array, Npz, as_samples, check_fit
 from worker.uploads import models, tensors
 
 _log = logging.getLogger(__name__)
@@ -50,10 +51,10 @@ def execute(work: Work, out: Path, settings: Settings, progress: Callable[[Stage
         CyclopsError: the model, the accelerator or the tensors cannot be used, or the program is wrong.
     """
     model = work.model.read_bytes()
-    wanted = [TensorInfo.model_validate(t, from_attributes=True) for t in accel.inspect_model(model).inputs]
+    wanted = accel.inspect_model(model).inputs
     accelerator = accel.load_accelerator(work.accelerator)
     inputs = _load(work.inputs, wanted, settings, field="options.inputs")
-    calibration = _load(work.calibration, wanted, settings, field="options.calibration")
+    calibration = _load(work.calibration, wanted, settings, field="options.calibration", samples=True)
     accel.run_model(
         model,
         accelerator,
@@ -66,13 +67,16 @@ def execute(work: Work, out: Path, settings: Settings, progress: Callable[[Stage
     return summarize(json.loads((out / "report.json").read_bytes()))
 
 
-def _load(path: Path | None, wanted: list[TensorInfo], settings: Settings, *, field: str) -> dict[str, Array] | None:
+def _load(
+    path: Path | None, wanted: list[TensorInfo], settings: Settings, *, field: str, samples: bool = False
+) -> dict[str, Array] | None:
     if path is None:
         return None
     with path.open("rb") as file:
         npz = Npz(file, max_bytes=settings.max_tensors_bytes, max_arrays=settings.max_arrays)
-        check_fit(npz.tensors, wanted, samples=field == "options.calibration", field=field)
-        return npz.load()
+        check_fit(npz.tensors, wanted, samples=samples, field=field)
+        arrays = npz.load()
+    return as_samples(arrays, wanted) if samples else arrays
 
 
 def summarize(report: dict[str, Any]) -> Summary:

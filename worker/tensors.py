@@ -11,11 +11,10 @@ from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
-import pydantic
 from numpy.lib import format as npy
-from pydantic import Field
 
 from accel.errors import InvalidTensors
+from accel.frontend.inspect import TensorInfo
 
 Array = npt.NDArray[Any]
 _TYPES = ("float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool")
@@ -23,14 +22,6 @@ _CHUNK = 1 << 20
 _HEADER = 4096
 # what zipfile raises for an archive that is damaged, or packed in a way it does not know
 _DAMAGE = (OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error)
-
-
-class TensorInfo(pydantic.BaseModel):
-    """A tensor's name, element type and shape."""
-
-    name: str = Field(examples=["input"])
-    dtype: str = Field(examples=["float32"])
-    shape: list[int] = Field(examples=[[1, 3, 32, 32]])
 
 
 class Npz:
@@ -72,7 +63,7 @@ class Npz:
         if any(extent < 0 for extent in shape) or nbytes != member.file_size - offset:
             found = f"declares shape {list(shape)}, {nbytes} bytes, and holds {member.file_size - offset}"
             raise InvalidTensors(f"array {name!r} {found}", field=name)
-        return TensorInfo(name=name, dtype=dtype.name, shape=list(shape))
+        return TensorInfo(name=name, dtype=dtype.name, shape=shape)
 
     def _read_header(self, member: zipfile.ZipInfo, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
         """Shape, element type and the offset of the data."""
@@ -117,7 +108,7 @@ def check_fit(tensors: list[TensorInfo], inputs: list[TensorInfo], *, samples: b
     Args:
         tensors: what was uploaded.
         inputs: the model's inputs.
-        samples: calibration data, whose first axis may be any multiple of the input's.
+        samples: calibration data, which may hold several samples (see :func:`as_samples`).
         field: path of the option that names the tensors.
 
     Raises:
@@ -131,11 +122,21 @@ def check_fit(tensors: list[TensorInfo], inputs: list[TensorInfo], *, samples: b
         got = given[name]
         if got.dtype != want.dtype:
             raise InvalidTensors(f"array {name!r} is {got.dtype}; the model takes {want.dtype}", field=field)
-        if got.shape != want.shape and not (samples and _is_multiple(got.shape, want.shape)):
-            raise InvalidTensors(f"array {name!r} has shape {got.shape}; the model takes {want.shape}", field=field)
+        if got.shape != want.shape and not (samples and _samples(got.shape, want.shape)):
+            hint = " or samples of it along the first axis" if samples else ""
+            raise InvalidTensors(
+                f"array {name!r} has shape {list(got.shape)}; the model takes {list(want.shape)}{hint}", field=field
+            )
 
 
-def _is_multiple(got: list[int], want: list[int]) -> bool:
-    if not want or len(got) != len(want):
-        return False
-    return got[1:] == want[1:] and got[0] > 0 and got[0] % want[0] == 0
+def as_samples(arrays: dict[str, Array], inputs: list[TensorInfo]) -> dict[str, Array]:
+    """Calibration arrays that fit, each with an axis of samples before the input's own axes."""
+    return {tensor.name: arrays[tensor.name].reshape(-1, *tensor.shape) for tensor in inputs}
+
+
+def _samples(got: tuple[int, ...], want: tuple[int, ...]) -> int:
+    """Samples of shape ``want``, stacked on a new axis or joined on the first one; 0 if it is neither."""
+    if got[1:] == want:
+        return got[0]
+    joined = bool(want) and got[1:] == want[1:] and got[0] % want[0] == 0
+    return got[0] // want[0] if joined else 0

@@ -8,9 +8,8 @@ from typing import Generic, Literal, TypeVar
 import pydantic
 from pydantic import Field
 
-from accel.frontend.inspect import ModelInfo
+from accel.frontend.inspect import ModelInfo, TensorInfo
 from worker.store import Store
-from worker.tensors import TensorInfo
 
 _ID = re.compile(r"[0-9a-f]{64}")
 

@@ -1,0 +1,81 @@
+"""The application: settings in, an ASGI app out."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
+
+from service import openapi, problems
+from service.context import Context
+from service.limits import BodyLimit
+from service.routes import accelerators, artifacts, catalogue, health, jobs, models, tensors, tir, trace
+from worker.jobs import Jobs
+from worker.queue import JobQueue
+from worker.redis_server import connect
+from worker.settings import Settings
+from worker.store import Store
+from worker.traces import Traces
+from worker.uploads import models as model_uploads
+from worker.uploads import tensors as tensor_uploads
+
+_DESCRIPTION = """
+Upload an ONNX model, name an accelerator, and get the TIR after every pass, the instruction stream, a cycle count, and
+proof that the program computes the right numbers.
+
+1. `POST /v1/models` with the file: the answer has its id.
+2. `POST /v1/jobs` with `{"model": id, "accelerator": "vta"}`: 202, and the job's `Location`.
+3. `GET` that until its state is `succeeded`; then its `report`, `trace`, `tir` and `outputs`.
+
+Every error is a problem document (RFC 9457); its `type` leads to an explanation.
+"""
+
+
+def context(settings: Settings) -> Context:
+    """What the routes work on."""
+    store = Store(settings.store_dir)
+    settings.scratch_dir.mkdir(parents=True, exist_ok=True)
+    connection = connect(settings.redis_url or "redis://localhost:6379")
+    return Context(
+        settings=settings,
+        store=store,
+        models=model_uploads(store),
+        tensors=tensor_uploads(store),
+        jobs=Jobs(store),
+        queue=JobQueue(connection, settings.queue, job_seconds=settings.job_seconds),
+        traces=Traces(settings.scratch_dir),
+    )
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The app; without settings they come from the environment.
+
+    Nothing is touched before the app starts up, so that its OpenAPI document needs no store and no Redis.
+    """
+    chosen = settings or Settings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.context = context(chosen)
+        yield
+        app.state.context.queue.connection.close()
+
+    app: FastAPI = FastAPIOffline(
+        title="Cyclops",
+        version=version("cyclops"),
+        summary="Compile a neural network for a tensor accelerator, simulate it, and prove the result.",
+        description=_DESCRIPTION,
+        lifespan=lifespan,
+        redoc_url=None,
+    )
+    app.add_middleware(
+        BodyLimit,
+        limits={"/v1/models": chosen.max_model_bytes, "/v1/tensors": chosen.max_tensors_bytes},
+        default=chosen.max_body_bytes,
+    )
+    problems.install(app)
+    for resource in (models, tensors, accelerators, jobs, artifacts, tir, trace, catalogue, health):
+        app.include_router(resource.router)
+    openapi.install(app)
+    return app

@@ -1,0 +1,133 @@
+"""The command line. Heavy imports wait for the command that needs them."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from worker.settings import Settings
+
+app = typer.Typer(name="cyclops", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+Data = Annotated[Path | None, typer.Option(help="Directory of the store; else CYCLOPS_DATA, else ./data.")]
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
+
+
+@app.command()
+def serve(
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    data: Data = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Worker processes.")] = 1,
+) -> None:
+    """Run the whole service: HTTP, workers, and a Redis of our own unless CYCLOPS_REDIS_URL names one."""
+    from service import serving
+    from worker.redis_server import RedisUnavailableError
+
+    try:
+        with serving.listen(host, port) as bound, serving.backend(_settings(data), workers) as settings:
+            _announce(bound.getsockname())
+            serving.serve(settings, bound)
+    except (RedisUnavailableError, OSError) as error:
+        _fail(f"cannot serve on {host}:{port}: {error}")
+    except KeyboardInterrupt:
+        return
+
+
+@app.command()
+def api(host: Host = "127.0.0.1", port: Port = 8000, data: Data = None) -> None:
+    """Run HTTP alone; CYCLOPS_REDIS_URL must name the Redis of the workers."""
+    from service import serving
+
+    settings = _settings(data)
+    if settings.redis_url is None:
+        _fail("the api needs CYCLOPS_REDIS_URL; `cyclops serve` starts a Redis and workers too")
+    try:
+        with serving.listen(host, port) as bound:
+            _announce(bound.getsockname())
+            serving.serve(settings, bound)
+    except OSError as error:
+        _fail(f"cannot serve on {host}:{port}: {error}")
+    except KeyboardInterrupt:
+        return
+
+
+@app.command()
+def worker(data: Data = None) -> None:
+    """Run one worker; CYCLOPS_REDIS_URL must name the Redis of the api."""
+    from worker.main import run_worker
+
+    settings = _settings(data)
+    if settings.redis_url is None:
+        _fail("a worker needs CYCLOPS_REDIS_URL; `cyclops serve` starts a Redis and workers too")
+    run_worker(settings)
+
+
+@app.command()
+def run(
+    model: Annotated[Path, typer.Argument(help="An ONNX file.")],
+    accelerator: Annotated[str, typer.Option(help="Name of an accelerator, or the path of a document.")],
+    inputs: Annotated[Path | None, typer.Option(help="npz file, one array for each input; else random.")] = None,
+    calibration: Annotated[Path | None, typer.Option(help="npz file with calibration data; else random.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of what is random.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Directory for every artifact.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report, or the problem, as JSON.")] = False,
+) -> None:
+    """Compile, simulate and verify a model in this process, with no service.
+
+    Exit status: 0 done, 1 the job failed, 2 the input was refused.
+    """
+    from service.local import run_local
+    from worker.jobs import JobOptions
+    from worker.task import Work
+
+    work = Work(model, accelerator, JobOptions(seed=seed), inputs, calibration)
+    raise typer.Exit(run_local(work, out, as_json=as_json))
+
+
+@app.command()
+def demo(out: Annotated[Path, typer.Option(help="Directory for every artifact.")] = Path("out/demo")) -> None:
+    """Start the service, run ResNet-8 on VTA through it, and show what came of it."""
+    from service.demo import DemoFailedError
+    from service.demo import demo as run_demo
+    from worker.redis_server import RedisUnavailableError
+
+    try:
+        run_demo(out, Console())
+    except (DemoFailedError, RedisUnavailableError) as error:
+        _fail(str(error))
+
+
+@app.command()
+def openapi() -> None:
+    """Print the OpenAPI document."""
+    from service.app import create_app
+    from service.openapi import export
+
+    sys.stdout.write(export(create_app(Settings())))
+
+
+def _settings(data: Path | None) -> Settings:
+    return Settings() if data is None else Settings(data=data)
+
+
+def _announce(address: tuple[str, int]) -> None:
+    host, port = address[:2]
+    Console(stderr=True).print(f"Cyclops on http://{host}:{port}, documentation on http://{host}:{port}/docs")
+
+
+def _fail(message: str) -> NoReturn:
+    Console(stderr=True).print(f"cyclops: {message}", markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(1)
+
+
+def main() -> None:
+    """The entry point."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Jobs: post, list, look, cancel."""
+
+import redis
+from fastapi import APIRouter, Response
+
+from accel.accelerator.catalog import preset_names
+from service.context import Context, Here
+from service.documents import problems
+from service.pages import Cursor, Limit, page_of_ids
+from service.problems import ProblemError
+from service.schemas import JobResource, Page
+from worker.jobs import Job, JobRequest
+from worker.problem import problem
+from worker.tensors import check_fit
+from worker.uploads import Model
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+_RETRY_SECONDS = "1"
+_PARTS = ("report", "outputs", "trace", "tir", "artifacts", "cancel")
+
+
+def _resource(job: Job) -> JobResource:
+    home = f"/v1/jobs/{job.id}"
+    return JobResource(**job.model_dump(), links={"self": home} | {part: f"{home}/{part}" for part in _PARTS})
+
+
+def _check(request: JobRequest, here: Context) -> None:
+    """Check all that can be checked without compiling.
+
+    Raises:
+        ProblemError: the model, the accelerator or the tensors are unknown.
+        InvalidTensors: they do not fit the model.
+    """
+    try:
+        model = here.models.get(request.model)
+    except KeyError:
+        raise ProblemError("unknown-model", f"there is no model {request.model}", field="model") from None
+    if request.accelerator not in preset_names():
+        known = ", ".join(sorted(preset_names()))
+        detail = f"there is no accelerator {request.accelerator!r}; there are: {known}"
+        raise ProblemError("unknown-accelerator", detail, field="accelerator")
+    _check_tensors(model, request.options.inputs, "options.inputs", here, samples=False)
+    _check_tensors(model, request.options.calibration, "options.calibration", here, samples=True)
+
+
+def _check_tensors(model: Model, digest: str | None, field: str, here: Context, *, samples: bool) -> None:
+    if digest is None:
+        return
+    try:
+        tensors = here.tensors.get(digest)
+    except KeyError:
+        raise ProblemError("unknown-tensors", f"there are no tensors {digest}", field=field) from None
+    check_fit(tensors.tensors, model.inputs, samples=samples, field=field)
+
+
+@router.post(
+    "",
+    status_code=202,
+    summary="Submit a job",
+    responses=problems(
+        "bad-request",
+        "too-large",
+        "unknown-model",
+        "unknown-accelerator",
+        "unknown-tensors",
+        "invalid-request",
+        "queue-unavailable",
+    ),
+)
+def post_job(request: JobRequest, response: Response, here: Here) -> JobResource:
+    """Compile the model for the accelerator, simulate and verify it.
+
+    The answer is at once; follow `Location` until the state is `succeeded`, `failed` or `canceled`.
+    """
+    _check(request, here)
+    job_id = here.jobs.create(request)
+    try:
+        here.queue.submit(job_id)
+    except redis.RedisError as error:
+        title = "The queue cannot be reached."
+        here.jobs.fail(job_id, problem("queue-unavailable", title, "the job was never queued; submit it again"))
+        detail = "the job was not accepted; try again later"
+        raise ProblemError("queue-unavailable", detail, headers={"Retry-After": "5"}) from error
+    response.headers["Location"] = f"/v1/jobs/{job_id}"
+    response.headers["Retry-After"] = _RETRY_SECONDS
+    return _resource(here.jobs.get(job_id))
+
+
+@router.get("", summary="List the jobs")
+def list_jobs(here: Here, limit: Limit = 50, cursor: Cursor = None) -> Page[JobResource]:
+    """All jobs, newest first."""
+    ids, following = page_of_ids(here.jobs.ids(), cursor, limit)
+    return Page(items=[_resource(here.jobs.get(job_id)) for job_id in ids], next_cursor=following)
+
+
+@router.get("/{id}", summary="Describe a job", responses=problems("not-found"))
+def get_job(id: str, response: Response, here: Here) -> JobResource:  # noqa: A002 - the API's name
+    """State, stage with step and total, and the result in short."""
+    job = here.job(id)
+    if not job.ended:
+        response.headers["Retry-After"] = _RETRY_SECONDS
+    return _resource(job)
+
+
+@router.post("/{id}/cancel", summary="Cancel a job", responses=problems("not-found", "conflict"))
+def cancel_job(id: str, here: Here) -> JobResource:  # noqa: A002 - the API's name
+    """End a queued or running job. A job that is canceled already stays so; one that ended otherwise is a conflict."""
+    job = here.job(id)
+    if here.jobs.cancel(job.id):
+        here.queue.cancel(job.id)
+    job = here.job(id)
+    if job.state != "canceled":
+        raise ProblemError("conflict", f"the job has {job.state} already", field="id")
+    return _resource(job)

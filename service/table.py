@@ -1,0 +1,44 @@
+"""A report as a table for people."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+Report = Mapping[str, Any]
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Print the layers, the host operators, and whether the outputs are right."""
+    console.print(_layers(report))
+    for op in report["host_ops"]:
+        console.print(f"on the host: {op['node']} ({op['op']}): {op['reason']}", markup=False, highlight=False)
+    console.print(_verdict(report["verified"]), style="bold")
+
+
+def _layers(report: Report) -> Table:
+    total = report["cycles"]
+    table = Table(title=f"{report['accelerator']}: {total:,} cycles", title_justify="left")
+    table.add_column("layer", overflow="fold")
+    table.add_column("op")
+    for heading in ("cycles", "share", "GEMM utilisation", "bytes moved"):
+        table.add_column(heading, justify="right")
+    for layer in report["layers"]:
+        table.add_row(
+            layer["name"],
+            layer["op"],
+            f"{layer['cycles']:,}",
+            f"{layer['cycles'] / total:.1%}" if total else "",
+            f"{layer['utilisation']:.1%}",
+            f"{layer['bytes_read'] + layer['bytes_written']:,}",
+        )
+    return table
+
+
+def _verdict(verified: bool | None) -> str:  # noqa: FBT001 - a report's three-valued field
+    if verified is None:
+        return "nothing to verify: the accelerator did no work"
+    return (
+        "verified: the outputs equal the reference, bit by bit" if verified else "the outputs DIFFER from the reference"
+    )
