@@ -1,0 +1,135 @@
+"""A real service for the tests that ask for one: HTTP, worker and Redis, in processes of their own."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+import pytest
+
+ROOT = Path(__file__).parent.parent
+STARTED_WITHIN = 60.0
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running service."""
+
+    url: str
+    data: Path
+    process: subprocess.Popen[str]
+    client: httpx2.Client
+
+    def wait(self, location: str, seconds: float = 60.0) -> dict:
+        """The job's record, once it has ended."""
+        return self.wait_for(location, {"succeeded", "failed", "canceled"}, seconds)
+
+    def wait_for(self, location: str, states: set[str], seconds: float = 60.0) -> dict:
+        deadline = time.monotonic() + seconds
+        while (job := self.client.get(location).json())["state"] not in states:
+            assert time.monotonic() < deadline, job
+            time.sleep(0.05)
+        return job
+
+    def submit(self, model: bytes, **options: object) -> str:
+        """Upload and post; gives the job's location."""
+        uploaded = self.client.post("/v1/models", content=model)
+        assert uploaded.status_code == 201, uploaded.text
+        job = {"model": uploaded.json()["id"], "accelerator": "vta", "options": options}
+        posted = self.client.post("/v1/jobs", json=job)
+        assert posted.status_code == 202, posted.text
+        return posted.headers["Location"]
+
+
+@contextlib.contextmanager
+def running_service(data: Path, **environment: str) -> Iterator[Service]:
+    """`cyclops serve` on a free port; stopped with SIGTERM at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "service.cli", "serve", "--port", "0", "--data", str(data)],
+        cwd=ROOT,
+        env=os.environ | environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    lines: list[str] = []
+    announced = threading.Event()
+
+    def read() -> None:
+        for line in process.stderr:
+            lines.append(line)
+            if "Cyclops on" in line:
+                announced.set()
+        announced.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        announced.wait(STARTED_WITHIN)
+        found = re.search(r"Cyclops on (http://\S+),", "".join(lines))
+        assert found, "".join(lines)
+        with httpx2.Client(base_url=found[1], timeout=30) as client:
+            _wait_ready(client, lines)
+            yield Service(found[1], data, process, client)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        reader.join()
+        process.stderr.close()
+
+
+def _wait_ready(client: httpx2.Client, lines: list[str]) -> None:
+    deadline = time.monotonic() + STARTED_WITHIN
+    while True:
+        with contextlib.suppress(httpx2.ConnectError):
+            if client.get("/readyz").status_code == 200:
+                return
+        assert time.monotonic() < deadline, "".join(lines)
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One service for all tests that leave it as it was."""
+    with running_service(tmp_path_factory.mktemp("service")) as running:
+        yield running
+
+
+@pytest.fixture
+def client(service: Service) -> httpx2.Client:
+    return service.client
+
+
+def assert_problem(response: httpx2.Response, status: int, slug: str, field: str | None = None) -> dict:
+    """The response's problem document, after checking its form."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    problem = response.json()
+    assert problem["type"] == f"/problems/{slug}", problem
+    assert problem["status"] == status
+    assert problem["title"]
+    assert problem["detail"]
+    if field is not None:
+        assert problem["field"] == field, problem
+    return problem
+
+
+@pytest.fixture
+def is_problem() -> Callable[..., dict]:
+    return assert_problem
+
+
+@pytest.fixture
+def start_service() -> Callable[..., contextlib.AbstractContextManager[Service]]:
+    return running_service

@@ -1,0 +1,66 @@
+import threading
+
+import pydantic
+import pytest
+
+from worker.jobs import JobOptions, JobRequest, Jobs, Stage, Summary, now
+from worker.problem import problem
+
+
+def test_a_job_goes_from_queued_to_succeeded(jobs: Jobs, request_: JobRequest) -> None:
+    job_id = jobs.create(request_)
+    assert jobs.get(job_id).state == "queued"
+    assert jobs.open_ids() == [job_id]
+
+    jobs.progress(job_id, now(), Stage(name="simulate", step=1, total=4))
+    running = jobs.get(job_id)
+    assert running.state == "running"
+    assert running.stage == Stage(name="simulate", step=1, total=4)
+
+    assert jobs.succeed(job_id, Summary(verified=True, cycles=7))
+    job = jobs.get(job_id)
+    assert job.state == "succeeded"
+    assert job.result == Summary(verified=True, cycles=7)
+    assert job.created <= job.started <= job.finished
+    assert jobs.open_ids() == []
+
+
+def test_the_first_end_stays(jobs: Jobs, request_: JobRequest) -> None:
+    job_id = jobs.create(request_)
+    assert jobs.cancel(job_id)
+    assert not jobs.fail(job_id, problem("x", "x", "x"))
+    assert not jobs.succeed(job_id, Summary(verified=True, cycles=1))
+    assert jobs.get(job_id).state == "canceled"
+
+
+def test_one_end_of_many_at_once(jobs: Jobs, request_: JobRequest) -> None:
+    job_id = jobs.create(request_)
+    ended: list[bool] = []
+    threads = [threading.Thread(target=lambda: ended.append(jobs.cancel(job_id))) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ended.count(True) == 1
+
+
+def test_ids_are_newest_first(jobs: Jobs, request_: JobRequest) -> None:
+    created = [jobs.create(request_) for _ in range(5)]
+    assert jobs.ids() == created[::-1]
+    assert len(set(created)) == 5
+
+
+@pytest.mark.parametrize("job_id", ["", "..", "../models", "0" * 31, "0" * 32, "Z" * 32])
+def test_unknown_jobs(jobs: Jobs, job_id: str) -> None:
+    with pytest.raises(KeyError):
+        jobs.get(job_id)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"seed": -1}, {"seed": 2**32}, {"seed": 1.5}, {"seed": "1"}, {"trace": 1}, {"inputs": "../x"}, {"colour": "red"}],
+)
+def test_options_out_of_range(options: dict) -> None:
+    with pytest.raises(pydantic.ValidationError) as caught:
+        JobOptions.model_validate(options)
+    assert caught.value.errors()[0]["loc"] == tuple(options)

@@ -1,0 +1,25 @@
+import signal
+
+import pytest
+
+from worker.main import death_reason, run_worker
+from worker.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (None, "vanished"),
+        (3 << 8, "exit status 3"),
+        (signal.SIGKILL, "SIGKILL: somebody or the kernel killed it"),
+        (signal.SIGXCPU, "processor time"),
+        (signal.SIGTERM, "SIGTERM"),
+    ],
+)
+def test_says_how_a_process_ended(status: int | None, words: str) -> None:
+    assert words in death_reason(status)
+
+
+def test_a_worker_needs_a_redis() -> None:
+    with pytest.raises(ValueError, match="CYCLOPS_REDIS_URL"):
+        run_worker(Settings(redis_url=None))
