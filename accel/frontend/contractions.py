@@ -9,26 +9,24 @@ from tvm import relax
 
 from accel.frontend import composites
 from accel.frontend.chains import Chain, follow
-from accel.frontend.dataflow import Quantised
+from accel.frontend.dataflow import Array, Quantised
 from accel.frontend.rewrite import Rewrite
 from accel.frontend.scales import INT32_MAX, exponent, requantisation_fits
-
-_INT8 = np.iinfo(np.int8)
-_UINT8_OFFSET = 128
+from accel.frontend.weights import UINT8_OFFSET, Weights, integer_weights
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """A contraction in integers: ``acc = op(x - zero_point, weight) + bias``, worth ``scale`` a unit.
+    """A contraction in integers: ``acc = op(x - zero_point, weights) + bias``, worth ``scale`` a unit.
 
-    ``weight`` is int8 with zero point 0; ``bias`` is int64 [O], with the part of the zero point folded in, or
-    None; ``scale`` is a scalar or [O]. ``window`` is None for a dense layer.
+    ``bias`` is int64 [O], with the part of the zero point folded in, or None; ``scale`` is a scalar or [O].
+    ``window`` is None for a dense layer.
     """
 
     chain: Chain
     x: Quantised
     zero_point: int
-    weight: npt.NDArray[np.int8]
+    weights: Weights
     bias: npt.NDArray[np.int64] | None
     scale: npt.NDArray[np.float64]
     window: composites.Window | None
@@ -36,11 +34,9 @@ class _Layer:
     @property
     def magnitude(self) -> int:
         """A bound on the accumulator's absolute value, from the weights at hand."""
-        axes = tuple(range(1, self.weight.ndim)) if self.window else (0,)
-        total = np.abs(self.weight.astype(np.int64)).sum(axes) * -_INT8.min
-        return int((total + (np.abs(self.bias) if self.bias is not None else 0)).max())
+        return int((self.weights.magnitude() + (0 if self.bias is None else np.abs(self.bias))).max())
 
-    def along_channels(self, values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    def along_channels(self, values: Array) -> Array:
         """A scalar or [O] array, shaped to broadcast with the accumulator."""
         return values.reshape((1, -1, 1, 1) if self.window else (1, -1))
 
@@ -52,14 +48,15 @@ def recover(rewrite: Rewrite, binding: relax.Binding) -> bool:
         return False
     epilogue = _epilogue(layer)
     x = _data(rewrite, layer)
-    function, macs = _composite(rewrite, layer, x, epilogue)
-    callee = rewrite.composite(function, rewrite.origin[binding.var.name], macs)
-    arguments = [x, relax.const(layer.weight)]
+    callee = _composite(rewrite, layer, x, epilogue)
+    arguments = [x, relax.const(layer.weights.values)]
     if layer.bias is not None:
-        arguments.append(relax.const(layer.along_channels(layer.bias.astype(np.int32))))
+        # the channel of ones has no bias
+        bias = np.pad(layer.bias, (0, int(layer.weights.offset is not None))).astype(np.int32)
+        arguments.append(relax.const(layer.along_channels(bias)))
     result: relax.Expr = tvm.ir.Call(callee, arguments)
     if epilogue is None:
-        acc = rewrite.emit(result, binding.var, "acc")
+        acc = _accumulator(rewrite, layer, rewrite.emit(result, binding.var, "acc"))
         result = _requantised(rewrite, layer, acc) if layer.chain.output else _dequantised(rewrite, layer, acc)
     rewrite.replace(layer.chain.members)
     rewrite.bind(layer.chain.tail, _like(rewrite, layer, result))
@@ -67,40 +64,29 @@ def recover(rewrite: Rewrite, binding: relax.Binding) -> bool:
 
 
 def _layer(rewrite: Rewrite, var: relax.Var) -> _Layer | None:
-    """The layer whose float operator ``var`` is bound to, if its data are quantised and its weights fit int8."""
+    """The layer whose float operator ``var`` is bound to, if its data are quantised and its weights constant."""
     graph = rewrite.graph
     conv = graph.call(var, "relax.nn.conv2d")
     call = conv if conv is not None else graph.call(var, "relax.matmul")
     x, w = (graph.dequantised(argument) for argument in call.args) if call is not None else (None, None)
     if x is None or w is None or not x.per_tensor or x.dtype not in ("int8", "uint8"):
         return None
-    rank, channel_axis = (4, 0) if conv is not None else (2, 1)
-    weight = _centred_weights(rewrite, w, channel_axis)
-    if weight is None or weight.ndim != rank:
+    window = _window(conv) if conv is not None else None
+    value = graph.constant(w.value)
+    if value is None or value.ndim != (4 if window else 2):
         return None
-    chain = follow(graph, var, bias_size=weight.shape[channel_axis])
-    zero_point = int(x.zero_point) - (_UINT8_OFFSET if x.dtype == "uint8" else 0)
+    weights = integer_weights(value, w, 0 if window else 1, window.groups if window else 1)
+    if weights is None:
+        return None
+    chain = follow(graph, var, bias_size=weights.channels)
+    zero_point = int(x.zero_point) - (UINT8_OFFSET if x.dtype == "uint8" else 0)
     scale = x.scale * w.scale
-    bias = np.zeros(weight.shape[channel_axis]) if chain.bias is None else np.rint(chain.bias.reshape(-1) / scale)
-    bias = bias - zero_point * weight.astype(np.int64).sum(tuple(a for a in range(weight.ndim) if a != channel_axis))
+    bias = np.zeros(weights.channels) if chain.bias is None else np.rint(chain.bias.reshape(-1) / scale)
+    bias = bias - zero_point * weights.sums()
     if not np.abs(bias).max() < INT32_MAX:
         return None
     absent = chain.bias is None and zero_point == 0
-    window = _window(conv) if conv is not None else None
-    return _Layer(chain, x, zero_point, weight, None if absent else bias.astype(np.int64), scale, window)
-
-
-def _centred_weights(rewrite: Rewrite, w: Quantised, channel_axis: int) -> npt.NDArray[np.int8] | None:
-    """The weights minus their zero points, if int8 holds that and the scale is per tensor or per output channel."""
-    value = rewrite.graph.constant(w.value)
-    if value is None or w.dtype not in ("int8", "uint8") or not (w.per_tensor or w.axis % value.ndim == channel_axis):
-        return None
-    shape = [1] * value.ndim
-    shape[channel_axis] = -1
-    centred = value.astype(np.int64) - w.zero_point.reshape(shape)
-    if centred.min() < _INT8.min or centred.max() > _INT8.max:
-        return None
-    return centred.astype(np.int8)
+    return _Layer(chain, x, zero_point, weights, None if absent else bias.astype(np.int64), scale, window)
 
 
 def _window(conv: tvm.ir.Call) -> composites.Window:
@@ -116,7 +102,9 @@ def _window(conv: tvm.ir.Call) -> composites.Window:
 def _epilogue(layer: _Layer) -> composites.Epilogue | None:
     """The requantisation by a power of two, if it is one and int32 holds it."""
     output = layer.chain.output
-    if output is None or output.dtype != "int8" or output.zero_point != 0 or layer.scale.ndim:
+    if output is None or output.dtype != "int8" or output.zero_point != 0:
+        return None
+    if layer.scale.ndim or layer.weights.offset is not None:
         return None
     acc, out = exponent(float(layer.scale)), exponent(float(output.scale))
     if acc is None or out is None or not requantisation_fits(layer.magnitude, out - acc):
@@ -129,11 +117,11 @@ def _data(rewrite: Rewrite, layer: _Layer) -> relax.Expr:
     x, root = layer.x.value, layer.chain.root
     if layer.x.dtype == "uint8":
         x = rewrite.emit(relax.op.astype(x, "int16"), root, "x_wide")
-        x = rewrite.emit(relax.op.subtract(x, relax.const(_UINT8_OFFSET, "int16")), root, "x_centred")
+        x = rewrite.emit(relax.op.subtract(x, relax.const(UINT8_OFFSET, "int16")), root, "x_centred")
         x = rewrite.emit(relax.op.astype(x, "int8"), root, "x_int8")
     if layer.window is None:
-        depth = layer.weight.shape[0]
-        return x if len(_shape(x)) == 2 else rewrite.emit(relax.op.reshape(x, (-1, depth)), root, "x_rows")
+        rows = (-1, layer.weights.depth)
+        return x if len(_shape(x)) == 2 else rewrite.emit(relax.op.reshape(x, rows), root, "x_rows")
     if layer.zero_point and any(layer.window.padding):
         top, left, bottom, right = layer.window.padding
         widths = [0, 0, 0, 0, top, bottom, left, right]
@@ -143,21 +131,33 @@ def _data(rewrite: Rewrite, layer: _Layer) -> relax.Expr:
 
 def _composite(
     rewrite: Rewrite, layer: _Layer, x: relax.Expr, epilogue: composites.Epilogue | None
-) -> tuple[relax.Function, int]:
-    """The composite function and its multiply-accumulates."""
+) -> tvm.ir.GlobalVar:
+    """Add the composite function and its multiply-accumulates."""
     # without the epilogue, the chain after the bias is the host's
     members = layer.chain.members if epilogue else layer.chain.members[: int(layer.chain.bias is not None)]
     nodes, bias = rewrite.nodes([layer.chain.root, *members]), layer.bias is not None
-    weights = layer.weight.shape
-    if layer.window is None:
-        function = composites.dense(nodes, _shape(x), weights, bias=bias, epilogue=epilogue)
-        return function, _shape(x)[0] * layer.weight.size
-    window = layer.window
-    if layer.zero_point:
-        window = composites.Window(window.strides, (0, 0, 0, 0), window.dilation, window.groups)
-    function = composites.conv2d(nodes, _shape(x), weights, window, bias=bias, epilogue=epilogue)
-    batch, _, height, width = _shape(layer.chain.root)
-    return function, batch * height * width * layer.weight.size
+    shape, window = layer.weights.values.shape, layer.window
+    if window is None:
+        function = composites.dense(nodes, _shape(x), shape, bias=bias, epilogue=epilogue)
+    else:
+        if layer.zero_point:
+            window = composites.Window(window.strides, (0, 0, 0, 0), window.dilation, window.groups)
+        function = composites.conv2d(nodes, _shape(x), shape, window, bias=bias, epilogue=epilogue)
+    macs = int(np.prod(_shape(layer.chain.root))) * layer.weights.depth
+    return rewrite.composite(function, rewrite.origin[layer.chain.root.name], macs)
+
+
+def _accumulator(rewrite: Rewrite, layer: _Layer, acc: relax.Var) -> relax.Var:
+    """The accumulator of the model's output channels, with the weights' offset taken off."""
+    offset, channels, root = layer.weights.offset, layer.weights.channels, layer.chain.root
+    if offset is None:
+        return acc
+    sums = rewrite.emit(relax.op.strided_slice(acc, [1], [channels], [channels + 1]), root, "acc_sum")
+    acc = rewrite.emit(relax.op.strided_slice(acc, [1], [0], [channels]), root, "acc_channels")
+    factors = relax.const(layer.along_channels(offset.astype(np.int32)))
+    return rewrite.emit(
+        relax.op.subtract(acc, rewrite.emit(relax.op.multiply(sums, factors), root, "acc_offset")), root, "acc_centred"
+    )
 
 
 def _requantised(rewrite: Rewrite, layer: _Layer, acc: relax.Var) -> relax.Expr:
