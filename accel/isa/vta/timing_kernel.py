@@ -24,14 +24,12 @@ FETCH_LEAD, FETCH_TAIL, PADDING_LEAD = range(8, 11)
 RESULT = 6
 START, END, DISPATCHED, TOKEN_A, TOKEN_B, UNOBSTRUCTED = range(RESULT)
 
-# a unit: what it does, when it was free, when it will be, instructions done and sent to it
-_STATE, _FREE_AT, _UNTIL, _DONE, _SENT = range(5)
-_IDLE, _RUNNING, _READING = range(3)
-# fetch: instructions fetched and dispatched, the time of the next dispatch, whether a burst is on its way
-_FETCHED, _POSITION, _TIME, _BUSY = range(4)
-_FETCH = 3  # its client of the read channel, after the units'
+# states of a unit
+_IDLE, _RUNNING, _READING = 0, 1, 2
+_FETCH = 3
 # a client of the read channel
 _NEXT, _PRIORITY, _ADDRESS, _ROWS, _ROW_BYTES, _LEFT, _STRIDE, _DATA_BEGIN, _DATA_END, _BEATS = range(10)
+_CLIENT = 10
 # the read channel
 _FREE, _LAST_GRANT, _GRANTS, _RING = range(4)
 
@@ -56,14 +54,15 @@ def _take_burst(client: Int64, parameters: Int64) -> int:
     bus = parameters[BUS]
     address = client[_ADDRESS]
     room = parameters[BOUNDARY] - address % parameters[BOUNDARY]
-    size = min(client[_LEFT], room, parameters[BURST_BEATS] * bus - address % bus)
+    room = min(room, parameters[BURST_BEATS] * bus - address % bus)
+    size = min(client[_LEFT], room)
     client[_ADDRESS] = address + size
     client[_LEFT] -= size
     if client[_LEFT] == 0:
         client[_ROWS] -= 1
         client[_ADDRESS] += client[_STRIDE] - client[_ROW_BYTES]
         client[_LEFT] = client[_ROW_BYTES]
-    return (address + size - 1) // bus - address // bus + 1
+    return int((address + size - 1) // bus - address // bus + 1)
 
 
 @compiled
@@ -144,139 +143,124 @@ def _push(row: Int64, tokens: Int64, since: Int64, time: int, limit: int) -> Non
 
 
 @compiled
-def _dispatch(table: Int64, parameters: Int64, queues: Int64, units: Int64, fetch: Int64, result: Int64) -> None:
-    """Send fetched instructions to their units' queues, one a cycle, until the last or a full queue."""
-    depth = parameters[QUEUE_DEPTH]
-    while fetch[_POSITION] < fetch[_FETCHED]:
-        index = fetch[_POSITION]
-        unit = table[index, UNIT]
-        sent = units[unit, _SENT]
-        if sent >= depth:
-            leaving = result[queues[unit, sent - depth], END]
-            if leaving < 0:
-                return
-            fetch[_TIME] = max(fetch[_TIME], leaving)  # its slot is free in the cycle after its last
-        result[index, DISPATCHED] = fetch[_TIME]
-        queues[unit, sent] = index
-        units[unit, _SENT] += 1
-        fetch[_POSITION] += 1
-        fetch[_TIME] += 1
-
-
-@compiled
-def _fetch(
-    table: Int64, parameters: Int64, queues: Int64, units: Int64, fetch: Int64, clients: Int64, result: Int64
-) -> None:
-    """Dispatch what is there; ask for the next burst once all of the last is dispatched (FetchVME64: sDrain)."""
-    if fetch[_BUSY]:
-        return
-    _dispatch(table, parameters, queues, units, fetch, result)
-    left = len(table) - fetch[_FETCHED]
-    if fetch[_POSITION] == fetch[_FETCHED] and left > 0:
-        nbytes = min(parameters[FETCH_BURST], left) * 2 * parameters[BUS]
-        _open(clients[_FETCH], fetch[_TIME] + parameters[FETCH_LEAD], 0, 0, 1, nbytes, 0)
-        fetch[_BUSY] = 1
-
-
-@compiled
-def _next_event(
-    table: Int64,
-    parameters: Int64,
-    queues: Int64,
-    units: Int64,
-    fetch: Int64,
-    clients: Int64,
-    channel: Int64,
-    tokens: Int64,
-    since: Int64,
-    result: Int64,
+def _dispatch(
+    table: Int64, parameters: Int64, queues: Int64, sent: Int64, position: int, last: int, time: int, result: Int64
 ) -> tuple[int, int]:
-    """The earliest thing that can happen, as (time, client): ends before starts, then reads by priority."""
-    best, who, rank = _FAR, -1, 0
-    for unit in range(3):
-        state = units[unit, _STATE]
-        if state == _RUNNING:
-            time, order = units[unit, _UNTIL], -2
-        elif state == _READING:
-            time = _grant_time(channel, clients[unit, _NEXT], parameters[IN_FLIGHT])
-            order = clients[unit, _PRIORITY]
-        elif units[unit, _DONE] < units[unit, _SENT]:
-            index = queues[unit, units[unit, _DONE]]
-            time = _start_time(table[index], tokens, since, units[unit, _FREE_AT], result[index, DISPATCHED])
-            order = -1
-        else:
-            continue
-        if time < best or (time == best and order < rank):
-            best, who, rank = time, unit, order
-    if fetch[_BUSY]:
-        time = _grant_time(channel, clients[_FETCH, _NEXT], parameters[IN_FLIGHT])
-        if time < best or (time == best and rank > 0):
-            best, who = time, _FETCH
-    return best, who
+    """Send fetched instructions to their units' queues, one a cycle, until ``last`` or a full queue.
+
+    Returns the next position, and the time of the next dispatch.
+    """
+    while position < last:
+        unit = table[position, UNIT]
+        if sent[unit] >= parameters[QUEUE_DEPTH]:
+            leaving = result[queues[unit, sent[unit] - parameters[QUEUE_DEPTH]], END]
+            if leaving < 0:
+                return position, time
+            time = max(time, leaving)  # a queue's slot is free in the cycle after the instruction's last
+        result[position, DISPATCHED] = time
+        queues[unit, sent[unit]] = position
+        sent[unit] += 1
+        position += 1
+        time += 1
+    return position, time
 
 
 @compiled
-def _start(row: Int64, unit: Int64, client: Int64, tokens: Int64, since: Int64, time: int, result: Int64) -> None:
-    result[START] = time
-    result[TOKEN_A] = since[row[POP_A]] if row[POP_A] >= 0 else 0
-    result[TOKEN_B] = since[row[POP_B]] if row[POP_B] >= 0 else 0
-    _pop(row, tokens)
-    if row[IS_READ]:
-        _open(client, time + row[LEAD], row[PRIORITY], row[ADDRESS], row[ROWS], row[ROW_BYTES], row[STRIDE])
-        unit[_STATE] = _READING
-    else:
-        unit[_UNTIL] = result[UNOBSTRUCTED] = time + row[DURATION]
-        unit[_STATE] = _RUNNING
+def _last_read(table: Int64, index: int, client: Int64, parameters: Int64, result: Int64) -> int:
+    """The end of a load whose last command was granted; notes what it would be on an idle channel."""
+    row = table[index]
+    start = result[index, START]
+    padded = _padded(row, start, client, parameters)
+    alone = start + row[LEAD] + parameters[LATENCY] + client[_BEATS] + row[TAIL]
+    result[index, UNOBSTRUCTED] = max(alone, padded)
+    return int(max(client[_DATA_END] + row[TAIL], padded))
 
 
 @compiled
-def _read(row: Int64, unit: Int64, client: Int64, parameters: Int64, result: Int64) -> None:
-    """After a command was granted: if it was the last, the instruction's end is known."""
-    if client[_ROWS] == 0:
-        padded = _padded(row, result[START], client, parameters)
-        alone = result[START] + row[LEAD] + parameters[LATENCY] + client[_BEATS] + row[TAIL]
-        result[UNOBSTRUCTED] = max(alone, padded)
-        unit[_UNTIL] = max(client[_DATA_END] + row[TAIL], padded)
-        unit[_STATE] = _RUNNING
+def _note_start(table: Int64, index: int, since: Int64, time: int, result: Int64) -> None:
+    result[index, START] = time
+    result[index, TOKEN_A] = since[table[index, POP_A]] if table[index, POP_A] >= 0 else 0
+    result[index, TOKEN_B] = since[table[index, POP_B]] if table[index, POP_B] >= 0 else 0
+    result[index, UNOBSTRUCTED] = time + table[index, DURATION]
 
 
+# One loop, not parts: its variables are its speed, eight million instructions a second against one and a half.
 @compiled
-def run(table: Int64, parameters: Int64, tokens: Int64, result: Int64) -> int:
+def run(table: Int64, parameters: Int64, tokens: Int64, result: Int64) -> int:  # noqa: C901, PLR0912, PLR0915
     """Run the instructions of ``table`` (n, 17); fills ``result`` (n, 6) and updates ``tokens`` (queues,).
+
+    The earliest event comes next; at one time ends before starts, starts before reads, reads by priority.
 
     Returns the number of instructions that ended: fewer than n in a deadlock.
     """
+    count = len(table)
     result[:] = -1
-    queues = np.zeros((3, len(table)), np.int64)
-    units, fetch, since = np.zeros((3, 5), np.int64), np.zeros(4, np.int64), np.zeros_like(tokens)
-    clients = np.zeros((4, 10), np.int64)
+    queues = np.zeros((3, count), np.int64)
+    sent, done = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    state, free, until = np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64)
+    since = np.zeros_like(tokens)
+    clients = np.zeros((4, _CLIENT), np.int64)
     channel = np.zeros(_RING + parameters[IN_FLIGHT], np.int64)
     channel[_LAST_GRANT] = -1
-    ended = 0
-    while ended < len(table):
-        _fetch(table, parameters, queues, units, fetch, clients, result)
-        time, who = _next_event(table, parameters, queues, units, fetch, clients, channel, tokens, since, result)
+    fetched, position, dispatch_time, fetching, ended = 0, 0, 0, False, 0
+    while ended < count:
+        if not fetching:
+            if position < fetched:
+                position, dispatch_time = _dispatch(
+                    table, parameters, queues, sent, position, fetched, dispatch_time, result
+                )
+            if position == fetched and fetched < count:
+                nbytes = min(parameters[FETCH_BURST], count - fetched) * 2 * parameters[BUS]
+                _open(clients[_FETCH], dispatch_time + parameters[FETCH_LEAD], 0, 0, 1, nbytes, 0)
+                fetching = True
+        time, who, rank = _FAR, -1, 0
+        for unit in range(3):
+            if state[unit] == _RUNNING:
+                at, order = until[unit], -2
+            elif state[unit] == _READING:
+                at, order = _grant_time(channel, clients[unit, _NEXT], parameters[IN_FLIGHT]), clients[unit, _PRIORITY]
+            elif done[unit] < sent[unit]:
+                index = queues[unit, done[unit]]
+                at, order = _start_time(table[index], tokens, since, free[unit], result[index, DISPATCHED]), -1
+            else:
+                continue
+            if at < time or (at == time and order < rank):
+                time, who, rank = at, unit, order
+        if fetching:
+            at = _grant_time(channel, clients[_FETCH, _NEXT], parameters[IN_FLIGHT])
+            if at < time or (at == time and rank > 0):
+                time, who = at, _FETCH
         if time == _FAR:
             break
         if who == _FETCH:
             _grant(channel, clients[_FETCH], time, parameters)
-            fetch[_BUSY] = clients[_FETCH, _ROWS]
-            fetch[_FETCHED] = min(fetch[_FETCHED] + parameters[FETCH_BURST], len(table))
-            fetch[_TIME] = clients[_FETCH, _DATA_END] + parameters[FETCH_TAIL]
+            if clients[_FETCH, _ROWS] == 0:
+                fetching = False
+                fetched = min(fetched + parameters[FETCH_BURST], count)
+                dispatch_time = clients[_FETCH, _DATA_END] + parameters[FETCH_TAIL]
             continue
-        unit = units[who]
-        index = queues[who, unit[_DONE]]
-        row, times = table[index], result[index]
-        if unit[_STATE] == _IDLE:
-            _start(row, unit, clients[who], tokens, since, time, times)
-        elif unit[_STATE] == _READING:
+        index = queues[who, done[who]]
+        row = table[index]
+        if state[who] == _IDLE:
+            _note_start(table, index, since, time, result)
+            _pop(row, tokens)
+            if row[IS_READ]:
+                first = time + row[LEAD]
+                _open(clients[who], first, row[PRIORITY], row[ADDRESS], row[ROWS], row[ROW_BYTES], row[STRIDE])
+                state[who] = _READING
+            else:
+                until[who] = time + row[DURATION]
+                state[who] = _RUNNING
+        elif state[who] == _READING:
             _grant(channel, clients[who], time, parameters)
-            _read(row, unit, clients[who], parameters, times)
+            if clients[who, _ROWS] == 0:
+                until[who] = _last_read(table, index, clients[who], parameters, result)
+                state[who] = _RUNNING
         else:
-            times[END] = time
+            result[index, END] = time
             _push(row, tokens, since, time, parameters[TOKEN_LIMIT])
-            unit[_FREE_AT] = time
-            unit[_DONE] += 1
-            unit[_STATE] = _IDLE
+            free[who] = time
+            done[who] += 1
             ended += 1
+            state[who] = _IDLE
     return ended
