@@ -125,11 +125,11 @@ def assert_problem(response: httpx2.Response, status: int, slug: str, field: str
     return problem
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def is_problem() -> Callable[..., dict]:
     return assert_problem
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def start_service() -> Callable[..., contextlib.AbstractContextManager[Service]]:
     return running_service

@@ -6,7 +6,6 @@ import sys
 
 from worker.settings import Settings
 
-
 _CPU_MARGIN = 5
 
 

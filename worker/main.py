@@ -48,7 +48,10 @@ class JobWorker(Worker):
         )
 
     def main_work_horse(self, job: RqJob, queue: Any) -> None:
-        """Limit the forked process, then run the job."""
+        """Tie the forked process to this one and limit it, then run the job."""
+        die_with_parent()
+        if os.getppid() != self.pid:  # it ended before the kernel was told
+            os._exit(1)
         limit_job(self._settings)
         super().main_work_horse(job, queue)
 

@@ -11,7 +11,7 @@ router = APIRouter(prefix="/problems", tags=["problems"], default_response_class
 def catalogue() -> dict[str, str]:
     """A sentence for every type of problem, by slug."""
     of_service = {slug: f"{title} (HTTP {status})" for slug, (status, title) in SERVICE_TYPES.items()}
-    of_accel = {slug: f"{error.title} {(error.__doc__ or '').strip()}" for slug, error in accel_types().items()}
+    of_accel = {slug: f"{error.title} {(error.__doc__ or '').splitlines()[0]}" for slug, error in accel_types().items()}
     return dict(sorted((of_service | JOB_TYPES | of_accel).items()))
 
 

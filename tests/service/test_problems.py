@@ -1,0 +1,66 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+from accel.errors import InvalidModel
+from service import problems
+from service.routes.catalogue import catalogue
+
+Check = Callable[..., dict]
+ROOT = Path(__file__).parents[2]
+
+
+def test_no_such_path(client: httpx2.Client, is_problem: Check) -> None:
+    is_problem(client.get("/v2/models"), 404, "not-found")
+
+
+def test_no_such_method(client: httpx2.Client, is_problem: Check) -> None:
+    response = client.delete("/v1/jobs")
+    is_problem(response, 405, "method-not-allowed")
+    assert response.headers["allow"]
+
+
+def test_an_exception_of_ours_is_a_problem_and_says_nothing_of_us(is_problem: Check) -> None:
+    app = FastAPI()
+    problems.install(app)
+
+    @app.get("/broken")
+    def broken() -> None:
+        raise RuntimeError("secret")
+
+    @app.get("/refused")
+    def refused() -> None:
+        raise InvalidModel("not ONNX", field="model")
+
+    with httpx2.Client(transport=wsgi(app), base_url="http://test") as client:
+        assert "secret" not in str(is_problem(client.get("/broken"), 500, "internal-error"))
+        is_problem(client.get("/refused"), 422, "invalid-model", "model")
+
+
+def wsgi(app: FastAPI) -> httpx2.BaseTransport:
+    from starlette.testclient import TestClient  # noqa: PLC0415
+
+    return TestClient(app, raise_server_exceptions=False)._transport
+
+
+def test_every_type_leads_to_an_explanation(client: httpx2.Client, is_problem: Check) -> None:
+    index = client.get("/problems").text
+    for slug, meaning in catalogue().items():
+        assert f"/problems/{slug}\n" in index
+        assert client.get(f"/problems/{slug}").text == f"{meaning}\n"
+    is_problem(client.get("/problems/nothing"), 404, "not-found")
+
+
+def test_every_type_is_documented() -> None:
+    page = (ROOT / "docs" / "problems.md").read_text()
+    assert [slug for slug in catalogue() if f"`{slug}`" not in page] == []
+
+
+@pytest.mark.parametrize("slug", problems.SERVICE_TYPES)
+def test_the_catalogue_is_of_http_errors(slug: str) -> None:
+    status, title = problems.SERVICE_TYPES[slug]
+    assert 400 <= status < 600
+    assert title.endswith(".")
