@@ -102,6 +102,18 @@ def demo(out: Annotated[Path, typer.Option(help="Directory for every artifact.")
 
 
 @app.command()
+def health(
+    url: Annotated[str, typer.Option(help="Base URL of the api.")] = "http://127.0.0.1:8000",
+    worker: Annotated[bool, typer.Option("--worker", help="Ask for the worker of this host instead.")] = False,
+) -> None:
+    """Leave with status 0 if the api, or this host's worker, answers: for a container's health check."""
+    from service.probe import api_answers, worker_answers
+
+    if not (worker_answers(Settings()) if worker else api_answers(url)):
+        _fail("no answer")
+
+
+@app.command()
 def openapi() -> None:
     """Print the OpenAPI document."""
     from service.app import create_app

@@ -5,7 +5,7 @@ RQ imports and calls whatever a message names; :class:`TaskJob` runs our one tas
 
 import os
 import socket
-from typing import Any
+from typing import Any, cast
 
 import redis
 from rq import Queue
@@ -105,10 +105,16 @@ class JobQueue:
             return False
         return as_text(host) != socket.gethostname() or _process_lives(int(pid))
 
-    def workers(self) -> int:
-        """How many workers listen to the queue."""
-        names = self.connection.smembers(f"rq:workers:{self.rq.name}")
-        return sum(self._lives(as_text(name).removeprefix("rq:worker:")) for name in names)
+    def workers(self, host: str | None = None) -> int:
+        """How many workers listen to the queue, on all hosts or on one."""
+        names = [as_text(key).removeprefix("rq:worker:") for key in self._worker_keys()]
+        return sum(self._lives(name) and host in {None, self._host(name)} for name in names)
+
+    def _worker_keys(self) -> set[bytes]:
+        return cast("set[bytes]", self.connection.smembers(f"rq:workers:{self.rq.name}"))
+
+    def _host(self, worker_name: str) -> str:
+        return as_text(self.connection.hget(f"rq:worker:{worker_name}", "hostname") or b"")
 
 
 def _process_lives(pid: int) -> bool:

@@ -1,0 +1,31 @@
+# One image for the api and the workers; the command says which.
+ARG PYTHON=3.12
+
+FROM python:${PYTHON}-slim-bookworm AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /src
+RUN python -m venv /opt/cyclops
+COPY requirements.lock ./
+RUN /opt/cyclops/bin/pip install --require-hashes --requirement requirements.lock
+COPY pyproject.toml ./
+COPY accel accel
+COPY worker worker
+COPY service service
+COPY examples examples
+RUN /opt/cyclops/bin/pip install --no-deps .
+
+FROM python:${PYTHON}-slim-bookworm
+COPY --from=build /opt/cyclops /opt/cyclops
+RUN useradd --uid 10001 --user-group --no-create-home cyclops \
+    && install --directory --owner cyclops --group cyclops /data
+ENV PATH=/opt/cyclops/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    CYCLOPS_DATA=/data
+USER 10001:10001
+WORKDIR /data
+VOLUME /data
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
+    CMD ["cyclops", "health"]
+ENTRYPOINT ["cyclops"]
+CMD ["serve", "--host", "0.0.0.0"]

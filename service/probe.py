@@ -1,0 +1,33 @@
+"""Health checks of a container, from inside it."""
+
+import socket
+
+import httpx2
+import redis
+
+from worker.queue import JobQueue
+from worker.redis_server import connect
+from worker.settings import Settings
+
+_SECONDS = 2.0
+
+
+def api_answers(url: str) -> bool:
+    """Whether the api at ``url`` is healthy."""
+    try:
+        return httpx2.get(f"{url}/healthz", timeout=_SECONDS).is_success
+    except httpx2.HTTPError:
+        return False
+
+
+def worker_answers(settings: Settings) -> bool:
+    """Whether a worker of this host lives and listens."""
+    if settings.redis_url is None:
+        return False
+    queue = JobQueue(connect(settings.redis_url), settings.queue, job_seconds=settings.job_seconds)
+    try:
+        return queue.workers(socket.gethostname()) > 0
+    except redis.RedisError:
+        return False
+    finally:
+        queue.connection.close()
