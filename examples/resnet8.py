@@ -82,7 +82,7 @@ class _Network:
         graph = self.graph
         channels = self.values[x].shape[1]
         flat = graph.node("Flatten", "flatten", [graph.node("GlobalAveragePool", "pool", [x])])
-        weight = graph.constant("dense_weight", self._normal((CLASSES, channels), (1 / channels) ** 0.5))
+        weight = graph.constant("dense_weight", self._normal((CLASSES, channels), (0.5 / channels) ** 0.5))
         bias = graph.constant("dense_bias", self._normal((CLASSES,), 0.1))
         return graph.node("Softmax", "softmax", [graph.node("Gemm", "dense", [flat, weight, bias], transB=1)])
 

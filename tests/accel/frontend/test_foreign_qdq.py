@@ -1,0 +1,113 @@
+"""QDQ models that onnxruntime's own quantizer makes: other scales, zero points, types."""
+
+import logging
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+from accel.frontend.integers import ImportedModel, import_integer_model
+from examples.graph import Graph
+from examples.resnet8 import resnet8
+from tests.reference.host import Array, draw_inputs, run_onnx, run_relax
+
+Quantise = Callable[..., onnx.ModelProto]
+
+SIGNED, UNSIGNED = QuantType.QInt8, QuantType.QUInt8
+
+
+class Samples(CalibrationDataReader):
+    def __init__(self, model: onnx.ModelProto) -> None:
+        (info,) = model.graph.input
+        shape = [size.dim_value for size in info.type.tensor_type.shape.dim]
+        draw = np.random.default_rng(0).standard_normal
+        self._samples = iter([{info.name: draw(shape).astype(np.float32) + 0.3} for _ in range(4)])
+
+    def get_next(self) -> dict[str, Array] | None:
+        return next(self._samples, None)
+
+
+@pytest.fixture
+def quantise(tmp_path: Path) -> Quantise:
+    def quantise(
+        model: onnx.ModelProto,
+        activations: QuantType,
+        weights: QuantType,
+        *,
+        per_channel: bool = False,
+        symmetric: bool = False,
+    ) -> onnx.ModelProto:
+        onnx.save(model, tmp_path / "float.onnx")
+        logging.getLogger().setLevel(logging.ERROR)  # it recommends preprocessing
+        with warnings.catch_warnings(action="ignore"):
+            quantize_static(
+                tmp_path / "float.onnx",
+                tmp_path / "qdq.onnx",
+                Samples(model),
+                quant_format=QuantFormat.QDQ,
+                per_channel=per_channel,
+                activation_type=activations,
+                weight_type=weights,
+                extra_options={"ActivationSymmetric": symmetric},
+            )
+        return onnx.load(tmp_path / "qdq.onnx")
+
+    return quantise
+
+
+def conv_model() -> onnx.ModelProto:
+    random, graph = np.random.default_rng(0), Graph("conv")
+    loudness = np.linspace(0.1, 1, 7, dtype=np.float32).reshape(7, 1, 1, 1)
+    weight = graph.constant("w", random.standard_normal((7, 5, 3, 3)).astype(np.float32) * loudness)
+    bias = graph.constant("b", random.standard_normal(7).astype(np.float32))
+    y = graph.node("Conv", "conv", [graph.input("x", (1, 5, 9, 9)), weight, bias], pads=[1] * 4)
+    graph.output(graph.node("Relu", "relu", [y]), (1, 7, 9, 9))
+    return graph.model()
+
+
+def matmul_model() -> onnx.ModelProto:
+    random, graph = np.random.default_rng(0), Graph("matmul")
+    weight = graph.constant("w", random.standard_normal((6, 9)).astype(np.float32))
+    graph.output(graph.node("MatMul", "product", [graph.input("x", (2, 5, 6)), weight]), (2, 5, 9))
+    return graph.model()
+
+
+def check(model: onnx.ModelProto) -> ImportedModel:
+    """Within one step of the last scale of onnxruntime's result."""
+    inputs = draw_inputs(model)
+    imported = import_integer_model(model)
+    (result,) = run_relax(imported.module, *inputs.values())
+    (expected,) = run_onnx(model, inputs)
+    constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    last = [node for node in model.graph.node if node.op_type == "QuantizeLinear"][-1]
+    assert np.abs(result - expected).max() <= 1.001 * constants[last.input[1]]
+    return imported
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize(("activations", "weights"), [(SIGNED, SIGNED), (UNSIGNED, SIGNED), (UNSIGNED, UNSIGNED)])
+def test_single_convolutions(
+    activations: QuantType, weights: QuantType, quantise: Quantise, *, per_channel: bool, symmetric: bool
+) -> None:
+    model = quantise(conv_model(), activations, weights, per_channel=per_channel, symmetric=symmetric)
+    imported = check(model)
+    assert sum(imported.macs.values()) == 9 * 9 * 7 * 5 * 9
+    names = {function.attrs["op"] for function in imported.module.functions.values() if function.attrs.get("op")}
+    assert names == {"conv2d", "requantize"}
+    assert "QuantizeLinear" in {node.op for node in imported.host_nodes.values()}
+
+
+@pytest.mark.parametrize(("activations", "weights"), [(SIGNED, SIGNED), (UNSIGNED, UNSIGNED)])
+def test_matrix_products_of_more_axes(activations: QuantType, weights: QuantType, quantise: Quantise) -> None:
+    imported = check(quantise(matmul_model(), activations, weights))
+    assert imported.macs == {"dense_product": 2 * 5 * 6 * 9}
+
+
+def test_a_whole_network(quantise: Quantise) -> None:
+    imported = check(quantise(resnet8(), UNSIGNED, SIGNED, per_channel=True))
+    assert sum(imported.macs.values()) == 12_501_632

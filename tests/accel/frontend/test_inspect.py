@@ -1,0 +1,202 @@
+import contextlib
+import time
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from accel.errors import (
+    CyclopsError,
+    ExternalData,
+    InvalidModel,
+    UnsupportedOperator,
+    UnsupportedShape,
+    UnsupportedType,
+)
+from accel.frontend.inspect import inspect_model
+from accel.frontend.limits import Limits
+from accel.frontend.quantize import quantize_model
+from examples.conv224 import conv224
+from examples.resnet8 import resnet8
+
+
+def matmul() -> onnx.ModelProto:
+    """x [2, 3] times w [3, 4]."""
+    weight = numpy_helper.from_array(np.ones((3, 4), np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 4])],
+        [weight],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_it_describes_resnet8() -> None:
+    info = inspect_model(resnet8().SerializeToString())
+    assert info.format == "float"
+    assert info.opset == 17
+    assert [tensor.model_dump() for tensor in info.inputs] == [
+        {"name": "image", "dtype": "float32", "shape": (1, 3, 32, 32)}
+    ]
+    assert [tensor.model_dump() for tensor in info.outputs] == [
+        {"name": "softmax", "dtype": "float32", "shape": (1, 10)}
+    ]
+    assert info.operators["Conv"] == 9
+    assert info.nodes == sum(info.operators.values())
+    assert info.macs == 12_501_632
+    assert info.parameters == sum(numpy_helper.to_array(t).size for t in resnet8().graph.initializer)
+
+
+def test_macs_are_the_same_after_quantisation() -> None:
+    info = inspect_model(quantize_model(resnet8()).SerializeToString())
+    assert info.format == "qdq"
+    assert info.macs == 12_501_632
+
+
+def test_macs_of_convolution_and_matrix_product() -> None:
+    assert inspect_model(conv224().SerializeToString()).macs == 224 * 224 * 16 * 16 * 9
+    assert inspect_model(matmul().SerializeToString()).macs == 2 * 3 * 4
+
+
+def test_shapes_that_depend_on_computed_vectors_are_found() -> None:
+    model = matmul()
+    node = model.graph.node
+    node.insert(0, helper.make_node("Shape", ["w"], ["shape"]))
+    node.append(helper.make_node("Reshape", ["y2", "shape"], ["z"]))
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((4, 6), np.float32), "v"))
+    node.insert(2, helper.make_node("MatMul", ["y", "v"], ["y2"]))
+    del model.graph.output[:]
+    model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["rows", "columns"]))
+    assert inspect_model(model.SerializeToString()).outputs[0].shape == (3, 4)
+
+
+Edit = Callable[[onnx.ModelProto], object]
+
+
+def set_input(*dimensions: int | str, dtype: int = TensorProto.FLOAT) -> Edit:
+    return lambda m: m.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", dtype, dimensions))
+
+
+def set_node(*arguments: object, **attributes: object) -> Edit:
+    return lambda m: m.graph.node[0].CopyFrom(helper.make_node(*arguments, name="odd", **attributes))
+
+
+def external(model: onnx.ModelProto) -> None:
+    tensor = model.graph.initializer[0]
+    onnx.external_data_helper.set_external_data(tensor, location="../../../etc/passwd")
+    tensor.ClearField("raw_data")
+
+
+def external_attribute(model: onnx.ModelProto) -> None:
+    tensor = numpy_helper.from_array(np.ones(3, np.float32), "inside")
+    onnx.external_data_helper.set_external_data(tensor, location="elsewhere")
+    model.graph.node.insert(0, helper.make_node("Constant", [], ["c"], name="constant", value=tensor))
+
+
+def doubling(model: onnx.ModelProto) -> None:
+    """Vectors that would take 2^60 elements if shape inference computed them."""
+    model.graph.node.append(helper.make_node("Shape", ["x"], ["s0"]))
+    for step in range(60):
+        model.graph.node.append(helper.make_node("Concat", [f"s{step}"] * 2, [f"s{step + 1}"], axis=0))
+
+
+def branching(model: onnx.ModelProto) -> None:
+    body = helper.make_graph([], "body", [], [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])])
+    model.graph.node.append(helper.make_node("If", ["x"], ["z"], name="branch", then_branch=body, else_branch=body))
+
+
+FAULTS: list[tuple[str, Edit, type[CyclopsError], str]] = [
+    ("no nodes", lambda m: m.graph.ClearField("node"), InvalidModel, "model"),
+    ("no inputs", lambda m: m.graph.ClearField("input"), InvalidModel, "model"),
+    ("opset too old", lambda m: m.opset_import[0].CopyFrom(helper.make_opsetid("", 10)), InvalidModel, "model"),
+    ("opset too new", lambda m: m.opset_import[0].CopyFrom(helper.make_opsetid("", 22)), InvalidModel, "model"),
+    ("functions", lambda m: m.functions.add(name="f"), InvalidModel, "model"),
+    ("sparse constants", lambda m: m.graph.sparse_initializer.add(), InvalidModel, "model"),
+    ("long name", lambda m: m.graph.node[0].output.append("y" * 1000), InvalidModel, "model"),
+    ("undefined input", set_node("MatMul", ["x", "nobody"], ["y"]), InvalidModel, "model"),
+    ("contradicting shapes", set_input(2, 5), InvalidModel, "node:product"),
+    ("data too short", lambda m: m.graph.initializer[0].dims.append(9), InvalidModel, "initializer:w"),
+    ("external data", external, ExternalData, "initializer:w"),
+    ("external data of an attribute", external_attribute, ExternalData, "node:constant"),
+    ("dynamic input", set_input("batch", 3), UnsupportedShape, "input:x"),
+    ("negative input", set_input(-2, 3), UnsupportedShape, "input:x"),
+    ("empty input", set_input(0, 3), UnsupportedShape, "input:x"),
+    ("absurd input", set_input(2**20, 2**20), UnsupportedShape, "input:x"),
+    ("overflowing input", set_input(2**62, 2**62), UnsupportedShape, "input:x"),
+    ("too many dimensions", set_input(*[1] * 9), UnsupportedShape, "input:x"),
+    ("negative constant", lambda m: m.graph.initializer[0].dims.__setitem__(0, -3), UnsupportedShape, "initializer:w"),
+    ("doubling vectors", doubling, UnsupportedShape, "node:Concat_"),
+    ("half floats", set_input(2, 3, dtype=TensorProto.FLOAT16), UnsupportedType, "input:x"),
+    ("strings", set_input(2, 3, dtype=TensorProto.STRING), UnsupportedType, "input:x"),
+    ("sequence", lambda m: m.graph.input[0].type.sequence_type.elem_type.SetInParent(), UnsupportedType, "input:x"),
+    ("unknown type", lambda m: setattr(m.graph.initializer[0], "data_type", 999), UnsupportedType, "initializer:w"),
+    ("unknown operator", set_node("Nonsense", ["x"], ["y"]), UnsupportedOperator, "node:odd"),
+    ("other domain", set_node("MatMul", ["x", "w"], ["y"], domain="evil"), UnsupportedOperator, "node:odd"),
+    ("random operator", set_node("RandomNormal", [], ["y"], shape=[2, 4]), UnsupportedOperator, "node:odd"),
+    ("control flow", branching, UnsupportedOperator, "node:branch"),
+]
+
+
+@pytest.mark.parametrize(
+    ("edit", "error", "field"), [fault[1:] for fault in FAULTS], ids=[fault[0] for fault in FAULTS]
+)
+def test_a_faulty_model_is_refused_at_once(edit: Edit, error: type[CyclopsError], field: str) -> None:
+    model = matmul()
+    edit(model)
+    data = model.SerializeToString()
+    began = time.perf_counter()
+    with pytest.raises(CyclopsError) as caught:
+        inspect_model(data)
+    assert time.perf_counter() - began < 0.5
+    assert type(caught.value) is error, caught.value.detail
+    assert (caught.value.field or "").startswith(field)
+
+
+@pytest.mark.parametrize("data", [b"", b"not a model at all", b"\x08", bytes(1000)])
+def test_what_is_not_onnx_is_refused(data: bytes) -> None:
+    with pytest.raises(InvalidModel):
+        inspect_model(data)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_a_damaged_file_never_escapes_as_another_error(data: st.DataObject) -> None:
+    whole = bytearray(quantize_model(matmul()).SerializeToString())
+    del whole[data.draw(st.integers(0, len(whole)), label="cut") :]
+    for _ in range(data.draw(st.integers(0, 4), label="changes")):
+        if whole:
+            whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(CyclopsError):
+        inspect_model(bytes(whole))
+
+
+@pytest.mark.parametrize(
+    ("limits", "error"),
+    [
+        (Limits(file_bytes=10), InvalidModel),
+        (Limits(nodes=3), InvalidModel),
+        (Limits(tensor_elements=1000), UnsupportedShape),
+        (Limits(total_bytes=10_000), UnsupportedShape),
+        (Limits(macs=1000), UnsupportedShape),
+    ],
+)
+def test_every_limit_is_checked(limits: Limits, error: type[CyclopsError]) -> None:
+    with pytest.raises(error):
+        inspect_model(resnet8().SerializeToString(), limits)
+
+
+def test_five_megabytes_and_two_thousand_nodes_take_less_than_a_second() -> None:
+    model = matmul()
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(5 * 2**18, np.float32), "ballast"))
+    for index in range(2000):
+        model.graph.node.append(helper.make_node("Relu", [f"r{index - 1}" if index else "y"], [f"r{index}"]))
+    data = model.SerializeToString()
+    began = time.perf_counter()
+    assert inspect_model(data).nodes == 2001
+    assert time.perf_counter() - began < 1

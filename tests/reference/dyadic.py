@@ -1,0 +1,162 @@
+"""An interpreter of QDQ ONNX models in numpy integers, independent of TVM and of the compiler.
+
+A dequantised tensor whose scale is a power of two is an array of int64 with one binary exponent, and stays
+exact through convolution, sums, clipping. QuantizeLinear brings it back to int8: it rounds half up behind an
+operator that the accelerator fuses it with, and half to even elsewhere (on the host). What cannot be exact
+(pooling by division, softmax) is float32.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+Arguments = list[Any]
+Attributes = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Dyadic:
+    """``numbers * 2**exponent``; ``fused`` if an accelerated operator made it."""
+
+    numbers: np.ndarray
+    exponent: int
+    fused: bool = False
+
+    def at(self, exponent: int) -> np.ndarray:
+        assert exponent <= self.exponent
+        return self.numbers << (self.exponent - exponent)
+
+    def real(self) -> np.ndarray:
+        return np.ldexp(self.numbers.astype(np.float64), self.exponent).astype(np.float32)
+
+
+def run(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Every tensor of the graph, by name: integers where quantised, float32 elsewhere."""
+    values = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer} | inputs
+    for node in model.graph.node:
+        arguments = [values[name] for name in node.input if name]
+        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        values[node.output[0]] = OPERATORS[node.op_type](arguments, attributes)
+    return {name: value.real() if isinstance(value, Dyadic) else value for name, value in values.items()}
+
+
+def exponent_of(scale: np.ndarray) -> int:
+    mantissa, power = math.frexp(float(scale))
+    assert mantissa == 0.5
+    return power - 1
+
+
+def dyadic(value: Dyadic | np.ndarray) -> Dyadic:
+    """A float that is a binary fraction, such as a clip's bound."""
+    if isinstance(value, Dyadic):
+        return value
+    numerator, denominator = float(value).as_integer_ratio()
+    return Dyadic(np.array(numerator), -(denominator.bit_length() - 1))
+
+
+def dequantize(arguments: Arguments, _attributes: Attributes) -> Dyadic:
+    value, scale, zero_point = arguments
+    assert zero_point == 0
+    return Dyadic(value.astype(np.int64), exponent_of(scale))
+
+
+def quantize(arguments: Arguments, _attributes: Attributes) -> np.ndarray:
+    value, scale, zero_point = arguments
+    assert zero_point == 0
+    if isinstance(value, Dyadic) and value.fused:
+        shift = exponent_of(scale) - value.exponent
+        steps = (value.numbers + (1 << shift >> 1)) >> shift if shift >= 0 else value.numbers << -shift
+    else:
+        steps = np.rint((value.real() if isinstance(value, Dyadic) else value) / scale)
+    return np.clip(steps, -128, 127).astype(np.int8)
+
+
+def conv(arguments: Arguments, attributes: Attributes) -> Dyadic:
+    data, weight, *bias = arguments
+    strides, dilations = attributes.get("strides", [1, 1]), attributes.get("dilations", [1, 1])
+    groups, pads = attributes.get("group", 1), attributes.get("pads", [0, 0, 0, 0])
+    x = np.pad(data.numbers, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
+    w = weight.numbers
+    extent = [dilation * (size - 1) + 1 for dilation, size in zip(dilations, w.shape[2:], strict=True)]
+    windows = np.lib.stride_tricks.sliding_window_view(x, extent, (2, 3))
+    windows = windows[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
+    depth, filters = w.shape[1], w.shape[0] // groups
+    parts = [
+        np.einsum(
+            "nchwij,ocij->nohw",
+            windows[:, group * depth : (group + 1) * depth],
+            w[group * filters : (group + 1) * filters],
+            optimize=True,
+        )
+        for group in range(groups)
+    ]
+    total = np.concatenate(parts, 1)
+    if bias:
+        total = total + bias[0].numbers[:, None, None]
+    return Dyadic(total, data.exponent + weight.exponent, fused=True)
+
+
+def gemm(arguments: Arguments, attributes: Attributes) -> Dyadic:
+    data, weight, *bias = arguments
+    total = data.numbers @ (weight.numbers.T if attributes.get("transB") else weight.numbers)
+    return Dyadic(total + (bias[0].numbers if bias else 0), data.exponent + weight.exponent, fused=True)
+
+
+def add(arguments: Arguments, _attributes: Attributes) -> Dyadic:
+    a, b = arguments
+    exponent = min(a.exponent, b.exponent)
+    return Dyadic(a.at(exponent) + b.at(exponent), exponent, fused=True)
+
+
+def relu(arguments: Arguments, _attributes: Attributes) -> Dyadic:
+    return Dyadic(np.maximum(arguments[0].numbers, 0), arguments[0].exponent, arguments[0].fused)
+
+
+def clip(arguments: Arguments, _attributes: Attributes) -> Dyadic:
+    value, low, high = (dyadic(argument) for argument in arguments)
+    exponent = min(value.exponent, low.exponent, high.exponent)
+    return Dyadic(np.clip(value.at(exponent), low.at(exponent), high.at(exponent)), exponent, value.fused)
+
+
+def moved(function: Callable[..., np.ndarray]) -> Callable[..., Dyadic | np.ndarray]:
+    """An operator that only moves elements."""
+
+    def apply(arguments: Arguments, attributes: Attributes) -> Dyadic | np.ndarray:
+        value, *rest = arguments
+        if isinstance(value, Dyadic):
+            return Dyadic(function(value.numbers, rest, attributes), value.exponent)
+        return function(value, rest, attributes)
+
+    return apply
+
+
+def global_average_pool(arguments: Arguments, _attributes: Attributes) -> np.ndarray:
+    value = arguments[0].real() if isinstance(arguments[0], Dyadic) else arguments[0]
+    return value.mean((2, 3), keepdims=True, dtype=np.float32)
+
+
+def softmax(arguments: Arguments, _attributes: Attributes) -> np.ndarray:
+    value = arguments[0].real()
+    powers = np.exp(value - value.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+OPERATORS = {
+    "Add": add,
+    "Clip": clip,
+    "Conv": conv,
+    "DequantizeLinear": dequantize,
+    "Flatten": moved(lambda x, _rest, _attributes: x.reshape(len(x), -1)),
+    "Gemm": gemm,
+    "GlobalAveragePool": global_average_pool,
+    "MatMul": gemm,
+    "QuantizeLinear": quantize,
+    "Relu": relu,
+    "Reshape": moved(lambda x, rest, _attributes: x.reshape(rest[0])),
+    "Softmax": softmax,
+}

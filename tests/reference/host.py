@@ -1,0 +1,62 @@
+"""Running models on the host: by onnxruntime, and by TVM."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+import tvm
+from tvm import relax
+from tvm.ir import IRModule
+
+from accel.frontend.integers import ImportedModel
+
+Array = npt.NDArray[Any]
+
+
+def run_relax(module: IRModule, *inputs: Array) -> list[Array]:
+    """The outputs of ``main``."""
+    machine = relax.VirtualMachine(tvm.compile(module, target="llvm"), tvm.cpu())
+    result = machine["main"](*map(tvm.runtime.tensor, inputs))
+    return [result.numpy()] if isinstance(result, tvm.runtime.Tensor) else [value.numpy() for value in result]
+
+
+def run_layers(imported: ImportedModel, *inputs: Array) -> dict[str, Array]:
+    """The result of every composite, by the name of its variable in ``main``."""
+    main = imported.module["main"]
+    (block,) = main.body.blocks
+    calls = [b.var for b in block.bindings if isinstance(getattr(b.value, "op", None), tvm.ir.GlobalVar)]
+    everything = relax.Var("everything", relax.TupleType([var.ty for var in calls]))
+    bindings = [*block.bindings, relax.VarBinding(everything, relax.Tuple(calls))]
+    body = relax.BlockBuilder().normalize(relax.SeqExpr([relax.DataflowBlock(bindings)], everything))
+    module = imported.module.clone()
+    module["main"] = relax.Function(main.params, body, everything.ty)
+    return dict(zip([var.name for var in calls], run_relax(module, *inputs), strict=True))
+
+
+def run_onnx(model: onnx.ModelProto, inputs: dict[str, Array]) -> list[Array]:
+    """The outputs by onnxruntime, without its optimisations."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    results: list[Array] = session.run(None, inputs)
+    return results
+
+
+def draw_inputs(model: onnx.ModelProto, seed: int = 0) -> dict[str, Array]:
+    """Seeded random inputs: the full range of integers, normal floats."""
+    random = np.random.default_rng(seed)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs: dict[str, Array] = {}
+    for info in model.graph.input:
+        if info.name in constants:
+            continue
+        shape = [size.dim_value for size in info.type.tensor_type.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+        if dtype.kind == "f":
+            inputs[info.name] = random.standard_normal(shape).astype(dtype)
+        else:
+            limits = np.iinfo(dtype)
+            inputs[info.name] = random.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    return inputs
