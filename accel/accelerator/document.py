@@ -10,6 +10,7 @@ import pydantic
 from pydantic import ConfigDict, Field
 
 DType = Literal["int8", "uint8", "int16", "int32", "uint32"]
+DTYPE_BYTES: dict[DType, int] = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "uint32": 4}
 
 
 class Model(pydantic.BaseModel):
@@ -41,8 +42,8 @@ class Memory(Model):
 
     @property
     def element_bytes(self) -> int:
-        """Bytes of one element as it lies in DRAM."""
-        return self.element_count * {"int8": 1, "uint8": 1, "int16": 2}.get(self.dtype, 4)
+        """Bytes of one element on chip."""
+        return self.element_count * DTYPE_BYTES[self.dtype]
 
 
 class BitField(Model):
@@ -126,6 +127,10 @@ class Copy(Instruction):
     memory: str
     dram_dtype: DType
     copy_fields: CopyFields
+
+    def dram_bytes(self, memory: Memory) -> int:
+        """Bytes of one element of its memory as it lies in DRAM."""
+        return memory.element_count * DTYPE_BYTES[self.dram_dtype]
 
 
 class Contract(Instruction):

@@ -15,7 +15,7 @@ from tvm_ffi import structural_mutate
 from accel.accelerator.document import Accelerator, Contract, Copy, Map
 from accel.errors import CompileError
 from accel.lowering import intrinsic
-from accel.lowering.attributes import ADDRESSES, CONTEXTS_PRAGMA, MICROOPS, Region, map_regions
+from accel.lowering.attributes import ADDRESSES, CONTEXTS_PRAGMA, DRAM_UNITS, MICROOPS, Region, map_regions
 from accel.lowering.microops import Table, Walk, dump_tables
 from accel.lowering.nest import constant, simplify
 from accel.lowering.survey import Allocation, Loop, Survey, survey
@@ -39,7 +39,12 @@ def allocate(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
             [*rewriter.dram.values(), rewriter.microop_base], tirx.SeqStmt([load, body]), attrs=function.attrs
         )
         addresses = {p.name: [p.memory, p.address, p.elements, p.copies] for p in places.values()}
-        return result.with_attr(MICROOPS, dump_tables(rewriter.tables)).with_attr(ADDRESSES, json.dumps(addresses))
+        attributes = {
+            MICROOPS: dump_tables(rewriter.tables),
+            ADDRESSES: json.dumps(addresses),
+            DRAM_UNITS: json.dumps([rewriter.units.get(base, 1) for base in rewriter.dram.values()]),
+        }
+        return result.with_attrs(attributes)
 
     return map_regions(module, allocated)
 
@@ -111,6 +116,7 @@ class _Rewriter:
         self.places = places
         self.dram = dram
         self.views: dict[tirx.Var, tirx.Var] = dict(dram)
+        self.units: dict[tirx.Var, int] = {}
         self.tables: list[Table] = []
         self.microop_base = tirx.Var("microops_base", "int32")
 
@@ -148,7 +154,9 @@ class _Rewriter:
         place = self.places[intrinsic.buffer_of(fields.pop("sram"))]
         context = _context(place) * place.elements + place.address if place.copies > 1 else place.address
         fields[names.sram] = simplify(fields[names.sram] + context)
-        fields[names.dram] = simplify(fields[names.dram] + self.views[intrinsic.buffer_of(fields.pop("dram"))])
+        base = self.views[intrinsic.buffer_of(fields.pop("dram"))]
+        self.units[base] = copy.dram_bytes(self.accelerator.memory(copy.memory))
+        fields[names.dram] = simplify(fields[names.dram] + base)
         return fields
 
     def _walked(

@@ -13,9 +13,12 @@ from tvm import ir, tirx
 from accel.lowering.geometry import Addition, Convolution, Epilogue, Tiling
 
 REGION = "cyclops.region"
+HOST_REASON = "cyclops.host_reason"
+HOST_NODES = "cyclops.host_nodes"
 LAUNCHES = "cyclops.launches"
 MICROOPS = "cyclops.microops"
 ADDRESSES = "cyclops.addresses"
+DRAM_UNITS = "cyclops.dram_units"
 CONTEXTS_PRAGMA = "pragma_contexts"
 
 
@@ -43,14 +46,14 @@ _REGION = TypeAdapter(Region)
 _LAUNCHES = TypeAdapter(dict[str, LaunchInfo])
 
 
-def with_region(function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
-    """The function, marked as a region."""
-    return function.with_attr(REGION, _REGION.dump_json(region).decode())
+def dump_region(region: Region) -> str:
+    """A region as JSON, for a function's attribute."""
+    return _REGION.dump_json(region).decode()
 
 
 def region_of(function: ir.BaseFunc) -> Region | None:
-    """The region a function is marked as, or None for host functions."""
-    if not isinstance(function, tirx.PrimFunc) or function.attrs is None or REGION not in function.attrs:
+    """The region that a composite or a PrimFunc is marked as, or None for host functions."""
+    if function.attrs is None or REGION not in function.attrs:
         return None
     return _REGION.validate_json(str(function.attrs[REGION]))
 
@@ -66,10 +69,10 @@ def load_launches(text: str) -> dict[str, LaunchInfo]:
 
 
 def map_regions(module: ir.IRModule, transform) -> ir.IRModule:  # type: ignore[no-untyped-def]
-    """Apply ``transform(name, function, region)`` to every region, in the order of their names."""
+    """Apply ``transform(name, function, region)`` to every region's PrimFunc, in the order of their names."""
     result = ir.IRModule(dict(module.functions.items()), attrs=module.attrs)
     for variable, function in sorted(module.functions.items(), key=lambda item: str(item[0].name_hint)):
         region = region_of(function)
-        if region is not None:
+        if region is not None and isinstance(function, tirx.PrimFunc):
             result.update_func(variable, transform(str(variable.name_hint), function, region))
     return result

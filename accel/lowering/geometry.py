@@ -24,7 +24,10 @@ class Packed:
 
 @dataclass(frozen=True)
 class Convolution:
-    """A two-dimensional convolution over packed operands; a dense layer has height 1 and its rows as width."""
+    """A two-dimensional convolution over packed operands; a dense layer has height 1 and its rows as width.
+
+    ``padding`` is what the loads add; ``host_padding`` (top, left, bottom, right) is already in ``data``.
+    """
 
     data: Packed
     out_blocks: int
@@ -34,6 +37,7 @@ class Convolution:
     padding: tuple[int, int, int, int]  # top, left, bottom, right
     out_height: int
     out_width: int
+    host_padding: tuple[int, int, int, int] = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True)

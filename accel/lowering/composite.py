@@ -1,0 +1,96 @@
+"""Read a composite of the integer graph: what it computes, in the terms of the accelerator's regions.
+
+The normal form is stated in ``accel/frontend/composites.py``.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import ir, relax
+
+from accel.lowering.geometry import EpilogueOp
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A composite, read.
+
+    ``root`` is its contraction (None for an addition). ``shifts`` align the operands of an addition.
+    ``steps`` follow the accumulation in order; ``narrow`` says whether the result is int8.
+    """
+
+    op: str
+    nodes: tuple[str, ...]
+    root: ir.Call | None
+    shapes: tuple[tuple[int, ...], ...]
+    result: tuple[int, ...]
+    shifts: tuple[int, int]
+    has_bias: bool
+    steps: tuple[tuple[EpilogueOp, int], ...]
+    narrow: bool
+
+
+_STEPS: dict[str, EpilogueOp] = {
+    "relax.add": "add",
+    "relax.right_shift": "shift_right",
+    "relax.maximum": "max",
+    "relax.minimum": "min",
+}
+
+
+def read_composite(function: relax.Function) -> Composite:
+    """Read one composite function whose ``op`` is conv2d, dense or add."""
+    op = str(function.attrs["op"])
+    parameters = list(function.params)
+    calls = [binding.value for block in function.body.blocks for binding in block.bindings]
+    shifts = [0, 0]
+    if op == "add":
+        names = [call.op.name for call in calls]
+        body = names.index("relax.add")
+        operand = -1
+        for name, call in zip(names[:body], calls[:body], strict=True):
+            operand += name == "relax.astype"
+            if name == "relax.left_shift":
+                shifts[operand] = _constant(call.args[1])
+        root, rest = None, calls[body + 1 :]
+    else:
+        root, rest = calls[0], calls[1:]
+    has_bias = bool(rest) and rest[0].op.name == "relax.add" and len(parameters) > 2
+    steps = [_step(call) for call in rest[int(has_bias) :] if call.op.name != "relax.astype"]
+    return Composite(
+        op=op,
+        nodes=tuple(str(node) for node in function.attrs["nodes"]),
+        root=root,
+        shapes=tuple(shape_of(parameter) for parameter in parameters),
+        result=shape_of(function.body.body),
+        shifts=(shifts[0], shifts[1]),
+        has_bias=has_bias,
+        steps=tuple(steps),
+        narrow=bool(rest) and rest[-1].op.name == "relax.astype",
+    )
+
+
+def _step(call: ir.Call) -> tuple[EpilogueOp, int]:
+    if call.op.name == "relax.left_shift":
+        return "shift_right", -_constant(call.args[1])
+    return _STEPS[call.op.name], _constant(call.args[1])
+
+
+def _constant(expr: Any) -> int:
+    return int(expr.value.numpy())
+
+
+def shape_of(expr: relax.Expr) -> tuple[int, ...]:
+    """The static shape of a Relax expression, elements."""
+    return tuple(int(extent) for extent in expr.ty.shape)
+
+
+def is_composite_call(module: tvm.IRModule, value: Any) -> bool:
+    """Whether a binding's value calls a composite function of the module."""
+    return (
+        isinstance(value, ir.Call)
+        and isinstance(value.op, ir.GlobalVar)
+        and isinstance(module[value.op], relax.Function)
+        and "op" in module[value.op].attrs
+    )

@@ -1,0 +1,212 @@
+"""Emit: the allocated module becomes a Program: DRAM map, launches with their words and origins, host steps."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm import ir, relax, tirx
+
+from accel.accelerator.document import Accelerator, Contract, Copy, Map
+from accel.errors import CompileError
+from accel.lowering.attributes import DRAM_UNITS, LAUNCHES, MICROOPS, LaunchInfo, load_launches, region_of
+from accel.lowering.encode import Encoder, compile_encoders
+from accel.lowering.host import HostRun, LaunchRun, free_vars, host_module, split_main
+from accel.lowering.microops import expand, load_tables
+from accel.program import HostStep, Launch, Origin, Program, Segment
+
+_LIMIT = 1 << 32  # bytes of DRAM that a program may map
+
+
+def emit(module: ir.IRModule, accelerator: Accelerator) -> Program:
+    """The program of an allocated module.
+
+    Raises:
+        CompileError: a field that cannot hold its value, or more DRAM than can be addressed.
+    """
+    return _Emitter(module, accelerator).program()
+
+
+@dataclass
+class _Dram:
+    """The DRAM map under construction."""
+
+    alignment: int
+    segments: dict[str, Segment] = field(default_factory=dict)
+    image: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    top: int = 0
+
+    def place(self, name: str, shape: tuple[int, ...], dtype: str) -> Segment:
+        unique, count = name, 0
+        while unique in self.segments:
+            count += 1
+            unique = f"{name}.{count}"
+        segment = Segment(unique, self.top, shape, dtype)
+        self.segments[unique] = segment
+        self.top += -(-max(segment.nbytes, 1) // self.alignment) * self.alignment
+        if self.top > _LIMIT:
+            raise CompileError(f"the tensors need more than {_LIMIT} bytes of DRAM", field=name)
+        return segment
+
+    def constant(self, name: str, value: npt.NDArray[Any]) -> Segment:
+        segment = self.place(name, value.shape, str(value.dtype))
+        self.image[segment.name] = value
+        return segment
+
+
+class _Emitter:
+    """Walks ``main`` once, placing tensors as they are first met."""
+
+    def __init__(self, module: ir.IRModule, accelerator: Accelerator) -> None:
+        self.module = module
+        self.accelerator = accelerator
+        self.dram = _Dram(accelerator.dram.alignment_bytes)
+        self.places: dict[relax.Var, Segment] = {}
+        self.planes: dict[relax.Var, list[Segment]] = {}
+        self.launches: dict[str, LaunchInfo] = load_launches(str(module["main"].attrs[LAUNCHES]))
+        regions = {
+            str(variable.name_hint): function
+            for variable, function in module.functions.items()
+            if isinstance(function, tirx.PrimFunc) and region_of(function) is not None
+        }
+        self.functions = regions
+        self.encoders: dict[str, Encoder] = (
+            compile_encoders(ir.IRModule(regions), accelerator) if regions else {}
+        )
+        self.microops: dict[str, Segment] = {}
+        self.steps: list[Launch | HostStep] = []
+        self.words: list[npt.NDArray[np.uint64]] = []
+        self.origin: list[npt.NDArray[np.int32]] = []
+        self.origins: list[Origin] = []
+
+    def program(self) -> Program:
+        main = self.module["main"]
+        for parameter in main.params:
+            self._place(parameter)
+        runs = split_main(self.module)
+        results = _outputs(main)
+        for index, run in enumerate(runs):
+            if isinstance(run, LaunchRun):
+                self._launch(run)
+            else:
+                self._host(run, _used_after(runs, index, results))
+        each = self.accelerator.word_bits // 64
+        return Program(
+            accelerator=self.accelerator,
+            segments=self.dram.segments,
+            image=self.dram.image,
+            inputs=tuple(self.places[parameter].name for parameter in main.params),
+            outputs=tuple(self.places[var].name for var in results),
+            steps=tuple(self.steps),
+            words=np.concatenate([np.zeros((0, each), np.uint64), *self.words]),
+            origin=np.concatenate([np.zeros(0, np.int32), *self.origin]),
+            origins=tuple(self.origins),
+            dram_bytes=self.dram.top,
+        )
+
+    def _place(self, var: relax.Var) -> Segment:
+        if var not in self.places:
+            shape = tuple(int(extent) for extent in var.ty.shape)
+            self.places[var] = self.dram.place(str(var.name), shape, str(var.ty.dtype))
+        return self.places[var]
+
+    def _host(self, run: HostRun, used: set[relax.Var]) -> None:
+        for binding in run.bindings:  # a plane of a launch's result needs no step, only a name
+            value = binding.value
+            if isinstance(value, relax.TupleGetItem) and value.tuple_value in self.planes:
+                self.places[binding.var] = self.planes[value.tuple_value][value.index]
+        bindings = [binding for binding in run.bindings if binding.var not in self.places]
+        outputs = [binding.var for binding in bindings if binding.var in used]
+        if not outputs:
+            return
+        text, inputs = host_module(self.module, HostRun(bindings), outputs)
+        self.steps.append(
+            HostStep(
+                name=f"host{len(self.steps)}",
+                module=text,
+                nodes=tuple(str(binding.var.name) for binding in bindings),
+                inputs=tuple(self._place(var).name for var in inputs),
+                outputs=tuple(self._place(var).name for var in outputs),
+            )
+        )
+
+    def _launch(self, run: LaunchRun) -> None:
+        function = str(run.call.args[0].name_hint)
+        info = self.launches[str(run.var.name)]
+        inputs = [self._argument(argument, info.name, i) for i, argument in enumerate(run.call.args[1].fields)]
+        outputs = self._results(run.var)
+        units = json.loads(str(self.functions[function].attrs[DRAM_UNITS]))
+        segments = [*inputs, *outputs]
+        bases = [segment.address // unit for segment, unit in zip(segments, units, strict=True)]
+        table = self._microops(function)
+        words, sites = self.encoders[function]([*bases, table.address // table_unit(table)])
+        begin = sum(len(block) for block in self.words)
+        self.words.append(words)
+        self.origin.append(sites + np.int32(len(self.origins)))
+        self._add_origins(function, info)
+        self.steps.append(
+            Launch(
+                name=info.name,
+                op=info.op,
+                nodes=info.nodes,
+                begin=begin,
+                count=len(words),
+                macs=info.macs,
+                inputs=tuple(segment.name for segment in [*inputs, table]),
+                outputs=tuple(segment.name for segment in outputs),
+            )
+        )
+
+    def _argument(self, argument: relax.Expr, launch: str, index: int) -> Segment:
+        if isinstance(argument, relax.Var):
+            return self._place(argument)
+        return self.dram.constant(f"{launch}.constant{index}", argument.value.numpy())
+
+    def _results(self, var: relax.Var) -> list[Segment]:
+        if isinstance(var.ty, relax.TensorType):
+            return [self._place(var)]
+        segments = [
+            self.dram.place(f"{var.name}.plane{i}", tuple(int(extent) for extent in ty.shape), str(ty.dtype))
+            for i, ty in enumerate(var.ty.fields)
+        ]
+        self.planes[var] = segments
+        return segments
+
+    def _microops(self, function: str) -> Segment:
+        if function not in self.microops:
+            tables = load_tables(str(self.functions[function].attrs[MICROOPS]))
+            image = expand(tables, self.accelerator.contraction.microops)
+            self.microops[function] = self.dram.constant(f"{function}.microops", image)
+        return self.microops[function]
+
+    def _add_origins(self, function: str, info: LaunchInfo) -> None:
+        for site, name in enumerate(self.encoders[function].sites):
+            instruction = self.accelerator.instruction(name)
+            pragma = instruction.pragma if isinstance(instruction, Copy | Contract | Map) else ""
+            table = isinstance(instruction, Copy) and instruction.memory == self.accelerator.contraction.microops.memory
+            stage = "allocate" if table else "inject" if pragma else "sync"
+            self.origins.append(Origin(info.nodes, function, site, "" if table else pragma, stage))
+
+
+def table_unit(table: Segment) -> int:
+    """Bytes of one micro-op in DRAM."""
+    return np.dtype(table.dtype).itemsize
+
+
+def _outputs(main: relax.Function) -> list[relax.Var]:
+    result = main.body.body
+    bound = {b.var: b.value for block in main.body.blocks for b in block.bindings}
+    if isinstance(bound.get(result), relax.Tuple):
+        result = bound[result]
+    return list(result.fields) if isinstance(result, relax.Tuple) else [result]
+
+
+def _used_after(runs: list[HostRun | LaunchRun], index: int, results: list[relax.Var]) -> set[relax.Var]:
+    """Variables that later runs, or the program's outputs, read."""
+    used = set(results)
+    for run in runs[index + 1 :]:
+        values = [run.call] if isinstance(run, LaunchRun) else [binding.value for binding in run.bindings]
+        for value in values:
+            used.update(free_vars(value))
+    return used
