@@ -69,6 +69,13 @@ class InvalidAccelerator(CyclopsError):
     title = "The accelerator cannot be used."
 
 
+class InvalidProgram(CyclopsError):
+    """A Program file that is truncated, malformed, or contradicts itself."""
+
+    type = "invalid-program"
+    title = "The program file cannot be used."
+
+
 class CompileError(CyclopsError):
     """A stage of the compiler could not go on; ``field`` names the model node."""
 

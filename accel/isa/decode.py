@@ -37,7 +37,7 @@ class Decoded:
 
     def rows(self, instruction: Instruction) -> Int64:
         """Indices of the instructions of that sort."""
-        return np.flatnonzero(self.kind == self.accelerator.instructions.index(instruction))  # type: ignore[arg-type]
+        return np.flatnonzero(self.kind == self.accelerator.instructions.index(instruction))
 
     def slice(self, begin: int, end: int) -> "Decoded":
         """Instructions ``[begin, end)``, without copying."""

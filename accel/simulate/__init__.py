@@ -1,0 +1,1 @@
+"""Running programs: function and cycles, host steps, and the check for races."""

@@ -28,8 +28,8 @@ def check_bounds(decoded: Decoded, dram_bytes: int) -> None:
         raise SimulationError(f"instruction {index} ({name}): {message}", field=f"instruction:{index}")
 
 
-def _first(rows: Int64, wrong: npt.NDArray[np.bool_]) -> int | None:
-    """Position in ``rows`` of the first wrong one."""
+def _first(wrong: npt.NDArray[np.bool_]) -> int | None:
+    """Position of the first wrong one."""
     positions = np.flatnonzero(wrong)
     return int(positions[0]) if len(positions) else None
 
@@ -49,9 +49,9 @@ def _copy(decoded: Decoded, copy: Copy, dram_bytes: int) -> list[tuple[int, str]
     element = memory.element_count * np.dtype(copy.dram_dtype).itemsize
     end = column(fields.dram) + (column(fields.rows) - 1) * column(fields.row_stride) + column(fields.columns)
     found = []
-    if (at := _first(rows, last >= memory.depth)) is not None:
+    if (at := _first(last >= memory.depth)) is not None:
         found.append((int(rows[at]), f"index {last[at]} of {memory.name} is out of range; it has {memory.depth}"))
-    if (at := _first(rows, end * element > dram_bytes)) is not None:
+    if (at := _first(end * element > dram_bytes)) is not None:
         message = f"DRAM byte {end[at] * element - 1} is out of range; the program's DRAM has {dram_bytes}"
         found.append((int(rows[at]), message))
     return found
@@ -63,8 +63,8 @@ def _microops(decoded: Decoded, instruction: Contract | Map) -> list[tuple[int, 
     rows = decoded.rows(instruction)
     begin, end = decoded.column(table.begin)[rows], decoded.column(table.end)[rows]
     found = []
-    if (at := _first(rows, end > memory.depth)) is not None:
+    if (at := _first(end > memory.depth)) is not None:
         found.append((int(rows[at]), f"index {end[at] - 1} of {memory.name} is out of range; it has {memory.depth}"))
-    if (at := _first(rows, begin > end)) is not None:
+    if (at := _first(begin > end)) is not None:
         found.append((int(rows[at]), f"its micro-ops begin at {begin[at]}, after their end {end[at]}"))
     return found

@@ -5,11 +5,14 @@ int16 in an int32, (depth, batch, pairs) for data and (depth, pairs, block) for 
 before (:mod:`accel.isa.vta.bounds`); bounds of micro-ops here, because only here their values are known.
 """
 
+# TVMScript's decorators are untyped
+# mypy: disable-error-code="untyped-decorator"
+
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm.script import tirx as T
+from tvm.script import tirx as T  # noqa: N812  TVM's own name for it
 from tvm.target import codegen
 
 # columns of the instruction table
@@ -159,8 +162,22 @@ def _pair(dram: Any, address: Any, p: Any, block: int) -> Any:
     return T.bitwise_or(low, T.shift_left(T.Cast("int32", dram[address + 2 * p + 1]), 16)) if block > 1 else low
 
 
+def _inp_word(dram: Any, element: Any, w: Any, geometry: Geometry) -> Any:
+    row, p = w // geometry.pairs, w % geometry.pairs
+    return _pair(dram, (element * geometry.batch + row) * geometry.block_in, p, geometry.block_in)
+
+
+def _wgt_word(dram: Any, element: Any, w: Any, geometry: Geometry) -> Any:
+    p, output = w // geometry.block_out, w % geometry.block_out
+    return _pair(dram, (element * geometry.block_out + output) * geometry.block_in, p, geometry.block_in)
+
+
+def _acc8_word(dram: Any, element: Any, w: Any, geometry: Geometry) -> Any:
+    return T.Cast("int32", dram[element * geometry.acc_words + w])
+
+
 @T.inline
-def _check(pc, table, uop, status, geometry):
+def _check(pc: Any, table: Any, uop: Any, status: Any, geometry: Any) -> None:
     """Micro-op indices against the limits that the loops' steps leave."""
     for u in T.serial(table[pc, COUNT]):
         word = uop[table[pc, BEGIN] + u]
@@ -179,7 +196,7 @@ def _check(pc, table, uop, status, geometry):
 
 
 @T.inline
-def _gemm(pc, table, uop, inp, wgt, acc, geometry, dot):
+def _gemm(pc: Any, table: Any, uop: Any, inp: Any, wgt: Any, acc: Any, geometry: Any, dot: Any) -> None:
     for i, j, u in T.grid(table[pc, OUTER], table[pc, INNER], table[pc, COUNT]):
         word = uop[table[pc, BEGIN] + u]
         dst = _field(word, geometry.dst) + i * table[pc, DST_OUT] + j * table[pc, DST_IN]
@@ -196,7 +213,7 @@ def _gemm(pc, table, uop, inp, wgt, acc, geometry, dot):
 
 
 @T.inline
-def _reset(pc, table, uop, acc, geometry):
+def _reset(pc: Any, table: Any, uop: Any, acc: Any, geometry: Any) -> None:
     for i, j, u in T.grid(table[pc, OUTER], table[pc, INNER], table[pc, COUNT]):
         dst = _field(uop[table[pc, BEGIN] + u], geometry.dst) + i * table[pc, DST_OUT] + j * table[pc, DST_IN]
         for e in T.vectorized(geometry.acc_words):
@@ -204,7 +221,7 @@ def _reset(pc, table, uop, acc, geometry):
 
 
 @T.inline
-def _alu(pc, table, uop, acc, geometry, code):
+def _alu(pc: Any, table: Any, uop: Any, acc: Any, geometry: Any, code: Any) -> None:
     for i, j, u in T.grid(table[pc, OUTER], table[pc, INNER], table[pc, COUNT]):
         word = uop[table[pc, BEGIN] + u]
         dst = (_field(word, geometry.dst) + i * table[pc, DST_OUT] + j * table[pc, DST_IN]) * geometry.acc_words
@@ -218,7 +235,7 @@ def _alu(pc, table, uop, acc, geometry, code):
 
 
 @T.inline
-def _load(pc, table, memory, words, value):
+def _load(pc: Any, table: Any, memory: Any, words: Any, value: Any) -> None:
     """A padded copy; ``value(element, word)`` is a word of the element at a DRAM address counted in elements."""
     for y, x in T.grid(table[pc, HEIGHT], table[pc, WIDTH]):
         into = (table[pc, SRAM] + y * table[pc, WIDTH] + x) * words
@@ -234,12 +251,46 @@ def _load(pc, table, memory, words, value):
 
 
 @T.inline
-def _store(pc, table, acc, dram, geometry):
+def _store(pc: Any, table: Any, acc: Any, dram: Any, geometry: Any) -> None:
     for y, x in T.grid(table[pc, ROWS], table[pc, COLUMNS]):
         source = (table[pc, SRAM] + y * table[pc, COLUMNS] + x) * geometry.acc_words
         into = (table[pc, DRAM] + y * table[pc, STRIDE] + x) * geometry.acc_words
         for e in T.vectorized(geometry.acc_words):
             dram[into + e] = T.Cast("int8", acc[source + e])
+
+
+@T.inline
+def _copy(pc: Any, table: Any, dram: Any, uop: Any, inp: Any, wgt: Any, acc: Any, geometry: Any) -> None:
+    if table[pc, OP] == LOAD_UOP:
+        _load(pc, table, uop, 1, lambda element, _: dram[1][element])
+    elif table[pc, OP] == LOAD_INP:
+        _load(pc, table, inp, geometry.inp_words, lambda element, w: _inp_word(dram[0], element, w, geometry))
+    elif table[pc, OP] == LOAD_WGT:
+        _load(pc, table, wgt, geometry.wgt_words, lambda element, w: _wgt_word(dram[0], element, w, geometry))
+    elif table[pc, OP] == LOAD_ACC:
+        _load(pc, table, acc, geometry.acc_words, lambda element, w: dram[1][element * geometry.acc_words + w])
+    elif table[pc, OP] == LOAD_ACC8:
+        _load(pc, table, acc, geometry.acc_words, lambda element, w: _acc8_word(dram[0], element, w, geometry))
+    else:
+        _store(pc, table, acc, dram[0], geometry)
+
+
+@T.inline
+def _compute(pc: Any, table: Any, uop: Any, inp: Any, wgt: Any, acc: Any, geometry: Any, dot: Any) -> None:
+    if table[pc, OP] == GEMM:
+        _gemm(pc, table, uop, inp, wgt, acc, geometry, dot)
+    elif table[pc, OP] == RESET:
+        _reset(pc, table, uop, acc, geometry)
+    elif table[pc, CODE] == MIN:
+        _alu(pc, table, uop, acc, geometry, MIN)
+    elif table[pc, CODE] == MAX:
+        _alu(pc, table, uop, acc, geometry, MAX)
+    elif table[pc, CODE] == ADD:
+        _alu(pc, table, uop, acc, geometry, ADD)
+    elif table[pc, CODE] == MULTIPLY:
+        _alu(pc, table, uop, acc, geometry, MULTIPLY)
+    else:
+        _alu(pc, table, uop, acc, geometry, SHIFT_RIGHT)
 
 
 def _launch(geometry: Geometry, dot: DotProduct) -> Any:
@@ -268,52 +319,12 @@ def _launch(geometry: Geometry, dot: DotProduct) -> Any:
         status = T.match_buffer(status_, (STATUS,), "int64")
         pc = T.int64(0)
         while pc < count and status[0] == FINE:
-            op = table[pc, OP]
-            if op >= GEMM:
+            if table[pc, OP] >= GEMM:
                 _check(pc, table, uop, status, geometry)
-            if op == LOAD_UOP:
-                _load(pc, table, uop, 1, lambda element, w: dram32[element])
-            elif op == LOAD_INP:
-                _load(pc, table, inp, geometry.inp_words, lambda element, w: _inp_word(dram8, element, w, geometry))
-            elif op == LOAD_WGT:
-                _load(pc, table, wgt, geometry.wgt_words, lambda element, w: _wgt_word(dram8, element, w, geometry))
-            elif op == LOAD_ACC:
-                _load(pc, table, acc, geometry.acc_words, lambda element, w: dram32[element * geometry.acc_words + w])
-            elif op == LOAD_ACC8:
-                _load(
-                    pc,
-                    table,
-                    acc,
-                    geometry.acc_words,
-                    lambda element, w: T.Cast("int32", dram8[element * geometry.acc_words + w]),
-                )
-            elif op == STORE:
-                _store(pc, table, acc, dram8, geometry)
-            elif op >= GEMM and status[0] == FINE:
-                if op == GEMM:
-                    _gemm(pc, table, uop, inp, wgt, acc, geometry, dot)
-                elif op == RESET:
-                    _reset(pc, table, uop, acc, geometry)
-                elif table[pc, CODE] == MIN:
-                    _alu(pc, table, uop, acc, geometry, MIN)
-                elif table[pc, CODE] == MAX:
-                    _alu(pc, table, uop, acc, geometry, MAX)
-                elif table[pc, CODE] == ADD:
-                    _alu(pc, table, uop, acc, geometry, ADD)
-                elif table[pc, CODE] == MULTIPLY:
-                    _alu(pc, table, uop, acc, geometry, MULTIPLY)
-                else:
-                    _alu(pc, table, uop, acc, geometry, SHIFT_RIGHT)
+                if status[0] == FINE:
+                    _compute(pc, table, uop, inp, wgt, acc, geometry, dot)
+            elif table[pc, OP] != NOTHING:
+                _copy(pc, table, (dram8, dram32), uop, inp, wgt, acc, geometry)
             pc = pc + T.int64(1)
 
     return launch
-
-
-def _inp_word(dram: Any, element: Any, w: Any, geometry: Geometry) -> Any:
-    row, p = w // geometry.pairs, w % geometry.pairs
-    return _pair(dram, (element * geometry.batch + row) * geometry.block_in, p, geometry.block_in)
-
-
-def _wgt_word(dram: Any, element: Any, w: Any, geometry: Geometry) -> Any:
-    p, output = w // geometry.block_out, w % geometry.block_out
-    return _pair(dram, (element * geometry.block_out + output) * geometry.block_in, p, geometry.block_in)

@@ -81,7 +81,7 @@ def _passes(decoded: Decoded, instruction: Contract | Map, rows: Int64) -> Int64
     count = decoded.column(table.end)[rows] - decoded.column(table.begin)[rows]
     for loop in instruction.loops:
         count = count * decoded.column(loop.extent)[rows]
-    return np.maximum(count, 0)
+    return np.asarray(np.maximum(count, 0))
 
 
 def element_bytes(accelerator: Accelerator, copy: Copy) -> int:
@@ -129,7 +129,6 @@ def _copies(decoded: Decoded, copy: Copy, rows: Int64) -> Int64:
     if copy.direction == "store":
         table[:, kernel.DURATION] = _store_cycles(accelerator, table, size)
         return table
-    memories = [memory.name for memory in accelerator.memories]
     microops = copy.memory == accelerator.contraction.microops.memory
     width = column(fields.pad_left) + column(fields.columns) + column(fields.pad_right)
     height = column(fields.pad_top) + column(fields.rows) + column(fields.pad_bottom)

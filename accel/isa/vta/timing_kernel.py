@@ -72,12 +72,12 @@ def _grant_time(channel: Int64, ready: int, in_flight: int) -> int:
     It takes one a cycle, none while too many are in flight, and none in the cycle of a burst's last beat (VME.scala:
     availableEntries, deq.ready).
     """
-    time = max(ready, channel[_LAST_GRANT] + 1)
+    time = max(ready, int(channel[_LAST_GRANT]) + 1)
     if time >= channel[_FREE]:
         return time
     grants = channel[_GRANTS]
     if grants >= in_flight:
-        time = max(time, channel[_RING + grants % in_flight])
+        time = max(time, int(channel[_RING + grants % in_flight]))
     for step in range(in_flight):
         if channel[_RING + (grants + step) % in_flight] - 1 == time:
             time += 1
@@ -86,7 +86,7 @@ def _grant_time(channel: Int64, ready: int, in_flight: int) -> int:
 
 @compiled
 def _grant(channel: Int64, client: Int64, time: int, parameters: Int64) -> None:
-    """Take the client's next command at ``time``: its data follow those granted before, after the latency at the earliest."""
+    """Take the client's next command at ``time``: its data follow those before, after the latency at the earliest."""
     beats = _take_burst(client, parameters)
     start = max(channel[_FREE], time + parameters[LATENCY])
     channel[_FREE] = start + beats

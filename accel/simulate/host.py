@@ -1,0 +1,66 @@
+"""Host steps: Relax functions, compiled so that each operator computes what it would alone."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+from tvm import relax
+from tvm.target import codegen
+
+from accel.errors import SimulationError
+
+Array = npt.NDArray[Any]
+
+# No fusion: fused float operators may round otherwise than one by one, and host steps are compared bit by bit.
+_PASSES = (
+    relax.transform.LegalizeOps,
+    relax.transform.RewriteDataflowReshape,
+    relax.transform.ToNonDataflow,
+    relax.transform.RemovePurityChecking,
+    relax.transform.CallTIRRewrite,
+    relax.transform.StaticPlanBlockMemory,
+    relax.transform.LowerAllocTensor,
+    relax.transform.KillAfterLastUse,
+    relax.transform.LowerRuntimeBuiltin,
+    relax.transform.VMShapeLower,
+    relax.transform.AttachGlobalSymbol,
+)
+
+
+def compile_module(module: Any) -> Any:
+    """Compile an IRModule with a Relax function ``main`` for the machine at hand; runs nothing."""
+    target = tvm.target.Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu()})
+    return tvm.compile(module, target=target, relax_pipeline=tvm.transform.Sequential([make() for make in _PASSES]))
+
+
+class HostFunctions:
+    """Compiled host modules by their text, so that identical ones compile once."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[str, Any] = {}
+
+    def prepare(self, text: str) -> None:
+        """Compile the module; ``text`` is what ``tvm.ir.save_json`` wrote.
+
+        Raises:
+            SimulationError: the text is no IRModule with a Relax function ``main``, or does not compile.
+        """
+        if text not in self._compiled:
+            try:
+                self._compiled[text] = compile_module(tvm.ir.load_json(text))
+            except Exception as error:
+                raise SimulationError(f"a host step's module does not compile: {error}") from error
+
+    def run(self, text: str, inputs: Sequence[Array]) -> list[Array]:
+        """Run ``main`` on copies of ``inputs``; a tensor or a tuple of tensors comes back as a list."""
+        self.prepare(text)
+        return run_compiled(self._compiled[text], inputs)
+
+
+def run_compiled(executable: Any, inputs: Sequence[Array]) -> list[Array]:
+    """Run ``main`` of what :func:`compile_module` made."""
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    result = machine["main"](*(tvm.runtime.tensor(np.ascontiguousarray(array)) for array in inputs))
+    return [result.numpy()] if isinstance(result, tvm.runtime.Tensor) else [tensor.numpy() for tensor in result]
