@@ -108,20 +108,26 @@ class _Draft:
         layout = {field.name: field for field in self.accelerator.instruction(name).fields}
         if unknown := fields.keys() - layout.keys():
             raise CompileError(f"{name} has no field {sorted(unknown)}", field=self.name)
-        words: list[Any] = [0] * self.words_each
+        fixed_bits = [0] * self.words_each
+        varying: list[Any] = [None] * self.words_each
         checks: list[tirx.Stmt] = []
         for field in layout.values():
             value = fields.get(field.name, field.value or 0)
             word, shift = divmod(field.lsb, _WORD)
             if (fixed := constant(value)) is not None:
                 self._check_constant(name, field, fixed)
-                words[word] = words[word] | (fixed & (1 << field.bits) - 1) << shift
+                fixed_bits[word] |= (fixed & (1 << field.bits) - 1) << shift
             else:
                 checks.append(self._check(name, field, value))
-                words[word] = words[word] | _bits(value, field.bits) << tirx.const(shift, "uint64")
+                bits = _bits(value, field.bits) << tirx.const(shift, "uint64")
+                varying[word] = bits if varying[word] is None else varying[word] | bits
         position = self.state[0]
+        words = [
+            tirx.const(bits, "uint64") if expression is None else expression | tirx.const(bits, "uint64")
+            for bits, expression in zip(fixed_bits, varying, strict=True)
+        ]
         stores = [
-            tirx.BufferStore(self.words, _word(word), [position * self.words_each + i]) for i, word in enumerate(words)
+            tirx.BufferStore(self.words, word, [position * self.words_each + i]) for i, word in enumerate(words)
         ]
         mark = tirx.BufferStore(self.sites, tirx.const(site, "int32"), [position])
         advance = tirx.BufferStore(self.state, position + 1, [tirx.const(0, "int32")])
@@ -151,6 +157,3 @@ def _bits(value: tirx.Expr, bits: int) -> tirx.Expr:
     mask = tirx.const((1 << bits) - 1, "uint64")
     return tirx.Cast("uint64", tirx.Cast("int64", value)) & mask
 
-
-def _word(word: Any) -> tirx.Expr:
-    return tirx.const(word, "uint64") if isinstance(word, int) else word
