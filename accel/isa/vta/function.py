@@ -45,12 +45,13 @@ class Machine:
     """The on-chip memories, which keep their contents from launch to launch, and the compiled kernel.
 
     Making one compiles; only :meth:`run` executes compiled code, so a process that will fork may make them.
+    ``dot`` overrides the choice of the host's dot-product instruction.
     """
 
-    def __init__(self, accelerator: Accelerator) -> None:
+    def __init__(self, accelerator: Accelerator, *, dot: kernel.DotProduct | None = None) -> None:
         self.accelerator = accelerator
         self._geometry = geometry(accelerator)
-        self._launch = kernel.build(self._geometry)
+        self._launch = kernel.build(self._geometry, dot)
         self.reset()
 
     def reset(self) -> None:

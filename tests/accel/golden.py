@@ -1,0 +1,38 @@
+"""Third parties' vectors, which lie beside the project and are not part of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accel.accelerator.document import Accelerator
+from accel.isa.vta.config import VtaConfig, vta_accelerator
+
+FOLDER = Path(__file__).resolve().parents[3] / "shared" / "golden" / "vta"
+
+needs_golden = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"{FOLDER} is absent")
+
+
+def documents(name: str) -> Any:
+    return json.loads((FOLDER / name).read_text()) if FOLDER.is_dir() else {}
+
+
+def words(name: str) -> dict[str, np.ndarray]:
+    with np.load(FOLDER / name) as data:
+        return {key: data[key].view(np.uint64) for key in data.files}
+
+
+def board() -> Accelerator:
+    """The configuration that the vectors were recorded on."""
+    return vta_accelerator(VtaConfig(), name="vta", title="VTA")
+
+
+def board_with_acc_8bit() -> Accelerator:
+    """The same with the load of int8 into the accumulator, which the functional simulator has."""
+    accelerator = board()
+    load = accelerator.instruction("load_acc")
+    fields = tuple(f.model_copy(update={"value": 5}) if f.name == "memory_type" else f for f in load.fields)
+    narrow = load.model_copy(update={"name": "load_acc_8bit", "fields": fields, "dram_dtype": "int8"})
+    return accelerator.model_copy(update={"instructions": (*accelerator.instructions, narrow)})
