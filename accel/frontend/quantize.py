@@ -62,7 +62,12 @@ def _fold(model: onnx.ModelProto) -> onnx.ModelProto:
         path = Path(directory) / "folded.onnx"
         options.optimized_model_filepath = str(path)
         try:
-            onnxruntime.InferenceSession(named.SerializeToString(), options, providers=["CPUExecutionProvider"])
+            onnxruntime.InferenceSession(
+                named.SerializeToString(),
+                options,
+                providers=["CPUExecutionProvider"],
+                disabled_optimizers=["MatMulAddFusion"],  # it renames the node, and we fuse the bias ourselves
+            )
         except Exception as error:  # onnxruntime's exceptions have no common base
             raise InvalidModel(f"onnxruntime cannot load the model: {error}", field="model") from error
         folded = onnx.load(path)

@@ -164,6 +164,11 @@ def test_what_is_not_onnx_is_refused(data: bytes) -> None:
         inspect_model(data)
 
 
+def test_a_name_that_is_not_text_is_refused() -> None:
+    with pytest.raises(InvalidModel, match="UTF-8"):
+        inspect_model(matmul().SerializeToString().replace(b"MatMul", b"Mat\xfful"))
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_a_damaged_file_never_escapes_as_another_error(data: st.DataObject) -> None:
