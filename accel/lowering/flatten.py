@@ -5,7 +5,7 @@ from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal
 
 from accel.accelerator.document import Accelerator
-from accel.lowering.attributes import Region, map_regions
+from accel.lowering.attributes import Region, map_regions, region_of
 from accel.lowering.nest import peel
 from accel.lowering.walk import loads_of, pragma_nests, rename_buffers, scope_of
 
@@ -17,8 +17,14 @@ def flatten(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     accelerator's map instruction works in place.
     """
 
+    regions = {
+        variable: function
+        for variable, function in module.functions.items()
+        if isinstance(function, tirx.PrimFunc) and region_of(function) is not None
+    }
+    lowered = _TVM_PASSES(ir.IRModule(regions))
+
     def flattened(name: str, function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
-        lowered = _TVM_PASSES(ir.IRModule({name: function}))
         return share_buffers_in_place(lowered[name], accelerator.pragmas, accelerator.map.pragma)
 
     return map_regions(module, flattened)

@@ -75,7 +75,7 @@ def token_state(accelerator: Accelerator, tokens: dict[str, int]) -> Int64:
     return np.array([tokens.get(name, 0) for name in names], np.int64)
 
 
-def _passes(decoded: Decoded, instruction: Contract | Map, rows: Int64) -> Int64:
+def passes(decoded: Decoded, instruction: Contract | Map, rows: Int64) -> Int64:
     """Micro-ops executed: the product of the loop extents and the number of micro-ops."""
     table = instruction.microops
     count = decoded.column(table.end)[rows] - decoded.column(table.begin)[rows]
@@ -164,10 +164,10 @@ def instruction_table(decoded: Decoded) -> Int64:
         part = np.zeros((len(rows), kernel.TABLE), np.int64)
         part[:, kernel.DURATION] = _SYNC
         if isinstance(instruction, Contract):
-            part[:, kernel.DURATION] = _PIPELINE + _passes(decoded, instruction, rows)
+            part[:, kernel.DURATION] = _PIPELINE + passes(decoded, instruction, rows)
         elif isinstance(instruction, Map):
             operands = 2 - decoded.column(instruction.use_immediate)[rows]
-            part[:, kernel.DURATION] = _PIPELINE + operands * _passes(decoded, instruction, rows)
+            part[:, kernel.DURATION] = _PIPELINE + operands * passes(decoded, instruction, rows)
         elif isinstance(instruction, Copy):
             fields = instruction.copy_fields
             moves = np.flatnonzero(decoded.column(fields.rows)[rows] * decoded.column(fields.columns)[rows])

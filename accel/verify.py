@@ -1,0 +1,67 @@
+"""Verification: the program's outputs against the integer graph as it stood before partition and pack."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm import ir
+
+from accel.errors import VerificationError
+from accel.simulate.host import compile_module, run_compiled
+
+Array = npt.NDArray[Any]
+
+SQNR_CEILING_DB = 200.0  # what equal outputs report; float32 resolves less
+
+
+def reference_outputs(module: ir.IRModule, inputs: Sequence[Array]) -> list[Array]:
+    """The integer graph's outputs, run on the host operator by operator; ``inputs`` in the order of ``main``."""
+    return run_compiled(compile_module(module), inputs)
+
+
+def check_equal(outputs: Mapping[str, Array], reference: Mapping[str, Array]) -> None:
+    """Every output equals the reference bit by bit.
+
+    Raises:
+        VerificationError: the first element that differs, with both values.
+    """
+    for name, expected in reference.items():
+        got = outputs[name]
+        same = got.shape == expected.shape and got.dtype == expected.dtype
+        if same and np.array_equal(_bits(got), _bits(expected)):
+            continue
+        if not same:
+            raise VerificationError(
+                f"{name} is {got.dtype}{list(got.shape)}; expected {expected.dtype}{list(expected.shape)}", field=name
+            )
+        wrong = np.argwhere(_bits(got).reshape(got.shape) != _bits(expected).reshape(got.shape))
+        at = tuple(int(i) for i in wrong[0])
+        raise VerificationError(
+            f"{len(wrong)} of {got.size} elements of {name} differ; the first is {list(at)}: "
+            f"got {got[at]}, expected {expected[at]}",
+            field=name,
+        )
+
+
+def _bits(array: Array) -> npt.NDArray[Any]:
+    """The array as integers, so that equal means equal bits (a NaN equals itself)."""
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+
+
+def sqnr_db(got: Array, expected: Array) -> float:
+    """Signal to quantisation noise, decibels: ``10 log10(sum(x^2) / sum((x - y)^2))``, at most the ceiling."""
+    signal = float(np.sum(expected.astype(np.float64) ** 2))
+    noise = float(np.sum((expected.astype(np.float64) - got.astype(np.float64)) ** 2))
+    if noise == 0.0:
+        return SQNR_CEILING_DB
+    return float(np.clip(10.0 * np.log10(max(signal, 1e-300) / noise), -SQNR_CEILING_DB, SQNR_CEILING_DB))
+
+
+def cosine(got: Array, expected: Array) -> float:
+    """Cosine of the angle between two tensors taken as vectors; 1 for two zero vectors, 0 for one."""
+    a, b = got.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
+    norms = float(np.linalg.norm(a) * np.linalg.norm(b))
+    if norms == 0.0:
+        return float(not a.any() and not b.any())
+    return float(np.clip(np.dot(a, b) / norms, -1.0, 1.0))
