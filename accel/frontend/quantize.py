@@ -15,6 +15,7 @@ from accel.errors import InvalidModel
 from accel.frontend import calibrate
 from accel.frontend.insert_qdq import Quantiser
 from accel.frontend.names import name_nodes
+from accel.frontend.padding import make_padding_explicit
 from accel.frontend.targets import find_targets
 
 _ONNX_DOMAINS = ("", "ai.onnx")
@@ -58,6 +59,7 @@ def _fold(model: onnx.ModelProto) -> onnx.ModelProto:
     named = onnx.ModelProto()
     named.CopyFrom(model)
     name_nodes(named)
+    make_padding_explicit(named)
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "folded.onnx"
         options.optimized_model_filepath = str(path)
