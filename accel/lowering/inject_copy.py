@@ -151,7 +151,7 @@ def _coalesce(axes: list[_Axis], copy: Copy) -> list[_Axis]:
 
 
 def _emit(copy: Copy, memory: Memory, sram: Access, dram: Access, axes: list[_Axis]) -> tirx.Stmt:
-    columns = axes.pop() if axes and (axes[-1].sram, axes[-1].dram) == (1, 1) else None
+    columns = axes.pop() if axes and axes[-1].sram == 1 and (axes[-1].dram == 1 or _is_single(axes[-1])) else None
     pitch = columns.extent if columns else 1
     rows = None
     if axes and axes[-1].sram == pitch and axes[-1].dram < 1 << _bits(copy, copy.copy_fields.row_stride):
@@ -188,6 +188,11 @@ def _emit(copy: Copy, memory: Memory, sram: Access, dram: Access, axes: list[_Ax
     for axis in reversed(axes):
         statement = tirx.For(axis.variable, _ZERO, tirx.const(axis.extent, "int32"), tirx.ForKind.SERIAL, statement)
     return statement
+
+
+def _is_single(axis: _Axis) -> bool:
+    """One element and otherwise padding: its step in DRAM, of a dimension of extent 1, does not matter."""
+    return axis.padded and constant(_size(axis)) == 1
 
 
 def _size(axis: _Axis | None) -> tirx.Expr:
