@@ -164,7 +164,7 @@ def _requantised(rewrite: Rewrite, layer: _Layer, acc: relax.Var) -> relax.Expr:
     """The host's requantisation of the accumulator."""
     output = layer.chain.output
     assert output is not None
-    scale = layer.along_channels((layer.scale / output.scale).astype(np.float32))
+    scale = layer.along_channels(_factor(layer.scale / output.scale))
     tail = layer.chain.tail
     nodes = [rewrite.origin[var.name].name for var in layer.chain.members]
     function = composites.requantize(
@@ -176,7 +176,12 @@ def _requantised(rewrite: Rewrite, layer: _Layer, acc: relax.Var) -> relax.Expr:
 def _dequantised(rewrite: Rewrite, layer: _Layer, acc: relax.Var) -> relax.Expr:
     """The accumulator as the float that the rest of the graph wants."""
     value = rewrite.emit(relax.op.astype(acc, "float32"), layer.chain.root, "acc_float")
-    return relax.op.multiply(value, relax.const(layer.along_channels(layer.scale.astype(np.float32))))
+    return relax.op.multiply(value, relax.const(layer.along_channels(_factor(layer.scale))))
+
+
+def _factor(scale: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """``scale`` as a float32 that is never infinite: zero times it must stay zero."""
+    return np.minimum(scale, np.finfo(np.float32).max).astype(np.float32)
 
 
 def _like(rewrite: Rewrite, layer: _Layer, result: relax.Expr) -> relax.Expr:

@@ -88,7 +88,8 @@ class Dataflow:
         arguments = [self.constant(argument) for argument in call.args if not isinstance(argument, relax.ShapeExpr)]
         if any(argument is None for argument in arguments):
             return None
-        return np.asarray(_FOLDED[call.op.name](call, *arguments))
+        with np.errstate(all="ignore"):  # infinities are values, as they would be at run time
+            return np.asarray(_FOLDED[call.op.name](call, *arguments))
 
     def _transposed(self, call: tvm.ir.Call) -> Quantised | None:
         inner = self.dequantised(call.args[0])

@@ -8,9 +8,10 @@ import math
 import re
 from collections.abc import Iterator
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
 from accel.errors import ExternalData, InvalidModel, UnsupportedOperator, UnsupportedShape, UnsupportedType
 from accel.frontend.limits import LIMITS, OPSETS, Limits
@@ -25,6 +26,7 @@ ITEM_BYTES: dict[int, int] = {
     TensorProto.INT64: 8,
     TensorProto.BOOL: 1,
 }
+_QUANTIZERS = ("DequantizeLinear", "QuantizeLinear")
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
 
@@ -47,6 +49,7 @@ def load_model(data: bytes, limits: Limits = LIMITS) -> onnx.ModelProto:
     for where, tensor in _constants(model):
         _check_constant(where, tensor, limits)
     _check_inputs(model, limits)
+    _check_scales(model)
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError) as error:
@@ -138,6 +141,18 @@ def _check_constant(field: str, tensor: TensorProto, limits: Limits) -> None:
         found, wanted = max(len(tensor.float_data), len(tensor.int32_data), len(tensor.int64_data)), count
     if found != wanted:
         raise InvalidModel(f"{tensor.name!r} of shape {tuple(tensor.dims)} is truncated or too long", field=field)
+
+
+def _check_scales(model: onnx.ModelProto) -> None:
+    """The scales of quantize and dequantize are positive numbers."""
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        tensor = constants.get(node.input[1]) if node.op_type in _QUANTIZERS and len(node.input) > 1 else None
+        if tensor is None or tensor.data_type != TensorProto.FLOAT:
+            continue
+        scale = numpy_helper.to_array(tensor)
+        if not (np.isfinite(scale) & (scale > 0)).all():
+            raise InvalidModel("a scale is not a positive number", field=f"initializer:{tensor.name}")
 
 
 def _check_inputs(model: onnx.ModelProto, limits: Limits) -> None:

@@ -164,6 +164,16 @@ def test_what_is_not_onnx_is_refused(data: bytes) -> None:
         inspect_model(data)
 
 
+@pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf])
+def test_a_scale_that_is_no_positive_number_is_refused(scale: float) -> None:
+    model = quantize_model(matmul())
+    (tensor,) = [t for t in model.graph.initializer if t.name == "x_scale"]
+    tensor.CopyFrom(numpy_helper.from_array(np.array(scale, np.float32), "x_scale"))
+    with pytest.raises(InvalidModel) as caught:
+        inspect_model(model.SerializeToString())
+    assert caught.value.field == "initializer:x_scale"
+
+
 def test_a_name_that_is_not_text_is_refused() -> None:
     with pytest.raises(InvalidModel, match="UTF-8"):
         inspect_model(matmul().SerializeToString().replace(b"MatMul", b"Mat\xfful"))
