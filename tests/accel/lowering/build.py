@@ -1,0 +1,33 @@
+"""Compiling models for the tests of single passes."""
+
+import onnx
+from tvm import ir, tirx
+
+from accel.accelerator.document import Accelerator
+from accel.frontend.integers import import_integer_model
+from accel.isa.vta.cost import tiling_cost
+from accel.lowering.attributes import region_of
+from accel.lowering.emit import emit
+from accel.lowering.stages import lowering_stages
+from accel.program import Program
+from accel.run import with_macs
+
+
+def lower(model: onnx.ModelProto, accelerator: Accelerator, last: str = "allocate") -> ir.IRModule:
+    """The module as stage ``last`` leaves it."""
+    module = with_macs(import_integer_model(model))
+    for stage in lowering_stages(tiling_cost):
+        module = stage.run(module, accelerator)
+        if stage.name == last:
+            return module
+    raise AssertionError(last)
+
+
+def build(model: onnx.ModelProto, accelerator: Accelerator) -> Program:
+    """The whole program."""
+    return emit(lower(model, accelerator), accelerator)
+
+
+def regions(module: ir.IRModule) -> list[tirx.PrimFunc]:
+    """The accelerator's functions."""
+    return [f for f in module.functions.values() if isinstance(f, tirx.PrimFunc) and region_of(f) is not None]

@@ -1,0 +1,130 @@
+"""Whether a program's tokens order its units: happens-before by vector clocks, over every scratchpad element.
+
+An engine that runs instructions in program order would pass a program whose tokens are missing. Here an access
+must be ordered after every earlier access of the same element by another unit (if either writes), and FINISH after
+everything. Python loops over instructions: for programs of a few thousand.
+"""
+
+from collections import deque
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Accelerator, Contract, Copy, Finish, Map
+from accel.isa.decode import Decoded, decode
+from accel.program import Launch, Program
+
+Elements = npt.NDArray[np.int64]
+Access = tuple[str, Elements, bool]  # memory, elements, written
+
+
+def assert_ordered(program: Program) -> None:
+    """Every launch of the program is free of races."""
+    for step in program.steps:
+        if isinstance(step, Launch):
+            table = program.image[step.inputs[-1]].astype(np.int64)
+            words = program.words[step.begin : step.begin + step.count]
+            assert find_race(program.accelerator, decode(program.accelerator, words), table) is None, step.name
+
+
+def find_race(accelerator: Accelerator, decoded: Decoded, microops: Elements) -> str | None:
+    """The first race, or None. ``microops`` is the table that the launch loads."""
+    clocks = _clocks(accelerator, decoded)
+    units = accelerator.units
+    last = {
+        (memory.name, unit, written): np.full(memory.depth, -1, np.int64)
+        for memory in accelerator.memories
+        for unit in units
+        for written in (True, False)
+    }
+    for row in range(len(decoded)):
+        instruction = accelerator.instructions[decoded.kind[row]]
+        for memory, elements, written in _accesses(accelerator, decoded, row, microops):
+            for number, other in enumerate(units):
+                if other == instruction.unit:
+                    continue
+                for kind in (True, False) if written else (True,):
+                    latest = int(last[memory, other, kind][elements].max(initial=-1))
+                    if latest > clocks[row, number]:
+                        return f"{instruction.name} {row} and {other} {latest} on {memory}"
+            last[memory, instruction.unit, written][elements] = row
+        if isinstance(instruction, Finish):
+            for number, unit in enumerate(units):
+                members = [i for i in range(row) if accelerator.instructions[decoded.kind[i]].unit == unit]
+                if members and unit != instruction.unit and max(members) > clocks[row, number]:
+                    return f"finish does not wait for {unit}"
+    return None
+
+
+def _clocks(accelerator: Accelerator, decoded: Decoded) -> npt.NDArray[np.int64]:
+    """For each instruction the latest instruction of each unit that is known to have ended before it starts."""
+    units = accelerator.units
+    clocks = np.full((len(decoded), len(units)), -1, np.int64)
+    queues: dict[tuple[str, str], deque[npt.NDArray[np.int64]]] = {
+        (a, b): deque() for a in units for b in units if a != b
+    }
+    waiting = {
+        unit: deque(i for i in range(len(decoded)) if accelerator.instructions[decoded.kind[i]].unit == unit)
+        for unit in units
+    }
+    known = {unit: np.full(len(units), -1, np.int64) for unit in units}
+    while any(waiting.values()):
+        moved = False
+        for number, unit in enumerate(units):
+            while waiting[unit]:
+                row = waiting[unit][0]
+                tokens = accelerator.instructions[decoded.kind[row]].tokens
+                pops = [other for other, name in tokens.pop.items() if decoded.column(name)[row]]
+                if any(not queues[other, unit] for other in pops):
+                    break
+                waiting[unit].popleft()
+                for other in pops:
+                    known[unit] = np.maximum(known[unit], queues[other, unit].popleft())
+                clocks[row] = known[unit]
+                known[unit] = known[unit].copy()
+                known[unit][number] = row
+                for other, name in tokens.push.items():
+                    if decoded.column(name)[row]:
+                        queues[unit, other].append(known[unit].copy())
+                moved = True
+        assert moved, "deadlock"
+    return clocks
+
+
+def _accesses(accelerator: Accelerator, decoded: Decoded, row: int, microops: Elements) -> list[Access]:
+    instruction = accelerator.instructions[decoded.kind[row]]
+    if isinstance(instruction, Copy):
+        names = instruction.copy_fields
+
+        def value(name: str | None) -> int:
+            return int(decoded.column(name)[row]) if name else 0
+
+        height = value(names.rows) + value(names.pad_top) + value(names.pad_bottom)
+        width = value(names.columns) + value(names.pad_left) + value(names.pad_right)
+        elements = value(names.sram) + np.arange(height * width)
+        return [(instruction.memory, elements, instruction.direction == "load")]
+    if isinstance(instruction, Contract | Map):
+        return _walked(accelerator, instruction, decoded, row, microops)
+    return []
+
+
+def _walked(
+    accelerator: Accelerator, instruction: Contract | Map, decoded: Decoded, row: int, microops: Elements
+) -> list[Access]:
+    table = instruction.microops
+    begin, end = int(decoded.column(table.begin)[row]), int(decoded.column(table.end)[row])
+    entries = microops[begin:end]
+    operands = [instruction.dst]
+    if isinstance(instruction, Contract):
+        operands += [] if decoded.column(instruction.reset)[row] else [instruction.data, instruction.weights]
+    else:
+        operands += [] if decoded.column(instruction.use_immediate)[row] else [instruction.src]
+    found: list[Access] = [(table.memory, np.arange(begin, end), False)]
+    for operand in operands:
+        field = next(f for f in table.fields if table.operands.get(f.name) == operand.name)
+        elements = entries >> field.lsb & (1 << field.bits) - 1
+        for loop in instruction.loops:
+            steps = np.arange(int(decoded.column(loop.extent)[row])) * int(decoded.column(loop.factors[operand.name])[row])
+            elements = (elements[..., None] + steps).reshape(-1)
+        found.append((operand.memory, np.unique(elements), operand is instruction.dst))
+    return found
