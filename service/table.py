@@ -13,7 +13,9 @@ def print_report(report: Report, console: Console) -> None:
     """Print the layers, the host operators, and whether the outputs are right."""
     console.print(_layers(report))
     for op in report["host_ops"]:
-        console.print(f"on the host: {op['node']} ({op['op']}): {op['reason']}", markup=False, highlight=False)
+        console.print(
+            f"on the host: {op['node']} ({op['op']}): {op['reason']}", markup=False, highlight=False, soft_wrap=True
+        )
     console.print(_verdict(report["verified"]), style="bold")
 
 

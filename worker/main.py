@@ -1,12 +1,14 @@
 """The worker process: preloads the compiler, then forks once for every job.
 
-The parent may import TVM and compile; it must never run a compiled kernel, or the forked child can hang.
+The parent may import TVM and compile; it must never run a compiled kernel nor use the store, or the forked child
+can hang: threads do not live through a fork.
 """
 
 import importlib
 import logging
 import os
 import signal
+from collections.abc import Callable
 from typing import Any
 
 from rq import Worker
@@ -58,12 +60,33 @@ class JobWorker(Worker):
     def run_maintenance_tasks(self) -> None:
         """RQ's own, then ours: look for lost jobs."""
         super().run_maintenance_tasks()  # type: ignore[no-untyped-call]
-        reconcile(self._jobs, self._jobs_queue)
+        in_child(lambda: reconcile(self._jobs, self._jobs_queue))
 
     def _horse_died(self, job: RqJob, _pid: int | None, status: int | None, _usage: Any) -> None:
         reason = death_reason(status)
-        if self._jobs.fail(job.id, problem("job-died", "The process that ran the job died.", reason)):
-            _log.error("job %s: %s", job.id, reason)
+        _log.error("job %s: %s", job.id, reason)
+        died = problem("job-died", "The process that ran the job died.", reason)
+        in_child(lambda: self._jobs.fail(job.id, died))
+
+
+def in_child(work: Callable[[], object]) -> None:
+    """Do the work in a forked process, and wait for it.
+
+    The store's threads are not there after a fork, and a child that waits for them hangs: so the process that forks
+    for the jobs never touches the store itself.
+    """
+    pid = os.fork()
+    if pid:
+        os.waitpid(pid, 0)
+        return
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        work()
+    except Exception:  # noqa: BLE001 - logged; this process must not go on as the worker
+        _log.exception("in process %d", os.getpid())
+    finally:
+        os._exit(0)
 
 
 def death_reason(status: int | None) -> str:
@@ -84,9 +107,8 @@ def death_reason(status: int | None) -> str:
 
 
 def preload() -> None:
-    """Import what every job needs, once, before the first fork."""
-    for name in ("accel.run", "worker.task"):
-        importlib.import_module(name)
+    """Import what every job needs, the compiler above all, once before the first fork."""
+    importlib.import_module("worker.task")
 
 
 def run_worker(settings: Settings) -> None:

@@ -15,9 +15,10 @@ from typing import Any
 
 from rq.timeouts import JobTimeoutException
 
-import accel
+from accel.accelerator.catalog import load_accelerator
 from accel.errors import CyclopsError
-from accel.frontend.inspect import TensorInfo
+from accel.frontend.inspect import TensorInfo, inspect_model
+from accel.run import Options, run_model
 from worker.artifacts import publish
 from worker.jobs import Job, JobOptions, Jobs, Stage, Summary, now
 from worker.problem import Problem, problem, problem_of
@@ -51,17 +52,14 @@ def execute(work: Work, out: Path, settings: Settings, progress: Callable[[Stage
         CyclopsError: the model, the accelerator or the tensors cannot be used, or the program is wrong.
     """
     model = work.model.read_bytes()
-    wanted = accel.inspect_model(model).inputs
-    accelerator = accel.load_accelerator(work.accelerator)
-    inputs = _load(work.inputs, wanted, settings, field="options.inputs")
-    calibration = _load(work.calibration, wanted, settings, field="options.calibration", samples=True)
-    accel.run_model(
+    wanted = inspect_model(model).inputs
+    run_model(
         model,
-        accelerator,
-        accel.Options(seed=work.options.seed, trace=work.options.trace),
+        load_accelerator(work.accelerator),
+        Options(seed=work.options.seed, trace=work.options.trace),
         out,
-        inputs=inputs,
-        calibration=calibration,
+        inputs=_load(work.inputs, wanted, settings, field="options.inputs"),
+        calibration=_load(work.calibration, wanted, settings, field="options.calibration", samples=True),
         progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
     )
     return summarize(json.loads((out / "report.json").read_bytes()))

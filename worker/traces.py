@@ -8,7 +8,7 @@ from pathlib import Path
 from accel.trace import Trace
 from worker.artifacts import Artifacts
 
-_FILES = ("trace.npz", "program.zip", "instructions.bin")
+_FILE = "trace.npz"
 
 
 class Traces:
@@ -31,9 +31,7 @@ class Traces:
             return self._open[job_id]
 
     def _load(self, artifacts: Artifacts) -> Trace:
-        artifacts.size("trace.npz")
+        artifacts.size(_FILE)
         with tempfile.TemporaryDirectory(dir=self._scratch, prefix="trace-") as directory:
-            for item in artifacts.all():
-                if item.name in _FILES:
-                    artifacts.fetch(item.name, Path(directory, item.name))
+            artifacts.fetch(_FILE, Path(directory, _FILE))
             return Trace.load(Path(directory))

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import IO, Annotated, Literal
+from typing import Annotated, Literal, TextIO, cast
 
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -25,10 +25,10 @@ _CHUNK = 1 << 20
 _IN_MEMORY = 8 << 20
 
 
-def _spool(write: Callable[[IO[str]], None]) -> Iterator[bytes]:
+def _spool(write: Callable[[TextIO], None]) -> Iterator[bytes]:
     """What ``write`` writes, through a temporary file, so that its size does not matter."""
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, mode="w+", encoding="utf-8", newline="") as file:
-        write(file)
+        write(cast(TextIO, file))
         file.seek(0)
         while text := file.read(_CHUNK):
             yield text.encode()

@@ -1,0 +1,177 @@
+"""Jobs that die, are canceled, or reach a limit; services that are stopped."""
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from onnx import TensorProto, helper
+
+from examples.resnet8 import resnet8
+from examples.single import Conv, conv_model
+from tests.e2e import processes
+from worker.redis_server import connect
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
+LONG = resnet8().SerializeToString()
+SHORT = conv_model(Conv(channels=16, filters=16, height=8, width=8)).SerializeToString()
+
+
+@pytest.fixture(scope="module")
+def own(start_service: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A service that the tests of this module may hurt."""
+    with start_service(tmp_path_factory.mktemp("own"), CYCLOPS_RECONCILE_SECONDS="1") as running:
+        yield running
+
+
+def works(service: Any) -> bool:
+    return service.wait(service.submit(SHORT))["state"] == "succeeded"
+
+
+def test_a_killed_process_fails_its_job(own: Any) -> None:
+    location = own.submit(LONG)
+    processes.kill(processes.horse_of(own.process.pid))
+    job = own.wait(location, 5)
+    assert job["state"] == "failed"
+    assert job["error"]["type"] == "/problems/job-died"
+    assert "SIGKILL" in job["error"]["detail"]
+    assert works(own)
+
+
+def test_a_killed_worker_takes_its_process_along_and_is_replaced(own: Any) -> None:
+    location = own.submit(LONG)
+    own.wait_for(location, {"running"})
+    worker, horse = processes.worker_of(own.process.pid), processes.horse_of(own.process.pid)
+    processes.kill(worker)
+    assert processes.gone([worker, horse], 2)
+    job = own.wait(location, 30)
+    assert job["state"] == "failed"
+    assert job["error"]["type"] == "/problems/worker-lost"
+    assert works(own)
+
+
+def test_canceling_a_running_job(own: Any, is_problem: Callable[..., dict]) -> None:
+    location = own.submit(LONG)
+    own.wait_for(location, {"running"})
+    horse = processes.horse_of(own.process.pid)
+    begin = time.monotonic()
+    canceled = own.client.post(f"{location}/cancel")
+    assert canceled.json()["state"] == "canceled"
+    assert processes.gone([horse], 1)
+    assert time.monotonic() - begin < 1
+    assert own.client.post(f"{location}/cancel").json()["state"] == "canceled"
+    assert own.client.get(location).json()["state"] == "canceled"
+    is_problem(own.client.get(f"{location}/report"), 404, "not-found")
+    assert works(own)
+
+
+def test_canceling_a_queued_job(own: Any) -> None:
+    running, queued = own.submit(LONG), own.submit(SHORT)
+    own.wait_for(running, {"running"})
+    assert own.client.post(f"{queued}/cancel").json()["state"] == "canceled"
+    assert own.client.post(f"{running}/cancel").json()["state"] == "canceled"
+    assert works(own)
+    assert own.client.get(queued).json()["started"] is None
+
+
+def test_an_ended_job_cannot_be_canceled(own: Any, is_problem: Callable[..., dict]) -> None:
+    location = own.submit(SHORT)
+    own.wait(location)
+    is_problem(own.client.post(f"{location}/cancel"), 409, "conflict")
+
+
+def test_results_wait_for_the_end(own: Any, is_problem: Callable[..., dict]) -> None:
+    location = own.submit(LONG)
+    for part in ("report", "outputs", "trace"):
+        response = own.client.get(f"{location}/{part}")
+        is_problem(response, 409, "conflict")
+        assert response.headers["retry-after"]
+    own.client.post(f"{location}/cancel")
+
+
+def test_a_queue_that_forgets_everything(own: Any) -> None:
+    """What was accepted is run all the same."""
+    running, queued = own.submit(LONG), own.submit(SHORT)
+    own.wait_for(running, {"running"})
+    redis_connection(own.data).flushall()
+    processes.kill(processes.worker_of(own.process.pid))
+    assert own.wait(queued, 60)["state"] == "succeeded"
+    assert own.wait(running, 60)["state"] in {"failed", "succeeded"}
+
+
+def redis_connection(data: Path) -> redis.Redis:
+    return connect(f"unix://{data}/redis/redis.sock")
+
+
+def test_a_message_that_names_another_function_is_not_run(own: Any, tmp_path: Path) -> None:
+    from rq import Queue  # noqa: PLC0415
+    from rq.serializers import JSONSerializer  # noqa: PLC0415
+
+    queue = Queue("cyclops", connection=redis_connection(own.data), serializer=JSONSerializer)
+    queue.enqueue_call("os.mkdir", args=(str(tmp_path / "made"),))
+    assert works(own)
+    assert not (tmp_path / "made").exists()
+
+
+def test_an_operator_that_nobody_runs_fails_with_its_name(own: Any) -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 4))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 4))
+    node = helper.make_node("Sin", ["x"], ["y"], name="odd_one", domain="com.example")
+    model = helper.make_model(
+        helper.make_graph([node], "g", [x], [y]),
+        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)],
+    )
+    response = own.client.post("/v1/models", content=model.SerializeToString())
+    problem = response.json()
+    if response.status_code == 201:
+        job = {"model": response.json()["id"], "accelerator": "vta"}
+        problem = own.wait(own.client.post("/v1/jobs", json=job).headers["location"])["error"]
+    assert problem["type"] == "/problems/unsupported-operator"
+    assert "odd_one" in str(problem)
+    assert "Sin" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "slugs"),
+    [
+        ({"CYCLOPS_JOB_SECONDS": "1"}, {"time-limit"}),
+        ({"CYCLOPS_JOB_CPU_SECONDS": "1"}, {"job-died"}),
+        ({"CYCLOPS_JOB_MEMORY_BYTES": str(64 << 20)}, {"memory-limit", "job-died", "internal-error"}),
+        ({"CYCLOPS_JOB_FILE_BYTES": "1000"}, {"internal-error"}),
+    ],
+    ids=["wall time", "processor time", "memory", "file size"],
+)
+def test_limits(start_service: Callable[..., Any], tmp_path: Path, limit: dict[str, str], slugs: set[str]) -> None:
+    with start_service(tmp_path, **limit) as service:
+        job = service.wait(service.submit(LONG), 40)
+        assert job["state"] == "failed", job
+        assert job["error"]["type"].removeprefix("/problems/") in slugs, job
+        assert service.client.get("/readyz").status_code == 200
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopping_the_service_stops_everything(
+    start_service: Callable[..., Any], tmp_path: Path, number: signal.Signals
+) -> None:
+    with start_service(tmp_path) as service:
+        location = service.submit(LONG)
+        service.wait_for(location, {"running"})
+        everything = processes.descendants(service.process.pid)
+        assert len(everything) == 3  # Redis, the worker, and the process of the job
+        service.process.send_signal(number)
+        service.process.wait(20)
+        assert processes.gone(everything, 1)
+
+    with start_service(tmp_path, CYCLOPS_RECONCILE_SECONDS="1") as service:
+        assert service.wait(location, 30)["state"] in {"failed", "succeeded"}
+
+
+def test_killing_the_service_leaves_no_process(start_service: Callable[..., Any], tmp_path: Path) -> None:
+    with start_service(tmp_path) as service:
+        everything = processes.descendants(service.process.pid)
+        processes.kill(service.process.pid)
+        assert processes.gone(everything, 3)
