@@ -15,6 +15,7 @@ from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import Decoded
 from accel.isa.vta import function_kernel as kernel
 from accel.isa.vta.bounds import check_bounds
+from accel.isa.vta.dot_product import DotProduct, Geometry
 
 Int64 = npt.NDArray[np.int64]
 
@@ -27,14 +28,14 @@ _CODES = {
 }
 
 
-def geometry(accelerator: Accelerator) -> kernel.Geometry:
+def geometry(accelerator: Accelerator) -> Geometry:
     """The shapes that the kernel is specialised to."""
     contraction = accelerator.contraction
     table = contraction.microops
     place = {table.operands[field.name]: _place(field) for field in table.fields if field.name in table.operands}
     batch, block_in = accelerator.memory(contraction.data.memory).shape
     block_out, _ = accelerator.memory(contraction.weights.memory).shape
-    return kernel.Geometry(batch, block_in, block_out, place["dst"], place["data"], place["weights"])
+    return Geometry(batch, block_in, block_out, place["dst"], place["data"], place["weights"])
 
 
 def _place(field: BitField) -> tuple[int, int]:
@@ -48,7 +49,7 @@ class Machine:
     ``dot`` overrides the choice of the host's dot-product instruction.
     """
 
-    def __init__(self, accelerator: Accelerator, *, dot: kernel.DotProduct | None = None) -> None:
+    def __init__(self, accelerator: Accelerator, *, dot: DotProduct | None = None) -> None:
         self.accelerator = accelerator
         self._geometry = geometry(accelerator)
         self._launch = kernel.build(self._geometry, dot)

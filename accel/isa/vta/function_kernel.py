@@ -8,12 +8,14 @@ before (:mod:`accel.isa.vta.bounds`); bounds of micro-ops here, because only her
 # TVMScript's decorators are untyped
 # mypy: disable-error-code="untyped-decorator"
 
-from dataclasses import dataclass
+import functools
 from typing import Any
 
 import tvm
 from tvm.script import tirx as T  # noqa: N812  TVM's own name for it
 from tvm.target import codegen
+
+from accel.isa.vta.dot_product import DotProduct, Geometry
 
 # columns of the instruction table
 TABLE = 17
@@ -29,76 +31,13 @@ MIN, MAX, ADD, SHIFT_RIGHT, MULTIPLY = range(5)
 STATUS = 4
 FINE, BAD_DST, BAD_SRC, BAD_WGT = range(4)
 
-_MULTIPLY_PAIRS = (  # lanes, CPU feature, intrinsic: int16 pairs to int32 sums
-    (16, "avx512bw", "llvm.x86.avx512.pmaddw.d.512"),
-    (8, "avx2", "llvm.x86.avx2.pmadd.wd"),
-    (4, "sse2", "llvm.x86.sse2.pmadd.wd"),
-)
 
-
-@dataclass(frozen=True)
-class Geometry:
-    """What the kernel is specialised to: element shapes, and the micro-op's fields as (lsb, bits)."""
-
-    batch: int
-    block_in: int
-    block_out: int
-    dst: tuple[int, int]
-    src: tuple[int, int]
-    wgt: tuple[int, int]
-
-    @property
-    def pairs(self) -> int:
-        """Pairs of input channels in one element."""
-        return (self.block_in + 1) // 2
-
-    @property
-    def acc_words(self) -> int:
-        """int32 words of one accumulator element."""
-        return self.batch * self.block_out
-
-    @property
-    def inp_words(self) -> int:
-        """int32 words of one data element."""
-        return self.batch * self.pairs
-
-    @property
-    def wgt_words(self) -> int:
-        """int32 words of one weight element."""
-        return self.pairs * self.block_out
-
-
-@dataclass(frozen=True)
-class DotProduct:
-    """The host's multiply-pairs instruction; without one (None) the same in plain arithmetic."""
-
-    lanes: int
-    intrinsic: str | None
-
-    @staticmethod
-    def of_host(geometry: Geometry, target: Any) -> "DotProduct":
-        """The widest one that fits the block."""
-        if str(codegen.llvm_get_system_triple()).startswith("x86_64"):
-            for lanes, feature, intrinsic in _MULTIPLY_PAIRS:
-                if geometry.block_out % lanes == 0 and codegen.llvm_cpu_has_features(feature, target):
-                    return DotProduct(lanes, intrinsic)
-        return DotProduct(geometry.block_out, None)
-
-    def multiply(self, x: Any, w: Any) -> Any:
-        """int32 vectors of int16 pairs to the sums of the two products, lane by lane."""
-        if self.intrinsic is None:
-            half = T.Broadcast(16, self.lanes) if self.lanes > 1 else 16
-            low = T.shift_right(T.shift_left(x, half), half) * T.shift_right(T.shift_left(w, half), half)
-            return low + T.shift_right(x, half) * T.shift_right(w, half)
-        wide = f"int16x{2 * self.lanes}"
-        x, w = T.reinterpret(wide, x), T.reinterpret(wide, w)
-        return T.call_llvm_pure_intrin(f"int32x{self.lanes}", self.intrinsic, x, w)
-
-
+@functools.cache
 def build(geometry: Geometry, dot: DotProduct | None = None) -> Any:
     """The kernel, compiled for the host: ``launch(table, dram8, dram32, uop, inp, wgt, acc, status)``.
 
-    ``dot`` overrides the choice of the host's instruction.
+    ``dot`` overrides the choice of the host's instruction. The kernel keeps no state, so one serves all machines of
+    these shapes.
     """
     target = tvm.target.Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu()})
     function = _launch(geometry, dot or DotProduct.of_host(geometry, target))

@@ -89,8 +89,8 @@ def test_a_deadlock_names_unit_instruction_and_token():
     stream[0, 0] |= 2 << 7  # of inp: the load unit's
     with pytest.raises(
         SimulationError,
-        match="deadlock: load waits at instruction 0 .load_inp. for a token of "
-        "compute_to_load; compute waits at instruction 1 .finish. for a token of load_to_compute",
+        match=r"deadlock: load waits at instruction 0 \(load_inp\) for a token of "
+        r"compute_to_load; compute waits at instruction 1 \(finish\) for a token of load_to_compute",
     ):
         time_launch(decode(VTA, stream), {})
 

@@ -1,0 +1,16 @@
+"""Compiling ahead: a worker does this once, before it forks the processes that simulate."""
+
+from accel.accelerator.document import Accelerator
+from accel.isa.compiled import MATRIX, VECTOR, compile_now
+from accel.isa.vta import function_kernel, timing_kernel
+from accel.isa.vta.function import geometry
+
+
+def prepare(accelerator: Accelerator) -> None:
+    """Compile what simulating on ``accelerator`` runs; run none of it, so that forking afterwards is safe.
+
+    What is compiled serves every later simulation of this process, and of processes forked from it, on accelerators
+    of the same shapes.
+    """
+    function_kernel.build(geometry(accelerator))
+    compile_now(timing_kernel.run, MATRIX, VECTOR, VECTOR, MATRIX)

@@ -1,0 +1,119 @@
+import csv
+import io
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from accel.program import Launch, Origin
+from accel.simulate.engine import simulate
+from accel.trace import Trace, make_trace
+from tests.accel.golden import needs_golden, words
+from tests.accel.streams import small_program
+
+X = np.zeros((4, 16), np.int8)
+
+
+@pytest.fixture
+def trace() -> Trace:
+    program = small_program()
+    return make_trace(program, simulate(program, {"x": X}))
+
+
+def test_a_record_has_unit_fields_times_waits_and_origin(trace):
+    (store,) = trace.page(3, 1)
+    assert (store["index"], store["launch"], store["unit"], store["op"]) == (3, "first", "store", "store_out")
+    assert store["fields"]["dram_base"] == 32
+    assert "opcode" not in store["fields"]
+    assert store["end"] - store["start"] == 16
+    assert {"cause": "token", "cycles": 86, "on": "compute_to_store"} in store["waited_for"]
+    assert store["origin"] == {
+        "nodes": ["add1", "add2"],
+        "function": "add",
+        "site": 1,
+        "pragma": "pragma_alu",
+        "stage": "inject",
+    }
+    assert trace.page(4, 1)[0]["origin"] is None
+
+
+def test_times_run_on_over_launches(trace):
+    records = trace.page(0, 100)
+    assert [record["launch"] for record in records] == ["first"] * 6 + ["second"] * 4
+    assert records[6]["start"] > records[5]["end"]
+
+
+def test_pages_end_with_the_trace(trace):
+    assert len(trace) == 10
+    assert [r["index"] for r in trace.page(8, 5)] == [8, 9]
+    assert trace.page(10, 5) == []
+
+
+def test_a_saved_trace_comes_back(trace, tmp_path):
+    trace.save(tmp_path)
+    assert Trace.load(tmp_path).page(0, 10) == trace.page(0, 10)
+
+
+def test_csv_has_a_row_an_instruction_with_empty_cells_for_absent_fields(trace):
+    file = io.StringIO()
+    trace.write_csv(file)
+    rows = list(csv.DictReader(io.StringIO(file.getvalue())))
+    assert len(rows) == 10
+    for row, record in zip(rows, trace.page(0, 10), strict=True):
+        assert (int(row["index"]), row["op"], row["unit"]) == (record["index"], record["op"], record["unit"])
+        assert (int(row["start"]), int(row["end"])) == (record["start"], record["end"])
+        shown = {name: int(row[name]) for name in trace.fields if row[name] != ""}
+        assert shown == record["fields"]
+        waits = {name: int(row[f"wait_{name}"]) for name in trace.waits if int(row[f"wait_{name}"])}
+        assert waits == {wait["on"]: wait["cycles"] for wait in record["waited_for"]}
+        assert row["pragma"] == (record["origin"] or {"pragma": ""})["pragma"]
+
+
+def test_csv_quotes_what_a_model_may_be_called():
+    program = small_program()
+    odd = Origin(('a,"b"\n', "c"), "=1+1", 0, "p", "s")
+    trace = make_trace(replace(program, origins=(odd, odd)), simulate(program, {}, function=False))
+    file = io.StringIO()
+    trace.write_csv(file)
+    rows = list(csv.DictReader(io.StringIO(file.getvalue())))
+    assert rows[0]["nodes"] == 'a,"b"\n c'
+    assert rows[0]["function"] == "'=1+1"
+
+
+def test_text_has_a_line_an_instruction(trace):
+    file = io.StringIO()
+    trace.write_text(file)
+    lines = file.getvalue().splitlines()
+    assert len(lines) == 10
+    assert lines[2].startswith("2 first compute alu ")
+    assert "alu_opcode=2" in lines[2]
+    assert "imm=1" in lines[2]
+    assert lines[2].endswith("; add#1 pragma_alu inject add1 add2")
+
+
+def test_without_timing_times_are_minus_one():
+    program = small_program()
+    (record,) = make_trace(program, simulate(program, {"x": X}, timing=False)).page(2, 1)
+    assert (record["start"], record["end"], record["waited_for"]) == (-1, -1, [])
+
+
+@needs_golden
+def test_four_hundred_thousand_instructions_are_no_trouble(tmp_path):
+    stream = words("streams.npz")["conv16_224_shift8_fallback"]
+    launch = Launch("conv", "conv2d", (), 0, len(stream), 0, (), ())
+    origin = np.zeros(len(stream), np.int32)
+    program = replace(small_program(), steps=(launch,), words=stream, origin=origin)
+    trace = make_trace(program, simulate(program, {}, function=False))
+    begin = time.monotonic()
+    trace.save(tmp_path)
+    loaded = Trace.load(tmp_path)
+    page = loaded.page(200_000, 100)
+    paged = time.monotonic() - begin
+    for write, lines in ((loaded.write_csv, len(stream) + 1), (loaded.write_text, len(stream))):
+        file = io.StringIO()
+        write(file)
+        assert file.getvalue().count("\n") == lines
+    assert page[0]["index"] == 200_000
+    assert paged < 2
+    assert time.monotonic() - begin < 20
