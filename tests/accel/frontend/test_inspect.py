@@ -1,4 +1,6 @@
 import contextlib
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -215,3 +217,8 @@ def test_five_megabytes_and_two_thousand_nodes_take_less_than_a_second() -> None
     began = time.perf_counter()
     assert inspect_model(data).nodes == 2001
     assert time.perf_counter() - began < 1
+
+
+def test_inspection_loads_neither_compiler_nor_runtime() -> None:
+    code = "import sys, accel.frontend.inspect; sys.exit(bool({'tvm', 'onnxruntime'} & set(sys.modules)))"
+    subprocess.run([sys.executable, "-c", code], check=True)
