@@ -38,7 +38,7 @@ class PassTexts:
         self.texts: list[tuple[str, str]] = []
         self._before: list[Any] = []
 
-    def run_before_pass(self, module: Any, info: Any) -> None:
+    def run_before_pass(self, module: Any, _info: Any) -> None:
         """TVM calls this; passes nest, so it is a stack."""
         self._before.append(module)
 

@@ -23,11 +23,13 @@ class Layer(pydantic.BaseModel):
     macs: int = Field(description="multiply-accumulates of the model, padding not counted")
     cycles: int
     lower_bound: int = Field(
-        description="the larger of the compute unit's own cycles (GEMM, reset and ALU passes) and the bytes over the bus"
+        description="the larger of the compute unit's own cycles (GEMM, reset, ALU passes) and its bytes over the bus"
     )
     utilisation: float = Field(description="macs / (cycles x multiply-accumulates a cycle at best)")
     gemm_share: float = Field(description="share of the cycles in which the GEMM core multiplies, padding included")
-    load_overlap: float = Field(description="share of the load unit's busy cycles during which the compute unit is busy")
+    load_overlap: float = Field(
+        description="share of the load unit's busy cycles during which the compute unit is busy"
+    )
     bytes_read: int
     bytes_written: int
     instructions: int

@@ -29,7 +29,7 @@ def allocate(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
         CompileError: a memory that the buffers overflow; the message gives both sizes.
     """
 
-    def allocated(name: str, function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
+    def allocated(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
         view = survey(function, accelerator)
         places = _places(view, accelerator)
         rewriter = _Rewriter(accelerator, places, _dram_bases(function))
@@ -126,7 +126,7 @@ class _Rewriter:
             self.views[statement.buffer] = self.dram[source]
         calls = iter([self._call(statement) for statement in collect(body, tirx.Evaluate)])
 
-        def evaluate(statement: tirx.Evaluate, mutator: Any) -> tirx.Stmt:
+        def evaluate(_statement: tirx.Evaluate, _mutator: Any) -> tirx.Stmt:
             return next(calls)
 
         def sequence(statement: tirx.SeqStmt, mutator: Any) -> tirx.Stmt:
@@ -208,4 +208,3 @@ def _context(place: _Place) -> tirx.Expr:
     for loop in place.loops:
         index = index * loop.extent + loop.variable
     return tirx.floormod(index, place.copies)
-

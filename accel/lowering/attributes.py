@@ -4,6 +4,7 @@ Everything a later stage needs travels in the IRModule itself, as attributes hol
 it and a stage can be run alone.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -68,11 +69,11 @@ def load_launches(text: str) -> dict[str, LaunchInfo]:
     return _LAUNCHES.validate_json(text)
 
 
-def map_regions(module: ir.IRModule, transform) -> ir.IRModule:  # type: ignore[no-untyped-def]
-    """Apply ``transform(name, function, region)`` to every region's PrimFunc, in the order of their names."""
+def map_regions(module: ir.IRModule, transform: Callable[[tirx.PrimFunc, Region], tirx.PrimFunc]) -> ir.IRModule:
+    """Apply ``transform`` to every region's PrimFunc, in the order of their names."""
     result = ir.IRModule(dict(module.functions.items()), attrs=module.attrs)
     for variable, function in sorted(module.functions.items(), key=lambda item: str(item[0].name_hint)):
         region = region_of(function)
         if region is not None and isinstance(function, tirx.PrimFunc):
-            result.update_func(variable, transform(str(variable.name_hint), function, region))
+            result.update_func(variable, transform(function, region))
     return result

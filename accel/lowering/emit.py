@@ -71,9 +71,7 @@ class _Emitter:
             if isinstance(function, tirx.PrimFunc) and region_of(function) is not None
         }
         self.functions = regions
-        self.encoders: dict[str, Encoder] = (
-            compile_encoders(ir.IRModule(regions), accelerator) if regions else {}
-        )
+        self.encoders: dict[str, Encoder] = compile_encoders(ir.IRModule(regions), accelerator) if regions else {}
         self.microops: dict[str, Segment] = {}
         self.steps: list[Launch | HostStep] = []
         self.words: list[npt.NDArray[np.uint64]] = []

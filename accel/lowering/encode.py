@@ -96,7 +96,7 @@ class _Draft:
         """The function whose calls are stores of words."""
         statements = iter([self._stores(i, call) for i, call in enumerate(collect(self.source.body, tirx.Evaluate))])
 
-        def evaluate(statement: tirx.Evaluate, mutator: Any) -> tirx.Stmt:
+        def evaluate(_statement: tirx.Evaluate, _mutator: Any) -> tirx.Stmt:
             return next(statements)
 
         body = structural_mutate(self.source.body, (tirx.Evaluate, evaluate))
@@ -126,9 +126,7 @@ class _Draft:
             tirx.const(bits, "uint64") if expression is None else expression | tirx.const(bits, "uint64")
             for bits, expression in zip(fixed_bits, varying, strict=True)
         ]
-        stores = [
-            tirx.BufferStore(self.words, word, [position * self.words_each + i]) for i, word in enumerate(words)
-        ]
+        stores = [tirx.BufferStore(self.words, word, [position * self.words_each + i]) for i, word in enumerate(words)]
         mark = tirx.BufferStore(self.sites, tirx.const(site, "int32"), [position])
         advance = tirx.BufferStore(self.state, position + 1, [tirx.const(0, "int32")])
         return tirx.SeqStmt([*checks, *stores, mark, advance])
@@ -156,4 +154,3 @@ def _range(field: BitField) -> tuple[int, int]:
 def _bits(value: tirx.Expr, bits: int) -> tirx.Expr:
     mask = tirx.const((1 << bits) - 1, "uint64")
     return tirx.Cast("uint64", tirx.Cast("int64", value)) & mask
-

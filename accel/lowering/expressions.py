@@ -1,9 +1,14 @@
 """The tensor expressions of the regions an accelerator runs, over packed operands."""
 
+from collections.abc import Callable
+from typing import Any
+
 from tvm import te, tirx
 
 from accel.accelerator.document import Accelerator
 from accel.lowering.geometry import Addition, Convolution, Epilogue, Packed, Tiling
+
+Element = Callable[..., Any]
 
 
 def _tile(accelerator: Accelerator) -> tuple[int, int, int]:
@@ -114,20 +119,21 @@ def _finish(accumulated: te.Tensor, epilogue: Epilogue) -> tuple[list[te.Tensor]
     return arguments, results
 
 
-def _add_bias(stage: te.Tensor, bias: te.Tensor):  # type: ignore[no-untyped-def]
+def _add_bias(stage: te.Tensor, bias: te.Tensor) -> Element:
     return lambda n, c, y, x, b, o: stage[n, c, y, x, b, o] + bias[c, b, o]
 
 
-def _elementwise(stage: te.Tensor, name: str, immediate: int):  # type: ignore[no-untyped-def]
+def _elementwise(stage: te.Tensor, name: str, immediate: int) -> Element:
     constant = tirx.const(immediate, "int32")
-    operation = {
+    operations: dict[str, Element] = {
         "add": lambda value: value + constant,
         "max": lambda value: tirx.max(value, constant),
         "min": lambda value: tirx.min(value, constant),
         "shift_right": lambda value: value >> constant if immediate >= 0 else value << tirx.const(-immediate, "int32"),
-    }[name]
+    }
+    operation = operations[name]
     return lambda *indices: operation(stage(*indices))
 
 
-def _narrow(stage: te.Tensor):  # type: ignore[no-untyped-def]
+def _narrow(stage: te.Tensor) -> Element:
     return lambda *indices: stage(*indices).astype("int8")

@@ -16,7 +16,6 @@ def flatten(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     TVM's own passes do the lowering; what is ours is that elementwise stages share one buffer, as the
     accelerator's map instruction works in place.
     """
-
     regions = {
         variable: function
         for variable, function in module.functions.items()
@@ -24,8 +23,10 @@ def flatten(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     }
     lowered = _TVM_PASSES(ir.IRModule(regions))
 
-    def flattened(name: str, function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
-        return share_buffers_in_place(lowered[name], accelerator.pragmas, accelerator.map.pragma)
+    def flattened(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
+        return share_buffers_in_place(
+            lowered[str(function.attrs["global_symbol"])], accelerator.pragmas, accelerator.map.pragma
+        )
 
     return map_regions(module, flattened)
 

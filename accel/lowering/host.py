@@ -67,9 +67,7 @@ def free_vars(value: Any) -> list[relax.Var]:
     return [var for var in relax.analysis.free_vars(value) if isinstance(var, relax.Var)]
 
 
-def host_module(
-    module: ir.IRModule, run: HostRun, outputs: list[relax.Var]
-) -> tuple[str, list[relax.Var]]:
+def host_module(module: ir.IRModule, run: HostRun, outputs: list[relax.Var]) -> tuple[str, list[relax.Var]]:
     """The run as TVM's JSON of a module with one function ``main``, and the variables it takes.
 
     Raises:
@@ -80,7 +78,9 @@ def host_module(
     inputs = list(dict.fromkeys(reads))
     for var in (*inputs, *outputs):
         if not isinstance(var.ty, relax.TensorType):
-            raise CompileError(f"{var.name} is no tensor, and cannot pass between host and accelerator", field=str(var.name))
+            raise CompileError(
+                f"{var.name} is no tensor, and cannot pass between host and accelerator", field=str(var.name)
+            )
     parameters = {var: relax.Var(str(var.name), var.ty) for var in inputs}
     rename = (relax.Var, lambda var: parameters.get(var, var))
     bindings = [relax.VarBinding(b.var, structural_map(b.value, rename)) for b in run.bindings]

@@ -28,11 +28,14 @@ def inject(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     Raises:
         CompileError: a nest that its instruction cannot do; the message says what is in the way.
     """
-    injectors: dict[str, Injector] = {accelerator.contraction.pragma: inject_contract, accelerator.map.pragma: inject_map}
+    injectors: dict[str, Injector] = {
+        accelerator.contraction.pragma: inject_contract,
+        accelerator.map.pragma: inject_map,
+    }
     for pragma in accelerator.pragmas:
         injectors.setdefault(pragma, inject_copy)
 
-    def injected(name: str, function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
+    def injected(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
         nests = pragma_nests(function.body, set(injectors))
         # made before the tree is rebuilt: an error that crosses TVM's callbacks would lose its type
         calls = iter([injectors[nest.attr_key](peel(nest.body), accelerator) for nest in nests])

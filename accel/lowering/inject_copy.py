@@ -1,6 +1,7 @@
 """A nest that moves a tensor between DRAM and a scratchpad becomes two-dimensional copy instructions."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
@@ -44,7 +45,7 @@ def inject_copy(nest: Nest, accelerator: Accelerator) -> tirx.Stmt:
         raise CompileError("a copy must read exactly one buffer", field=nest.store.buffer.name)
     target, source = nest.target, nest.access(loads[0].source, loads[0].indices)
     memory = accelerator.memory_of_scope(scope_of(target.buffer))
-    direction = "load" if memory else "store"
+    direction: Literal["load", "store"] = "load" if memory else "store"
     memory = memory or accelerator.memory_of_scope(scope_of(source.buffer))
     copy = accelerator.copy_instruction(memory.name, direction) if memory else None
     if memory is None or copy is None:
@@ -164,9 +165,9 @@ def _emit(copy: Copy, memory: Memory, sram: Access, dram: Access, axes: list[_Ax
     for axis in axes:
         sram_base = sram_base + axis.variable * axis.sram
         dram_base = dram_base + axis.variable * axis.dram
-    for axis in (rows, columns):
-        if axis is not None and axis.before is not None:
-            dram_base = dram_base + axis.before * axis.dram
+    for inner in (rows, columns):
+        if inner is not None and inner.before is not None:
+            dram_base = dram_base + inner.before * inner.dram
 
     names = copy.copy_fields
     fields = {
@@ -178,12 +179,12 @@ def _emit(copy: Copy, memory: Memory, sram: Access, dram: Access, axes: list[_Ax
         names.columns: _size(columns),
         names.row_stride: tirx.const(rows.dram if rows else 1, "int32"),
     }
-    for axis, before, after in ((rows, names.pad_top, names.pad_bottom), (columns, names.pad_left, names.pad_right)):
-        if axis is not None and axis.padded and (before is None or after is None):
+    for inner, before, after in ((rows, names.pad_top, names.pad_bottom), (columns, names.pad_left, names.pad_right)):
+        if inner is not None and inner.padded and (before is None or after is None):
             raise CompileError(f"{copy.name} cannot pad", field=copy.name)
         if before is not None and after is not None:
-            fields[before] = simplify(axis.before) if axis and axis.before is not None else _ZERO
-            fields[after] = simplify(axis.after) if axis and axis.after is not None else _ZERO
+            fields[before] = simplify(inner.before) if inner and inner.before is not None else _ZERO
+            fields[after] = simplify(inner.after) if inner and inner.after is not None else _ZERO
     statement = intrinsic.call(copy.name, fields)
     for axis in reversed(axes):
         statement = tirx.For(axis.variable, _ZERO, tirx.const(axis.extent, "int32"), tirx.ForKind.SERIAL, statement)
@@ -199,7 +200,9 @@ def _size(axis: _Axis | None) -> tirx.Expr:
     """Elements that come from DRAM along this axis: its extent less the padding."""
     if axis is None:
         return tirx.const(1, "int32")
-    return simplify(axis.extent - (_ZERO if axis.before is None else axis.before) - (_ZERO if axis.after is None else axis.after))
+    return simplify(
+        axis.extent - (_ZERO if axis.before is None else axis.before) - (_ZERO if axis.after is None else axis.after)
+    )
 
 
 def _whole(base: tirx.Expr, size: int) -> tirx.Expr:

@@ -86,9 +86,7 @@ def _emit(
 
 def _outer_axes(nest: Nest, accesses: list[Access], size: int, alu: Map) -> list[Axis]:
     """Strip the inner loops that make up one element; every operand must walk it densely."""
-    axes = [
-        (extent, tuple(access.strides[i] for access in accesses)) for i, extent in enumerate(nest.extents)
-    ]
+    axes = [(extent, tuple(access.strides[i] for access in accesses)) for i, extent in enumerate(nest.extents)]
     dense = 1
     while dense < size:
         if not axes or any(stride != dense for stride in axes[-1][1]):

@@ -31,7 +31,7 @@ def pack_function(shape: Shape, packed: Packed, tile: tuple[int, int], padding: 
         at = [n * batch + b, c * channels + i, y - top, x - left]
         return _guarded(source, at)
 
-    def matrix(n: Any, c: Any, y: Any, x: Any, b: Any, i: Any) -> tirx.Expr:
+    def matrix(_n: Any, c: Any, _y: Any, x: Any, b: Any, i: Any) -> tirx.Expr:
         return _guarded(source, [x * batch + b, c * channels + i])
 
     element = image if len(shape) == 4 else matrix

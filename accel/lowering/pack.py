@@ -147,8 +147,7 @@ class _Packer:
         add = region.shape
         assert isinstance(add, Addition)
         operands = [
-            self._data(argument, packed, (0, 0, 0, 0))
-            for argument, packed in zip(call.args, add.operands, strict=True)
+            self._data(argument, packed, (0, 0, 0, 0)) for argument, packed in zip(call.args, add.operands, strict=True)
         ]
         add = replace(add, operands=(operands[0][1], operands[1][1]))
         eyes = relax.const(layout.identities(add.shifts, self.weight_tile))

@@ -1,4 +1,4 @@
-"""Partition: which composites the accelerator runs, with the tiling it will use, and why the others stay on the host."""
+"""Partition: which composites the accelerator runs, with their tiling, and why the others stay on the host."""
 
 import math
 
@@ -48,7 +48,7 @@ def _region(composite: Composite, accelerator: Accelerator, cost: Cost) -> Regio
 
 
 def _epilogue(composite: Composite, accelerator: Accelerator) -> Epilogue | str:
-    """The steps on the accelerator: rounding joins the bias where there is one, or where it is too wide to be immediate."""
+    """The steps on the accelerator; rounding joins the bias, or becomes one if no immediate holds it."""
     alu = accelerator.map
     bits = next(field.bits for field in alu.fields if field.name == alu.immediate)
     limit = 1 << bits - 1
@@ -79,7 +79,8 @@ def _packed(batch: int, blocks: int, height: int, width: int) -> Packed:
 def _convolution(composite: Composite, accelerator: Accelerator) -> Convolution:
     batch, out_channels, in_channels = _tile(accelerator)
     (n, c, h, w), (o, _, kh, kw) = composite.shapes[:2]
-    attrs = composite.root.attrs  # type: ignore[union-attr]
+    assert composite.root is not None
+    attrs = composite.root.attrs
     top, left, bottom, right = (int(p) for p in attrs.padding)
     return Convolution(
         data=_packed(math.ceil(n / batch), math.ceil(c / in_channels), h, w),
@@ -113,9 +114,7 @@ def _dense(composite: Composite, accelerator: Accelerator) -> Convolution:
 def _padded_on_host(conv: Convolution) -> Convolution:
     """The same convolution over data that the host has padded, for padding that the loads cannot make."""
     top, left, bottom, right = conv.padding
-    data = _packed(
-        conv.data.batch, conv.data.blocks, conv.data.height + top + bottom, conv.data.width + left + right
-    )
+    data = _packed(conv.data.batch, conv.data.blocks, conv.data.height + top + bottom, conv.data.width + left + right)
     return Convolution(
         data=data,
         out_blocks=conv.out_blocks,
@@ -166,9 +165,7 @@ def _addition_tiling(packed: Packed, accelerator: Accelerator) -> Tiling | None:
         )
         if best is not None:
             _, columns, rows, blocks = best
-            return Tiling(
-                blocks, rows, columns, 1, 1, 1, "stream", contexts, contexts, packed.height, packed.width
-            )
+            return Tiling(blocks, rows, columns, 1, 1, 1, "stream", contexts, contexts, packed.height, packed.width)
     return None
 
 

@@ -69,8 +69,8 @@ def _cuts(n: int) -> list[int]:
     return sorted({-(-n // count) for count in range(1, n + 1)})
 
 
-def _ceil(a: Ints, b: Ints) -> Ints:
-    return -(-a // b)
+def _ceil(size: int, tile: Ints) -> Ints:
+    return np.asarray(-(-size // tile), dtype=np.int64)
 
 
 def _candidates(conv: Convolution, order: Order, contexts: int, result_contexts: int) -> Candidates:
@@ -88,11 +88,9 @@ def _candidates(conv: Convolution, order: Order, contexts: int, result_contexts:
     ]
     grids = np.meshgrid(*(np.array(axis, dtype=np.int64) for axis in axes), indexing="ij")
     out_blocks, rows, columns, in_blocks, k_rows, k_columns = (grid.ravel() for grid in grids)
-    spatial = conv.data.batch * _ceil(np.int64(conv.out_height), rows) * _ceil(np.int64(conv.out_width), columns)
+    spatial = conv.data.batch * _ceil(conv.out_height, rows) * _ceil(conv.out_width, columns)
     groups = conv.out_blocks // out_blocks
-    reductions = (
-        (conv.data.blocks // in_blocks) * (kernel_rows // k_rows) * (kernel_columns // k_columns)
-    )
+    reductions = (conv.data.blocks // in_blocks) * (kernel_rows // k_rows) * (kernel_columns // k_columns)
     tiles = spatial * groups
     return Candidates(
         out_blocks=out_blocks,
@@ -112,7 +110,9 @@ def _candidates(conv: Convolution, order: Order, contexts: int, result_contexts:
     )
 
 
-def _fits(c: Candidates, conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, order: Order) -> npt.NDArray[np.bool_]:
+def _fits(
+    c: Candidates, conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, order: Order
+) -> npt.NDArray[np.bool_]:
     gemm = accelerator.contraction
     bias = c.out_blocks if epilogue.has_bias else np.zeros_like(c.out_blocks)
     data = c.contexts * c.in_blocks * c.data_rows * c.data_columns
@@ -137,7 +137,7 @@ def _resident_microops(c: Candidates) -> Ints:
     extents = np.stack([c.out_blocks, c.out_rows, c.out_columns, c.in_blocks, c.kernel_rows, c.kernel_columns])
     table = np.prod(np.sort(extents, axis=0)[:-2], axis=0)
     # reset and ALU passes walk the accumulators: at worst one micro-op a block, one set a context
-    return table * c.contexts**2 * c.result_contexts + 3 * c.result_contexts * c.out_blocks
+    return np.asarray(table * c.contexts**2 * c.result_contexts + 3 * c.result_contexts * c.out_blocks)
 
 
 def _padding_fits(c: Candidates, conv: Convolution, accelerator: Accelerator) -> npt.NDArray[np.bool_]:
@@ -151,7 +151,7 @@ def _padding_fits(c: Candidates, conv: Convolution, accelerator: Accelerator) ->
         (1, c.out_columns, c.data_columns, conv.out_width, conv.data.width, names[1]),
     ):
         before = conv.padding[axis]
-        last = (_ceil(np.int64(out), tile) - 1) * tile * conv.strides[axis] - before
+        last = (_ceil(out, tile) - 1) * tile * conv.strides[axis] - before
         reach = (tile - 1) * conv.strides[axis] + (conv.kernel[axis] - 1) * conv.dilation[axis] + 1
         after = np.maximum(last + reach - size, 0)
         limit = (1 << bits[name]) - 1 if name else 0

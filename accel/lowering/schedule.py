@@ -4,7 +4,7 @@ After it every nest that an instruction will replace carries that instruction's 
 iterations may overlap carry ``pragma_contexts``: the copies of each buffer that lives inside.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 from tvm import ir, tirx
 from tvm.s_tir import Schedule
@@ -20,7 +20,7 @@ Handle = Any  # a LoopRV or SBlockRV of tvm.s_tir
 def schedule(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     """Schedule every PrimFunc that pack marked as a region of the accelerator."""
 
-    def scheduled(name: str, function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
+    def scheduled(function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
         sch = Schedule(ir.IRModule({"main": function}))
         tile = _tile_loops(sch, region.tiling)
         if region.kind == "convolution":
@@ -44,8 +44,8 @@ class _Tile:
         self.depth = depth
 
 
-def _copy_pragma(accelerator: Accelerator, memory: Memory, direction: str) -> str:
-    copy = accelerator.copy_instruction(memory.name, direction)  # type: ignore[arg-type]
+def _copy_pragma(accelerator: Accelerator, memory: Memory, direction: Literal["load", "store"]) -> str:
+    copy = accelerator.copy_instruction(memory.name, direction)
     if copy is None:
         raise CompileError(f"the accelerator has no {direction} for memory {memory.name}", field="instructions")
     return copy.pragma

@@ -98,4 +98,6 @@ def _flat(statement: Any, loops: tuple[Loop, ...], contexts: int) -> Iterator[tu
 def writes(site: Site, accelerator: Accelerator) -> bool:
     """Whether the call writes a scratchpad, as against storing from one."""
     instruction = accelerator.instruction(site.name)
-    return isinstance(instruction, Contract | Map) or (isinstance(instruction, Copy) and instruction.direction == "load")
+    return isinstance(instruction, Contract | Map) or (
+        isinstance(instruction, Copy) and instruction.direction == "load"
+    )

@@ -30,7 +30,7 @@ def synchronise(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
         CompileError: buffers whose lifetimes the tokens cannot order.
     """
 
-    def synchronised(name: str, function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
+    def synchronised(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
         view = survey(function, accelerator)
         flags: Flags = {}
         finish = accelerator.finish
@@ -168,7 +168,7 @@ def _at(loops: tuple[Loop, ...], *, last: bool) -> tirx.Expr:
 def _with_flags(body: tirx.Stmt, flags: Flags) -> tirx.Stmt:
     sites = iter(range(1 << 30))
 
-    def flagged(statement: tirx.Evaluate, mutator: Any) -> tirx.Stmt:
+    def flagged(statement: tirx.Evaluate, _mutator: Any) -> tirx.Stmt:
         tokens = flags.get(next(sites), {})
         name, fields, loops = intrinsic.parse(statement)
         values = {field: tirx.Cast("int32", condition) for field, condition in tokens.items()}

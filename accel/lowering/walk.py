@@ -44,7 +44,7 @@ def rename_buffers(node: Any, names: dict[Any, Any]) -> Any:
         ]
         return tirx.SeqStmt(kept)
 
-    def variable(value: Any, mutator: Any) -> Any:
+    def variable(value: Any, _mutator: Any) -> Any:
         return names.get(value, value)
 
     return tvm_ffi.structural_mutate(node, [(tirx.SeqStmt, sequence), (tirx.Var, variable)])

@@ -124,7 +124,9 @@ def _walked(
         field = next(f for f in table.fields if table.operands.get(f.name) == operand.name)
         elements = entries >> field.lsb & (1 << field.bits) - 1
         for loop in instruction.loops:
-            steps = np.arange(int(decoded.column(loop.extent)[row])) * int(decoded.column(loop.factors[operand.name])[row])
+            steps = np.arange(int(decoded.column(loop.extent)[row])) * int(
+                decoded.column(loop.factors[operand.name])[row]
+            )
             elements = (elements[..., None] + steps).reshape(-1)
         found.append((operand.memory, np.unique(elements), operand is instruction.dst))
     return found

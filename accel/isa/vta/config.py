@@ -53,15 +53,13 @@ def _pack_fields(spec: list[tuple[str, int] | tuple[str, int, int]], lsb: int = 
     for name, bits, *value in spec:
         if lsb < 64 < lsb + bits:
             lsb = 64
-        fields.append(
-            BitField(name=name, lsb=lsb, bits=bits, signed=name == "imm", value=value[0] if value else None)
-        )
+        fields.append(BitField(name=name, lsb=lsb, bits=bits, signed=name == "imm", value=value[0] if value else None))
         lsb += bits
     return fields
 
 
 def _tokens(unit: str) -> Tokens:
-    """prev is the unit before this one in load -> compute -> store, next the unit after it."""
+    """Prev is the unit before this one in load -> compute -> store, next the unit after it."""
     index = _UNITS.index(unit)
     pop, push = {}, {}
     if index > 0:
@@ -82,8 +80,12 @@ def _copy(name: str, unit: str, memory: Memory, memory_id: int, *, store: bool, 
         [*_head(1 if store else 0), ("memory_type", 3, memory_id), ("sram_base", 16), ("dram_base", 32)]
     )
     word1 = _pack_fields(
-        [("y_size", 16), ("x_size", 16), ("x_stride", 16)]
-        + [(f"{axis}_pad_{side}", 4) for axis in "yx" for side in (0, 1)],
+        [
+            ("y_size", 16),
+            ("x_size", 16),
+            ("x_stride", 16),
+            *((f"{axis}_pad_{side}", 4) for axis in "yx" for side in (0, 1)),
+        ],
         lsb=64,
     )
     names = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1") if pads else (None,) * 4
@@ -131,9 +133,7 @@ def _memories(config: VtaConfig) -> tuple[Memory, ...]:
     ]
     memories = []
     for name, memory_id, dtype, shape, log_bytes in specs:
-        memory = Memory(
-            name=name, scope=f"local.{name}_buffer", dtype=dtype, shape=shape, depth=1, id=memory_id
-        )
+        memory = Memory(name=name, scope=f"local.{name}_buffer", dtype=dtype, shape=shape, depth=1, id=memory_id)
         depth = (1 << log_bytes) // memory.element_bytes
         if depth < 1:
             raise InvalidAccelerator(

@@ -42,7 +42,7 @@ def tiling_cost(
 
     first_and_last = data + weights + store_tile
     if c.contexts == 1:
-        return (load + compute + store).astype(np.float64)
+        return np.asarray(load + compute + store, dtype=np.float64)
     if c.result_contexts == 1:
-        return np.maximum(load, compute + store).astype(np.float64) + first_and_last
-    return np.maximum(np.maximum(load, compute), store).astype(np.float64) + first_and_last
+        return np.asarray(np.maximum(load, compute + store) + first_and_last, dtype=np.float64)
+    return np.asarray(np.maximum(np.maximum(load, compute), store) + first_and_last, dtype=np.float64)

@@ -81,7 +81,7 @@ class Machine:
             SimulationError: an index out of range; instructions before it may have taken effect.
         """
         check_bounds(decoded, len(dram))
-        table = _table(decoded)
+        table = launch_table(decoded)
         status = aligned_zeros(kernel.STATUS * 8).view(np.int64)
         contraction = self.accelerator.contraction
         names = (contraction.microops, contraction.data, contraction.weights, contraction.dst)
@@ -109,7 +109,7 @@ def _bad_microop(decoded: Decoded, status: Int64) -> SimulationError:
     )
 
 
-def _table(decoded: Decoded) -> Int64:
+def launch_table(decoded: Decoded) -> Int64:
     """The kernel's table (n, 17) of the launch."""
     table = aligned_zeros(len(decoded) * kernel.TABLE * 8).view(np.int64).reshape(-1, kernel.TABLE)
     for instruction in decoded.accelerator.instructions:
@@ -121,7 +121,12 @@ def _table(decoded: Decoded) -> Int64:
     return table
 
 
-def _copy_op(accelerator: Accelerator, copy: Copy) -> int:
+def copy_operation(accelerator: Accelerator, copy: Copy) -> int:
+    """The kernel's operation that does ``copy``.
+
+    Raises:
+        InvalidAccelerator: there is none.
+    """
     contraction = accelerator.contraction
     if copy.direction == "store" and copy.memory == contraction.dst.memory and copy.dram_dtype == "int8":
         return kernel.STORE
@@ -146,7 +151,7 @@ def _copy_rows(decoded: Decoded, copy: Copy, rows: Int64) -> Int64:
         return decoded.column(name)[rows]
 
     table = np.zeros((len(rows), kernel.TABLE), np.int64)
-    table[:, kernel.OP] = _copy_op(decoded.accelerator, copy)
+    table[:, kernel.OP] = copy_operation(decoded.accelerator, copy)
     table[:, kernel.SRAM] = column(fields.sram)
     table[:, kernel.DRAM] = column(fields.dram)
     table[:, kernel.ROWS] = column(fields.rows)

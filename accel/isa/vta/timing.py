@@ -59,13 +59,18 @@ def _queue_name(queue: tuple[str, str]) -> str:
     return "_to_".join(queue)
 
 
+def token_names(accelerator: Accelerator) -> list[str]:
+    """The queues' names, such as ``store_to_compute``, in the order of :func:`token_queues`."""
+    return [_queue_name(queue) for queue in token_queues(accelerator)]
+
+
 def token_state(accelerator: Accelerator, tokens: dict[str, int]) -> Int64:
     """Counters (queues,) from their names, such as ``store_to_compute``.
 
     Raises:
         SimulationError: a queue that the accelerator does not have, or a count beyond its counter.
     """
-    names = [_queue_name(queue) for queue in token_queues(accelerator)]
+    names = token_names(accelerator)
     limit = accelerator.timing["token_limit"]
     for name, count in tokens.items():
         if name not in names:

@@ -61,9 +61,7 @@ def test_the_requantisation_is_add_shift_min_max(decoded: Decoded) -> None:
     codes = {operation.code: operation.name for operation in VTA.map.ops}
     done = {
         (codes[int(code)], int(immediate))
-        for code, immediate in zip(
-            decoded.column("alu_opcode")[alu], decoded.column("imm")[alu], strict=True
-        )
+        for code, immediate in zip(decoded.column("alu_opcode")[alu], decoded.column("imm")[alu], strict=True)
     }
     assert done == {("add", 256), ("shift_right", 9), ("max", -127), ("min", 127)}
     assert len(rows(decoded, "store_out")) > 0
