@@ -8,14 +8,16 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.program import Origin, Program
-from accel.simulate.engine import Simulation
+
+if TYPE_CHECKING:  # reading a trace needs no compiler
+    from accel.simulate.engine import Simulation
 
 Column = npt.NDArray[np.signedinteger[Any]]
 Objects = npt.NDArray[np.object_]
@@ -168,7 +170,7 @@ class Trace:
         return text
 
 
-def make_trace(program: Program, simulation: Simulation) -> Trace:
+def make_trace(program: Program, simulation: "Simulation") -> Trace:
     """The trace of ``program`` as it ran."""
     accelerator = program.accelerator
     names = _field_names(accelerator)

@@ -15,6 +15,8 @@ from rq import Worker
 from rq.job import Job as RqJob
 from rq.serializers import JSONSerializer
 
+from accel.accelerator.catalog import load_accelerator, preset_names
+from accel.accelerator.document import Accelerator
 from worker.jobs import Jobs
 from worker.limits import limit_job
 from worker.problem import problem
@@ -34,7 +36,9 @@ class JobWorker(Worker):
     job_class = TaskJob
     log_result_lifespan = False
 
-    def __init__(self, settings: Settings, jobs: Jobs, queue: JobQueue) -> None:
+    def __init__(self, settings: Settings, jobs: Jobs, queue: JobQueue, prepare: Callable[[Accelerator], None]) -> None:
+        self._prepare = prepare
+        self._unprepared = preset_names()
         self._settings = settings
         self._jobs = jobs
         self._jobs_queue = queue
@@ -58,9 +62,14 @@ class JobWorker(Worker):
         super().main_work_horse(job, queue)
 
     def run_maintenance_tasks(self) -> None:
-        """RQ's own, then ours: look for lost jobs."""
+        """RQ's own, then ours: look for lost jobs, and compile the simulator for one more preset.
+
+        RQ calls it at the start and while the worker is idle; one preset at a time keeps a new job from waiting long.
+        """
         super().run_maintenance_tasks()  # type: ignore[no-untyped-call]
         in_child(lambda: reconcile(self._jobs, self._jobs_queue))
+        if self._unprepared:
+            self._prepare(load_accelerator(self._unprepared.pop(0)))
 
     def _horse_died(self, job: RqJob, _pid: int | None, status: int | None, _usage: Any) -> None:
         reason = death_reason(status)
@@ -106,9 +115,11 @@ def death_reason(status: int | None) -> str:
     return f"the process was ended by {name}" + (f": {hints[number]}" if number in hints else "")
 
 
-def preload() -> None:
-    """Import what every job needs, the compiler above all, once before the first fork."""
+def preload() -> Callable[[Accelerator], None]:
+    """Import what every job needs, once, before the first fork; gives what compiles the simulator ahead."""
     importlib.import_module("worker.task")
+    prepare: Callable[[Accelerator], None] = importlib.import_module("accel.simulate.prepare").prepare
+    return prepare
 
 
 def run_worker(settings: Settings) -> None:
@@ -116,10 +127,10 @@ def run_worker(settings: Settings) -> None:
     if settings.redis_url is None:
         raise ValueError("a worker needs CYCLOPS_REDIS_URL")
     settings.scratch_dir.mkdir(parents=True, exist_ok=True)
-    preload()
+    prepare = preload()
     jobs = Jobs(Store(settings.store_dir))
     queue = JobQueue(connect(settings.redis_url), settings.queue, job_seconds=settings.job_seconds)
-    JobWorker(settings, jobs, queue).work(logging_level=settings.log_level)
+    JobWorker(settings, jobs, queue, prepare).work(logging_level=settings.log_level)
 
 
 if __name__ == "__main__":  # as worker.processes starts it

@@ -16,7 +16,7 @@ from typing import Any
 from rq.timeouts import JobTimeoutException
 
 from accel.accelerator.catalog import load_accelerator
-from accel.errors import CyclopsError
+from accel.errors import CyclopsError, InvalidTensors
 from accel.frontend.inspect import TensorInfo, inspect_model
 from accel.run import Options, run_model
 from worker.artifacts import publish
@@ -71,7 +71,11 @@ def _load(
     if path is None:
         return None
     with path.open("rb") as file:
-        npz = Npz(file, max_bytes=settings.max_tensors_bytes, max_arrays=settings.max_arrays)
+        try:
+            npz = Npz(file, max_bytes=settings.max_tensors_bytes, max_arrays=settings.max_arrays)
+            npz.check_data()
+        except InvalidTensors as error:
+            raise InvalidTensors(error.detail, field=field) from error
         check_fit(npz.tensors, wanted, samples=samples, field=field)
         arrays = npz.load()
     return as_samples(arrays, wanted) if samples else arrays

