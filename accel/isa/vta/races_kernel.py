@@ -5,6 +5,9 @@ instruction counts, for each unit, the instructions that have ended before it st
 one element by two units, one of them a write, are ordered if the later one's clock counts the earlier one.
 """
 
+# compiled functions take arrays, not objects that would hold them together
+# ruff: noqa: PLR0913, PLR0917
+
 import numpy as np
 import numpy.typing as npt
 
@@ -67,39 +70,42 @@ def _touch(
 
 
 @compiled
-def _field(word: int, lsb: int, bits: int) -> int:
-    return (word >> lsb) & ((1 << bits) - 1)
-
-
-@compiled
 def _compute(
-    row: Int64, uop: Int32, fields: Int64, who: tuple[int, int, int], clock: Int64,
-    shadow: tuple[Int32, Int32, Int64], lists: Int64, conflicts: Int64, count: int,
+    row: Int64,
+    uop: Int32,
+    fields: Int64,
+    who: tuple[int, int, int],
+    clock: Int64,
+    shadow: tuple[Int32, Int32, Int64],
+    lists: Int64,
+    conflicts: Int64,
+    count: int,
 ) -> int:
-    op = row[f.OP]
+    """Each pass reads its sources and writes dst; ``operands`` are dst, src and, in a matrix instruction, wgt."""
+    matrix = row[f.OP] == f.GEMM
+    operands = 3 if matrix else 2 if row[f.OP] == f.ALU and row[f.USE_IMM] == 0 else 1
     for u in range(row[f.BEGIN], row[f.BEGIN] + row[f.COUNT]):
         count = _touch(UOP, u, False, who, clock, shadow, lists, conflicts, count)
-        word = np.int64(uop[u])
-        dst, src = _field(word, fields[0], fields[1]), _field(word, fields[2], fields[3])
-        wgt = _field(word, fields[4], fields[5])
         for i in range(row[f.OUTER]):
             for j in range(row[f.INNER]):
-                d = dst + i * row[f.DST_OUT] + j * row[f.DST_IN]
-                s = src + i * row[f.SRC_OUT] + j * row[f.SRC_IN]
-                if op == f.GEMM:
-                    w = wgt + i * row[f.WGT_OUT] + j * row[f.WGT_IN]
-                    count = _touch(INP, s, False, who, clock, shadow, lists, conflicts, count)
-                    count = _touch(WGT, w, False, who, clock, shadow, lists, conflicts, count)
-                elif op == f.ALU and row[f.USE_IMM] == 0:
-                    count = _touch(ACC, s, False, who, clock, shadow, lists, conflicts, count)
-                count = _touch(ACC, d, True, who, clock, shadow, lists, conflicts, count)
+                for operand in range(operands):
+                    memory = ACC if operand == 0 or not matrix else INP if operand == 1 else WGT
+                    word = (np.int64(uop[u]) >> fields[2 * operand]) & ((1 << fields[2 * operand + 1]) - 1)
+                    element = word + i * row[f.DST_OUT + 2 * operand] + j * row[f.DST_IN + 2 * operand]
+                    count = _touch(memory, element, operand == 0, who, clock, shadow, lists, conflicts, count)
     return count
 
 
 @compiled
 def _copy(
-    row: Int64, size: Int64, who: tuple[int, int, int], clock: Int64,
-    shadow: tuple[Int32, Int32, Int64], lists: Int64, conflicts: Int64, count: int,
+    row: Int64,
+    size: Int64,
+    who: tuple[int, int, int],
+    clock: Int64,
+    shadow: tuple[Int32, Int32, Int64],
+    lists: Int64,
+    conflicts: Int64,
+    count: int,
 ) -> int:
     """``size`` is the memory, the elements on chip a copy makes of one, and the DRAM granules of one."""
     store = row[f.OP] == f.STORE
@@ -145,8 +151,35 @@ def _take(index: int, order: Int64, tokens: Int64, pops: Int64, pushes: Int64, s
 
 
 @compiled
+def _send(index: int, order: Int64, pushes: Int64, sent: Int64) -> None:
+    for column in (PUSH_A, PUSH_B):
+        queue = order[index, column]
+        if queue >= 0:
+            pushes[queue, sent[queue]] = index
+            sent[queue] += 1
+
+
+@compiled
+def _lists(order: Int64) -> tuple[Int64, Int64]:
+    """Each unit's instructions in order, and how many."""
+    lists, lengths = np.zeros((3, len(order)), np.int64), np.zeros(3, np.int64)
+    for index in range(len(order)):
+        unit = order[index, UNIT]
+        lists[unit, lengths[unit]] = index
+        lengths[unit] += 1
+    return lists, lengths
+
+
+@compiled
 def find(
-    table: Int64, order: Int64, tokens: Int64, uop: Int32, dram: Int32, fields: Int64, sizes: Int64, bases: Int64,
+    table: Int64,
+    order: Int64,
+    tokens: Int64,
+    uop: Int32,
+    dram: Int32,
+    fields: Int64,
+    sizes: Int64,
+    bases: Int64,
     conflicts: Int64,
 ) -> tuple[int, int]:
     """Fill ``conflicts``; returns (instructions that could run, conflicts found, which may exceed the room).
@@ -157,11 +190,8 @@ def find(
     n = len(table)
     writers, readers = np.zeros((bases[5], 3), np.int32), np.zeros((bases[5], 3), np.int32)
     clocks = np.zeros((n, 4), np.int64)  # the last column is the instruction's own place in its unit
-    lists, lengths, place = np.zeros((3, n), np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64)
-    for index in range(n):
-        unit = order[index, UNIT]
-        lists[unit, lengths[unit]] = index
-        lengths[unit] += 1
+    lists, lengths = _lists(order)
+    place = np.zeros(3, np.int64)
     pushes = np.zeros((len(tokens), n), np.int64)
     sent, pops = np.zeros_like(tokens), np.zeros_like(tokens)
     ran, count, moved = 0, 0, True
@@ -183,11 +213,7 @@ def find(
                     count = _copy(table[index], sizes[op], who, clock, shadow, lists, conflicts, count)
                 if op == f.LOAD_UOP:
                     _load_microops(table[index], uop, dram)
-                for column in (PUSH_A, PUSH_B):
-                    queue = order[index, column]
-                    if queue >= 0:
-                        pushes[queue, sent[queue]] = index
-                        sent[queue] += 1
+                _send(index, order, pushes, sent)
                 place[unit] += 1
                 ran += 1
                 moved = True
