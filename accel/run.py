@@ -1,41 +1,36 @@
 """One job from end to end: a model and an accelerator in; program, outputs, trace and report out."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
-import onnxruntime
 import pydantic
 import tvm
 from pydantic import Field
 from tvm import ir
 
 from accel.accelerator.document import Accelerator
+from accel.describe import describe_model, describe_program
 from accel.dump import Dumps, PassTexts
-from accel.errors import InvalidTensors
-from accel.frontend.inspect import ModelInfo, TensorInfo, inspect_model
+from accel.frontend.inspect import ModelInfo, inspect_model
 from accel.frontend.integers import ImportedModel, import_integer_model
 from accel.frontend.load import load_model
 from accel.frontend.quantize import is_quantised, quantize_model
+from accel.hosted import host_ops
+from accel.inputs import Tensors, checked_inputs, draw_inputs
 from accel.isa.vta.cost import tiling_cost
-from accel.lowering.attributes import HOST_REASON
 from accel.lowering.emit import emit
 from accel.lowering.stages import lowering_stages
 from accel.program import Program
 from accel.program_file import save_program
-from accel.report import HostOp, Quality, Report, StageTime, make_report
+from accel.report import Quality, Report, StageTime, make_report
 from accel.simulate.engine import Simulation, simulate
 from accel.trace import make_trace
-from accel.verify import check_equal, cosine, reference_outputs, sqnr_db
-
-Array = npt.NDArray[Any]
-Tensors = Mapping[str, Array]
+from accel.verify import check_equal, cosine, outputs_by_onnxruntime, reference_outputs, sqnr_db
 
 
 class Options(pydantic.BaseModel):
@@ -132,7 +127,11 @@ class _Run:
             reference = reference_outputs(imported.module, ordered)
             names = [tensor.name for tensor in info.outputs]
             check_equal(outputs, dict(zip(names, reference, strict=True)))
-            quality = compare_with_original(original, feeds, outputs)
+            expected = outputs_by_onnxruntime(original, feeds, names)
+            quality = [
+                Quality(output=name, sqnr_db=sqnr_db(outputs[name], array), cosine=cosine(outputs[name], array))
+                for name, array in zip(names, expected, strict=True)
+            ]
         return self._report(info, imported, module, program, simulation, quality)
 
     def _quantize(self, original: onnx.ModelProto, calibration: Tensors | None) -> onnx.ModelProto:
@@ -142,6 +141,7 @@ class _Run:
             else:
                 quantised = quantize_model(original, calibration, seed=self.options.seed)
             (self.out / "model.qdq.onnx").write_bytes(quantised.SerializeToString())
+            self.dumps.stage("quantize", describe_model(quantised))
         return quantised
 
     def _lower(self, imported: ImportedModel) -> ir.IRModule:
@@ -159,6 +159,7 @@ class _Run:
             program = emit(module, self.accelerator)
             save_program(program, self.out / "program.zip")
             (self.out / "instructions.bin").write_bytes(program.words.astype("<u8").tobytes())
+            self.dumps.stage("emit", describe_program(program))
         return program
 
     def _report(
@@ -185,43 +186,6 @@ class _Run:
         return report
 
 
-def draw_inputs(info: ModelInfo, seed: int) -> dict[str, Array]:
-    """Seeded random inputs: normal for floats, uniform over int8's or uint8's range for integers."""
-    random = np.random.default_rng(seed)
-    return {tensor.name: _draw(random, tensor) for tensor in info.inputs}
-
-
-def _draw(random: np.random.Generator, tensor: TensorInfo) -> Array:
-    dtype = np.dtype(tensor.dtype)
-    if dtype.kind == "f":
-        return np.asarray(random.standard_normal(tensor.shape)).astype(dtype)
-    if dtype.kind == "b":
-        return random.integers(0, 2, tensor.shape).astype(dtype)
-    low, high = (0, 256) if dtype.kind == "u" else (-128, 128)
-    return random.integers(low, high, tensor.shape).astype(dtype)
-
-
-def checked_inputs(info: ModelInfo, inputs: Tensors) -> dict[str, Array]:
-    """The inputs, if they are exactly the model's.
-
-    Raises:
-        InvalidTensors: one is missing, unknown, or of another shape or type.
-    """
-    wanted = {tensor.name: tensor for tensor in info.inputs}
-    if wanted.keys() != inputs.keys():
-        raise InvalidTensors(
-            f"the model's inputs are {', '.join(wanted)}; got {', '.join(inputs) or 'none'}", field="inputs"
-        )
-    for name, tensor in wanted.items():
-        array = inputs[name]
-        if array.shape != tensor.shape or array.dtype != np.dtype(tensor.dtype):
-            raise InvalidTensors(
-                f"{name} is {tensor.dtype}{list(tensor.shape)}; got {array.dtype}{list(array.shape)}",
-                field=f"inputs.{name}",
-            )
-    return dict(inputs)
-
-
 def with_macs(imported: ImportedModel) -> ir.IRModule:
     """The module with each composite's multiply-accumulates as its attribute ``macs``."""
     module = ir.IRModule(dict(imported.module.functions.items()), attrs=imported.module.attrs)
@@ -230,44 +194,3 @@ def with_macs(imported: ImportedModel) -> ir.IRModule:
         if macs:
             module.update_func(variable, function.with_attr("macs", macs))
     return module
-
-
-def host_ops(imported: ImportedModel, module: ir.IRModule, accelerator: Accelerator) -> list[HostOp]:
-    """The model's nodes that run on the host, each with the reason."""
-    found = [
-        HostOp(node=node.name, op=node.op, reason=_reason(node.op, accelerator))
-        for node in imported.host_nodes.values()
-    ]
-    for variable, function in module.functions.items():
-        reason = function.attrs.get(HOST_REASON) if function.attrs is not None else None
-        if reason is None:
-            continue
-        names = [str(node) for node in function.attrs["nodes"]] or [str(variable.name_hint)]
-        known = {op.node: op for op in found}
-        for node in names:
-            if node in known:
-                found.remove(known[node])
-            found.append(HostOp(node=node, op=str(function.attrs["op"]), reason=str(reason)))
-    return list({(op.node, op.op): op for op in found}.values())
-
-
-def _reason(op: str, accelerator: Accelerator) -> str:
-    if op == "QuantizeLinear":
-        return "float32 becomes int8 on the host, where a float operator or a model input feeds the accelerator"
-    if op == "DequantizeLinear":
-        return "int8 becomes float32 on the host, where a float operator or a model output follows the accelerator"
-    return f"{accelerator.title} has no instruction for it: it contracts and adds int8 tensors"
-
-
-def compare_with_original(original: onnx.ModelProto, feeds: Tensors, outputs: Tensors) -> list[Quality]:
-    """Each output against onnxruntime's for the model as uploaded."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        original.SerializeToString(), sess_options=options, providers=["CPUExecutionProvider"]
-    )
-    expected = session.run(list(outputs), dict(feeds))
-    return [
-        Quality(output=name, sqnr_db=sqnr_db(outputs[name], array), cosine=cosine(outputs[name], array))
-        for name, array in zip(outputs, expected, strict=True)
-    ]

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
+import onnxruntime
 from tvm import ir
 
 from accel.errors import VerificationError
@@ -65,3 +67,14 @@ def cosine(got: Array, expected: Array) -> float:
     if norms == 0.0:
         return float(not a.any() and not b.any())
     return float(np.clip(np.dot(a, b) / norms, -1.0, 1.0))
+
+
+def outputs_by_onnxruntime(model: onnx.ModelProto, inputs: Mapping[str, Array], names: Sequence[str]) -> list[Array]:
+    """The outputs ``names`` of the model as uploaded, by onnxruntime."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), sess_options=options, providers=["CPUExecutionProvider"]
+    )
+    results: list[Array] = session.run(list(names), dict(inputs))
+    return results

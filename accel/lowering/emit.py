@@ -114,7 +114,7 @@ class _Emitter:
             value = binding.value
             if isinstance(value, relax.TupleGetItem) and value.tuple_value in self.planes:
                 self.places[binding.var] = self.planes[value.tuple_value][value.index]
-        bindings = [binding for binding in run.bindings if binding.var not in self.places]
+        bindings = _needed([binding for binding in run.bindings if binding.var not in self.places], used)
         outputs = [binding.var for binding in bindings if binding.var in used]
         if not outputs:
             return
@@ -187,17 +187,31 @@ class _Emitter:
             self.origins.append(Origin(info.nodes, function, site, "" if table else pragma, stage))
 
 
+def _needed(bindings: list[relax.VarBinding], used: set[relax.Var]) -> list[relax.VarBinding]:
+    """The bindings that ``used`` variables come from; names given to a result are not."""
+    wanted, kept = set(used), []
+    for binding in reversed(bindings):
+        if binding.var in wanted:
+            wanted.update(free_vars(binding.value))
+            kept.append(binding)
+    return kept[::-1]
+
+
 def table_unit(table: Segment) -> int:
     """Bytes of one micro-op in DRAM."""
     return np.dtype(table.dtype).itemsize
 
 
 def _outputs(main: relax.Function) -> list[relax.Var]:
-    result = main.body.body
     bound = {b.var: b.value for block in main.body.blocks for b in block.bindings}
-    if isinstance(bound.get(result), relax.Tuple):
-        result = bound[result]
-    return list(result.fields) if isinstance(result, relax.Tuple) else [result]
+
+    def resolve(value: relax.Expr) -> relax.Expr:
+        while isinstance(bound.get(value), relax.Var | relax.Tuple):
+            value = bound[value]
+        return value
+
+    result = resolve(main.body.body)
+    return [resolve(field) for field in result.fields] if isinstance(result, relax.Tuple) else [result]
 
 
 def _used_after(runs: list[HostRun | LaunchRun], index: int, results: list[relax.Var]) -> set[relax.Var]:

@@ -11,6 +11,9 @@ from accel.lowering.geometry import Addition, Convolution, Epilogue, EpilogueOp,
 from accel.lowering.plan import Cost, plan_convolution
 
 _OPS = {"conv2d", "dense", "add"}
+_OPERANDS = ("a", "b")
+_ADDITION_MICROOPS = 8  # a block's micro-ops, at most: reset, two contractions, the passes of the epilogue
+_OVERLAPPING = 4  # tiles, so that the first load and the last store are a small part of the whole
 
 
 def partition(module: ir.IRModule, accelerator: Accelerator, cost: Cost) -> ir.IRModule:
@@ -145,21 +148,23 @@ def _addition(composite: Composite, epilogue: Epilogue, accelerator: Accelerator
 
 
 def _addition_tiling(packed: Packed, accelerator: Accelerator) -> Tiling | None:
-    """The largest tile that fits twice; its extents divide the image, as nothing pads an addition."""
+    """The largest tile that fits and leaves a few tiles to overlap; its extents divide the image, as nothing pads."""
     gemm = accelerator.contraction
     data, weights = accelerator.memory(gemm.data.memory), accelerator.memory(gemm.weights.memory)
     capacity = min(data.depth // 2, accelerator.memory(gemm.dst.memory).depth)
     microops = accelerator.memory(gemm.microops.memory).depth
-    if weights.depth < 2 or capacity < 1 or microops < 8:
+    if weights.depth < len(_OPERANDS):
         return None
-    for contexts in (2, 1):
+    total = packed.blocks * packed.height * packed.width
+    for contexts, largest in ((2, total // _OVERLAPPING), (2, total), (1, total)):
         best = max(
             (
                 (blocks * rows * columns, columns, rows, blocks)
                 for columns in _divisors(packed.width)
                 for rows in _divisors(packed.height)
                 for blocks in _divisors(packed.blocks)
-                if contexts * blocks * rows * columns <= capacity and 8 * contexts * blocks <= microops
+                if blocks * rows * columns <= min(largest, capacity // contexts)
+                and _ADDITION_MICROOPS * contexts * blocks <= microops
             ),
             default=None,
         )

@@ -1,62 +1,34 @@
 """QDQ models that onnxruntime's own quantizer makes: other scales, zero points, types."""
 
-import logging
-import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization import QuantType
 
 from accel.frontend.integers import ImportedModel, import_integer_model
 from examples.graph import Graph
 from examples.resnet8 import resnet8
-from tests.reference.host import Array, draw_inputs, run_onnx, run_relax
+from tests.reference.foreign import quantise_by_onnxruntime
+from tests.reference.host import draw_inputs, run_onnx, run_relax
 
 Quantise = Callable[..., onnx.ModelProto]
 
 SIGNED, UNSIGNED = QuantType.QInt8, QuantType.QUInt8
 
 
-class Samples(CalibrationDataReader):
-    def __init__(self, model: onnx.ModelProto) -> None:
-        (info,) = model.graph.input
-        shape = [size.dim_value for size in info.type.tensor_type.shape.dim]
-        draw = np.random.default_rng(0).standard_normal
-        self._samples = iter([{info.name: draw(shape).astype(np.float32) + 0.3} for _ in range(4)])
-
-    def get_next(self) -> dict[str, Array] | None:
-        return next(self._samples, None)
-
-
 @pytest.fixture
 def quantise(tmp_path: Path) -> Quantise:
-    def quantise(
-        model: onnx.ModelProto,
-        activations: QuantType,
-        weights: QuantType,
-        *,
-        per_channel: bool = False,
-        symmetric: bool = False,
-    ) -> onnx.ModelProto:
-        onnx.save(model, tmp_path / "float.onnx")
-        logging.getLogger().setLevel(logging.ERROR)  # it recommends preprocessing
-        with warnings.catch_warnings(action="ignore"):
-            quantize_static(
-                tmp_path / "float.onnx",
-                tmp_path / "qdq.onnx",
-                Samples(model),
-                quant_format=QuantFormat.QDQ,
-                per_channel=per_channel,
-                activation_type=activations,
-                weight_type=weights,
-                extra_options={"ActivationSymmetric": symmetric},
-            )
-        return onnx.load(tmp_path / "qdq.onnx")
+    return partial(_quantise, tmp_path)
 
-    return quantise
+
+def _quantise(
+    folder: Path, model: onnx.ModelProto, activations: QuantType, weights: QuantType, **options: bool
+) -> onnx.ModelProto:
+    return quantise_by_onnxruntime(model, folder, activations, weights, **options)
 
 
 def conv_model() -> onnx.ModelProto:

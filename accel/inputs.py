@@ -1,0 +1,50 @@
+"""The tensors that a run is fed: given, and checked against the model, or drawn at random."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.errors import InvalidTensors
+from accel.frontend.inspect import ModelInfo, TensorInfo
+
+Array = npt.NDArray[Any]
+Tensors = Mapping[str, Array]
+
+
+def draw_inputs(info: ModelInfo, seed: int) -> dict[str, Array]:
+    """Seeded random inputs: normal for floats, uniform over int8's or uint8's range for integers."""
+    random = np.random.default_rng(seed)
+    return {tensor.name: _draw(random, tensor) for tensor in info.inputs}
+
+
+def _draw(random: np.random.Generator, tensor: TensorInfo) -> Array:
+    dtype = np.dtype(tensor.dtype)
+    if dtype.kind == "f":
+        return np.asarray(random.standard_normal(tensor.shape)).astype(dtype)
+    if dtype.kind == "b":
+        return random.integers(0, 2, tensor.shape).astype(dtype)
+    low, high = (0, 256) if dtype.kind == "u" else (-128, 128)
+    return random.integers(low, high, tensor.shape).astype(dtype)
+
+
+def checked_inputs(info: ModelInfo, inputs: Tensors) -> dict[str, Array]:
+    """The inputs, if they are exactly the model's.
+
+    Raises:
+        InvalidTensors: one is missing, unknown, or of another shape or type.
+    """
+    wanted = {tensor.name: tensor for tensor in info.inputs}
+    if wanted.keys() != inputs.keys():
+        raise InvalidTensors(
+            f"the model's inputs are {', '.join(wanted)}; got {', '.join(inputs) or 'none'}", field="inputs"
+        )
+    for name, tensor in wanted.items():
+        array = inputs[name]
+        if array.shape != tensor.shape or array.dtype != np.dtype(tensor.dtype):
+            raise InvalidTensors(
+                f"{name} is {tensor.dtype}{list(tensor.shape)}; got {array.dtype}{list(array.shape)}",
+                field=f"inputs.{name}",
+            )
+    return dict(inputs)

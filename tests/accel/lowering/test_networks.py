@@ -1,0 +1,119 @@
+"""Whole networks on every preset against numpy integers: residual additions, foreign quantisation, several outputs."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+from onnxruntime.quantization import QuantType
+
+from accel.accelerator.catalog import load_accelerator
+from accel.frontend.integers import import_integer_model
+from accel.frontend.quantize import quantize_model
+from accel.program import HostStep, Launch
+from accel.simulate.engine import simulate
+from examples.graph import Graph
+from examples.resnet8 import resnet8
+from tests.accel.lowering.build import build
+from tests.accel.races import assert_ordered
+from tests.reference import dyadic
+from tests.reference.foreign import quantise_by_onnxruntime
+from tests.reference.host import Array, draw_inputs, run_onnx, run_relax
+
+
+def run(model: onnx.ModelProto, preset: str, inputs: dict[str, Array]) -> tuple[list[Array], list[Launch]]:
+    program = build(model, load_accelerator(preset))
+    assert_ordered(program)
+    simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
+    launches = [step for step in program.steps if isinstance(step, Launch)]
+    return [simulation.outputs[name] for name in program.outputs], launches
+
+
+@pytest.mark.parametrize("preset", ["vta", "vta-8", "vta-32", "vta-small"])
+def test_resnet8(preset: str) -> None:
+    model = quantize_model(resnet8())
+    inputs = draw_inputs(model)
+    (result,), launches = run(model, preset, inputs)
+    assert [launch.op for launch in launches].count("add") == 3
+    assert sum(launch.macs for launch in launches) == 12_501_632  # all of them
+    reference = dyadic.run(model, inputs)[model.graph.output[0].name]
+    np.testing.assert_allclose(result, reference, rtol=1e-5)  # softmax is float on the host
+    (exact,) = run_relax(import_integer_model(model).module, *inputs.values())
+    np.testing.assert_array_equal(result, exact)
+
+
+@pytest.mark.parametrize(
+    ("activations", "weights", "options"),
+    [
+        (QuantType.QUInt8, QuantType.QInt8, {}),
+        (QuantType.QInt8, QuantType.QInt8, {"per_channel": True, "symmetric": True}),
+        (QuantType.QUInt8, QuantType.QUInt8, {}),
+    ],
+)
+@pytest.mark.parametrize("preset", ["vta", "vta-small"])
+def test_other_scales_keep_their_macs_on_the_accelerator(
+    preset: str, activations: QuantType, weights: QuantType, options: dict[str, bool], tmp_path: Path
+) -> None:
+    """The int32 accumulators leave as four byte planes, and the host requantises."""
+    graph = Graph("two_layers")
+    random = np.random.default_rng(3)
+    x = graph.input("x", (1, 5, 11, 9))
+    for name, channels, filters in (("first", 5, 19), ("second", 19, 7)):
+        weight = graph.constant(f"{name}_w", random.normal(0, 0.2, (filters, channels, 3, 3)).astype(np.float32))
+        bias = graph.constant(f"{name}_b", random.normal(0, 0.5, filters).astype(np.float32))
+        x = graph.node("Conv", name, [x, weight, bias], pads=[1, 1, 1, 1])
+        x = graph.node("Relu", f"{name}_relu", [x])
+    graph.output(x, (1, 7, 11, 9))
+    model = quantise_by_onnxruntime(graph.model(), tmp_path, activations, weights, **options)
+    inputs = draw_inputs(model)
+    (result,), launches = run(model, preset, inputs)
+    assert sum(launch.macs for launch in launches) == 11 * 9 * 9 * (5 * 19 + 19 * 7)
+    (exact,) = run_relax(import_integer_model(model).module, *inputs.values())
+    np.testing.assert_array_equal(result, exact)
+    (expected,) = run_onnx(model, inputs)
+    step = np.abs(np.diff(np.unique(expected))).min()
+    assert np.abs(result - expected).max() <= 2 * step + 1e-6
+
+
+def test_a_result_used_by_host_and_accelerator() -> None:
+    """A launch's result feeds another launch packed, and an output unpacked."""
+    graph = Graph("fork")
+    zero = np.array(0, np.int8)
+    random = np.random.default_rng(5)
+    values = [graph.dequantize(graph.input("x", (2, 20, 6, 5), TensorProto.INT8), 2.0**-5, zero)]
+    for name in ("first", "second"):
+        weight = graph.constant(f"{name}_w", random.integers(-60, 60, (20, 20, 1, 1)).astype(np.int8))
+        y = graph.node("Conv", name, [values[-1], graph.dequantize(weight, 2.0**-7, zero)])
+        quantised = graph.quantize(y, 2.0**-4, zero, f"{name}_q")
+        graph.output(quantised, (2, 20, 6, 5), TensorProto.INT8)
+        values.append(graph.dequantize(quantised, 2.0**-4, zero))
+    model = graph.model()
+    inputs = draw_inputs(model)
+    program = build(model, load_accelerator("vta"))
+    kinds = [type(step) for step in program.steps]
+    assert kinds.count(Launch) == 2
+    assert kinds[kinds.index(Launch) + 1] is Launch or HostStep in kinds
+    results, _ = run(model, "vta", inputs)
+    reference = dyadic.run(model, inputs)
+    for name, result in zip(("first_q", "second_q"), results, strict=True):
+        np.testing.assert_array_equal(result, reference[name])
+
+
+@pytest.mark.parametrize("shifts", [(0, 0), (1, 0), (0, 3)])
+@pytest.mark.parametrize("preset", ["vta", "vta-small"])
+def test_residual_additions(preset: str, shifts: tuple[int, int]) -> None:
+    graph = Graph("addition")
+    zero = np.array(0, np.int8)
+    shape = (1, 37, 13, 7)
+    terms = [
+        graph.dequantize(graph.input(name, shape, TensorProto.INT8), 2.0 ** (shift - 5), zero)
+        for name, shift in zip("ab", shifts, strict=True)
+    ]
+    total = graph.node("Relu", "relu", [graph.node("Add", "sum", terms)])
+    graph.output(graph.quantize(total, 2.0**-4, zero, "y"), shape, TensorProto.INT8)
+    model = graph.model()
+    inputs = draw_inputs(model)
+    (result,), launches = run(model, preset, inputs)
+    assert [launch.op for launch in launches] == ["add"]
+    np.testing.assert_array_equal(result, dyadic.run(model, inputs)["y"])

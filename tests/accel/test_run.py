@@ -1,0 +1,148 @@
+"""The whole job in this process: artifacts, report, verification, and bad input."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from accel.accelerator.catalog import load_accelerator, parse_accelerator, preset_names
+from accel.errors import InvalidAccelerator, InvalidTensors, VerificationError
+from accel.frontend.inspect import inspect_model
+from accel.inputs import checked_inputs, draw_inputs
+from accel.isa.vta.config import VtaConfig, vta_accelerator
+from accel.program_file import load_program
+from accel.run import Options, Progress, run_model
+from accel.simulate.engine import simulate
+from accel.trace import Trace
+from accel.verify import check_equal
+from examples.graph import Graph
+from examples.resnet8 import resnet8
+from tests.reference.host import run_onnx
+
+STAGES = ["import", "partition", "pack", "schedule", "flatten", "inject", "sync", "allocate", "emit"]
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Progress]]:
+    out = tmp_path_factory.mktemp("job")
+    progress: list[Progress] = []
+    run_model(resnet8().SerializeToString(), load_accelerator("vta"), Options(), out, progress=progress.append)
+    return out, progress
+
+
+def report(out: Path) -> dict:
+    return json.loads((out / "report.json").read_text())
+
+
+def test_the_report_says_it_all(job: tuple[Path, list[Progress]]) -> None:
+    document = report(job[0])
+    assert document["accelerator"] == "vta"
+    assert document["verified"] is True
+    assert document["cycles"] == sum(layer["cycles"] for layer in document["layers"])
+    assert document["macs"]["share"] >= 0.99
+    for layer in document["layers"]:
+        assert layer["cycles"] >= layer["lower_bound"] > 0
+        assert 0 <= layer["utilisation"] <= layer["gemm_share"] <= 1
+        assert layer["bytes_read"] > layer["bytes_written"] > 0
+    assert {op["op"] for op in document["host_ops"]} >= {"GlobalAveragePool", "Softmax"}
+    assert all(op["reason"].strip() for op in document["host_ops"])
+    (quality,) = document["quantisation"]
+    assert quality["sqnr_db"] > 20
+    assert quality["cosine"] > 0.99
+    assert [stage["name"] for stage in document["stages"]][:3] == ["quantize", "import", "partition"]
+
+
+def test_every_stage_is_dumped(job: tuple[Path, list[Progress]]) -> None:
+    names = sorted(path.name for path in (job[0] / "tir").glob("*.txt"))
+    assert [name[3:-4] for name in names] == ["quantize", *STAGES]
+    assert all(path.stat().st_size for path in (job[0] / "tir").rglob("*.txt"))
+
+
+def test_progress_counts_every_stage(job: tuple[Path, list[Progress]]) -> None:
+    progress = job[1]
+    assert [p.step for p in progress] == list(range(1, len(progress) + 1))
+    assert {p.total for p in progress} == {len(progress)}
+
+
+def test_the_program_file_runs_to_the_same_outputs_and_cycles(job: tuple[Path, list[Progress]]) -> None:
+    out, _ = job
+    program = load_program(out / "program.zip")
+    with np.load(out / "inputs.npz") as inputs, np.load(out / "outputs.npz") as outputs:
+        simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
+        for name, expected in zip(program.outputs, outputs.values(), strict=True):
+            np.testing.assert_array_equal(simulation.outputs[name], expected)
+    assert simulation.cycles == report(out)["cycles"]
+    words = np.fromfile(out / "instructions.bin", dtype="<u8").reshape(-1, 2)
+    np.testing.assert_array_equal(words, program.words)
+    assert len(Trace.load(out)) == len(words)
+
+
+def test_outputs_are_near_the_float_model(job: tuple[Path, list[Progress]]) -> None:
+    out, _ = job
+    with np.load(out / "inputs.npz") as inputs, np.load(out / "outputs.npz") as outputs:
+        (expected,) = run_onnx(resnet8(), dict(inputs))
+        (result,) = outputs.values()
+    assert np.argmax(result) == np.argmax(expected)
+
+
+def test_a_model_without_contractions_is_verified_null(tmp_path: Path) -> None:
+    graph = Graph("softmax")
+    x = graph.input("x", (1, 10))
+    graph.output(graph.node("Softmax", "softmax", [x]), (1, 10))
+    result = run_model(graph.model().SerializeToString(), load_accelerator("vta"), Options(), tmp_path)
+    assert result.verified is None
+    assert result.cycles == 0
+    assert [op.node for op in result.host_ops] == ["softmax"]
+
+
+def test_a_difference_is_named() -> None:
+    expected = np.zeros((2, 3), np.int8)
+    got = expected.copy()
+    got[1, 2] = 7
+    with pytest.raises(VerificationError, match=r"1 of 6 elements of y differ; the first is \[1, 2\]: got 7"):
+        check_equal({"y": got}, {"y": expected})
+
+
+def test_negative_zero_is_a_difference() -> None:
+    with pytest.raises(VerificationError):
+        check_equal({"y": np.float32([-0.0])}, {"y": np.float32([0.0])})
+
+
+@pytest.mark.parametrize("name", ["other", None])
+def test_inputs_must_be_the_models(name: str | None) -> None:
+    info = inspect_model(resnet8().SerializeToString())
+    inputs = draw_inputs(info, 0)
+    wrong = {name: inputs["image"]} if name else {"image": inputs["image"][0]}
+    with pytest.raises(InvalidTensors):
+        checked_inputs(info, wrong)
+
+
+def test_presets_are_what_their_configuration_derives() -> None:
+    for name in preset_names():
+        preset = load_accelerator(name)
+        derived = vta_accelerator(VtaConfig.model_validate(preset.source), name=name, title=preset.title)
+        assert preset == derived
+
+
+@pytest.mark.parametrize(
+    ("document", "field"),
+    [(b"", "accelerator"), (b"{}", "accelerator.name"), (b"[" * 100_000, "accelerator"), (b"\xff", "accelerator")],
+)
+def test_documents_that_are_none(document: bytes, field: str) -> None:
+    with pytest.raises(InvalidAccelerator) as caught:
+        parse_accelerator(document)
+    assert caught.value.field == field
+
+
+def test_an_unknown_accelerator_is_answered_with_the_presets() -> None:
+    with pytest.raises(InvalidAccelerator, match="vta-small"):
+        load_accelerator("npu")
+
+
+def test_a_network_quantised_already_is_taken_as_it_is(job: tuple[Path, list[Progress]], tmp_path: Path) -> None:
+    qdq = (job[0] / "model.qdq.onnx").read_bytes()
+    result = run_model(qdq, load_accelerator("vta"), Options(), tmp_path)
+    assert result.cycles == report(job[0])["cycles"]
+    assert onnx.load_from_string(qdq) == onnx.load(tmp_path / "model.qdq.onnx")
