@@ -58,10 +58,9 @@ class Stage(pydantic.BaseModel):
 class Summary(pydantic.BaseModel):
     """The result in short; the whole is the job's report."""
 
-    model_config = ConfigDict(extra="allow")
-
     verified: bool | None = Field(description="outputs equal the reference; null if the accelerator had no work")
     cycles: int = Field(description="clock cycles of the accelerator")
+    macs_share: float = Field(description="share of the model's multiply-accumulates that the accelerator did")
 
 
 class Job(pydantic.BaseModel):

@@ -21,7 +21,7 @@ from worker.jobs import Jobs
 from worker.limits import limit_job
 from worker.problem import problem
 from worker.queue import JobQueue, TaskJob
-from worker.reconcile import reconcile
+from worker.reconcile import reconcile, sweep
 from worker.redis_server import connect
 from worker.settings import Settings
 from worker.store import Store
@@ -67,9 +67,13 @@ class JobWorker(Worker):
         RQ calls it at the start and while the worker is idle; one preset at a time keeps a new job from waiting long.
         """
         super().run_maintenance_tasks()  # type: ignore[no-untyped-call]
-        in_child(lambda: reconcile(self._jobs, self._jobs_queue))
+        in_child(self._tidy)
         if self._unprepared:
             self._prepare(load_accelerator(self._unprepared.pop(0)))
+
+    def _tidy(self) -> None:
+        reconcile(self._jobs, self._jobs_queue)
+        sweep(self._jobs, self._settings.scratch_dir)
 
     def _horse_died(self, job: RqJob, _pid: int | None, status: int | None, _usage: Any) -> None:
         reason = death_reason(status)

@@ -1,7 +1,9 @@
-"""What the store knows and the queue has lost."""
+"""What the store knows and the queue has lost, and what dead processes left on the disk."""
 
 import logging
+import shutil
 from datetime import timedelta
+from pathlib import Path
 
 from worker.jobs import Jobs, now
 from worker.problem import problem
@@ -30,3 +32,14 @@ def reconcile(jobs: Jobs, queue: JobQueue) -> None:
             queue.submit(job_id)
         elif jobs.fail(job_id, problem(*WORKER_LOST, "the process that ran the job is gone; submit it again")):
             _log.warning("job %s was left running by a dead worker: failed", job_id)
+
+
+def sweep(jobs: Jobs, scratch: Path) -> None:
+    """Remove the directories of ended jobs, whose process was killed before it could."""
+    for directory in scratch.glob("job-*"):
+        try:
+            ended = jobs.get(directory.name.removeprefix("job-")).ended
+        except KeyError:
+            ended = True
+        if ended:
+            shutil.rmtree(directory, ignore_errors=True)

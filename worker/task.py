@@ -6,7 +6,7 @@ a worker's forked process does around it.
 
 import json
 import logging
-import tempfile
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,7 +83,7 @@ def _load(
 
 def summarize(report: dict[str, Any]) -> Summary:
     """The figures of a report that a job's record shows."""
-    return Summary(verified=report["verified"], cycles=report["cycles"])
+    return Summary(verified=report["verified"], cycles=report["cycles"], macs_share=report["macs"]["share"])
 
 
 def run_job(job_id: str) -> None:
@@ -98,8 +98,13 @@ def run_job(job_id: str) -> None:
     if job.ended:
         return
     logging.getLogger().setLevel(settings.log_level)
-    with tempfile.TemporaryDirectory(dir=settings.scratch_dir, prefix="job-") as scratch:
-        _run(job, Path(scratch), settings, store, jobs)
+    scratch = settings.scratch_dir / f"job-{job_id}"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    try:
+        _run(job, scratch, settings, store, jobs)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _run(job: Job, scratch: Path, settings: Settings, store: Store, jobs: Jobs) -> None:

@@ -6,6 +6,8 @@ import pytest
 from worker.jobs import JobOptions, JobRequest, Jobs, Stage, Summary, now
 from worker.problem import problem
 
+RESULT = Summary(verified=True, cycles=7, macs_share=1.0)
+
 
 def test_a_job_goes_from_queued_to_succeeded(jobs: Jobs, request_: JobRequest) -> None:
     job_id = jobs.create(request_)
@@ -17,10 +19,10 @@ def test_a_job_goes_from_queued_to_succeeded(jobs: Jobs, request_: JobRequest) -
     assert running.state == "running"
     assert running.stage == Stage(name="simulate", step=1, total=4)
 
-    assert jobs.succeed(job_id, Summary(verified=True, cycles=7))
+    assert jobs.succeed(job_id, RESULT)
     job = jobs.get(job_id)
     assert job.state == "succeeded"
-    assert job.result == Summary(verified=True, cycles=7)
+    assert job.result == RESULT
     assert job.created <= job.started <= job.finished
     assert jobs.open_ids() == []
 
@@ -29,7 +31,7 @@ def test_the_first_end_stays(jobs: Jobs, request_: JobRequest) -> None:
     job_id = jobs.create(request_)
     assert jobs.cancel(job_id)
     assert not jobs.fail(job_id, problem("x", "x", "x"))
-    assert not jobs.succeed(job_id, Summary(verified=True, cycles=1))
+    assert not jobs.succeed(job_id, RESULT)
     assert jobs.get(job_id).state == "canceled"
 
 

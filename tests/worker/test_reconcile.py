@@ -1,11 +1,12 @@
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from worker import reconcile as module
 from worker.jobs import JobRequest, Jobs, now
 from worker.queue import JobQueue
-from worker.reconcile import reconcile
+from worker.reconcile import reconcile, sweep
 from worker.store import Store
 
 
@@ -49,3 +50,12 @@ def test_ended_and_half_created_jobs(jobs: Jobs, queue: JobQueue, request_: JobR
     reconcile(jobs, queue)
     assert queue.rq.job_ids == []
     assert jobs.open_ids() == ["0" * 32]
+
+
+def test_directories_of_ended_jobs_are_swept(jobs: Jobs, request_: JobRequest, tmp_path: Path) -> None:
+    ended, running = jobs.create(request_), jobs.create(request_)
+    jobs.cancel(ended)
+    for name in (f"job-{ended}", f"job-{running}", "job-unknown", "upload-x"):
+        (tmp_path / "scratch" / name / "out").mkdir(parents=True)
+    sweep(jobs, tmp_path / "scratch")
+    assert {path.name for path in (tmp_path / "scratch").iterdir()} == {f"job-{running}", "upload-x"}

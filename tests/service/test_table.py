@@ -1,0 +1,39 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from service.table import print_report
+
+LAYER = {
+    "name": "conv1",
+    "op": "conv2d",
+    "cycles": 750,
+    "utilisation": 0.5,
+    "bytes_read": 1000,
+    "bytes_written": 234,
+}
+
+
+def printed(**changes: object) -> str:
+    report = {"accelerator": "vta", "cycles": 1000, "layers": [LAYER], "host_ops": [], "verified": True}
+    text = io.StringIO()
+    print_report(report | changes, Console(file=text, width=100))
+    return text.getvalue()
+
+
+def test_a_row_a_layer() -> None:
+    row = next(line for line in printed().splitlines() if "conv1" in line)
+    assert [cell.strip() for cell in row.strip("│").split("│")] == ["conv1", "conv2d", "750", "75.0%", "50.0%", "1,234"]
+
+
+@pytest.mark.parametrize(
+    ("verified", "words"), [(True, "outputs equal the reference"), (False, "DIFFER"), (None, "nothing to verify")]
+)
+def test_the_verdict(verified: bool | None, words: str) -> None:
+    assert words in printed(verified=verified)
+
+
+def test_a_network_that_stays_on_the_host() -> None:
+    text = printed(cycles=0, layers=[], host_ops=[{"node": "s[0]", "op": "Softmax", "reason": "no instruction"}])
+    assert "on the host: s[0] (Softmax): no instruction" in text
