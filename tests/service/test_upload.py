@@ -1,5 +1,6 @@
 import asyncio
 import hashlib
+import itertools
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def received(content_type: str, chunks: list[bytes], directory: Path) -> bytes:
 
 def split(data: bytes, cuts: list[int]) -> list[bytes]:
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    return [data[begin:end] for begin, end in zip(edges, edges[1:], strict=False)]
+    return [data[begin:end] for begin, end in itertools.pairwise(edges)]
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -49,7 +50,8 @@ def test_a_file_comes_whole_however_it_is_cut(tmp_path: Path, data: bytes, cuts:
     boundary = "----" + hashlib.sha256(data).hexdigest()
     note = f'--{boundary}\r\nContent-Disposition: form-data; name="note"\r\n\r\nnot the file\r\n'
     head = f'--{boundary}\r\ncontent-disposition: form-data; name="file"; filename="m.onnx"\r\nX-Other: 1\r\n\r\n'
-    second = f'\r\n--{boundary}\r\nContent-Disposition: form-data; name="b"; filename="b"\r\n\r\nsecond\r\n--{boundary}--\r\n'
+    end = f"\r\n--{boundary}--\r\n"
+    second = f'\r\n--{boundary}\r\nContent-Disposition: form-data; name="b"; filename="b"\r\n\r\nsecond{end}'
     body = note.encode() + head.encode() + data + second.encode()
     assert received(f"multipart/form-data; boundary={boundary}", split(body, cuts), tmp_path) == data
 
