@@ -1,0 +1,1 @@
+"""Instruction sets: what is common to all, and a package a family."""

@@ -16,12 +16,16 @@ from accel.isa.vta.timing import element_bytes, instruction_table, token_names, 
 from accel.program import Launch, Program
 from accel.simulate.engine import segment_view
 
+Int64 = npt.NDArray[np.int64]
+
 _ROOM = 1000  # conflicts that are told apart; there may be more
 
 
 @dataclass(frozen=True)
 class Race:
     """Instructions ``first`` and ``second`` of a launch touch ``memory`` in no fixed order; one of them writes.
+
+    Where ``second`` ends the launch, ``first`` is a store that it does not wait for.
 
     ``begin`` to ``end`` (exclusive) spans what both touch: elements of an on-chip memory, bytes of ``dram``.
     """
@@ -65,15 +69,35 @@ class RaceChecker:
         shape = geometry(self._accelerator)
         fields = np.array([*shape.dst, *shape.src, *shape.wgt], np.int64)
         bases = np.cumsum([0, *self._depths, -(-len(dram) // self._granule)])
-        conflicts = np.zeros((_ROOM, 5), np.int64)
+        table, conflicts = launch_table(decoded), np.zeros((_ROOM, 5), np.int64)
+        clocks = np.zeros((len(decoded), 4), np.int64)
         ran, count = races_kernel.find(
-            launch_table(decoded), np.ascontiguousarray(order), self._tokens, self._microops, dram.view(np.int32),
-            fields, self._sizes, bases, conflicts,
+            table, np.ascontiguousarray(order), self._tokens, self._microops, dram.view(np.int32), fields,
+            self._sizes, bases, clocks, conflicts,
         )  # fmt: skip
         if ran < len(decoded):
             names = ", ".join(token_names(self._accelerator))
             raise SimulationError(f"launch {launch}: deadlock after {ran} instructions; the queues are {names}")
-        return [self._race(launch, row) for row in conflicts[: min(count, _ROOM)]]
+        races = [self._race(launch, row) for row in conflicts[: min(count, _ROOM)]]
+        return races + self._after_finish(launch, decoded, table, clocks)
+
+    def _after_finish(self, launch: str, decoded: Decoded, table: Int64, clocks: Int64) -> list[Race]:
+        """Stores that may still run when the launch is over, and the host or the next launch reads DRAM."""
+        ends = decoded.rows(self._accelerator.finish)
+        if not len(ends):
+            return []
+        finish = int(ends[-1])
+        stores = np.flatnonzero(table[:, function_kernel.OP] == function_kernel.STORE)
+        units = np.array([self._accelerator.units.index(i.unit) for i in self._accelerator.instructions])
+        late = stores[clocks[stores, 3] >= clocks[finish, units[decoded.kind[stores]]]]
+        size = self._sizes[function_kernel.STORE, 1] * self._granule
+        races = []
+        for index in late[:_ROOM].tolist():
+            row = table[index]
+            last = (row[function_kernel.ROWS] - 1) * row[function_kernel.STRIDE] + row[function_kernel.COLUMNS]
+            begin = int(row[function_kernel.DRAM] * size)
+            races.append(Race(launch, index, finish, "dram", begin, begin + int(last * size)))
+        return races
 
     def _race(self, launch: str, row: Any) -> Race:
         first, second, memory, low, high = (int(value) for value in row)

@@ -1,0 +1,1 @@
+"""VTA: its configuration, function, cycles and races."""

@@ -180,16 +180,19 @@ def find(
     fields: Int64,
     sizes: Int64,
     bases: Int64,
+    clocks: Int64,
     conflicts: Int64,
 ) -> tuple[int, int]:
-    """Fill ``conflicts``; returns (instructions that could run, conflicts found, which may exceed the room).
+    """Fill ``conflicts`` and ``clocks`` (n, 4).
 
+    Returns the instructions that could run, and the conflicts found, which may be more than there is room for.
+
+    ``clocks`` has, for each instruction, how many of each unit ended before it, and its own place in its unit.
     ``sizes`` (ops, 2) has the memory and the DRAM granules of an element for each kind of copy. ``tokens`` becomes
     what is left in the queues, ``uop`` what the launch leaves in the micro-op memory.
     """
     n = len(table)
     writers, readers = np.zeros((bases[5], 3), np.int32), np.zeros((bases[5], 3), np.int32)
-    clocks = np.zeros((n, 4), np.int64)  # the last column is the instruction's own place in its unit
     lists, lengths = _lists(order)
     place = np.zeros(3, np.int64)
     pushes = np.zeros((len(tokens), n), np.int64)

@@ -136,3 +136,11 @@ def test_micro_ops_of_the_image_are_followed():
     words[2, 0] &= ~np.uint64(1 << 6)
     found = {(race.memory, race.begin) for race in find_races(replace(odd, words=words)) if race.launch == "first"}
     assert ("acc", 0) in found
+
+
+def test_a_launch_that_ends_before_its_stores_is_caught():
+    program = small_program()
+    words = program.words.copy()
+    words[3, 0] &= ~np.uint64(1 << 5)  # the store tells nobody
+    words[4, 0] &= ~np.uint64(1 << 4)  # and nobody waits for it
+    assert find_races(replace(program, words=words)) == [Race("first", 3, 5, "dram", 512, 576)]

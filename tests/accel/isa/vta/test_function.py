@@ -183,7 +183,7 @@ BAD = {
     "stride": ([("load_inp", ONE | {"y_size": 2, "x_stride": 65535})], "DRAM byte 1048575 is out of range"),
     "microops": ([("gemm", {"uop_bgn": 60, "uop_end": 65})], "index 64 of uop is out of range; it has 64"),
     "order": ([("gemm", {"uop_bgn": 3, "uop_end": 2})], "its micro-ops begin at 3, after their end 2"),
-    "first": ([("finish", {}), ("store_out", ONE | {"sram_base": 300}), ("load_inp", ONE | {"sram_base": 256})], "tion 1"),
+    "first": ([("finish", {}),("store_out", ONE | {"sram_base": 300}), ("load_inp", ONE | {"sram_base": 999})], "on 1"),
     "opcode": ([("alu", {"alu_opcode": 6})], "instruction 0 .alu.: operation 6 is undefined; there are min 0, max 1"),
 }  # fmt: skip
 
