@@ -1,6 +1,8 @@
 """The tensors that a run is fed: given, and checked against the model, or drawn at random."""
 
+import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,3 +50,11 @@ def checked_inputs(info: ModelInfo, inputs: Tensors) -> dict[str, Array]:
                 field=f"inputs.{name}",
             )
     return dict(inputs)
+
+
+def save_tensors(path: Path, tensors: Tensors) -> None:
+    """Write an npz file. ``numpy.savez`` takes the names as keywords, and so cannot have one called ``file``."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in tensors.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)

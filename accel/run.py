@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import onnx
 import pydantic
 import tvm
@@ -16,13 +15,15 @@ from tvm import ir
 from accel.accelerator.document import Accelerator
 from accel.describe import describe_model, describe_program
 from accel.dump import Dumps, PassTexts
+from accel.errors import VerificationError
 from accel.frontend.inspect import ModelInfo, inspect_model
 from accel.frontend.integers import ImportedModel, import_integer_model
 from accel.frontend.load import load_model
 from accel.frontend.quantize import is_quantised, quantize_model
 from accel.hosted import host_ops
-from accel.inputs import Tensors, checked_inputs, draw_inputs
+from accel.inputs import Tensors, checked_inputs, draw_inputs, save_tensors
 from accel.isa.vta.cost import tiling_cost
+from accel.locate import locate_fault
 from accel.lowering.emit import emit
 from accel.lowering.stages import lowering_stages
 from accel.program import Program
@@ -112,21 +113,26 @@ class _Run:
         with self.stage("import"):
             imported = import_integer_model(quantised)
             self.dumps.stage("import", imported.module.script())
-        module = self._lower(imported)
+        packed, module = self._lower(imported)
         program = self._emit(module)
         with self.stage("simulate"):
             ordered = [feeds[tensor.name] for tensor in info.inputs]
-            simulation = simulate(program, dict(zip(program.inputs, ordered, strict=True)))
+            fed = dict(zip(program.inputs, ordered, strict=True))
+            simulation = simulate(program, fed)
             outputs = {
                 tensor.name: simulation.outputs[name]
                 for tensor, name in zip(info.outputs, program.outputs, strict=True)
             }
-            np.savez(self.out / "inputs.npz", allow_pickle=False, **feeds)
-            np.savez(self.out / "outputs.npz", allow_pickle=False, **outputs)
+            save_tensors(self.out / "inputs.npz", feeds)
+            save_tensors(self.out / "outputs.npz", outputs)
         with self.stage("verify"):
             reference = reference_outputs(imported.module, ordered)
             names = [tensor.name for tensor in info.outputs]
-            check_equal(outputs, dict(zip(names, reference, strict=True)))
+            try:
+                check_equal(outputs, dict(zip(names, reference, strict=True)))
+            except VerificationError as error:
+                fault = locate_fault(packed, program, simulation, fed) or "every launch agrees: the host steps differ"
+                raise VerificationError(f"{error.detail}; {fault}", field=error.field) from error
             expected = outputs_by_onnxruntime(original, feeds, names)
             quality = [
                 Quality(output=name, sqnr_db=sqnr_db(outputs[name], array), cosine=cosine(outputs[name], array))
@@ -144,15 +150,18 @@ class _Run:
             self.dumps.stage("quantize", describe_model(quantised))
         return quantised
 
-    def _lower(self, imported: ImportedModel) -> ir.IRModule:
-        module = with_macs(imported)
+    def _lower(self, imported: ImportedModel) -> tuple[ir.IRModule, ir.IRModule]:
+        """The module as ``pack`` left it, which the host can still run, and as the last stage did."""
+        packed = module = with_macs(imported)
         for stage in self.lowering:
             with self.stage(stage.name):
                 passes = PassTexts()
                 with tvm.transform.PassContext(instruments=[passes]):
                     module = stage.run(module, self.accelerator)
                 self.dumps.stage(stage.name, module.script(), passes)
-        return module
+            if stage.name == "pack":
+                packed = module
+        return packed, module
 
     def _emit(self, module: ir.IRModule) -> Program:
         with self.stage("emit"):

@@ -38,12 +38,16 @@ class LaunchResult:
 
 @dataclass(frozen=True)
 class Simulation:
-    """A program as it ran. ``outputs`` is empty where only timing was asked for, ``cycles`` 0 where only function."""
+    """A program as it ran: its outputs, and DRAM as it was left.
+
+    ``outputs`` and ``dram`` are empty where only timing was asked for, ``cycles`` is 0 where only function was.
+    """
 
     outputs: dict[str, Array]
     launches: tuple[LaunchResult, ...]
     cycles: int
     tokens: dict[str, int]
+    dram: Dram
 
 
 def simulate(
@@ -85,7 +89,7 @@ def simulate(
         if measured is not None:
             tokens, cycles = measured.tokens, cycles + measured.cycles
         runner.launch(step, decoded)
-    return Simulation(runner.outputs(), tuple(launches), cycles, tokens)
+    return Simulation(runner.outputs(), tuple(launches), cycles, tokens, runner.dram)
 
 
 def _in_launch(launch: Launch, act: Callable[[], T]) -> T:
@@ -112,15 +116,16 @@ class _Runner:
     def __init__(self, program: Program, *, function: bool) -> None:
         self._program = program
         self._function = function
+        self.dram: Dram = np.zeros(0, np.uint8)
         if function:
-            self._dram = aligned_zeros(program.dram_bytes)
+            self.dram = aligned_zeros(program.dram_bytes)
             self._machine = Machine(program.accelerator)
             self._host = HostFunctions()
             for name, array in program.image.items():
                 self._view(name)[...] = array
 
     def _view(self, name: str) -> Array:
-        return segment_view(self._dram, self._program.segments[name])
+        return segment_view(self.dram, self._program.segments[name])
 
     def write_inputs(self, inputs: Mapping[str, Array]) -> None:
         expected = self._program.inputs
@@ -139,7 +144,7 @@ class _Runner:
 
     def launch(self, launch: Launch, decoded: Decoded) -> None:
         if self._function:
-            _in_launch(launch, lambda: self._machine.run(decoded, self._dram))
+            _in_launch(launch, lambda: self._machine.run(decoded, self.dram))
 
     def host(self, step: HostStep) -> None:
         if not self._function:
