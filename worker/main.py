@@ -130,6 +130,7 @@ def run_worker(settings: Settings) -> None:
     """Run jobs until SIGTERM or SIGINT; the running job is finished first, unless a second signal comes."""
     if settings.redis_url is None:
         raise ValueError("a worker needs CYCLOPS_REDIS_URL")
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     settings.scratch_dir.mkdir(parents=True, exist_ok=True)
     prepare = preload()
     jobs = Jobs(Store(settings.store_dir))

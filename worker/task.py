@@ -28,6 +28,7 @@ from worker.tensors import Array, Npz, as_samples, check_fit
 from worker.uploads import models, tensors
 
 _log = logging.getLogger(__name__)
+_TIMER_SLACK = 0.1  # RQ's timer starts a little before ours
 
 
 class _CanceledError(Exception):
@@ -91,23 +92,23 @@ def run_job(job_id: str) -> None:
 
     The settings come from the environment, not from the message, which anybody at Redis could have written.
     """
+    begin = time.monotonic()
     settings = Settings()
     store = Store(settings.store_dir)
     jobs = Jobs(store)
     job = jobs.get(job_id)
     if job.ended:
         return
-    logging.getLogger().setLevel(settings.log_level)
     scratch = settings.scratch_dir / f"job-{job_id}"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     try:
-        _run(job, scratch, settings, store, jobs)
+        _run(job, scratch, settings, begin, store, jobs)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _run(job: Job, scratch: Path, settings: Settings, store: Store, jobs: Jobs) -> None:
+def _run(job: Job, scratch: Path, settings: Settings, begin: float, store: Store, jobs: Jobs) -> None:
     out = scratch / "out"
     out.mkdir()
     reporter = _Reporter(job.id, jobs, settings.progress_seconds)
@@ -117,8 +118,9 @@ def _run(job: Job, scratch: Path, settings: Settings, store: Store, jobs: Jobs) 
     except _CanceledError:
         return
     except Exception as error:  # noqa: BLE001 - whatever it is, the job must end with a reason
+        late = time.monotonic() - begin > settings.job_seconds - _TIMER_SLACK
         publish(store, job.id, out)
-        jobs.fail(job.id, _failure(job.id, error))
+        jobs.fail(job.id, _failure(job.id, error, late=late))
     else:
         jobs.succeed(job.id, summary)
 
@@ -134,13 +136,15 @@ def _fetch(job: Job, scratch: Path, store: Store) -> Work:
     return Work(scratch / "model.onnx", job.accelerator, job.options, local.get("inputs"), local.get("calibration"))
 
 
-def _failure(job_id: str, error: Exception) -> Problem:
+def _failure(job_id: str, error: Exception, *, late: bool) -> Problem:
+    """The problem that ended a job. ``late``: its time was over, whatever native code made of RQ's exception."""
+    if late or isinstance(error, JobTimeoutException):
+        _log.info("job %s reached the time limit", job_id)
+        return problem("time-limit", "The job took longer than the limit.", "the job was stopped; see its last stage")
     if isinstance(error, CyclopsError):
         _log.info("job %s failed: %s", job_id, error)
         return problem_of(error)
     _log.error("job %s failed", job_id, exc_info=error)
-    if isinstance(error, JobTimeoutException):
-        return problem("time-limit", "The job took longer than the limit.", str(error))
     if isinstance(error, MemoryError):
         return problem("memory-limit", "The job needed more memory than the limit.", str(error) or "out of memory")
     return problem("internal-error", "Something went wrong on our side.", f"{type(error).__name__}: {error}")

@@ -34,6 +34,7 @@ def works(service: Any) -> bool:
 
 def test_a_killed_process_fails_its_job(own: Any) -> None:
     location = own.submit(LONG)
+    own.wait_for(location, {"running"})
     processes.kill(processes.horse_of(own.process.pid))
     job = own.wait(location, 5)
     assert job["state"] == "failed"
@@ -173,5 +174,6 @@ def test_stopping_the_service_stops_everything(
 def test_killing_the_service_leaves_no_process(start_service: Callable[..., Any], tmp_path: Path) -> None:
     with start_service(tmp_path) as service:
         everything = processes.descendants(service.process.pid)
+        assert len(everything) >= 2
         processes.kill(service.process.pid)
         assert processes.gone(everything, 3)
