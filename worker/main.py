@@ -4,11 +4,12 @@ The parent may import TVM and compile; it must never run a compiled kernel nor u
 can hang: threads do not live through a fork.
 """
 
+import contextlib
 import importlib
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rq import Worker
@@ -69,7 +70,8 @@ class JobWorker(Worker):
         super().run_maintenance_tasks()  # type: ignore[no-untyped-call]
         in_child(self._tidy)
         if self._unprepared:
-            self._prepare(load_accelerator(self._unprepared.pop(0)))
+            with deferred_signals():
+                self._prepare(load_accelerator(self._unprepared.pop(0)))
 
     def _tidy(self) -> None:
         reconcile(self._jobs, self._jobs_queue)
@@ -80,6 +82,22 @@ class JobWorker(Worker):
         _log.error("job %s: %s", job.id, reason)
         died = problem("job-died", "The process that ran the job died.", reason)
         in_child(lambda: self._jobs.fail(job.id, died))
+
+
+@contextlib.contextmanager
+def deferred_signals() -> Iterator[None]:
+    """Let requests to stop wait until the block ends: an exception in TVM's callbacks would leave it half done."""
+    arrived: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in handlers:
+        signal.signal(number, lambda number, _frame: arrived.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number in arrived:
+            signal.raise_signal(number)
 
 
 def in_child(work: Callable[[], object]) -> None:

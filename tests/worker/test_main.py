@@ -2,7 +2,7 @@ import signal
 
 import pytest
 
-from worker.main import death_reason, run_worker
+from worker.main import death_reason, deferred_signals, run_worker
 from worker.settings import Settings
 
 
@@ -23,3 +23,20 @@ def test_says_how_a_process_ended(status: int | None, words: str) -> None:
 def test_a_worker_needs_a_redis() -> None:
     with pytest.raises(ValueError, match="CYCLOPS_REDIS_URL"):
         run_worker(Settings(redis_url=None))
+
+
+def test_a_request_to_stop_waits_for_what_must_not_be_cut_short() -> None:
+    done = []
+
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        with pytest.raises(KeyboardInterrupt), deferred_signals():
+            signal.raise_signal(signal.SIGTERM)
+            done.append("the whole block")
+        assert done == ["the whole block"]
+        assert signal.getsignal(signal.SIGTERM) is stop
+    finally:
+        signal.signal(signal.SIGTERM, before)
