@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
-import pydantic
 import tvm
-from pydantic import Field
 from tvm import ir
 
 from accel.accelerator.document import Accelerator
@@ -26,19 +24,13 @@ from accel.isa.vta.cost import tiling_cost
 from accel.locate import locate_fault
 from accel.lowering.emit import emit
 from accel.lowering.stages import lowering_stages
+from accel.options import Options
 from accel.program import Program
 from accel.program_file import save_program
 from accel.report import Quality, Report, StageTime, make_report
 from accel.simulate.engine import Simulation, simulate
 from accel.trace import make_trace
 from accel.verify import check_equal, cosine, outputs_by_onnxruntime, reference_outputs, sqnr_db
-
-
-class Options(pydantic.BaseModel):
-    """Options of a run."""
-
-    seed: int = Field(0, ge=0, le=2**32 - 1, description="seed of inputs and calibration data that were not given")
-    trace: bool = Field(True, description="whether to keep the trace of every instruction")
 
 
 @dataclass(frozen=True)

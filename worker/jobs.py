@@ -15,6 +15,7 @@ from typing import Literal, TypeVar
 import pydantic
 from pydantic import ConfigDict, Field
 
+from accel.options import Options
 from worker.problem import Problem
 from worker.store import Store
 
@@ -22,10 +23,8 @@ State = Literal["queued", "running", "succeeded", "failed", "canceled"]
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
-class JobOptions(pydantic.BaseModel):
-    """Options of a job."""
-
-    model_config = ConfigDict(extra="forbid")
+class JobOptions(Options):
+    """Options of a job: of its run, and the tensors to feed it."""
 
     inputs: str | None = Field(
         None, pattern="^[0-9a-f]{64}$", description="id of uploaded tensors, one for each input; else seeded random"
@@ -33,8 +32,6 @@ class JobOptions(pydantic.BaseModel):
     calibration: str | None = Field(
         None, pattern="^[0-9a-f]{64}$", description="id of uploaded calibration tensors; else seeded random"
     )
-    seed: int = Field(0, ge=0, le=2**32 - 1, strict=True, description="seed of the random inputs and calibration data")
-    trace: bool = Field(True, strict=True, description="whether to keep the trace of every instruction")
 
 
 class JobRequest(pydantic.BaseModel):

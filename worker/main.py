@@ -90,14 +90,14 @@ def deferred_signals() -> Iterator[None]:
     arrived: list[int] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     for number in handlers:
-        signal.signal(number, lambda number, _frame: arrived.append(number))
+        signal.signal(number, lambda caught, _frame: arrived.append(caught))
     try:
         yield
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        for number in arrived:
-            signal.raise_signal(number)
+        for caught in arrived:
+            signal.raise_signal(caught)
 
 
 def in_child(work: Callable[[], object]) -> None:

@@ -18,7 +18,8 @@ from rq.timeouts import JobTimeoutException
 from accel.accelerator.catalog import load_accelerator
 from accel.errors import CyclopsError, InvalidTensors
 from accel.frontend.inspect import TensorInfo, inspect_model
-from accel.run import Options, run_model
+from accel.options import Options
+from accel.run import run_model
 from worker.artifacts import publish
 from worker.jobs import Job, JobOptions, Jobs, Stage, Summary, now
 from worker.problem import Problem, problem, problem_of
@@ -57,7 +58,7 @@ def execute(work: Work, out: Path, settings: Settings, progress: Callable[[Stage
     run_model(
         model,
         load_accelerator(work.accelerator),
-        Options(seed=work.options.seed, trace=work.options.trace),
+        Options(**work.options.model_dump(include=set(Options.model_fields))),
         out,
         inputs=_load(work.inputs, wanted, settings, field="options.inputs"),
         calibration=_load(work.calibration, wanted, settings, field="options.calibration", samples=True),

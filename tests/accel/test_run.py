@@ -12,8 +12,9 @@ from accel.errors import InvalidAccelerator, InvalidTensors, VerificationError
 from accel.frontend.inspect import inspect_model
 from accel.inputs import checked_inputs, draw_inputs
 from accel.isa.vta.config import VtaConfig, vta_accelerator
+from accel.options import Options
 from accel.program_file import load_program
-from accel.run import Options, Progress, run_model
+from accel.run import Progress, run_model
 from accel.simulate.engine import simulate
 from accel.trace import Trace
 from accel.verify import check_equal

@@ -33,7 +33,7 @@ def test_a_request_to_stop_waits_for_what_must_not_be_cut_short() -> None:
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
-        with pytest.raises(KeyboardInterrupt), deferred_signals():
+        with pytest.raises(KeyboardInterrupt), deferred_signals():  # noqa: PT012 - the block is what is tested
             signal.raise_signal(signal.SIGTERM)
             done.append("the whole block")
         assert done == ["the whole block"]
