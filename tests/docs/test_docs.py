@@ -12,9 +12,11 @@ from typer.main import get_command
 from accel.accelerator.catalog import load_accelerator
 from accel.lowering.stages import Stage
 from accel.lowering.walk import collect
+from accel.simulate.engine import simulate
+from accel.trace import make_trace
 from examples.conv224 import conv224
 from service.cli import app
-from tests.accel.lowering.build import lower, regions
+from tests.accel.lowering.build import build, lower, regions
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -66,6 +68,25 @@ def test_every_command_and_option_exists() -> None:
 
 def test_no_document_names_a_machine() -> None:
     assert not named(r"(/work/\S*|/tmp/\S*|/root/\S*|/home/\S*)")
+
+
+def test_the_readme_shows_the_words_that_come_out() -> None:
+    """The decoded tile and the cycles of the convolution that the README follows."""
+    readme = text_of(ROOT / "README.md")
+    program = build(conv224(), load_accelerator("vta"))
+    simulation = simulate(program, {}, function=False)
+    assert f"vta: {simulation.cycles:,} cycles" in readme
+    row = r"^\| `([0-9a-f]{16}) ([0-9a-f]{16})` \| (\w+) \| (\w+) \| (\d+) \| (\d+) \| ([^|]*) \|$"
+    rows = re.findall(row, readme, re.MULTILINE)
+    records = make_trace(program, simulation).page(1, len(rows))
+    assert len(rows) == 9
+    for (high, low, unit, op, start, end, fields), words, record in zip(
+        rows, program.words[1:10], records, strict=True
+    ):
+        assert [int(low, 16), int(high, 16)] == words.tolist()
+        assert (unit, op, int(start), int(end)) == (record["unit"], record["op"], record["start"], record["end"])
+        shown = dict(re.findall(r"(\w+)=(-?\d+)", fields))
+        assert shown.items() <= {name: str(value) for name, value in record["fields"].items()}.items()
 
 
 def blocks() -> list[str]:
