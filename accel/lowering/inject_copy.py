@@ -1,7 +1,6 @@
 """A nest that moves a tensor between DRAM and a scratchpad becomes two-dimensional copy instructions."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
@@ -44,15 +43,14 @@ def inject_copy(nest: Nest, accelerator: Accelerator) -> tirx.Stmt:
     if len(loads) != 1:
         raise CompileError("a copy must read exactly one buffer", field=nest.store.buffer.name)
     target, source = nest.target, nest.access(loads[0].source, loads[0].indices)
-    memory = accelerator.memory_of_scope(scope_of(target.buffer))
-    direction: Literal["load", "store"] = "load" if memory else "store"
-    memory = memory or accelerator.memory_of_scope(scope_of(source.buffer))
-    copy = accelerator.copy_instruction(memory.name, direction) if memory else None
-    if memory is None or copy is None:
+    into, out_of = (accelerator.memory_of_scope(scope_of(access.buffer)) for access in (target, source))
+    memory = into or out_of
+    copy = accelerator.copy_instruction(memory.name, "load" if into else "store") if memory else None
+    if memory is None or copy is None or (into and out_of):
         raise CompileError(
             f"no instruction copies {scope_of(source.buffer)} to {scope_of(target.buffer)}", field=target.buffer.name
         )
-    sram, dram = (target, source) if direction == "load" else (source, target)
+    sram, dram = (target, source) if into else (source, target)
     axes = _element_axes(nest, sram, dram, memory)
     axes = _with_padding(axes, nest, _guard(nest.store.value, copy))
     return _emit(copy, memory, sram, dram, _coalesce(axes, copy))
@@ -113,10 +111,10 @@ def _difference(bound: tirx.Expr) -> tirx.Expr:
 
 
 def _apply_bound(axes: list[_Axis], nest: Nest, difference: tirx.Expr, bound: tirx.Expr) -> list[_Axis]:
-    access = Nest(tuple(axis.variable for axis in axes), tuple(axis.extent for axis in axes), nest.store)
-    line = access.line(difference)
+    line = nest.line(difference)
     limited = [i for i, step in enumerate(line.strides) if step]
-    if len(limited) != 1 or abs(line.strides[limited[0]]) != 1:
+    # the loops inside one element come last, and no padding cuts through an element
+    if len(limited) != 1 or limited[0] >= len(axes) or abs(line.strides[limited[0]]) != 1:
         raise CompileError(f"the guard {bound} does not limit exactly one loop of the copy", field="padding")
     index = limited[0]
     axis = axes[index]

@@ -73,15 +73,12 @@ def _groups(view: Survey, accelerator: Accelerator) -> list[_Group]:
     found: dict[tuple[Any, ...], _Group] = {}
     for allocation in view.allocations.values():
         users = [site for site in view.sites if allocation.buffer in site.buffers]
-        producers = {site.unit for site in users if writes(site, accelerator)}
-        others = {site.unit for site in users}
-        # the map instruction writes the accumulators that it reads beside the bias: one unit fills a buffer first
-        producer = users[0].unit
-        consumers = others - {producer}
+        producer = users[0].unit  # whoever touches a buffer first fills it
+        consumers = {site.unit for site in users} - {producer}
         if not consumers:
             continue
-        if len(consumers) > 1 or not producers:
-            raise CompileError(f"buffer {allocation.buffer.name} passes through {sorted(others)}", field="units")
+        if len(consumers) > 1 or not writes(users[0], accelerator):
+            raise CompileError(f"{allocation.buffer.name} is used by {sorted(consumers)} at once", field="units")
         consumer = consumers.pop()
         key = (producer, consumer, tuple(loop.variable for loop in allocation.loops))
         known = found.get(key)

@@ -7,6 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.catalog import load_accelerator
+from accel.accelerator.document import Accelerator
+from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.program import Launch
 from accel.simulate.engine import simulate
 from examples.single import Conv, Dense, conv_model, dense_model
@@ -18,9 +20,9 @@ from tests.reference.host import draw_inputs, run_onnx
 PRESETS = ["vta", "vta-8", "vta-32", "vta-small"]
 
 
-def check_layer(model: onnx.ModelProto, preset: str, macs: int) -> None:
+def check_layer(model: onnx.ModelProto, accelerator: Accelerator, macs: int) -> None:
     """One launch does all the work, its tokens suffice, and the result is exact."""
-    program = build(model, load_accelerator(preset))
+    program = build(model, accelerator)
     launches = [step for step in program.steps if isinstance(step, Launch)]
     assert [launch.macs for launch in launches] == [macs]
     inputs = draw_inputs(model)
@@ -78,7 +80,7 @@ def fits(layer: Conv) -> bool:
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(layer=convolutions().filter(fits), seed=st.integers(0, 99))
 def test_convolutions(preset: str, layer: Conv, seed: int) -> None:
-    check_layer(conv_model(layer, seed), preset, conv_macs(layer))
+    check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))
 
 
 @pytest.mark.slow
@@ -87,7 +89,7 @@ def test_convolutions(preset: str, layer: Conv, seed: int) -> None:
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(layer=convolutions().filter(fits), seed=st.integers(0, 99))
 def test_many_convolutions(preset: str, layer: Conv, seed: int) -> None:
-    check_layer(conv_model(layer, seed), preset, conv_macs(layer))
+    check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -104,7 +106,7 @@ def test_many_convolutions(preset: str, layer: Conv, seed: int) -> None:
     seed=st.integers(0, 99),
 )
 def test_dense(preset: str, layer: Dense, seed: int) -> None:
-    check_layer(dense_model(layer, seed), preset, layer.rows * layer.depth * layer.columns)
+    check_layer(dense_model(layer, seed), load_accelerator(preset), layer.rows * layer.depth * layer.columns)
 
 
 @pytest.mark.parametrize(
@@ -123,4 +125,21 @@ def test_dense(preset: str, layer: Dense, seed: int) -> None:
 )
 def test_corners(layer: Conv) -> None:
     for preset in PRESETS:
-        check_layer(conv_model(layer), preset, conv_macs(layer))
+        check_layer(conv_model(layer), load_accelerator(preset), conv_macs(layer))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param({"LOG_INP_BUFF_SIZE": 4}, id="one element of data"),
+        pytest.param({"LOG_WGT_BUFF_SIZE": 8}, id="one block of weights"),
+        pytest.param({"LOG_ACC_BUFF_SIZE": 7, "LOG_UOP_BUFF_SIZE": 5}, id="one accumulator and its bias"),
+        pytest.param({"LOG_BATCH": 2, "LOG_BLOCK": 3, "LOG_ACC_BUFF_SIZE": 15}, id="four rows a tile"),
+        pytest.param({"LOG_BLOCK": 7}, id="weights of 16 KiB an element"),
+    ],
+)
+def test_odd_configurations(sizes: dict[str, int]) -> None:
+    accelerator = vta_accelerator(VtaConfig(**sizes), name="odd", title="odd")
+    for layer in (Conv(20, 13, 9, 7, batch=3), Conv(3, 8, 7, 9, kernel=(5, 5), strides=(2, 2), pads=(2, 1, 2, 1))):
+        check_layer(conv_model(layer), accelerator, conv_macs(layer))
+    check_layer(dense_model(Dense(5, 70, 33)), accelerator, 5 * 70 * 33)

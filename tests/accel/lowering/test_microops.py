@@ -1,0 +1,63 @@
+import itertools
+
+from accel.accelerator.catalog import load_accelerator
+from accel.lowering.hardware_loops import Axis, assign
+from accel.lowering.microops import Table, Walk, dump_tables, expand, load_tables
+
+GEMM = load_accelerator("vta").contraction
+OPERANDS = ["dst", "data", "weights"]
+TABLES = [
+    Table(0, (), (), {"dst_idx": Walk(5, (), ())}),
+    Table(
+        1,
+        (2, 2),
+        (3, 4),
+        {
+            "dst_idx": Walk(10, (100, 0), (0, 0)),
+            "src_idx": Walk(20, (0, 200), (16, 1)),
+            "wgt_idx": Walk(30, (0, 40), (4, 1)),
+        },
+    ),
+]
+
+
+def test_expansion_is_the_loop_nest() -> None:
+    image = expand(TABLES, GEMM.microops).tolist()
+    fields = {field.name: field.lsb for field in GEMM.microops.fields}
+    expected = [5 << fields["dst_idx"]]
+    for result, operand, y, x in itertools.product(range(2), range(2), range(3), range(4)):
+        dst, src, wgt = 10 + 100 * result, 20 + 200 * operand + 16 * y + x, 30 + 40 * operand + 4 * y + x
+        expected.append(dst << fields["dst_idx"] | src << fields["src_idx"] | wgt << fields["wgt_idx"])
+    assert image == expected
+
+
+def test_tables_travel_as_text() -> None:
+    assert load_tables(dump_tables(TABLES)) == TABLES
+
+
+def test_the_longest_loops_run_in_hardware() -> None:
+    axes = [Axis(3, (0, 16, 3)), Axis(7, (14, 16, 0)), Axis(2, (0, 0, 9)), Axis(14, (1, 1, 0))]
+    fields, microops = assign(axes, GEMM.loops, OPERANDS, 1 << 14)
+    assert {name: int(value) for name, value in fields.items()} == {
+        "iter_out": 7,
+        "dst_factor_out": 14,
+        "src_factor_out": 16,
+        "wgt_factor_out": 0,
+        "iter_in": 14,
+        "dst_factor_in": 1,
+        "src_factor_in": 1,
+        "wgt_factor_in": 0,
+    }
+    assert microops == [(3, 0, 16, 3), (2, 0, 0, 9)]
+
+
+def test_loops_that_all_operands_walk_as_one_are_one() -> None:
+    axes = [Axis(7, (14, 28, 0)), Axis(14, (1, 2, 0))]
+    fields, microops = assign(axes, GEMM.loops, OPERANDS, 1 << 14)
+    assert (int(fields["iter_out"]), int(fields["iter_in"])) == (1, 98)
+    assert microops == []
+
+
+def test_a_hardware_loop_is_never_longer_than_its_field_counts() -> None:
+    fields, microops = assign([Axis(9, (8, 8, 0)), Axis(8, (1, 1, 0))], GEMM.loops, OPERANDS, 64)
+    assert (int(fields["iter_out"]), int(fields["iter_in"]), microops) == (9, 8, [])
