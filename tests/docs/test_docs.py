@@ -127,7 +127,7 @@ def test_the_tests_of_the_recipe_pass(recipe: dict[str, ModuleType]) -> None:
 def test_the_line_of_the_recipe_is_a_stage(recipe: dict[str, ModuleType]) -> None:
     (line,) = (block for block in blocks() if block.startswith("Stage("))
     names = {"Stage": Stage} | vars(recipe["accel/lowering/unit_loops.py"])
-    (stage,) = eval(line, names)
+    stage = eval(line, names)
     accelerator = load_accelerator("vta")
     (function,) = regions(stage.run(lower(conv224(), accelerator), accelerator))
     assert all(int(loop.extent) > 1 for loop in collect(function.body, tirx.For))
