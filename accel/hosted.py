@@ -4,30 +4,35 @@ from tvm import ir
 
 from accel.accelerator.document import Accelerator
 from accel.frontend.integers import ImportedModel
-from accel.lowering.attributes import HOST_REASON
+from accel.lowering.attributes import HOST_REASON, LAUNCHES, load_launches
 from accel.report import HostOp
 
 
 def host_ops(imported: ImportedModel, module: ir.IRModule, accelerator: Accelerator) -> list[HostOp]:
-    """The model's nodes that run on the host, each with the reason."""
-    found = [
-        HostOp(node=node.name, op=node.op, reason=_reason(node.op, accelerator))
-        for node in imported.host_nodes.values()
-    ]
+    """The model's nodes that run on the host, each with the reason.
+
+    A node is here and in a layer if the host prepares its data or finishes its result.
+    """
+    launches = load_launches(str(module["main"].attrs[LAUNCHES])).values()
+    shared = {node for launch in launches for node in launch.nodes}
+    reasons = {}
+    for node in imported.host_nodes.values():
+        for name in node.covers:
+            reasons[name] = _reason(node.op, accelerator, shared=name in shared)
     for variable, function in module.functions.items():
         reason = function.attrs.get(HOST_REASON) if function.attrs is not None else None
-        if reason is None:
-            continue
-        names = [str(node) for node in function.attrs["nodes"]] or [str(variable.name_hint)]
-        known = {op.node: op for op in found}
-        for node in names:
-            if node in known:
-                found.remove(known[node])
-            found.append(HostOp(node=node, op=str(function.attrs["op"]), reason=str(reason)))
-    return list({(op.node, op.op): op for op in found}.values())
+        if reason is not None:
+            names = [str(node) for node in function.attrs["nodes"]] or [str(variable.name_hint)]
+            reasons.update(dict.fromkeys(names, str(reason)))
+    return [
+        HostOp(node=name, op=imported.operators.get(name, "QuantizeLinear"), reason=reason)
+        for name, reason in reasons.items()
+    ]
 
 
-def _reason(op: str, accelerator: Accelerator) -> str:
+def _reason(op: str, accelerator: Accelerator, *, shared: bool) -> str:
+    if shared:
+        return f"{accelerator.title} contracts it; the host converts or pads its data, or scales its result"
     if op == "QuantizeLinear":
         return "float32 becomes int8 on the host, where a float operator or a model input feeds the accelerator"
     if op == "DequantizeLinear":

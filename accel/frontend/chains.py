@@ -61,14 +61,21 @@ def _with_bias(graph: Dataflow, chain: Chain, size: int) -> Chain:
     if user is None or call is None:
         return chain
     for operand in call.args:
-        value = graph.constant(operand)
-        if value is not None and value.size in (1, size) and _same_shape(user.var, chain.root):
+        value, shape = graph.constant(operand), _shape(chain.root)
+        if value is not None and _along_channels(value, size, shape) and _shape(user.var) == shape:
             return replace(chain, members=(user.var,), bias=value)
     return chain
 
 
-def _same_shape(a: relax.Var, b: relax.Var) -> bool:
-    return [int(n) for n in a.ty.shape.values] == [int(n) for n in b.ty.shape.values]
+def _along_channels(value: Array, size: int, shape: list[int]) -> bool:
+    """Whether ``value`` adds one number to each of ``size`` channels of a result of ``shape``, or one to all."""
+    axis = 1 if len(shape) == 4 else len(shape) - 1
+    aligned = (1,) * (len(shape) - value.ndim) + value.shape
+    return value.size == 1 or (value.size == size and aligned[axis] == size)
+
+
+def _shape(var: relax.Var) -> list[int]:
+    return [int(n) for n in var.ty.shape.values]
 
 
 def _bounds(call: tvm.ir.Call | None) -> tuple[float, float] | None:

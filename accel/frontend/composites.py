@@ -9,7 +9,7 @@ with the attributes ``op`` and ``nodes``. Their bindings, in order (brackets: ma
 - ``add``: f(a int8, b int8), of one shape; astype a to int32, [left_shift], astype b to int32, [left_shift],
   add, epilogue.
 - ``requantize``, for the host: f(a int32, scale float32); astype to float32, multiply, round (half to even),
-  [add the zero point], clip, astype to int8 or uint8.
+  [add the zero point], clip, astype to int8 or uint8. Its attribute ``cause`` says why it is no epilogue.
 
 The epilogue requantises by a power of two: with shift s > 0 add 2^(s-1) and right_shift by s (which rounds
 half up), with s < 0 left_shift by -s, with s = 0 nothing; then maximum with the lower bound, minimum with the
@@ -32,6 +32,14 @@ class Epilogue:
     shift: int
     low: int
     high: int
+
+
+@dataclass(frozen=True)
+class Quantum:
+    """The integers of a result: their type, and which of them stands for 0."""
+
+    dtype: str
+    zero_point: int
 
 
 @dataclass(frozen=True)
@@ -89,21 +97,24 @@ def add(nodes: Sequence[str], shape: Shape, shifts: tuple[int, int], epilogue: E
 
 
 def requantize(
-    nodes: Sequence[str], acc: Shape, scale: Shape, zero_point: int, bounds: tuple[int, int], dtype: str
+    nodes: Sequence[str], acc: Shape, scale: Shape, quantum: Quantum, bounds: tuple[int, int], cause: str
 ) -> relax.Function:
-    """The composite ``requantize`` of an accumulator of shape ``acc`` by a scale of a shape that broadcasts to it."""
+    """The composite ``requantize`` of an accumulator of shape ``acc`` by a scale of a shape that broadcasts to it.
+
+    Its attribute ``cause`` says why it is no epilogue.
+    """
     parameters = [_parameter("acc", acc, "int32"), _parameter("scale", scale, "float32")]
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
         value = builder.emit(relax.op.astype(parameters[0], "float32"))
         value = builder.emit(relax.op.multiply(value, parameters[1]))
         value = builder.emit(relax.op.round(value))
-        if zero_point:
-            value = builder.emit(relax.op.add(value, relax.const(float(zero_point), "float32")))
+        if quantum.zero_point:
+            value = builder.emit(relax.op.add(value, relax.const(float(quantum.zero_point), "float32")))
         value = builder.emit(relax.op.clip(value, *map(float, bounds)))
-        return builder.emit(relax.op.astype(value, dtype))
+        return builder.emit(relax.op.astype(value, quantum.dtype))
 
-    return _function("requantize", nodes, parameters, compute)
+    return _function("requantize", nodes, parameters, compute).with_attr("cause", cause)
 
 
 def _contraction(

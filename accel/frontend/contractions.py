@@ -46,7 +46,8 @@ def recover(rewrite: Rewrite, binding: relax.Binding) -> bool:
     layer = _layer(rewrite, binding.var)
     if layer is None or layer.magnitude > INT32_MAX:
         return False
-    epilogue = _epilogue(layer)
+    found = _epilogue(layer)
+    epilogue = None if isinstance(found, str) else found
     x = _data(rewrite, layer)
     callee = _composite(rewrite, layer, x, epilogue)
     arguments = [x, relax.const(layer.weights.values)]
@@ -55,9 +56,9 @@ def recover(rewrite: Rewrite, binding: relax.Binding) -> bool:
         bias = np.pad(layer.bias, (0, int(layer.weights.offset is not None))).astype(np.int32)
         arguments.append(relax.const(layer.along_channels(bias)))
     result: relax.Expr = tvm.ir.Call(callee, arguments)
-    if epilogue is None:
+    if isinstance(found, str):
         acc = _accumulator(rewrite, layer, rewrite.emit(result, binding.var, "acc"))
-        result = _requantised(rewrite, layer, acc) if layer.chain.output else _dequantised(rewrite, layer, acc)
+        result = _requantised(rewrite, layer, acc, found) if layer.chain.output else _dequantised(rewrite, layer, acc)
     rewrite.replace(layer.chain.members)
     rewrite.bind(layer.chain.tail, _like(rewrite, layer, result))
     return True
@@ -99,16 +100,25 @@ def _window(conv: tvm.ir.Call) -> composites.Window:
     )
 
 
-def _epilogue(layer: _Layer) -> composites.Epilogue | None:
-    """The requantisation by a power of two, if it is one and int32 holds it."""
+def _epilogue(layer: _Layer) -> composites.Epilogue | str:
+    """The requantisation by a power of two, or why there is none."""
     output = layer.chain.output
-    if output is None or output.dtype != "int8" or output.zero_point != 0:
-        return None
-    if layer.scale.ndim or layer.weights.offset is not None:
-        return None
+    if output is None:
+        return "the result is wanted in float32"
+    obstacles = {
+        f"the result is {output.dtype}": output.dtype != "int8",
+        "the result's zero point is not 0": bool(output.zero_point != 0),
+        "int8 cannot hold the weights minus their zero points": layer.weights.offset is not None,
+        "each channel has a scale of its own": layer.scale.ndim > 0,
+    }
+    for cause, present in obstacles.items():
+        if present:
+            return cause
     acc, out = exponent(float(layer.scale)), exponent(float(output.scale))
-    if acc is None or out is None or not requantisation_fits(layer.magnitude, out - acc):
-        return None
+    if acc is None or out is None:
+        return "the scales are not powers of two"
+    if not requantisation_fits(layer.magnitude, out - acc):
+        return f"shifting by {out - acc} overflows int32"
     return composites.Epilogue(out - acc, *layer.chain.limits)
 
 
@@ -160,16 +170,15 @@ def _accumulator(rewrite: Rewrite, layer: _Layer, acc: relax.Var) -> relax.Var:
     )
 
 
-def _requantised(rewrite: Rewrite, layer: _Layer, acc: relax.Var) -> relax.Expr:
-    """The host's requantisation of the accumulator."""
+def _requantised(rewrite: Rewrite, layer: _Layer, acc: relax.Var, cause: str) -> relax.Expr:
+    """The host's requantisation of the accumulator, and why it is the host's."""
     output = layer.chain.output
     assert output is not None
     scale = layer.along_channels(_factor(layer.scale / output.scale))
     tail = layer.chain.tail
-    nodes = [rewrite.origin[var.name].name for var in layer.chain.members]
-    function = composites.requantize(
-        nodes, _shape(acc), scale.shape, int(output.zero_point), layer.chain.limits, output.dtype
-    )
+    nodes = [name for var in layer.chain.members for name in rewrite.origin[var.name].covers]
+    quantum = composites.Quantum(output.dtype, int(output.zero_point))
+    function = composites.requantize(nodes, _shape(acc), scale.shape, quantum, layer.chain.limits, cause)
     return tvm.ir.Call(rewrite.composite(function, rewrite.origin[tail.name]), [acc, relax.const(scale)])
 
 

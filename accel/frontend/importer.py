@@ -17,6 +17,7 @@ from tvm.ir import IRModule
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from accel.errors import UnsupportedOperator
+from accel.frontend.covers import covered
 from accel.frontend.names import name_nodes
 from accel.frontend.padding import make_padding_explicit
 
@@ -25,21 +26,24 @@ _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the ONNX graph: its name and operator."""
+    """A node of the ONNX graph: its name and operator, and the names of the user's nodes that it computes."""
 
     name: str
     op: str
+    covers: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class ImportedGraph:
     """A model as TVM reads it: one function ``main`` of one dataflow block, with the constants inside.
 
-    ``origin`` gives for each variable bound in ``main``, by name, the node it came from.
+    ``origin`` gives for each variable bound in ``main``, by name, the node it came from; ``operators`` the
+    operator of each node, those included that were folded into another.
     """
 
     module: IRModule
     origin: dict[str, Node]
+    operators: dict[str, str]
 
 
 def import_onnx(model: onnx.ModelProto) -> ImportedGraph:
@@ -52,24 +56,33 @@ def import_onnx(model: onnx.ModelProto) -> ImportedGraph:
     named.CopyFrom(model)
     name_nodes(named)
     make_padding_explicit(named)
-    importer = _NamedImporter()
+    nodes = [Node(node.name, node.op_type, tuple(covered(node))) for node in named.graph.node]
+    importer = _NamedImporter({node.name: node for node in nodes})
     opset = next(entry.version for entry in named.opset_import if entry.domain in ("", "ai.onnx"))
     with contextlib.redirect_stdout(io.StringIO()):  # TVM prints every failed conversion
-        module = importer.from_onnx(named.graph, opset)
-    return ImportedGraph(module, _spread(module, importer.named))
+        try:
+            module = importer.from_onnx(named.graph, opset)
+        except UnsupportedOperator:
+            raise
+        except Exception as error:  # what TVM refuses before it converts a node; its message names the node
+            raise UnsupportedOperator(str(error), field="model") from error
+    _check_shapes(module, named)
+    operators = {name: op for node in named.graph.node for name, op in covered(node).items()}
+    return ImportedGraph(module, _spread(module, importer.named), operators)
 
 
 def identifier(name: str) -> str:
-    """``name`` as a Relax identifier."""
+    """``name`` as a Relax identifier; ``main`` is the function's own."""
     plain = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return plain if plain[:1].isalpha() else f"v_{plain}"
+    return plain if plain[:1].isalpha() and plain != "main" else f"v_{plain}"
 
 
 class _NamedImporter(ONNXGraphImporter):  # type: ignore[misc]
     """TVM's importer, which emits a variable for each node's result; ``named`` maps variables to nodes."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: dict[str, Node]) -> None:
         super().__init__({}, {}, sanitize=False)
+        self.nodes = nodes
         self.named: dict[str, Node] = {}
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
@@ -78,7 +91,7 @@ class _NamedImporter(ONNXGraphImporter):  # type: ignore[misc]
     def _convert_operator(
         self, op_name: str, inputs: list[relax.Expr], attrs: dict[str, Any], opset: int
     ) -> relax.Expr:
-        node = Node(attrs["tvm_custom"]["name"], op_name)
+        node = self.nodes[attrs["tvm_custom"]["name"]]
         try:
             result = self._clip(inputs) if op_name == "Clip" else None
             if result is None:
@@ -105,6 +118,22 @@ class _NamedImporter(ONNXGraphImporter):  # type: ignore[misc]
             if not np.isnan(value):  # as onnxruntime has it: no bound
                 bounds[index] = float(np.clip(value, -_FLOAT32_MAX, _FLOAT32_MAX))
         return self.bb.normalize(relax.op.clip(inputs[0], bounds[0], bounds[1]))
+
+
+def _check_shapes(module: IRModule, model: onnx.ModelProto) -> None:
+    """Every output has the shape that the model states."""
+    result = module["main"].ret_ty
+    fields = result.fields if isinstance(result, relax.TupleType) else [result]
+    makers = {name: node for node in model.graph.node for name in node.output}
+    for info, field in zip(model.graph.output, fields, strict=True):
+        stated = [int(size.dim_value) for size in info.type.tensor_type.shape.dim]
+        found = list(field.shape.values) if isinstance(field.shape, relax.ShapeExpr) else None
+        if found is not None and found != stated and info.name in makers:
+            node = makers[info.name]
+            raise UnsupportedOperator(
+                f"{node.op_type}: {info.name!r} has the shape {stated}, and TVM makes {found} of it",
+                field=f"node:{node.name}",
+            )
 
 
 def _spread(module: IRModule, named: dict[str, Node]) -> dict[str, Node]:

@@ -16,6 +16,7 @@ from accel.frontend import additions, contractions
 from accel.frontend.dataflow import Dataflow
 from accel.frontend.importer import ImportedGraph, Node, import_onnx
 from accel.frontend.rewrite import Rewrite
+from accel.frontend.runnable import check_runnable
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,13 @@ class ImportedModel:
     """A model in integer arithmetic, ready to partition.
 
     ``module`` has ``main`` (one dataflow block) and the composites. ``host_nodes`` gives, for each variable
-    of ``main`` that is not bound to an accelerable composite, the ONNX node it came from. ``macs`` gives the
-    multiply-accumulates of each composite that has any.
+    of ``main`` that is not bound to an accelerable composite, the ONNX node it came from. ``operators`` gives
+    the operator of each node by its name, ``macs`` the multiply-accumulates of each composite that has any.
     """
 
     module: IRModule
     host_nodes: dict[str, Node]
+    operators: dict[str, str]
     macs: dict[str, int]
 
 
@@ -53,13 +55,14 @@ def recover_integers(imported: ImportedGraph) -> ImportedModel:
     module = tvm.transform.Sequential(
         [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(["main"])]
     )(module)
+    check_runnable(module, rewrite.origin)
     kept = [binding for block in module["main"].body.blocks for binding in block.bindings]
     host = {
         b.var.name: rewrite.origin[b.var.name]
         for b in kept
         if b.var.name in rewrite.origin and _on_host(module, b.value)
     }
-    return ImportedModel(module, host, rewrite.macs)
+    return ImportedModel(module, host, imported.operators, rewrite.macs)
 
 
 def _on_host(module: IRModule, value: relax.Expr) -> bool:

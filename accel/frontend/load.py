@@ -26,12 +26,15 @@ ITEM_BYTES: dict[int, int] = {
     TensorProto.INT64: 8,
     TensorProto.BOOL: 1,
 }
+_INITIALIZERS_APART = 4  # the first IR version whose initializers need not be inputs
 _QUANTIZERS = ("DequantizeLinear", "QuantizeLinear")
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
 
 def load_model(data: bytes, limits: Limits = LIMITS) -> onnx.ModelProto:
-    """Parse and check ``data``, all but the shapes of what the nodes compute; every node has a unique name.
+    """Parse and check ``data``, all but the shapes of what the nodes compute.
+
+    In the result every node has a unique name, and no initializer is also an input.
 
     Raises:
         InvalidModel, and its subclasses: as for ``inspect_model``.
@@ -54,7 +57,19 @@ def load_model(data: bytes, limits: Limits = LIMITS) -> onnx.ModelProto:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError) as error:
         raise invalid(error) from error
+    _fix_initializers(model)
     return model
+
+
+def _fix_initializers(model: onnx.ModelProto) -> None:
+    """Initializers are constants: before IR version 4 each had to be declared as an input, a default value."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [info for info in model.graph.input if info.name not in constants]
+    if len(inputs) < len(model.graph.input):
+        inputs = [onnx.ValueInfoProto.FromString(info.SerializeToString()) for info in inputs]
+        del model.graph.input[:]
+        model.graph.input.extend(inputs)
+    model.ir_version = max(model.ir_version, _INITIALIZERS_APART)
 
 
 def _check_structure(model: onnx.ModelProto, limits: Limits) -> None:

@@ -5,10 +5,15 @@ from typing import Any
 import onnx
 from onnx import helper
 
+_WINDOWED = ("AveragePool", "Conv", "MaxPool")
+
 
 def make_padding_explicit(model: onnx.ModelProto) -> None:
-    """Replace ``auto_pad`` of each Conv by the ``pads`` it stands for, in place. Shapes must be static."""
-    automatic = [node for node in model.graph.node if node.op_type == "Conv" and _mode(node) != b"NOTSET"]
+    """Replace ``auto_pad`` of each convolution and pooling by the ``pads`` it stands for, in place.
+
+    Shapes must be static.
+    """
+    automatic = [node for node in model.graph.node if node.op_type in _WINDOWED and _mode(node) != b"NOTSET"]
     if not automatic:
         return
     graph = onnx.shape_inference.infer_shapes(model).graph
@@ -17,7 +22,8 @@ def make_padding_explicit(model: onnx.ModelProto) -> None:
         shapes[info.name] = tuple(size.dim_value for size in info.type.tensor_type.shape.dim)
     for node in automatic:
         mode = _mode(node)
-        data, kernel = shapes[node.input[0]][2:], shapes[node.input[1]][2:]
+        data = shapes[node.input[0]][2:]
+        kernel = _attribute(node, "kernel_shape", None) or shapes[node.input[1]][2:]
         ones = [1] * len(data)
         walks = zip(data, kernel, _attribute(node, "strides", ones), _attribute(node, "dilations", ones), strict=True)
         totals = [0 if mode == b"VALID" else _same(*walk) for walk in walks]

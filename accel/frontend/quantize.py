@@ -13,6 +13,7 @@ import onnxruntime
 
 from accel.errors import InvalidModel
 from accel.frontend import calibrate
+from accel.frontend.covers import note_covers
 from accel.frontend.insert_qdq import Quantiser
 from accel.frontend.names import name_nodes
 from accel.frontend.padding import make_padding_explicit
@@ -37,7 +38,6 @@ def quantize_model(
         InvalidModel: onnxruntime cannot load or run the model.
     """
     folded = _fold(model)
-    name_nodes(folded)
     samples = calibrate.samples(folded, calibration, seed)
     targets = find_targets(folded)
     exponents = calibrate.activation_exponents(folded, targets.activations, samples)
@@ -78,4 +78,6 @@ def _fold(model: onnx.ModelProto) -> onnx.ModelProto:
     used = [entry for entry in folded.opset_import if entry.domain in _ONNX_DOMAINS]
     del folded.opset_import[:]
     folded.opset_import.extend(used)
+    name_nodes(folded)
+    note_covers(folded, named)
     return folded

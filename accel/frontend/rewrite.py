@@ -30,6 +30,8 @@ class Rewrite:
     def keep(self, binding: relax.Binding) -> None:
         """Leave ``binding`` as it is, or bind its value if that is a constant."""
         value = self.graph.constant(binding.value)
+        if isinstance(binding.value, relax.Var) and binding.value.name not in self.origin:
+            self.origin.pop(binding.var.name, None)  # another name for what is no node's work
         if value is not None:
             binding = relax.VarBinding(binding.var, relax.const(value))
         self._bindings.append(binding)
@@ -40,14 +42,16 @@ class Rewrite:
 
     def bind(self, var: relax.Var, value: relax.Expr) -> None:
         """Bind ``var``, which the rest of the graph uses, to ``value``."""
+        if _is_view(value):
+            self.origin.pop(var.name, None)
         self._bindings.append(relax.VarBinding(var, self._builder.normalize(value)))
 
     def emit(self, value: relax.Expr, like: relax.Var, suffix: str) -> relax.Var:
-        """Bind ``value`` to a new variable, named after ``like`` and of the same node."""
+        """Bind ``value`` to a new variable, named after ``like`` and of the same node, unless it is but a new shape."""
         value = self._builder.normalize(value)
         name = self._unique(f"{like.name}_{suffix}")
         var = relax.DataflowVar(name, value.ty)
-        if like.name in self.origin:
+        if like.name in self.origin and not _is_view(value):
             self.origin[name] = self.origin[like.name]
         self._bindings.append(relax.VarBinding(var, value))
         return var
@@ -62,7 +66,7 @@ class Rewrite:
     def nodes(self, variables: Sequence[relax.Var]) -> list[str]:
         """The names of the nodes that ``variables`` came from, without the quantize and dequantize nodes."""
         found = [self.origin[var.name] for var in variables if var.name in self.origin]
-        return list(dict.fromkeys(node.name for node in found if node.op not in _PLUMBING))
+        return list(dict.fromkeys(name for node in found if node.op not in _PLUMBING for name in node.covers))
 
     def module(self, original: IRModule) -> IRModule:
         """The module: ``main`` of the new bindings, the composites, and the functions that ``original`` had."""
@@ -83,3 +87,8 @@ class Rewrite:
             candidate = f"{name}_{count}"
         self._names.add(candidate)
         return candidate
+
+
+def _is_view(value: relax.Expr) -> bool:
+    """A change of shape, which is no work."""
+    return isinstance(value, tvm.ir.Call) and value.op == tvm.ir.Op.get("relax.reshape")

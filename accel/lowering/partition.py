@@ -23,7 +23,7 @@ def partition(module: ir.IRModule, accelerator: Accelerator, cost: Cost) -> ir.I
         if not isinstance(function, relax.Function) or function.attrs is None or "op" not in function.attrs:
             continue
         if str(function.attrs["op"]) not in _OPS:
-            reason = f"the scales are not powers of two, and {accelerator.title} requantises by adding and shifting"
+            reason = f"{function.attrs['cause']}; {accelerator.title} requantises to int8 by adding and shifting"
             result.update_func(variable, function.with_attr(HOST_REASON, reason))
             continue
         found = _region(read_composite(function), accelerator, cost)

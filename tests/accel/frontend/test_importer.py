@@ -94,3 +94,32 @@ def test_a_conversion_that_fails_names_the_node(capsys: pytest.CaptureFixture[st
         import_onnx(graph.model(21))
     assert caught.value.field == "node:blocked"
     assert capsys.readouterr().out == ""
+
+
+def test_a_node_may_bear_the_functions_own_name() -> None:
+    graph = Graph("names")
+    graph.output(graph.node("Neg", "gv", [graph.node("Relu", "main", [graph.input("x", (2, 2))])]), (2, 2))
+    imported = import_onnx(graph.model())
+    assert {node.name for node in imported.origin.values()} == {"main", "gv"}
+    inputs = draw_inputs(graph.model())
+    np.testing.assert_array_equal(run_relax(imported.module, *inputs.values()), run_onnx(graph.model(), inputs))
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_pooling_with_automatic_padding(op: str, mode: str) -> None:
+    graph = Graph("pool")
+    sizes = (3, 3) if mode != "VALID" else (2, 2)
+    x = graph.input("x", (1, 2, 6, 5))
+    graph.output(graph.node(op, "pool", [x], kernel_shape=[3, 2], strides=[2, 2], auto_pad=mode), (1, 2, *sizes))
+    inputs = draw_inputs(graph.model())
+    (result,) = run_relax(import_onnx(graph.model()).module, *inputs.values())
+    np.testing.assert_allclose(result, run_onnx(graph.model(), inputs)[0], atol=1e-6)
+
+
+def test_what_tvm_refuses_as_a_whole_is_an_unsupported_operator() -> None:
+    graph = Graph("shapes")
+    shape = graph.node("Shape", "shape", [graph.input("x", (2, 3))])
+    graph.output(graph.node("Div", "halved", [shape, graph.constant("two", np.array([2]))]), (2,), 7)
+    with pytest.raises(UnsupportedOperator, match="halved"):
+        import_onnx(graph.model())

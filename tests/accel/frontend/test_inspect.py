@@ -21,8 +21,10 @@ from accel.errors import (
 )
 from accel.frontend.inspect import inspect_model
 from accel.frontend.limits import Limits
+from accel.frontend.load import load_model
 from accel.frontend.quantize import quantize_model
 from examples.conv224 import conv224
+from examples.graph import Graph
 from examples.resnet8 import resnet8
 
 
@@ -222,3 +224,17 @@ def test_five_megabytes_and_two_thousand_nodes_take_less_than_a_second() -> None
 def test_inspection_loads_neither_compiler_nor_runtime() -> None:
     code = "import sys, accel.frontend.inspect; sys.exit(bool({'tvm', 'onnxruntime'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("version", [3, 8])
+def test_initializers_that_are_inputs_too_are_constants(version: int) -> None:
+    graph = Graph("defaults")
+    weight = graph.constant("weight", np.ones((4, 4), np.float32))
+    graph.output(graph.node("MatMul", "product", [graph.input("x", (2, 4)), weight]), (2, 4))
+    model = graph.model(opset=11)
+    model.ir_version = version
+    model.graph.input.append(onnx.helper.make_tensor_value_info("weight", onnx.TensorProto.FLOAT, (4, 4)))
+    assert [tensor.name for tensor in inspect_model(model.SerializeToString()).inputs] == ["x"]
+    loaded = load_model(model.SerializeToString())
+    assert [tensor.name for tensor in loaded.graph.input] == ["x"]
+    onnx.checker.check_model(quantize_model(loaded))

@@ -16,6 +16,8 @@ from examples.single import Conv, Dense, conv_model, dense_model
 from tests.reference import dyadic
 from tests.reference.host import Array, draw_inputs, run_layers, run_onnx, run_relax
 
+INT8 = TensorProto.INT8
+
 
 def composites(imported: ImportedModel) -> dict[str, relax.Function]:
     return {v.name_hint: f for v, f in imported.module.functions.items() if f.attrs.get("op") is not None}
@@ -199,3 +201,77 @@ def test_an_operator_that_nobody_runs_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedOperator, match="Celu") as caught:
         import_integer_model(graph.model())
     assert caught.value.field == "node:odd"
+
+
+def test_an_operator_that_is_imported_but_cannot_be_compiled_is_refused_by_name() -> None:
+    graph = Graph("unknown")
+    y = graph.node("CumSum", "running", [graph.input("x", (2, 2)), graph.constant("axis", np.array(1))])
+    graph.output(graph.node("Relu", "relu", [y]), (2, 2))
+    with pytest.raises(UnsupportedOperator, match="CumSum") as caught:
+        import_integer_model(graph.model())
+    assert caught.value.field == "node:running"
+
+
+@pytest.mark.parametrize("shape", [(8,), (8, 1), (1, 1, 8, 1), (8, 1, 1), (1, 8, 1, 1), (1,), ()])
+def test_only_a_constant_along_the_channels_is_a_bias(shape: tuple[int, ...]) -> None:
+    """The image is as high and as wide as it has channels."""
+    graph = Graph("bias")
+    zero, random = np.array(0, np.int8), np.random.default_rng(2)
+    x = graph.dequantize(graph.input("x", (1, 8, 8, 8), TensorProto.INT8), 2.0**-5, zero)
+    weight = random.integers(-99, 99, (8, 8, 1, 1)).astype(np.int8)
+    y = graph.node("Conv", "conv", [x, graph.dequantize(graph.constant("w", weight), 2.0**-7, zero)])
+    constant = graph.constant("k", random.normal(0, 3, shape).astype(np.float32))
+    graph.output(graph.quantize(graph.node("Add", "add", [y, constant]), 2.0**-2, zero, "y"), (1, 8, 8, 8), INT8)
+    model = graph.model()
+    inputs = draw_inputs(model)
+    imported = import_integer_model(model)
+    (result,), (expected,) = run_relax(imported.module, *inputs.values()), run_onnx(model, inputs)
+    assert np.abs(result.astype(int) - expected).max() <= 1
+    (function,) = composites(imported).values()
+    is_bias = len(shape) < 1 or np.prod(shape) == 1 or shape in {(8, 1, 1), (1, 8, 1, 1)}
+    assert ("add" in function.attrs["nodes"]) == is_bias
+
+
+@pytest.mark.parametrize("shape", [(9,), (9, 1)])
+def test_a_constant_along_the_rows_of_a_square_product_is_no_bias(shape: tuple[int, ...]) -> None:
+    graph = Graph("bias")
+    zero, random = np.array(0, np.int8), np.random.default_rng(2)
+    x = graph.dequantize(graph.input("x", (9, 20), TensorProto.INT8), 2.0**-5, zero)
+    w = graph.dequantize(graph.constant("w", random.integers(-99, 99, (20, 9)).astype(np.int8)), 2.0**-7, zero)
+    constant = graph.constant("k", random.normal(0, 3, shape).astype(np.float32))
+    y = graph.node("Add", "add", [graph.node("MatMul", "product", [x, w]), constant])
+    graph.output(graph.quantize(y, 2.0**-2, zero, "y"), (9, 9), INT8)
+    model = graph.model()
+    inputs = draw_inputs(model)
+    (result,) = run_relax(import_integer_model(model).module, *inputs.values())
+    (expected,) = run_onnx(model, inputs)
+    assert np.abs(result.astype(int) - expected).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("weight_scale", "output", "cause"),
+    [
+        (0.007, np.array(0, np.int8), "the scales are not powers of two"),
+        (2.0**-7, np.array(3, np.int8), "the result's zero point is not 0"),
+        (2.0**-7, np.array(0, np.uint8), "the result is uint8"),
+        (2.0**-40, np.array(0, np.int8), "shifting by 42 overflows int32"),
+    ],
+)
+def test_a_requantisation_left_to_the_host_says_why(weight_scale: float, output: np.ndarray, cause: str) -> None:
+    graph = Graph("cause")
+    zero = np.array(0, np.int8)
+    x = graph.dequantize(graph.input("x", (3, 8), TensorProto.INT8), 2.0**-5, zero)
+    w = graph.dequantize(graph.constant("w", np.arange(-32, 32, dtype=np.int8).reshape(8, 8)), weight_scale, zero)
+    dtype = INT8 if output.dtype == np.int8 else TensorProto.UINT8
+    graph.output(graph.quantize(graph.node("MatMul", "product", [x, w]), 2.0**-3, output, "y"), (3, 8), dtype)
+    functions = composites(import_integer_model(graph.model()))
+    assert [f.attrs["cause"] for f in functions.values() if f.attrs["op"] == "requantize"] == [cause]
+
+
+def test_a_change_of_shape_around_a_dense_layer_is_nobodys_work() -> None:
+    graph = Graph("rows")
+    zero = np.array(0, np.int8)
+    x = graph.dequantize(graph.input("x", (2, 3, 8), TensorProto.INT8), 2.0**-5, zero)
+    w = graph.dequantize(graph.constant("w", np.arange(-32, 32, dtype=np.int8).reshape(8, 8)), 2.0**-7, zero)
+    graph.output(graph.quantize(graph.node("MatMul", "product", [x, w]), 2.0**-3, zero, "y"), (2, 3, 8), INT8)
+    assert import_integer_model(graph.model()).host_nodes == {}
