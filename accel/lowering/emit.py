@@ -1,6 +1,7 @@
 """Emit: the allocated module becomes a Program: DRAM map, launches with their words and origins, host steps."""
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,7 +62,7 @@ class _Emitter:
     def __init__(self, module: ir.IRModule, accelerator: Accelerator) -> None:
         self.module = module
         self.accelerator = accelerator
-        self.dram = _Dram(accelerator.dram.alignment_bytes)
+        self.dram = _Dram(_alignment(accelerator))
         self.places: dict[relax.Var, Segment] = {}
         self.planes: dict[relax.Var, list[Segment]] = {}
         self.launches: dict[str, LaunchInfo] = load_launches(str(module["main"].attrs[LAUNCHES]))
@@ -95,7 +96,7 @@ class _Emitter:
             segments=self.dram.segments,
             image=self.dram.image,
             inputs=tuple(self.places[parameter].name for parameter in main.params),
-            outputs=tuple(self.places[var].name for var in results),
+            outputs=tuple(self._output(result, index) for index, result in enumerate(results)),
             steps=tuple(self.steps),
             words=np.concatenate([np.zeros((0, each), np.uint64), *self.words]),
             origin=np.concatenate([np.zeros(0, np.int32), *self.origin]),
@@ -103,9 +104,15 @@ class _Emitter:
             dram_bytes=self.dram.top,
         )
 
+    def _output(self, result: relax.Expr, index: int) -> str:
+        """The segment of a result of ``main``, which may be a constant."""
+        if isinstance(result, relax.Var):
+            return self._place(result).name
+        return self.dram.constant(f"output{index}", result.value.numpy()).name
+
     def _place(self, var: relax.Var) -> Segment:
         if var not in self.places:
-            shape = tuple(int(extent) for extent in var.ty.shape)
+            shape = static_shape(var)
             self.places[var] = self.dram.place(str(var.name), shape, str(var.ty.dtype))
         return self.places[var]
 
@@ -187,6 +194,13 @@ class _Emitter:
             self.origins.append(Origin(info.nodes, function, site, "" if table else pragma, stage))
 
 
+def _alignment(accelerator: Accelerator) -> int:
+    """Bytes that every tensor's address is a multiple of: copies count addresses in their own elements."""
+    copies = [copy for copy in accelerator.instructions if isinstance(copy, Copy)]
+    units = [copy.dram_bytes(accelerator.memory(copy.memory)) for copy in copies]
+    return math.lcm(accelerator.dram.alignment_bytes, *units)
+
+
 def _needed(bindings: list[relax.VarBinding], used: set[relax.Var]) -> list[relax.VarBinding]:
     """The bindings that ``used`` variables come from; names given to a result are not."""
     wanted, kept = set(used), []
@@ -197,12 +211,24 @@ def _needed(bindings: list[relax.VarBinding], used: set[relax.Var]) -> list[rela
     return kept[::-1]
 
 
+def static_shape(var: relax.Var) -> tuple[int, ...]:
+    """The shape of a tensor, elements.
+
+    Raises:
+        CompileError: it depends on the data, so no place in DRAM can be kept for it.
+    """
+    shape = getattr(var.ty, "shape", None)
+    if not isinstance(shape, relax.ShapeExpr) or not all(isinstance(extent, tirx.IntImm) for extent in shape.values):
+        raise CompileError(f"the shape of {var.name} depends on the data", field=str(var.name))
+    return tuple(int(extent) for extent in shape.values)
+
+
 def table_unit(table: Segment) -> int:
     """Bytes of one micro-op in DRAM."""
     return np.dtype(table.dtype).itemsize
 
 
-def _outputs(main: relax.Function) -> list[relax.Var]:
+def _outputs(main: relax.Function) -> list[relax.Expr]:
     bound = {b.var: b.value for block in main.body.blocks for b in block.bindings}
 
     def resolve(value: relax.Expr) -> relax.Expr:
@@ -214,7 +240,7 @@ def _outputs(main: relax.Function) -> list[relax.Var]:
     return [resolve(field) for field in result.fields] if isinstance(result, relax.Tuple) else [result]
 
 
-def _used_after(runs: list[HostRun | LaunchRun], index: int, results: list[relax.Var]) -> set[relax.Var]:
+def _used_after(runs: list[HostRun | LaunchRun], index: int, results: list[relax.Expr]) -> set[relax.Expr]:
     """Variables that later runs, or the program's outputs, read."""
     used = set(results)
     for run in runs[index + 1 :]:

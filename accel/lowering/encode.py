@@ -147,8 +147,8 @@ class _Draft:
 
 
 def _range(field: BitField) -> tuple[int, int]:
-    half = 1 << field.bits - 1
-    return (-half, half) if field.signed else (0, 1 << field.bits)
+    # an index into a memory of one element has no bits
+    return (-(1 << field.bits - 1), 1 << field.bits - 1) if field.signed else (0, 1 << field.bits)
 
 
 def _bits(value: tirx.Expr, bits: int) -> tirx.Expr:

@@ -9,6 +9,7 @@ from onnx import TensorProto
 from onnxruntime.quantization import QuantType
 
 from accel.accelerator.catalog import load_accelerator
+from accel.errors import CompileError
 from accel.frontend.integers import import_integer_model
 from accel.frontend.quantize import quantize_model
 from accel.program import HostStep, Launch
@@ -117,3 +118,24 @@ def test_residual_additions(preset: str, shifts: tuple[int, int]) -> None:
     (result,), launches = run(model, preset, inputs)
     assert [launch.op for launch in launches] == ["add"]
     np.testing.assert_array_equal(result, dyadic.run(model, inputs)["y"])
+
+
+def test_outputs_that_are_constants_and_inputs() -> None:
+    graph = Graph("constants")
+    x = graph.input("x", (2, 3))
+    graph.constant("fixed", np.arange(4, dtype=np.float32))
+    graph.node("Relu", "relu", [x])
+    for name, shape in (("relu", (2, 3)), ("fixed", (4,)), ("x", (2, 3))):
+        graph.output(name, shape)
+    inputs = draw_inputs(graph.model())
+    results, _ = run(graph.model(), "vta", inputs)
+    expected = [np.maximum(inputs["x"], 0), np.arange(4, dtype=np.float32), inputs["x"]]
+    for result, array in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, array)
+
+
+def test_a_shape_that_depends_on_the_data_is_refused() -> None:
+    graph = Graph("dynamic")
+    graph.output(graph.node("NonZero", "nonzero", [graph.input("x", (2, 3))]), (2, 6), TensorProto.INT64)
+    with pytest.raises(CompileError, match="depends on the data"):
+        build(graph.model(), load_accelerator("vta"))
