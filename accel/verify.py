@@ -52,21 +52,42 @@ def _bits(array: Array) -> npt.NDArray[Any]:
 
 
 def sqnr_db(got: Array, expected: Array) -> float:
-    """Signal to quantisation noise, decibels: ``10 log10(sum(x^2) / sum((x - y)^2))``, at most the ceiling."""
-    signal = float(np.sum(expected.astype(np.float64) ** 2))
-    noise = float(np.sum((expected.astype(np.float64) - got.astype(np.float64)) ** 2))
+    """Signal to quantisation noise, decibels: ``10 log10(sum(x^2) / sum((x - y)^2))``, within the ceiling.
+
+    Infinities and NaNs that both have are left out; any other is noise without bound.
+    """
+    pair = _finite(got, expected)
+    if pair is None:
+        return -SQNR_CEILING_DB
+    signal = float(np.sum(pair[1] ** 2))
+    noise = float(np.sum((pair[1] - pair[0]) ** 2))
     if noise == 0.0:
         return SQNR_CEILING_DB
     return float(np.clip(10.0 * np.log10(max(signal, 1e-300) / noise), -SQNR_CEILING_DB, SQNR_CEILING_DB))
 
 
 def cosine(got: Array, expected: Array) -> float:
-    """Cosine of the angle between two tensors taken as vectors; 1 for two zero vectors, 0 for one."""
-    a, b = got.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
+    """Cosine of the angle between two tensors taken as vectors; 1 for two zero vectors, 0 for one.
+
+    Infinities and NaNs that both have are left out; with any other it is 0.
+    """
+    pair = _finite(got, expected)
+    if pair is None:
+        return 0.0
+    a, b = pair
     norms = float(np.linalg.norm(a) * np.linalg.norm(b))
     if norms == 0.0:
         return float(not a.any() and not b.any())
     return float(np.clip(np.dot(a, b) / norms, -1.0, 1.0))
+
+
+def _finite(a: Array, b: Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
+    """Both as float64 vectors where they are finite; None if one is not finite where the other differs."""
+    first, second = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
+    finite = np.isfinite(first) & np.isfinite(second)
+    if not np.array_equal(first[~finite], second[~finite], equal_nan=True):
+        return None
+    return first[finite], second[finite]
 
 
 def outputs_by_onnxruntime(model: onnx.ModelProto, inputs: Mapping[str, Array], names: Sequence[str]) -> list[Array]:
