@@ -140,6 +140,13 @@ def global_average_pool(arguments: Arguments, _attributes: Attributes) -> np.nda
     return value.mean((2, 3), keepdims=True, dtype=np.float32)
 
 
+def max_pool(value: np.ndarray, _rest: Arguments, attributes: Attributes) -> np.ndarray:
+    """Without padding; the largest number is the largest value, whatever the exponent."""
+    strides = attributes["strides"]
+    windows = np.lib.stride_tricks.sliding_window_view(value, attributes["kernel_shape"], (2, 3))
+    return windows[:, :, :: strides[0], :: strides[1]].max((-2, -1))
+
+
 def softmax(arguments: Arguments, _attributes: Attributes) -> np.ndarray:
     value = arguments[0].real()
     powers = np.exp(value - value.max(-1, keepdims=True))
@@ -155,6 +162,7 @@ OPERATORS = {
     "Gemm": gemm,
     "GlobalAveragePool": global_average_pool,
     "MatMul": gemm,
+    "MaxPool": moved(max_pool),
     "QuantizeLinear": quantize,
     "Relu": relu,
     "Reshape": moved(lambda x, rest, _attributes: x.reshape(rest[0])),
