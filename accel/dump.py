@@ -1,6 +1,7 @@
 """Keep the text of the module after every stage, and after every TVM pass within a stage that changed it."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ class Dumps:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._count = 0
-        directory.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(directory, ignore_errors=True)  # an earlier run may have had other stages
+        directory.mkdir(parents=True)
 
     def stage(self, name: str, text: str, passes: "PassTexts | None" = None) -> None:
         """Write one stage's text, and its passes' beneath it."""

@@ -94,6 +94,8 @@ def _conjunction(guard: tirx.Expr | None) -> list[tirx.Expr]:
         return []
     if isinstance(guard, tirx.And):
         return _conjunction(guard.a) + _conjunction(guard.b)
+    if isinstance(guard, tirx.EQ):  # what TVM makes of two bounds that leave one value
+        return [guard.a <= guard.b, guard.a >= guard.b]
     return [guard]
 
 

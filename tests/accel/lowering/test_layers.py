@@ -115,6 +115,7 @@ def test_dense(preset: str, layer: Dense, seed: int) -> None:
         pytest.param(Conv(5, 13, 1, 1), id="one pixel"),
         pytest.param(Conv(5, 13, 9, 1, kernel=(7, 7), pads=(3, 3, 3, 3)), id="one column"),
         pytest.param(Conv(20, 13, 9, 9, kernel=(1, 1), pads=(1, 1, 1, 1)), id="a frame of nothing"),
+        pytest.param(Conv(1, 1, 1, 1, kernel=(1, 1), pads=(0, 1, 0, 0), bias=False), id="padding on one side only"),
         pytest.param(Conv(20, 13, 9, 9, pads=(17, 17, 17, 17)), id="padding wider than its field"),
         pytest.param(Conv(3, 8, 113, 7, strides=(2, 2)), id="a prime height"),
         pytest.param(Conv(24, 24, 20, 20, dilations=(3, 3)), id="dilated"),
