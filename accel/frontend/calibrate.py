@@ -87,6 +87,9 @@ def _draw(random: np.random.Generator, info: onnx.ValueInfoProto) -> Array:
     shape, dtype = _signature(info)
     if dtype.kind == "f":
         return random.standard_normal(shape).astype(dtype)
+    if dtype.kind in "iu" and dtype.itemsize == 1:  # an image, say; wider integers are mostly indices
+        limits = np.iinfo(dtype)
+        return random.integers(limits.min, limits.max, shape, dtype, endpoint=True)
     return random.integers(0, 2, shape).astype(dtype)
 
 

@@ -19,6 +19,8 @@ from accel.frontend.names import name_nodes
 from accel.frontend.padding import make_padding_explicit
 from accel.frontend.targets import find_targets
 
+# one renames the node, and we fuse the bias ourselves; the other drops layers that the user wrote
+_KEPT_APART = ("MatMulAddFusion", "CommonSubexpressionElimination")
 _ONNX_DOMAINS = ("", "ai.onnx")
 
 
@@ -68,7 +70,7 @@ def _fold(model: onnx.ModelProto) -> onnx.ModelProto:
                 named.SerializeToString(),
                 options,
                 providers=["CPUExecutionProvider"],
-                disabled_optimizers=["MatMulAddFusion"],  # it renames the node, and we fuse the bias ourselves
+                disabled_optimizers=list(_KEPT_APART),
             )
         except Exception as error:  # onnxruntime's exceptions have no common base
             raise InvalidModel(f"onnxruntime cannot load the model: {error}", field="model") from error

@@ -56,7 +56,7 @@ class _Finder:
         self._users: dict[str, onnx.NodeProto] = {name: node for node in self._nodes for name in node.input}
         shapes = [*graph.value_info, *graph.input, *graph.output]
         inferred = onnx.shape_inference.infer_shapes(model).graph.value_info
-        self._rank = {info.name: len(info.type.tensor_type.shape.dim) for info in (*shapes, *inferred)}
+        self._types = {info.name: info.type.tensor_type for info in (*shapes, *inferred)}
 
     def targets(self) -> Targets:
         layers = [layer for node in self._nodes if (layer := self._layer(node)) is not None]
@@ -70,7 +70,7 @@ class _Finder:
 
     def _layer(self, node: onnx.NodeProto) -> Layer | None:
         weight = self._constant(node.input[1]) if node.op_type in ("Conv", "Gemm", "MatMul") else None
-        if weight is None or node.input[0] in self._constants:
+        if weight is None or weight.dtype != np.float32 or node.input[0] in self._constants:
             return None
         if node.op_type == "Conv":
             has_bias = len(node.input) > 2 and node.input[2] != ""
@@ -103,12 +103,14 @@ class _Finder:
         constants = [value for name in user.input if (value := self._constant(name)) is not None]
         if len(constants) != 1 or constants[0].size != weight.shape[1] or constants[0].shape[-1] != weight.shape[1]:
             return Layer(node, weight, None)
-        if constants[0].ndim > max(self._rank.get(node.output[0], 0), 1):
+        if constants[0].ndim > max(len(self._types[node.output[0]].shape.dim), 1):
             return Layer(node, weight, None)
         return Layer(node, weight, constants[0].reshape(-1), user)
 
     def _is_addition(self, node: onnx.NodeProto) -> bool:
-        return node.op_type == "Add" and not any(name in self._constants for name in node.input)
+        return node.op_type == "Add" and all(
+            name not in self._constants and self._types[name].elem_type == onnx.TensorProto.FLOAT for name in node.input
+        )
 
     def _end(self, node: onnx.NodeProto) -> str:
         """The tensor to requantise to: behind the relu and clip that follow ``node`` alone."""

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from accel.errors import CyclopsError, InvalidModel, InvalidTensors
 from accel.frontend.calibrate import best_exponent, squared_error
@@ -227,3 +227,30 @@ def test_what_onnxruntime_cannot_load_is_refused() -> None:
     )
     with pytest.raises(CyclopsError):
         quantize_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+
+
+@pytest.mark.parametrize("op", ["Add", "MatMul"])
+def test_integers_are_left_alone(op: str) -> None:
+    graph = Graph("integers")
+    x = graph.input("x", (4, 4), TensorProto.INT32)
+    other = x if op == "Add" else graph.constant("w", np.ones((4, 4), np.int32))
+    graph.output(graph.node(op, "node", [x, other]), (4, 4), TensorProto.INT32)
+    assert [node.op_type for node in quantize_model(graph.model()).graph.node] == [op]
+
+
+def test_layers_that_compute_the_same_stay_apart() -> None:
+    graph = Graph("twins")
+    weight = graph.constant("w", np.eye(4, dtype=np.float32))
+    x = graph.input("x", (2, 4))
+    twins = [graph.node("MatMul", name, [x, weight]) for name in ("first", "second")]
+    graph.output(graph.node("Add", "sum", twins), (2, 4))
+    assert {node.name for node in quantize_model(graph.model()).graph.node} >= {"first", "second", "sum"}
+
+
+def test_random_samples_of_bytes_span_their_range() -> None:
+    graph = Graph("bytes")
+    x = graph.node("Cast", "cast", [graph.input("x", (1, 64), TensorProto.UINT8)], to=TensorProto.FLOAT)
+    graph.output(graph.node("MatMul", "product", [x, graph.constant("w", np.eye(64, dtype=np.float32))]), (1, 64))
+    model = quantize_model(graph.model())
+    scales = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    assert scales["cast_scale"] == 2.0
