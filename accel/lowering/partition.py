@@ -137,10 +137,14 @@ def _addition(composite: Composite, epilogue: Epilogue, accelerator: Accelerator
         return f"an addition needs square tiles; those of {accelerator.title} are {out_channels}x{in_channels}"
     if any(1 << shift > 127 for shift in composite.shifts):
         return "the operands' scales lie more than a factor 64 apart"
-    if len(composite.result) != 4:
+    if len(composite.result) == 4:
+        n, c, h, w = composite.result
+        packed = _packed(math.ceil(n / batch), math.ceil(c / in_channels), h, w)
+    elif len(composite.result) == 2:
+        m, k = composite.result
+        packed = _packed(1, math.ceil(k / in_channels), 1, math.ceil(m / batch))
+    else:
         return f"an addition of {len(composite.result)}-dimensional tensors"
-    n, c, h, w = composite.result
-    packed = _packed(math.ceil(n / batch), math.ceil(c / in_channels), h, w)
     tiling = _addition_tiling(packed, accelerator)
     if tiling is None:
         return f"no tile of it fits the scratchpads of {accelerator.title}"

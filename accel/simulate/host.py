@@ -62,5 +62,5 @@ class HostFunctions:
 def run_compiled(executable: Any, inputs: Sequence[Array]) -> list[Array]:
     """Run ``main`` of what :func:`compile_module` made."""
     machine = relax.VirtualMachine(executable, tvm.cpu())
-    result = machine["main"](*(tvm.runtime.tensor(np.ascontiguousarray(array)) for array in inputs))
+    result = machine["main"](*(tvm.runtime.tensor(np.asarray(array, order="C")) for array in inputs))
     return [result.numpy()] if isinstance(result, tvm.runtime.Tensor) else [tensor.numpy() for tensor in result]

@@ -139,3 +139,23 @@ def test_a_shape_that_depends_on_the_data_is_refused() -> None:
     graph.output(graph.node("NonZero", "nonzero", [graph.input("x", (2, 3))]), (2, 6), TensorProto.INT64)
     with pytest.raises(CompileError, match="depends on the data"):
         build(graph.model(), load_accelerator("vta"))
+
+
+@pytest.mark.parametrize("preset", ["vta", "vta-small"])
+def test_additions_of_matrices(preset: str) -> None:
+    graph = Graph("addition")
+    zero = np.array(0, np.int8)
+    terms = [graph.dequantize(graph.input(name, (5, 70), TensorProto.INT8), 2.0**-5, zero) for name in "ab"]
+    graph.output(graph.quantize(graph.node("Add", "sum", terms), 2.0**-4, zero, "y"), (5, 70), TensorProto.INT8)
+    inputs = draw_inputs(graph.model())
+    (result,), launches = run(graph.model(), preset, inputs)
+    assert [launch.op for launch in launches] == ["add"]
+    np.testing.assert_array_equal(result, dyadic.run(graph.model(), inputs)["y"])
+
+
+def test_scalars() -> None:
+    graph = Graph("scalars")
+    graph.output(graph.node("Neg", "negated", [graph.input("x", ())]), ())
+    (result,), _ = run(graph.model(), "vta", {"x": np.array(2, np.float32)})
+    assert result == np.array(-2, np.float32)
+    assert result.shape == ()
