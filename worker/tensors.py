@@ -4,7 +4,10 @@ Format: a zip of ``.npy`` files, NumPy enhancement proposal 1.
 """
 
 import io
+import lzma
 import math
+import sys
+import tokenize
 import zipfile
 import zlib
 from typing import IO, Any
@@ -21,7 +24,10 @@ _TYPES = ("float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "
 _CHUNK = 1 << 20
 _HEADER = 4096
 # what zipfile raises for an archive that is damaged, or packed in a way it does not know
-_DAMAGE = (OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+_DAMAGE = (OSError, EOFError, ValueError, NotImplementedError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+# what NumPy raises besides ValueError: a header is a Python literal, which it tokenizes and evaluates
+_BAD_HEADER = (RuntimeError, SyntaxError, TypeError, tokenize.TokenError, MemoryError)
+_MAX_RANK = 32
 
 
 class Npz:
@@ -34,22 +40,24 @@ class Npz:
     def __init__(self, file: IO[bytes], *, max_bytes: int, max_arrays: int) -> None:
         try:
             self._zip = zipfile.ZipFile(file)
-        except (ValueError, *_DAMAGE) as error:
-            raise InvalidTensors(f"not an npz file: {error}") from error
+        except _DAMAGE as error:
+            raise InvalidTensors(f"not an npz file: {error}", field="tensors") from error
         self._check_sizes(max_bytes, max_arrays)
         self.tensors = [self._header(member) for member in self._zip.infolist()]
 
     def _check_sizes(self, max_bytes: int, max_arrays: int) -> None:
         members = self._zip.infolist()
         if not members:
-            raise InvalidTensors("the npz file holds no arrays")
+            raise InvalidTensors("the npz file holds no arrays", field="tensors")
         if len(members) > max_arrays:
-            raise InvalidTensors(f"the npz file holds {len(members)} arrays; at most {max_arrays} are accepted")
+            found = f"the npz file holds {len(members)} arrays; at most {max_arrays} are accepted"
+            raise InvalidTensors(found, field="tensors")
         if len({member.filename for member in members}) != len(members):
-            raise InvalidTensors("the npz file names an array twice")
+            raise InvalidTensors("the npz file names an array twice", field="tensors")
         total = sum(member.file_size for member in members)
         if total > max_bytes:
-            raise InvalidTensors(f"the npz file unpacks to {total} bytes; at most {max_bytes} are accepted")
+            found = f"the npz file unpacks to {total} bytes; at most {max_bytes} are accepted"
+            raise InvalidTensors(found, field="tensors")
 
     def _header(self, member: zipfile.ZipInfo) -> TensorInfo:
         name = member.filename.removesuffix(".npy")
@@ -59,6 +67,8 @@ class Npz:
         if dtype.name not in _TYPES:
             known = ", ".join(_TYPES)
             raise InvalidTensors(f"array {name!r} has element type {dtype.name}; use one of {known}", field=name)
+        if len(shape) > _MAX_RANK or not all(type(extent) is int and extent <= sys.maxsize for extent in shape):
+            raise InvalidTensors(f"array {name!r} declares a shape that no array has", field=name)
         nbytes = math.prod(shape) * dtype.itemsize
         if any(extent < 0 for extent in shape) or nbytes != member.file_size - offset:
             found = f"declares shape {list(shape)}, {nbytes} bytes, and holds {member.file_size - offset}"
@@ -75,7 +85,7 @@ class Npz:
             shape, _, dtype = read(head)
         except KeyError as error:
             raise InvalidTensors(f"array {name!r} has .npy version {error}; 1.0 and 2.0 are read", field=name) from None
-        except (ValueError, RuntimeError, *_DAMAGE) as error:
+        except (*_BAD_HEADER, *_DAMAGE) as error:
             raise InvalidTensors(f"array {name!r} cannot be read: {error}", field=name) from error
         return shape, dtype, head.tell()
 
@@ -94,12 +104,19 @@ class Npz:
                 raise InvalidTensors(f"array {tensor.name!r} is damaged: {error}", field=tensor.name) from error
 
     def load(self) -> dict[str, Array]:
-        """All arrays by name."""
-        arrays = {}
-        for tensor in self.tensors:
-            with self._zip.open(f"{tensor.name}.npy") as stream:
-                arrays[tensor.name] = npy.read_array(stream, allow_pickle=False)
-        return arrays
+        """All arrays by name.
+
+        Raises:
+            InvalidTensors: an array is truncated or damaged.
+        """
+        return {tensor.name: self._array(tensor.name) for tensor in self.tensors}
+
+    def _array(self, name: str) -> Array:
+        try:
+            with self._zip.open(f"{name}.npy") as stream:
+                return npy.read_array(stream, allow_pickle=False)
+        except _DAMAGE as error:
+            raise InvalidTensors(f"array {name!r} is damaged: {error}", field=name) from error
 
 
 def check_fit(tensors: list[TensorInfo], inputs: list[TensorInfo], *, samples: bool, field: str) -> None:

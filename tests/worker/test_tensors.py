@@ -49,7 +49,11 @@ def test_reads_arrays() -> None:
 
 
 def huge_header(shape: str) -> bytes:
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117).encode() + b"\n"
+    return header_of(f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117))
+
+
+def header_of(text: str) -> bytes:
+    header = text.encode() + b"\n"
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
 
 
@@ -63,6 +67,12 @@ BAD = {
     "a shape bomb": (archive(x=huge_header("(1048576, 1048576)")).getvalue(), "declares shape"),
     "a negative shape": (archive(x=huge_header("(-1, -1)")).getvalue(), "declares shape"),
     "a zip bomb": (archive(x=npy(np.zeros(1 << 21, np.int8))).getvalue(), "unpacks to"),
+    "a shape of booleans": (archive(x=huge_header("(True,)") + bytes(4)).getvalue(), "no array has"),
+    "a shape beyond addresses": (archive(x=huge_header("(0, 10000000000000000000000)")).getvalue(), "no array has"),
+    "a shape of too many axes": (archive(x=huge_header(f"({'1, ' * 40})") + bytes(4)).getvalue(), "no array has"),
+    "an open bracket": (archive(x=huge_header("(((")).getvalue(), "cannot be read"),
+    "a broken indentation": (archive(x=header_of("  1\n x\n  y")).getvalue(), "cannot be read"),
+    "a key that is a list": (archive(x=header_of("{[]: 1}")).getvalue(), "cannot be read"),
     "too many": (npz(**{f"x{i}": np.zeros(1) for i in range(5)}).getvalue(), "at most 4"),
     "truncated": (npz(x=np.arange(100)).getvalue()[:-30], "not an npz"),
 }
@@ -71,8 +81,9 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_files(name: str) -> None:
     data, message = BAD[name]
-    with pytest.raises(InvalidTensors, match=message):
+    with pytest.raises(InvalidTensors, match=message) as caught:
         Npz(io.BytesIO(data), **LIMITS).check_data()
+    assert caught.value.field in {"tensors", "x"}
 
 
 def test_damaged_data() -> None:
@@ -82,18 +93,28 @@ def test_damaged_data() -> None:
         Npz(io.BytesIO(bytes(data)), **LIMITS).check_data()
 
 
-@settings(max_examples=300)
-@given(st.data())
-def test_a_damaged_file_is_read_or_refused(data: st.DataObject) -> None:
-    file = bytearray(npz(x=np.arange(40, dtype=np.int32), y=np.ones((2, 2), np.float32)).getvalue())
+def packed(method: int) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as target:
+        target.writestr("x.npy", npy(np.arange(40, dtype=np.int32)))
+        target.writestr("y.npy", npy(np.ones((2, 2), np.float32)))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@settings(max_examples=200)
+@given(data=st.data())
+def test_a_damaged_file_is_read_or_refused(method: int, data: st.DataObject) -> None:
+    file = bytearray(packed(method))
     for _ in range(data.draw(st.integers(1, 4))):
         file[data.draw(st.integers(0, len(file) - 1))] = data.draw(st.integers(0, 255))
     try:
         opened = Npz(io.BytesIO(bytes(file)), **LIMITS)
         opened.check_data()
+        arrays = opened.load()
     except InvalidTensors:
         return
-    assert sum(array.nbytes for array in opened.load().values()) <= LIMITS["max_bytes"]
+    assert sum(array.nbytes for array in arrays.values()) <= LIMITS["max_bytes"]
 
 
 def tensor(shape: tuple[int, ...], dtype: str = "float32", name: str = "x") -> TensorInfo:
