@@ -13,6 +13,7 @@ from python_multipart import MultipartParser
 from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
 
 from service.problems import ProblemError
 
@@ -52,6 +53,7 @@ class _Form:
         self._name = b""
         self._in_file = False
         self.found = False
+        self.complete = False
         self._parser = MultipartParser(
             boundary,
             {
@@ -61,6 +63,7 @@ class _Form:
                 "on_header_end": self._header_end,
                 "on_part_data": self._part_data,
                 "on_part_end": self._part_end,
+                "on_end": self._end,
             },
         )
 
@@ -89,13 +92,16 @@ class _Form:
     def _part_end(self) -> None:
         self._in_file = False
 
+    def _end(self) -> None:
+        self.complete = True
+
 
 @contextlib.asynccontextmanager
 async def receive(request: Request, directory: Path) -> AsyncIterator[Upload]:
     """The request's file, in a temporary file that goes away with the context.
 
     Raises:
-        ProblemError: no body, a form without a file, another media type, or a body over the limit.
+        ProblemError: no body, a form without a file or an end, another media type, or a body over the limit.
     """
     with tempfile.NamedTemporaryFile(dir=directory, prefix="upload-", buffering=_BUFFER) as file:
         sink = _Sink(file)
@@ -106,6 +112,10 @@ async def receive(request: Request, directory: Path) -> AsyncIterator[Upload]:
                 await run_in_threadpool(write, chunk)
         except MultipartParseError as error:
             raise ProblemError("bad-request", f"not multipart/form-data: {error}", field="body") from error
+        except ClientDisconnect as error:
+            raise ProblemError("bad-request", "the body broke off", field="body") from error
+        if form is not None and not form.complete:
+            raise ProblemError("bad-request", "the form broke off: its last boundary is missing", field="body")
         if form is not None and not form.found:
             raise ProblemError("invalid-request", "the form has no file", field="body")
         if sink.bytes == 0:

@@ -56,6 +56,27 @@ def test_a_file_comes_whole_however_it_is_cut(tmp_path: Path, data: bytes, cuts:
     assert received(f"multipart/form-data; boundary={boundary}", split(body, cuts), tmp_path) == data
 
 
+def test_a_form_that_breaks_off(tmp_path: Path) -> None:
+    part = b'--b\r\nContent-Disposition: form-data; name="file"; filename="m"\r\n\r\ndata'
+    assert received("multipart/form-data; boundary=b", [part, b"\r\n--b--\r\n"], tmp_path) == b"data"
+    for cut in (part, part + b"\r\n--b", part + b"\r\n--b\r\n"):
+        with pytest.raises(ProblemError, match="broke off"):
+            received("multipart/form-data; boundary=b", [cut], tmp_path)
+
+
+def test_a_client_that_goes_away_is_no_error_of_ours(tmp_path: Path) -> None:
+    async def gone() -> dict:
+        return {"type": "http.disconnect"}
+
+    async def run() -> None:
+        async with receive(Request({"type": "http", "method": "POST", "headers": []}, gone), tmp_path):
+            pytest.fail("received nothing")
+
+    with pytest.raises(ProblemError, match="broke off"):
+        asyncio.run(run())
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "content_type", ["application/json", "text/html", "multipart/form-data", "multipart/mixed; boundary=b"]
 )
