@@ -38,6 +38,7 @@ class JobWorker(Worker):
     log_result_lifespan = False
 
     def __init__(self, settings: Settings, jobs: Jobs, queue: JobQueue, prepare: Callable[[Accelerator], None]) -> None:
+        self._own_pid = os.getpid()
         self._prepare = prepare
         self._unprepared = preset_names()
         self._settings = settings
@@ -56,9 +57,7 @@ class JobWorker(Worker):
 
     def main_work_horse(self, job: RqJob, queue: Any) -> None:
         """Tie the forked process to this one and limit it, then run the job."""
-        die_with_parent()
-        if os.getppid() != self.pid:  # it ended before the kernel was told
-            os._exit(1)
+        die_with_parent(self._own_pid)
         limit_job(self._settings)
         super().main_work_horse(job, queue)
 
@@ -157,5 +156,4 @@ def run_worker(settings: Settings) -> None:
 
 
 if __name__ == "__main__":  # as worker.processes starts it
-    die_with_parent()
     run_worker(Settings())

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 
+from worker import tied
 from worker.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ def _start(settings: Settings) -> subprocess.Popen[bytes]:
     environment = {f"CYCLOPS_{name.upper()}": str(value) for name, value in settings if value is not None}
     # the worker dies with the thread that starts it, which lives until all workers are stopped
     return subprocess.Popen(
-        [sys.executable, "-m", "worker.main"],
+        [sys.executable, tied.__file__, str(os.getpid()), sys.executable, "-m", "worker.main"],
         env=os.environ | environment,
         stdin=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C is for us: we stop them

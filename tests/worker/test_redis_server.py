@@ -24,6 +24,14 @@ def test_keeps_its_data_and_stops(tmp_path: Path) -> None:
         redis.Redis.from_url(url).ping()
 
 
+def test_one_that_dies_is_started_again_with_its_data(tmp_path: Path) -> None:
+    with redis_server(tmp_path / "redis") as url:
+        connection = connect(url)
+        connection.set("key", "value")
+        os.kill(connection.info("server")["process_id"], signal.SIGKILL)
+        assert connection.get("key") == b"value"
+
+
 def test_a_deep_directory(tmp_path: Path) -> None:
     with redis_server(tmp_path / ("d" * 120)) as url:
         assert connect(url).ping()
