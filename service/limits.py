@@ -62,5 +62,8 @@ async def _drain(receive: Receive) -> None:
 
 def _too_large(found: str, limit: int) -> ProblemError:
     return ProblemError(
-        "too-large", f"the body has {found}; the limit is {limit} bytes", headers={"Connection": "close"}
+        "too-large",
+        f"the body has {found}; the limit is {limit} bytes",
+        field="body",
+        headers={"Connection": "close"},
     )

@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from accel import errors
 from accel.errors import CyclopsError
@@ -94,9 +95,21 @@ async def _on_http(request: Request, error: Exception) -> Response:
     slug = _BY_STATUS.get(error.status_code, "bad-request")
     detail = f"{request.method} {request.url.path}: {error.detail}"
     title = SERVICE_TYPES[slug][1]
-    return respond(
-        Problem(type=f"/problems/{slug}", title=title, status=error.status_code, detail=detail), error.headers
-    )
+    # it is while it reads a body that FastAPI finds a request bad
+    field = "body" if slug == "bad-request" else None
+    problem = Problem(type=f"/problems/{slug}", title=title, status=error.status_code, detail=detail, field=field)
+    headers = dict(error.headers or {})
+    if error.status_code == http.HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = _methods(request)
+    return respond(problem, headers)
+
+
+def _methods(request: Request) -> str:
+    """The methods of the request's path; the exception has only those of the first route that matched it."""
+    known = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+    scopes = {method: dict(request.scope, method=method) for method in known}
+    routes = request.app.routes
+    return ", ".join(m for m, scope in scopes.items() if any(r.matches(scope)[0] == Match.FULL for r in routes))
 
 
 async def _on_validation(_request: Request, error: Exception) -> Response:
@@ -113,6 +126,8 @@ def _field_error(item: Mapping[str, Any]) -> FieldError:
     location: Sequence[str | int] = item["loc"]
     if item["type"] == "json_invalid":
         return FieldError(field="body", message=f"{item['msg']}: {item['ctx']['error']} at character {location[-1]}")
+    if item["type"] == "model_attributes_type" and len(location) == 1:
+        return FieldError(field="body", message="must be a JSON object, with the media type application/json")
     # the first part says where: body, query, path
     path = ".".join(str(part) for part in location[1:]) or str(location[0])
     return FieldError(field=path, message=item["msg"])

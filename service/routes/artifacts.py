@@ -25,7 +25,8 @@ def artifacts_of(here: Context, job_id: str, *, complete: bool = True) -> Artifa
     """
     job = here.job(job_id)
     if complete and not job.ended:
-        raise ProblemError("conflict", f"the job is {job.state}; it has no results yet", headers={"Retry-After": "1"})
+        detail = f"the job is {job.state}; it has no results yet"
+        raise ProblemError("conflict", detail, field="id", headers={"Retry-After": "1"})
     return Artifacts(here.store, job.id)
 
 

@@ -25,16 +25,16 @@ def endless(total: int) -> Iterator[bytes]:
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/tensors"])
 @pytest.mark.parametrize("total", [LIMIT + 10_000, 20 << 20])
 def test_uploads_over_the_limit(small: httpx2.Client, is_problem: Check, path: str, total: int) -> None:
-    is_problem(small.post(path, content=bytes(total)), 413, "too-large")
-    is_problem(small.post(path, content=endless(total)), 413, "too-large")
-    is_problem(small.post(path, files={"file": ("f", bytes(total))}), 413, "too-large")
+    is_problem(small.post(path, content=bytes(total)), 413, "too-large", "body")
+    is_problem(small.post(path, content=endless(total)), 413, "too-large", "body")
+    is_problem(small.post(path, files={"file": ("f", bytes(total))}), 413, "too-large", "body")
     assert small.get("/healthz").status_code == 200
 
 
 def test_other_bodies_over_the_limit(small: httpx2.Client, is_problem: Check) -> None:
     json = {"content-type": "application/json"}
-    is_problem(small.post("/v1/jobs", content=b" " * 100_000, headers=json), 413, "too-large")
-    is_problem(small.post("/v1/jobs", content=endless(100_000), headers=json), 413, "too-large")
+    is_problem(small.post("/v1/jobs", content=b" " * 100_000, headers=json), 413, "too-large", "body")
+    is_problem(small.post("/v1/jobs", content=endless(100_000), headers=json), 413, "too-large", "body")
 
 
 def test_a_declared_length_beyond_all_measure_is_refused_unread(small: httpx2.Client) -> None:

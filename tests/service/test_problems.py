@@ -20,7 +20,8 @@ def test_no_such_path(client: httpx2.Client, is_problem: Check) -> None:
 def test_no_such_method(client: httpx2.Client, is_problem: Check) -> None:
     response = client.delete("/v1/jobs")
     is_problem(response, 405, "method-not-allowed")
-    assert response.headers["allow"]
+    assert response.headers["allow"] == "GET, POST"
+    assert client.post("/v1/accelerators").headers["allow"] == "GET"
 
 
 def test_an_exception_of_ours_is_a_problem_and_says_nothing_of_us(is_problem: Check) -> None:
