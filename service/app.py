@@ -30,13 +30,15 @@ proof that the program computes the right numbers.
 
 Every error is a problem document (RFC 9457); its `type` leads to an explanation.
 """
+# a request is answered within a second, be it with 503: a worker has more patience
+_REDIS_RETRIES = 2
 
 
 def context(settings: Settings) -> Context:
     """What the routes work on."""
     store = Store(settings.store_dir)
     settings.scratch_dir.mkdir(parents=True, exist_ok=True)
-    connection = connect(settings.redis_url or "redis://localhost:6379")
+    connection = connect(settings.redis_url or "redis://localhost:6379", retries=_REDIS_RETRIES)
     return Context(
         settings=settings,
         store=store,

@@ -6,9 +6,11 @@ and ``end.json`` (created once, by whoever ends the job first). The state follow
 An object under ``open/`` marks the jobs that have not ended, so that finding them does not read all jobs.
 """
 
+import contextlib
 import re
 import secrets
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
@@ -139,6 +141,14 @@ class Jobs:
     def ids(self) -> list[str]:
         """The ids of all jobs, newest first."""
         return self._store.folders("jobs")[::-1]
+
+    def among(self, job_ids: Iterable[str]) -> list[Job]:
+        """The records of these jobs, without those that are just being created, or were never created to the end."""
+        found = []
+        for job_id in job_ids:
+            with contextlib.suppress(KeyError):
+                found.append(self.get(job_id))
+        return found
 
     def open_ids(self) -> list[str]:
         """The ids of the jobs that may not have ended, oldest first."""

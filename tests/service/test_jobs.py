@@ -1,4 +1,5 @@
 import io
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -61,7 +62,15 @@ def test_all_wrong_fields_are_named(client: httpx2.Client, is_problem: Check) ->
 def test_bodies_that_are_no_job(client: httpx2.Client, is_problem: Check, body: bytes) -> None:
     response = client.post("/v1/jobs", content=body, headers={"content-type": "application/json"})
     assert response.status_code in {400, 422}
-    is_problem(response, response.status_code, "invalid-request" if response.status_code == 422 else "bad-request")
+    slug = "invalid-request" if response.status_code == 422 else "bad-request"
+    is_problem(response, response.status_code, slug, "body")
+
+
+@pytest.mark.parametrize("media_type", ["application/x-www-form-urlencoded", "text/plain"])
+def test_a_job_of_another_media_type(client: httpx2.Client, is_problem: Check, model: str, media_type: str) -> None:
+    body = json.dumps({"model": model, "accelerator": "vta"})
+    response = client.post("/v1/jobs", content=body, headers={"content-type": media_type})
+    assert "application/json" in is_problem(response, 422, "invalid-request", "body")["detail"]
 
 
 @pytest.mark.parametrize("option", ["inputs", "calibration"])
@@ -88,6 +97,18 @@ def test_canceling_an_unknown_job(client: httpx2.Client, is_problem: Check) -> N
     is_problem(client.post(f"/v1/jobs/{'0' * 32}/cancel"), 404, "not-found")
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x"])
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "cursor=x", "cursor=", "cursor=%00"])
 def test_bad_pages(client: httpx2.Client, is_problem: Check, query: str) -> None:
-    is_problem(client.get(f"/v1/jobs?{query}"), 422, "invalid-request", "limit")
+    is_problem(client.get(f"/v1/jobs?{query}"), 422, "invalid-request", query.partition("=")[0])
+
+
+def test_the_list_passes_over_a_job_that_was_never_recorded(service: Any) -> None:
+    """As when the disk is full, or the process dies between the folder and the file."""
+    folder = service.data / "store" / "jobs" / ("f" * 32)
+    folder.mkdir(parents=True)
+    try:
+        response = service.client.get("/v1/jobs")
+    finally:
+        folder.rmdir()
+    assert response.status_code == 200, response.text
+    assert "f" * 32 not in {job["id"] for job in response.json()["items"]}
