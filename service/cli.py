@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
+import pydantic
 import typer
 from rich.console import Console
 
@@ -97,7 +98,7 @@ def demo(out: Annotated[Path, typer.Option(help="Directory for every artifact.")
 
     try:
         run_demo(out, Console())
-    except (DemoFailedError, RedisUnavailableError) as error:
+    except (DemoFailedError, RedisUnavailableError, OSError) as error:
         _fail(str(error))
 
 
@@ -123,7 +124,18 @@ def openapi() -> None:
 
 
 def _settings(data: Path | None) -> Settings:
-    return Settings() if data is None else Settings(data=data)
+    """The settings, and the directories that they name."""
+    try:
+        settings = Settings() if data is None else Settings(data=data)
+    except pydantic.ValidationError as error:
+        found = [f"CYCLOPS_{str(item['loc'][0]).upper()}: {item['msg']}" for item in error.errors()]
+        _fail("; ".join(found))
+    try:
+        for directory in (settings.store_dir, settings.scratch_dir):
+            directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _fail(f"the data directory cannot be used: {error}")
+    return settings
 
 
 def _announce(address: tuple[str, int]) -> None:

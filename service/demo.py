@@ -30,7 +30,9 @@ def demo(out: Path, console: Console) -> None:
     Raises:
         DemoFailedError: the service or the job failed.
         RedisUnavailableError: there is no Redis to be had.
+        OSError: the artifacts cannot be written.
     """
+    out.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="cyclops-demo-") as data,
         backend(Settings(data=Path(data), log_level="WARNING"), workers=1) as settings,
@@ -89,8 +91,8 @@ def _follow(client: httpx2.Client, location: str, console: Console) -> dict[str,
 
 
 def _download(client: httpx2.Client, location: str, out: Path) -> None:
-    """Every artifact of the job, under its own name."""
-    shutil.rmtree(out, ignore_errors=True)
+    """Every artifact of the job, under its own name. Of what else is in the directory only old dumps go."""
+    shutil.rmtree(out / "tir", ignore_errors=True)
     for artifact in _checked(client.get(location))["artifacts"]:
         path = out / artifact["name"]
         path.parent.mkdir(parents=True, exist_ok=True)

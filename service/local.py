@@ -47,7 +47,10 @@ def run_local(work: Work, out: Path | None, *, as_json: bool) -> int:
 def _directory(out: Path | None) -> AbstractContextManager[str]:
     if out is None:
         return tempfile.TemporaryDirectory(prefix="cyclops-run-")
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CyclopsError(f"{out} cannot be the directory of the artifacts: {error.strerror}", field="out") from error
     return nullcontext(str(out))
 
 

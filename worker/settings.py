@@ -15,7 +15,9 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="CYCLOPS_", frozen=True)
 
     data: Annotated[Path, Field(description="directory of the store and of the Redis that we start")] = Path("data")
-    redis_url: Annotated[str | None, Field(description="Redis to use; without it one is started")] = None
+    redis_url: Annotated[
+        str | None, Field(pattern="^(redis|rediss|unix)://", description="Redis to use; without it one is started")
+    ] = None
     queue: Annotated[str, Field(description="name of the RQ queue")] = "cyclops"
 
     max_model_bytes: Annotated[int, Field(gt=0, description="largest model upload")] = 256 * _MIB

@@ -109,6 +109,38 @@ def test_parts_need_a_redis(command: str, tmp_path: Path) -> None:
     assert "CYCLOPS_REDIS_URL" in done.stderr
 
 
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_directory_that_cannot_be_written(model: Path, *, as_json: bool) -> None:
+    done = cyclops("run", model, "--accelerator", "vta", "--out", model, *(["--json"] if as_json else []))
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    if as_json:
+        assert json.loads(done.stdout)["field"] == "out"
+    else:
+        assert str(model) in done.stderr
+
+
+def test_the_demo_asks_for_its_directory_first(model: Path) -> None:
+    done = cyclops("demo", "--out", model)
+    assert done.returncode == 1
+    assert str(model) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "api", "worker"])
+def test_settings_and_directories_that_cannot_be_used(command: str, model: Path, tmp_path: Path) -> None:
+    redis_url = "redis://127.0.0.1:9"
+    for data, setting, words in [
+        (model, {}, str(model)),
+        (tmp_path, {"CYCLOPS_LOG_LEVEL": "LOUD"}, "CYCLOPS_LOG_LEVEL"),
+        (tmp_path, {"CYCLOPS_REDIS_URL": "localhost"}, "CYCLOPS_REDIS_URL"),
+    ]:
+        done = cyclops(command, "--data", data, **{"CYCLOPS_REDIS_URL": redis_url, **setting})
+        assert done.returncode == 1
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
+
+
 def test_a_port_that_is_taken(service: object, tmp_path: Path) -> None:
     port = service.url.rsplit(":", 1)[1]
     done = cyclops("serve", "--port", port, "--data", tmp_path)
