@@ -99,6 +99,13 @@ class Instruction(Model):
     fields: tuple[BitField, ...]
     tokens: Tokens
 
+    def bits(self, field: str) -> int:
+        """Width of a field, bits; KeyError if the instruction has none of that name."""
+        for candidate in self.fields:
+            if candidate.name == field:
+                return candidate.bits
+        raise KeyError(field)
+
 
 class CopyFields(Model):
     """The names of a two-dimensional copy's fields; None where it has no such field."""
@@ -239,6 +246,13 @@ class Accelerator(Model):
     def contraction(self) -> Contract:
         """The matrix instruction."""
         return next(i for i in self.instructions if isinstance(i, Contract))
+
+    @property
+    def tile(self) -> tuple[int, int, int]:
+        """Extents of the contraction's element: batch, output channels, input channels."""
+        gemm = self.contraction
+        batch, out_channels = self.memory(gemm.dst.memory).shape
+        return batch, out_channels, self.memory(gemm.data.memory).shape[1]
 
     @property
     def map(self) -> Map:

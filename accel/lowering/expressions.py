@@ -11,13 +11,6 @@ from accel.lowering.geometry import Addition, Convolution, Epilogue, Packed, Til
 Element = Callable[..., Any]
 
 
-def _tile(accelerator: Accelerator) -> tuple[int, int, int]:
-    """Extents of the contraction's axes: batch, output channels, input channels of one element."""
-    gemm = accelerator.contraction
-    batch, out_channels = accelerator.memory(gemm.dst.memory).shape
-    return batch, out_channels, accelerator.memory(gemm.data.memory).shape[1]
-
-
 def _activation(name: str, packed: Packed, batch: int, channels: int) -> te.Tensor:
     shape = (packed.batch, packed.blocks, packed.pitch_h, packed.pitch_w, batch, channels)
     return te.placeholder(shape, "int8", name=name)
@@ -29,7 +22,7 @@ def convolution(conv: Convolution, epilogue: Epilogue, tiling: Tiling, accelerat
     Parameters are data, weights ``[out_blocks, in_blocks, kh, kw, o, i]``, bias ``[out_blocks, b, o]`` if
     there is one, then one result a plane, ``[batch, out_blocks, pitch_h, pitch_w, b, o]``.
     """
-    b, o, i = _tile(accelerator)
+    b, o, i = accelerator.tile
     data = _activation("data", conv.data, b, i)
     weights = te.placeholder((conv.out_blocks, conv.data.blocks, *conv.kernel, o, i), "int8", name="weights")
     rows, columns = tiling.out_pitch_h, tiling.out_pitch_w
@@ -80,7 +73,7 @@ def addition(add: Addition, epilogue: Epilogue, tiling: Tiling, accelerator: Acc
     contraction with ``diag(1 << shift)`` moves one element a cycle. Parameters are a, b, the two
     identities ``[2, o, i]``, then the result.
     """
-    b, o, i = _tile(accelerator)
+    b, o, i = accelerator.tile
     operands = [_activation(name, packed, b, i) for name, packed in zip("ab", add.operands, strict=True)]
     identities = te.placeholder((2, o, i), "int8", name="identities")
     shape = (add.operands[0].batch, add.operands[0].blocks, tiling.out_pitch_h, tiling.out_pitch_w, b, o)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from accel.accelerator.document import HardwareLoop
+from accel.accelerator.document import Contract, Map
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,14 @@ def coalesce(axes: Sequence[Axis], limit: int) -> list[Axis]:
 
 
 def assign(
-    axes: Sequence[Axis], loops: Sequence[HardwareLoop], operands: Sequence[str], limit: int
+    axes: Sequence[Axis], instruction: Contract | Map, operands: Sequence[str]
 ) -> tuple[dict[str, tirx.Expr], list[tuple[int, ...]]]:
     """The fields of the hardware loops, and the loops left for the micro-op table, outermost first.
 
     The longest loops run in hardware, which keeps the table short; a nest with fewer loops leaves extents of 1.
     """
-    merged = coalesce(axes, limit)
+    loops = instruction.loops
+    merged = coalesce(axes, 1 << min(instruction.bits(loop.extent) for loop in loops))
     longest = sorted(range(len(merged)), key=lambda i: -merged[i].extent)[: len(loops)]
     fields: dict[str, tirx.Expr] = {}
     chosen = [merged[i] for i in sorted(longest)]

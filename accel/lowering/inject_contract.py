@@ -30,8 +30,7 @@ def inject_contract(nest: Nest, accelerator: Accelerator) -> tirx.Stmt:
         if access and scope_of(access.buffer) != expected:
             raise CompileError(f"{gemm.name} takes {operand.name} from {expected}", field=access.buffer.name)
     axes = _outer_axes(nest, gemm, accesses, accelerator)
-    limit = 1 << min(field.bits for field in gemm.fields for loop in gemm.loops if field.name == loop.extent)
-    fields, microops = assign(axes, gemm.loops, list(accesses), limit)
+    fields, microops = assign(axes, gemm, list(accesses))
     operands: dict[str, Any] = {}
     for operand in (gemm.dst, gemm.data, gemm.weights):
         if (access := accesses.get(operand.name)) is not None:

@@ -127,13 +127,9 @@ def _apply_bound(axes: list[_Axis], nest: Nest, difference: tirx.Expr, bound: ti
     return [*axes[:index], _Axis(**{**vars(axis), **padding}), *axes[index + 1 :]]
 
 
-def _bits(copy: Copy, name: str) -> int:
-    return next(field.bits for field in copy.fields if field.name == name)
-
-
 def _coalesce(axes: list[_Axis], copy: Copy) -> list[_Axis]:
     """Merge neighbouring loops that both sides walk as one, as far as the fields can count."""
-    limit = 1 << min(_bits(copy, copy.copy_fields.columns), _bits(copy, copy.copy_fields.rows))
+    limit = 1 << min(copy.bits(copy.copy_fields.columns), copy.bits(copy.copy_fields.rows))
     merged: list[_Axis] = []
     for axis in axes:
         outer = merged[-1] if merged else None
@@ -155,7 +151,7 @@ def _emit(copy: Copy, memory: Memory, sram: Access, dram: Access, axes: list[_Ax
     columns = axes.pop() if axes and axes[-1].sram == 1 and (axes[-1].dram == 1 or _is_single(axes[-1])) else None
     pitch = columns.extent if columns else 1
     rows = None
-    if axes and axes[-1].sram == pitch and axes[-1].dram < 1 << _bits(copy, copy.copy_fields.row_stride):
+    if axes and axes[-1].sram == pitch and axes[-1].dram < 1 << copy.bits(copy.copy_fields.row_stride):
         rows = axes.pop()
     if any(axis.padded for axis in axes):
         raise CompileError(f"{copy.name} cannot pad a third dimension", field=copy.name)

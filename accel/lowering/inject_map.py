@@ -59,7 +59,7 @@ def _same(a: Access, b: Access) -> bool:
 
 
 def _check_immediate(alu: Map, immediate: int | None) -> None:
-    bits = next(field.bits for field in alu.fields if field.name == alu.immediate)
+    bits = alu.bits(alu.immediate)
     if immediate is not None and not -(1 << bits - 1) <= immediate < 1 << bits - 1:
         raise CompileError(f"the immediate {immediate} does not fit {bits} signed bits", field=alu.immediate)
 
@@ -72,8 +72,7 @@ def _emit(
         if scope_of(access.buffer) != memory.scope:
             raise CompileError(f"{alu.name} works on {memory.scope}", field=access.buffer.name)
     axes = _outer_axes(nest, list(accesses.values()), memory.element_count, alu)
-    limit = 1 << min(field.bits for field in alu.fields for loop in alu.loops if field.name == loop.extent)
-    loops, microops = assign(axes, alu.loops, list(accesses), limit)
+    loops, microops = assign(axes, alu, list(accesses))
     fields: dict[str, Any] = {}
     for operand, access in accesses.items():
         fields[operand] = access.buffer.data

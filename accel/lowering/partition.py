@@ -8,7 +8,7 @@ from accel.accelerator.document import Accelerator
 from accel.lowering.attributes import HOST_REASON, REGION, Region, dump_region
 from accel.lowering.composite import Composite, read_composite
 from accel.lowering.geometry import Addition, Convolution, Epilogue, EpilogueOp, Packed, Tiling
-from accel.lowering.plan import Cost, plan_convolution
+from accel.lowering.plan import Cost, divisors, plan_convolution
 
 _OPS = {"conv2d", "dense", "add"}
 _OPERANDS = ("a", "b")
@@ -53,7 +53,7 @@ def _region(composite: Composite, accelerator: Accelerator, cost: Cost) -> Regio
 def _epilogue(composite: Composite, accelerator: Accelerator) -> Epilogue | str:
     """The steps on the accelerator; rounding joins the bias, or becomes one if no immediate holds it."""
     alu = accelerator.map
-    bits = next(field.bits for field in alu.fields if field.name == alu.immediate)
+    bits = alu.bits(alu.immediate)
     limit = 1 << bits - 1
     steps: list[tuple[EpilogueOp, int]] = list(composite.steps)
     if steps and steps[0][0] == "add" and (composite.has_bias or steps[0][1] >= limit) and composite.op != "add":
@@ -69,18 +69,12 @@ def _epilogue(composite: Composite, accelerator: Accelerator) -> Epilogue | str:
     return Epilogue(tuple(steps), planes=1 if composite.narrow else 4)
 
 
-def _tile(accelerator: Accelerator) -> tuple[int, int, int]:
-    gemm = accelerator.contraction
-    batch, out_channels = accelerator.memory(gemm.dst.memory).shape
-    return batch, out_channels, accelerator.memory(gemm.data.memory).shape[1]
-
-
 def _packed(batch: int, blocks: int, height: int, width: int) -> Packed:
     return Packed(batch, blocks, height, width, height, width)
 
 
 def _convolution(composite: Composite, accelerator: Accelerator) -> Convolution:
-    batch, out_channels, in_channels = _tile(accelerator)
+    batch, out_channels, in_channels = accelerator.tile
     (n, c, h, w), (o, _, kh, kw) = composite.shapes[:2]
     assert composite.root is not None
     attrs = composite.root.attrs
@@ -99,7 +93,7 @@ def _convolution(composite: Composite, accelerator: Accelerator) -> Convolution:
 
 def _dense(composite: Composite, accelerator: Accelerator) -> Convolution:
     """A dense layer as a 1x1 convolution over a line: its rows are the columns of an image one row high."""
-    batch, out_channels, in_channels = _tile(accelerator)
+    batch, out_channels, in_channels = accelerator.tile
     (m, k), (_, n) = composite.shapes[:2]
     rows = math.ceil(m / batch)
     return Convolution(
@@ -132,7 +126,7 @@ def _padded_on_host(conv: Convolution) -> Convolution:
 
 
 def _addition(composite: Composite, epilogue: Epilogue, accelerator: Accelerator) -> Region | str:
-    batch, out_channels, in_channels = _tile(accelerator)
+    batch, out_channels, in_channels = accelerator.tile
     if out_channels != in_channels:
         return f"an addition needs square tiles; those of {accelerator.title} are {out_channels}x{in_channels}"
     if any(1 << shift > 127 for shift in composite.shifts):
@@ -164,9 +158,9 @@ def _addition_tiling(packed: Packed, accelerator: Accelerator) -> Tiling | None:
         best = max(
             (
                 (blocks * rows * columns, columns, rows, blocks)
-                for columns in _divisors(packed.width)
-                for rows in _divisors(packed.height)
-                for blocks in _divisors(packed.blocks)
+                for columns in divisors(packed.width)
+                for rows in divisors(packed.height)
+                for blocks in divisors(packed.blocks)
                 if blocks * rows * columns <= min(largest, capacity // contexts)
                 and _ADDITION_MICROOPS * contexts * blocks <= microops
             ),
@@ -176,7 +170,3 @@ def _addition_tiling(packed: Packed, accelerator: Accelerator) -> Tiling | None:
             _, columns, rows, blocks = best
             return Tiling(blocks, rows, columns, 1, 1, 1, "stream", contexts, contexts, packed.height, packed.width)
     return None
-
-
-def _divisors(n: int) -> list[int]:
-    return [d for d in range(1, n + 1) if n % d == 0]

@@ -60,7 +60,8 @@ def plan_convolution(conv: Convolution, epilogue: Epilogue, accelerator: Acceler
     return best[1] if best else None
 
 
-def _divisors(n: int) -> list[int]:
+def divisors(n: int) -> list[int]:
+    """The divisors of ``n``, ascending."""
     return [d for d in range(1, n + 1) if n % d == 0]
 
 
@@ -79,12 +80,12 @@ def _candidates(conv: Convolution, order: Order, contexts: int, result_contexts:
     split_columns = sum(conv.padding[1::2]) == 0
     whole = order != "stream"  # an operand that stays is not cut along the reduction
     axes = [
-        _divisors(conv.out_blocks),
+        divisors(conv.out_blocks),
         _cuts(conv.out_height),
         _cuts(conv.out_width),
-        [conv.data.blocks] if whole else _divisors(conv.data.blocks),
-        [kernel_rows] if whole or not split_rows else _divisors(kernel_rows),
-        [kernel_columns] if whole or not split_columns else _divisors(kernel_columns),
+        [conv.data.blocks] if whole else divisors(conv.data.blocks),
+        [kernel_rows] if whole or not split_rows else divisors(kernel_rows),
+        [kernel_columns] if whole or not split_columns else divisors(kernel_columns),
     ]
     grids = np.meshgrid(*(np.array(axis, dtype=np.int64) for axis in axes), indexing="ij")
     out_blocks, rows, columns, in_blocks, k_rows, k_columns = (grid.ravel() for grid in grids)
@@ -123,9 +124,8 @@ def _fits(
     fits &= accumulators <= accelerator.memory(gemm.dst.memory).depth
     fits &= _resident_microops(c) <= accelerator.memory(gemm.microops.memory).depth
     fits &= _padding_fits(c, conv, accelerator)
-    bits = {field.name: field.bits for field in gemm.fields}
     for extent in (c.out_rows * c.out_columns, c.in_blocks, c.out_blocks):
-        fits &= extent < 1 << min(bits[loop.extent] for loop in gemm.loops)
+        fits &= extent < 1 << min(gemm.bits(loop.extent) for loop in gemm.loops)
     if order != "stream":  # the operand that stays is guarded by the tokens of the one that passes: it must pass twice
         inner = c.tiles * c.reductions // (c.weight_loads if order == "weights" else c.data_loads)
         fits &= inner >= c.contexts
@@ -143,7 +143,6 @@ def _resident_microops(c: Candidates) -> Ints:
 def _padding_fits(c: Candidates, conv: Convolution, accelerator: Accelerator) -> npt.NDArray[np.bool_]:
     """Every tile must hold at least one row and column of real data, and its padding must fit the fields."""
     copy = accelerator.copy_instruction(accelerator.contraction.data.memory, "load")
-    bits = {field.name: field.bits for field in copy.fields} if copy else {}
     names = (copy.copy_fields.pad_top, copy.copy_fields.pad_left) if copy else (None, None)
     fits = np.ones(c.out_rows.shape, dtype=np.bool_)
     for axis, tile, extent, out, size, name in (
@@ -154,7 +153,7 @@ def _padding_fits(c: Candidates, conv: Convolution, accelerator: Accelerator) ->
         last = (_ceil(out, tile) - 1) * tile * conv.strides[axis] - before
         reach = (tile - 1) * conv.strides[axis] + (conv.kernel[axis] - 1) * conv.dilation[axis] + 1
         after = np.maximum(last + reach - size, 0)
-        limit = (1 << bits[name]) - 1 if name else 0
+        limit = (1 << copy.bits(name)) - 1 if copy and name else 0
         fits &= (before < extent) & (last < size) & (before <= limit) & (after <= limit)
     return fits
 

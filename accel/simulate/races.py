@@ -12,7 +12,7 @@ from accel.isa.decode import Decoded, decode
 from accel.isa.vta import function_kernel, races_kernel, timing_kernel
 from accel.isa.vta.bounds import check_bounds
 from accel.isa.vta.function import copy_operation, geometry, launch_table
-from accel.isa.vta.timing import element_bytes, instruction_table, token_names, token_state
+from accel.isa.vta.timing import instruction_table, token_names, token_state
 from accel.program import Launch, Program
 from accel.simulate.engine import segment_view
 
@@ -50,10 +50,10 @@ class RaceChecker:
         ]
         self._microops = np.zeros(accelerator.memory(self._memories[0]).depth, np.int32)
         copies = [copy for copy in accelerator.instructions if isinstance(copy, Copy)]
-        self._granule = min(element_bytes(accelerator, copy) for copy in copies)
+        self._granule = min(copy.dram_bytes(accelerator.memory(copy.memory)) for copy in copies)
         self._sizes = np.zeros((function_kernel.GEMM, 2), np.int64)
         for copy in copies:
-            size = element_bytes(accelerator, copy) // self._granule
+            size = copy.dram_bytes(accelerator.memory(copy.memory)) // self._granule
             self._sizes[copy_operation(accelerator, copy)] = self._memories.index(copy.memory), size
         self._depths = [accelerator.memory(name).depth for name in self._memories]
 

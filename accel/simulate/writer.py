@@ -26,7 +26,7 @@ def _last_store(result: LaunchResult, copy: Any, address: int) -> int:
     """Position in the launch of the last such store over ``address``; -1 if there is none."""
     decoded, fields = result.decoded, copy.copy_fields
     rows = decoded.rows(copy)
-    size = decoded.accelerator.memory(copy.memory).element_count * np.dtype(copy.dram_dtype).itemsize
+    size = copy.dram_bytes(decoded.accelerator.memory(copy.memory))
     height, width = decoded.column(fields.rows)[rows], decoded.column(fields.columns)[rows]
     stride = decoded.column(fields.row_stride)[rows]
     offset = address // size - decoded.column(fields.dram)[rows]

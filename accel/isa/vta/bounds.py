@@ -46,7 +46,7 @@ def _copy(decoded: Decoded, copy: Copy, dram_bytes: int) -> list[tuple[int, str]
     height = column(fields.pad_top) + column(fields.rows) + column(fields.pad_bottom)
     width = column(fields.pad_left) + column(fields.columns) + column(fields.pad_right)
     last = column(fields.sram) + height * width - 1
-    element = memory.element_count * np.dtype(copy.dram_dtype).itemsize
+    element = copy.dram_bytes(memory)
     end = column(fields.dram) + (column(fields.rows) - 1) * column(fields.row_stride) + column(fields.columns)
     found = []
     if (at := _first(last >= memory.depth)) is not None:

@@ -89,11 +89,6 @@ def passes(decoded: Decoded, instruction: Contract | Map, rows: Int64) -> Int64:
     return np.asarray(np.maximum(count, 0))
 
 
-def element_bytes(accelerator: Accelerator, copy: Copy) -> int:
-    """Bytes of one element of the copy as it lies in DRAM."""
-    return accelerator.memory(copy.memory).element_count * np.dtype(copy.dram_dtype).itemsize
-
-
 def traffic(decoded: Decoded) -> tuple[Int64, Int64]:
     """Bytes read and bytes written (n,) by each instruction's own copy; fetching instructions is not counted."""
     moved = {"load": np.zeros(len(decoded), np.int64), "store": np.zeros(len(decoded), np.int64)}
@@ -101,7 +96,7 @@ def traffic(decoded: Decoded) -> tuple[Int64, Int64]:
         if isinstance(copy, Copy):
             rows, fields = decoded.rows(copy), copy.copy_fields
             elements = decoded.column(fields.rows)[rows] * decoded.column(fields.columns)[rows]
-            moved[copy.direction][rows] = elements * element_bytes(decoded.accelerator, copy)
+            moved[copy.direction][rows] = elements * copy.dram_bytes(decoded.accelerator.memory(copy.memory))
     return moved["load"], moved["store"]
 
 
@@ -121,7 +116,7 @@ def _store_cycles(accelerator: Accelerator, table: Int64, size: int) -> Int64:
 def _copies(decoded: Decoded, copy: Copy, rows: Int64) -> Int64:
     """The table's rows of copies that move something."""
     accelerator, fields = decoded.accelerator, copy.copy_fields
-    size = element_bytes(accelerator, copy)
+    size = copy.dram_bytes(accelerator.memory(copy.memory))
 
     def column(name: str | None) -> Int64:
         return decoded.column(name)[rows]

@@ -37,7 +37,7 @@ def test_tables_travel_as_text() -> None:
 
 def test_the_longest_loops_run_in_hardware() -> None:
     axes = [Axis(3, (0, 16, 3)), Axis(7, (14, 16, 0)), Axis(2, (0, 0, 9)), Axis(14, (1, 1, 0))]
-    fields, microops = assign(axes, GEMM.loops, OPERANDS, 1 << 14)
+    fields, microops = assign(axes, GEMM, OPERANDS)
     assert {name: int(value) for name, value in fields.items()} == {
         "iter_out": 7,
         "dst_factor_out": 14,
@@ -53,11 +53,12 @@ def test_the_longest_loops_run_in_hardware() -> None:
 
 def test_loops_that_all_operands_walk_as_one_are_one() -> None:
     axes = [Axis(7, (14, 28, 0)), Axis(14, (1, 2, 0))]
-    fields, microops = assign(axes, GEMM.loops, OPERANDS, 1 << 14)
+    fields, microops = assign(axes, GEMM, OPERANDS)
     assert (int(fields["iter_out"]), int(fields["iter_in"])) == (1, 98)
     assert microops == []
 
 
 def test_a_hardware_loop_is_never_longer_than_its_field_counts() -> None:
-    fields, microops = assign([Axis(9, (8, 8, 0)), Axis(8, (1, 1, 0))], GEMM.loops, OPERANDS, 64)
-    assert (int(fields["iter_out"]), int(fields["iter_in"]), microops) == (9, 8, [])
+    limit = 1 << GEMM.bits("iter_in")
+    fields, microops = assign([Axis(limit // 8, (8, 8, 0)), Axis(8, (1, 1, 0))], GEMM, OPERANDS)
+    assert (int(fields["iter_out"]), int(fields["iter_in"]), microops) == (limit // 8, 8, [])
