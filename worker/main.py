@@ -9,6 +9,7 @@ import importlib
 import logging
 import os
 import signal
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -148,6 +149,8 @@ def run_worker(settings: Settings) -> None:
     if settings.redis_url is None:
         raise ValueError("a worker needs CYCLOPS_REDIS_URL")
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # RQ listens for commands in a thread, which the forked processes do not need
+    warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
     settings.scratch_dir.mkdir(parents=True, exist_ok=True)
     prepare = preload()
     jobs = Jobs(Store(settings.store_dir))

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +148,21 @@ def test_a_port_that_is_taken(service: object, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "cannot serve" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_serving_and_stopping_say_nothing_alarming(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "service.cli", "serve", "--port", "0", "--data", str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        lines: list[str] = []
+        for line in process.stderr:
+            lines.append(line)
+            if "cleaning registries" in line:  # the worker's first maintenance, which forks
+                time.sleep(1)
+                process.terminate()
+    text = "".join(lines)
+    assert "Listening" in text
+    for word in ("Traceback", "Warning", "ERROR"):
+        assert word not in text, text
 
 
 def test_health(service: object) -> None:
