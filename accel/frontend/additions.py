@@ -1,5 +1,7 @@
 """Recovery of the residual add: two int8 activations brought to a common power-of-two scale."""
 
+import math
+
 import tvm
 from tvm import relax
 
@@ -11,6 +13,7 @@ from accel.frontend.scales import exponent, requantisation_fits
 
 _INT8_MAGNITUDE = 128
 _MAX_SHIFT = 23
+_RANKS = (2, 4)  # matrices and images; the elements of any other tensor are added as the rows of a matrix
 
 
 def recover(rewrite: Rewrite, binding: relax.Binding) -> bool:
@@ -30,12 +33,16 @@ def recover(rewrite: Rewrite, binding: relax.Binding) -> bool:
         return False
     nodes = rewrite.nodes([chain.root, *chain.members])
     shape = [int(size) for size in binding.var.ty.shape.values]
-    function = composites.add(nodes, shape, shifts, composites.Epilogue(shift, *chain.limits))
+    laid_out = shape if len(shape) in _RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
+    function = composites.add(nodes, laid_out, shifts, composites.Epilogue(shift, *chain.limits))
     rewrite.replace(chain.members)
-    rewrite.bind(
-        chain.tail,
-        tvm.ir.Call(rewrite.composite(function, rewrite.origin[chain.root.name]), [o.value for o in operands]),
-    )
+    arguments = [operand.value for operand in operands]
+    if laid_out != shape:
+        arguments = [rewrite.emit(relax.op.reshape(x, laid_out), chain.root, "rows") for x in arguments]
+    result: relax.Expr = tvm.ir.Call(rewrite.composite(function, rewrite.origin[chain.root.name]), arguments)
+    if laid_out != shape:
+        result = relax.op.reshape(rewrite.emit(result, chain.tail, "rows"), shape)
+    rewrite.bind(chain.tail, result)
     return True
 
 

@@ -104,9 +104,17 @@ def test_a_result_used_by_host_and_accelerator() -> None:
 @pytest.mark.parametrize("shifts", [(0, 0), (1, 0), (0, 3)])
 @pytest.mark.parametrize("preset", ["vta", "vta-small"])
 def test_residual_additions(preset: str, shifts: tuple[int, int]) -> None:
+    check_addition((1, 37, 13, 7), preset, shifts)
+
+
+@pytest.mark.parametrize("shape", [(19,), (5, 40), (3, 7, 20), (2, 3, 4, 5, 6)])
+def test_additions_of_any_rank(shape: tuple[int, ...]) -> None:
+    check_addition(shape, "vta", (0, 1))
+
+
+def check_addition(shape: tuple[int, ...], preset: str, shifts: tuple[int, int]) -> None:
     graph = Graph("addition")
     zero = np.array(0, np.int8)
-    shape = (1, 37, 13, 7)
     terms = [
         graph.dequantize(graph.input(name, shape, TensorProto.INT8), 2.0 ** (shift - 5), zero)
         for name, shift in zip("ab", shifts, strict=True)
