@@ -49,6 +49,8 @@ def checked_inputs(info: ModelInfo, inputs: Tensors) -> dict[str, Array]:
                 f"{name} is {tensor.dtype}{list(tensor.shape)}; got {array.dtype}{list(array.shape)}",
                 field=f"inputs.{name}",
             )
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            raise InvalidTensors(f"{name} holds NaN, which no integer stands for", field=f"inputs.{name}")
     return dict(inputs)
 
 

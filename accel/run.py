@@ -1,5 +1,6 @@
 """One job from end to end: a model and an accelerator in; program, outputs, trace and report out."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from accel.hosted import host_ops
 from accel.inputs import Tensors, checked_inputs, draw_inputs, save_tensors
 from accel.isa.vta.cost import tiling_cost
 from accel.locate import locate_fault
+from accel.lowering.attributes import HOST_NODES
 from accel.lowering.emit import emit
 from accel.lowering.stages import lowering_stages
 from accel.options import Options
@@ -144,7 +146,7 @@ class _Run:
 
     def _lower(self, imported: ImportedModel) -> tuple[ir.IRModule, ir.IRModule]:
         """The module as ``pack`` left it, which the host can still run, and as the last stage did."""
-        packed = module = with_macs(imported)
+        packed = module = annotated(imported)
         for stage in self.lowering:
             with self.stage(stage.name):
                 passes = PassTexts()
@@ -187,11 +189,14 @@ class _Run:
         return report
 
 
-def with_macs(imported: ImportedModel) -> ir.IRModule:
-    """The module with each composite's multiply-accumulates as its attribute ``macs``."""
+def annotated(imported: ImportedModel) -> ir.IRModule:
+    """The module with each composite's multiply-accumulates, and the nodes of ``main``'s variables, as attributes."""
     module = ir.IRModule(dict(imported.module.functions.items()), attrs=imported.module.attrs)
     for variable, function in imported.module.functions.items():
         macs = imported.macs.get(str(variable.name_hint))
         if macs:
             module.update_func(variable, function.with_attr("macs", macs))
+    nodes = {variable: node.name for variable, node in imported.host_nodes.items()}
+    main = module.get_global_var("main")
+    module.update_func(main, module[main].with_attr(HOST_NODES, json.dumps(nodes)))
     return module

@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 from tvm import ir
 
-from accel.errors import VerificationError
+from accel.errors import InvalidModel, VerificationError
 from accel.simulate.host import compile_module, run_compiled
 
 Array = npt.NDArray[Any]
@@ -91,11 +91,18 @@ def _finite(a: Array, b: Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[np
 
 
 def outputs_by_onnxruntime(model: onnx.ModelProto, inputs: Mapping[str, Array], names: Sequence[str]) -> list[Array]:
-    """The outputs ``names`` of the model as uploaded, by onnxruntime."""
+    """The outputs ``names`` of the model as uploaded, by onnxruntime.
+
+    Raises:
+        InvalidModel: it cannot run it on these inputs.
+    """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), sess_options=options, providers=["CPUExecutionProvider"]
     )
-    results: list[Array] = session.run(list(names), dict(inputs))
+    try:
+        results: list[Array] = session.run(list(names), dict(inputs))
+    except Exception as error:  # its errors have no base class of their own
+        raise InvalidModel(f"onnxruntime cannot run the model: {str(error).splitlines()[0]}", field="model") from error
     return results

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from fastapi.responses import RedirectResponse
 from fastapi_offline import FastAPIOffline
 
 from service import openapi, problems
@@ -79,5 +80,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     problems.install(app)
     for resource in (models, tensors, accelerators, jobs, artifacts, tir, trace, catalogue, health):
         app.include_router(resource.router)
+    app.add_api_route("/", _home, include_in_schema=False)
     openapi.install(app)
     return app
+
+
+def _home() -> RedirectResponse:
+    """Whoever opens the address in a browser wants the documentation."""
+    return RedirectResponse("/docs")

@@ -11,7 +11,7 @@ from tvm import ir, relax, tirx
 
 from accel.accelerator.document import Accelerator, Contract, Copy, Map
 from accel.errors import CompileError
-from accel.lowering.attributes import DRAM_UNITS, LAUNCHES, MICROOPS, LaunchInfo, load_launches, region_of
+from accel.lowering.attributes import DRAM_UNITS, HOST_NODES, LAUNCHES, MICROOPS, LaunchInfo, load_launches, region_of
 from accel.lowering.encode import Encoder, compile_encoders
 from accel.lowering.host import HostRun, LaunchRun, free_vars, host_module, split_main
 from accel.lowering.microops import expand, load_tables
@@ -65,6 +65,7 @@ class _Emitter:
         self.dram = _Dram(_alignment(accelerator))
         self.places: dict[relax.Var, Segment] = {}
         self.planes: dict[relax.Var, list[Segment]] = {}
+        self.nodes: dict[str, str] = json.loads(str(module["main"].attrs[HOST_NODES]))
         self.launches: dict[str, LaunchInfo] = load_launches(str(module["main"].attrs[LAUNCHES]))
         regions = {
             str(variable.name_hint): function
@@ -112,7 +113,7 @@ class _Emitter:
 
     def _place(self, var: relax.Var) -> Segment:
         if var not in self.places:
-            shape = static_shape(var)
+            shape = static_shape(var, self.nodes.get(str(var.name), str(var.name)))
             self.places[var] = self.dram.place(str(var.name), shape, str(var.ty.dtype))
         return self.places[var]
 
@@ -211,15 +212,15 @@ def _needed(bindings: list[relax.VarBinding], used: set[relax.Var]) -> list[rela
     return kept[::-1]
 
 
-def static_shape(var: relax.Var) -> tuple[int, ...]:
-    """The shape of a tensor, elements.
+def static_shape(var: relax.Var, node: str) -> tuple[int, ...]:
+    """The shape of a tensor that model node ``node`` makes, elements.
 
     Raises:
         CompileError: it depends on the data, so no place in DRAM can be kept for it.
     """
     shape = getattr(var.ty, "shape", None)
     if not isinstance(shape, relax.ShapeExpr) or not all(isinstance(extent, tirx.IntImm) for extent in shape.values):
-        raise CompileError(f"the shape of {var.name} depends on the data", field=str(var.name))
+        raise CompileError(f"the shape of what {node} makes depends on the data", field=f"node:{node}")
     return tuple(int(extent) for extent in shape.values)
 
 

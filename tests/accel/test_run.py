@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from accel.accelerator.catalog import load_accelerator, parse_accelerator, preset_names
-from accel.errors import InvalidAccelerator, InvalidTensors, VerificationError
+from accel.errors import InvalidAccelerator, InvalidModel, InvalidTensors, VerificationError
 from accel.frontend.inspect import inspect_model
 from accel.inputs import checked_inputs, draw_inputs
 from accel.isa.vta.config import VtaConfig, vta_accelerator
@@ -17,7 +17,7 @@ from accel.program_file import load_program
 from accel.run import Progress, run_model
 from accel.simulate.engine import simulate
 from accel.trace import Trace
-from accel.verify import check_equal
+from accel.verify import check_equal, outputs_by_onnxruntime
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from tests.reference.host import run_onnx
@@ -118,6 +118,24 @@ def test_inputs_must_be_the_models(name: str | None) -> None:
     wrong = {name: inputs["image"]} if name else {"image": inputs["image"][0]}
     with pytest.raises(InvalidTensors):
         checked_inputs(info, wrong)
+
+
+def test_inputs_hold_no_nan() -> None:
+    info = inspect_model(resnet8().SerializeToString())
+    inputs = draw_inputs(info, 0)
+    inputs["image"][0, 0, 0, 0] = np.nan
+    with pytest.raises(InvalidTensors, match="image holds NaN") as caught:
+        checked_inputs(info, inputs)
+    assert caught.value.field == "inputs.image"
+
+
+def test_a_model_that_onnxruntime_cannot_run_is_the_users_error() -> None:
+    graph = Graph("gather")
+    x = graph.input("x", (4,))
+    index = graph.constant("index", np.array([9], np.int64))
+    graph.output(graph.node("Gather", "gather", [x, index]), (1,))
+    with pytest.raises(InvalidModel, match="onnxruntime cannot run the model"):
+        outputs_by_onnxruntime(graph.model(), {"x": np.zeros(4, np.float32)}, ["gather"])
 
 
 def test_presets_are_what_their_configuration_derives() -> None:

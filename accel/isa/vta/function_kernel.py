@@ -32,16 +32,22 @@ STATUS = 4
 FINE, BAD_DST, BAD_SRC, BAD_WGT = range(4)
 
 
-@functools.cache
 def build(geometry: Geometry, dot: DotProduct | None = None) -> Any:
     """The kernel, compiled for the host: ``launch(table, dram8, dram32, uop, inp, wgt, acc, status)``.
 
     ``dot`` overrides the choice of the host's instruction. The kernel keeps no state, so one serves all machines of
     these shapes.
     """
-    target = tvm.target.Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu()})
-    function = _launch(geometry, dot or DotProduct.of_host(geometry, target))
-    return tvm.compile(tvm.IRModule({"launch": function}), target=target)["launch"]
+    cpu = str(codegen.llvm_get_system_cpu())
+    target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
+    return _compiled(geometry, dot or DotProduct.of_host(geometry, target), cpu)
+
+
+@functools.cache
+def _compiled(geometry: Geometry, dot: DotProduct, cpu: str) -> Any:
+    """The kernel of one shape, once a process: what it is asked by is what it depends on."""
+    target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
+    return tvm.compile(tvm.IRModule({"launch": _launch(geometry, dot)}), target=target)["launch"]
 
 
 def _field(word: Any, field: tuple[int, int]) -> Any:

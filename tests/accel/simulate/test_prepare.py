@@ -17,7 +17,9 @@ def test_after_preparing_nothing_is_compiled_any_more():
     prepare(accelerator)
     kernel = function_kernel.build(geometry(accelerator))
     begin = time.monotonic()
-    Machine(accelerator).run(decode(accelerator, np.array([[3, 0]], np.uint64)), aligned_zeros(64))
+    machine = Machine(accelerator)
+    assert machine._launch is kernel
+    machine.run(decode(accelerator, np.array([[3, 0]], np.uint64)), aligned_zeros(64))
     assert time_launch(decode(accelerator, np.array([[3, 0]], np.uint64)), {}).cycles == 25
     assert time.monotonic() - begin < 0.5
     assert function_kernel.build(geometry(accelerator)) is kernel
