@@ -100,6 +100,8 @@ class _NamedImporter(ONNXGraphImporter):  # type: ignore[misc]
             raise UnsupportedOperator(f"{op_name}: {error}", field=f"node:{node.name}") from error
         if isinstance(result, relax.Tuple):
             self.named.update((field.name, node) for field in result.fields if isinstance(field, relax.Var))
+        if isinstance(result, relax.Var) and not any(result.same_as(known) for known in inputs):
+            self.named.setdefault(result.name, node)
         if not isinstance(result, tvm.ir.Call):
             return result
         var = self.bb.emit(result, name_hint=identifier(node.name))
