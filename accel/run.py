@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import onnx
 import tvm
@@ -16,23 +17,20 @@ from accel.describe import describe_model, describe_program
 from accel.dump import Dumps, PassTexts
 from accel.errors import VerificationError
 from accel.frontend.inspect import ModelInfo, inspect_model
-from accel.frontend.integers import ImportedModel, import_integer_model
+from accel.frontend.integers import ImportedModel
 from accel.frontend.load import load_model
-from accel.frontend.quantize import is_quantised, quantize_model
 from accel.hosted import host_ops
 from accel.inputs import Tensors, checked_inputs, draw_inputs, save_tensors
-from accel.isa.vta.cost import tiling_cost
 from accel.locate import locate_fault
 from accel.lowering.attributes import HOST_NODES
-from accel.lowering.emit import emit
-from accel.lowering.stages import lowering_stages
 from accel.options import Options
 from accel.program import Program
 from accel.program_file import save_program
-from accel.report import Quality, Report, StageTime, make_report
-from accel.simulate.engine import Simulation, simulate
+from accel.report import Quality, Report, StageTime
+from accel.simulate.engine import Simulation
+from accel.stages import job_stages
 from accel.trace import make_trace
-from accel.verify import check_equal, cosine, outputs_by_onnxruntime, reference_outputs, sqnr_db
+from accel.verify import cosine, outputs_by_onnxruntime, reference_outputs, sqnr_db
 
 
 @dataclass(frozen=True)
@@ -87,16 +85,18 @@ class _Run:
         self.out = out
         self.dumps = Dumps(out / "tir")
         self.times: list[StageTime] = []
-        self.lowering = lowering_stages(tiling_cost)
-        self.total = len(self.lowering) + 6  # quantize, import, emit, simulate, verify, report
+        self.stages = job_stages()
         self.progress = progress
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
+    def next_stage(self, name: str) -> Iterator[Callable[..., Any]]:
+        """The function of the next stage, which is called ``name``; what the block does counts as the stage's time."""
+        stage = self.stages[len(self.times)]
+        assert stage.name == name
         if self.progress is not None:
-            self.progress(Progress(name, len(self.times) + 1, self.total))
+            self.progress(Progress(name, len(self.times) + 1, len(self.stages)))
         begin = time.perf_counter()
-        yield
+        yield stage.run
         self.times.append(StageTime(name=name, seconds=round(time.perf_counter() - begin, 4)))
 
     def run(self, model: bytes, inputs: Tensors | None, calibration: Tensors | None) -> Report:
@@ -104,22 +104,22 @@ class _Run:
         feeds = draw_inputs(info, self.options.seed) if inputs is None else checked_inputs(info, inputs)
         original = load_model(model)
         quantised = self._quantize(original, calibration)
-        with self.stage("import"):
-            imported = import_integer_model(quantised)
+        with self.next_stage("import") as import_model:
+            imported: ImportedModel = import_model(quantised)
             self.dumps.stage("import", imported.module.script())
         packed, module = self._lower(imported)
         program = self._emit(module)
-        with self.stage("simulate"):
+        with self.next_stage("simulate") as simulate:
             ordered = [feeds[tensor.name] for tensor in info.inputs]
             fed = dict(zip(program.inputs, ordered, strict=True))
-            simulation = simulate(program, fed)
+            simulation: Simulation = simulate(program, fed)
             outputs = {
                 tensor.name: simulation.outputs[name]
                 for tensor, name in zip(info.outputs, program.outputs, strict=True)
             }
             save_tensors(self.out / "inputs.npz", feeds)
             save_tensors(self.out / "outputs.npz", outputs)
-        with self.stage("verify"):
+        with self.next_stage("verify") as check_equal:
             reference = reference_outputs(imported.module, ordered)
             names = [tensor.name for tensor in info.outputs]
             try:
@@ -135,11 +135,8 @@ class _Run:
         return self._report(info, imported, module, program, simulation, quality)
 
     def _quantize(self, original: onnx.ModelProto, calibration: Tensors | None) -> onnx.ModelProto:
-        with self.stage("quantize"):
-            if is_quantised(original):
-                quantised = original
-            else:
-                quantised = quantize_model(original, calibration, seed=self.options.seed)
+        with self.next_stage("quantize") as quantize:
+            quantised: onnx.ModelProto = quantize(original, calibration, seed=self.options.seed)
             (self.out / "model.qdq.onnx").write_bytes(quantised.SerializeToString())
             self.dumps.stage("quantize", describe_model(quantised))
         return quantised
@@ -147,19 +144,20 @@ class _Run:
     def _lower(self, imported: ImportedModel) -> tuple[ir.IRModule, ir.IRModule]:
         """The module as ``pack`` left it, which the host can still run, and as the last stage did."""
         packed = module = annotated(imported)
-        for stage in self.lowering:
-            with self.stage(stage.name):
+        names = [stage.name for stage in self.stages]
+        for name in names[len(self.times) : names.index("emit")]:
+            with self.next_stage(name) as lower:
                 passes = PassTexts()
                 with tvm.transform.PassContext(instruments=[passes]):
-                    module = stage.run(module, self.accelerator)
-                self.dumps.stage(stage.name, module.script(), passes)
-            if stage.name == "pack":
+                    module = lower(module, self.accelerator)
+                self.dumps.stage(name, module.script(), passes)
+            if name == "pack":
                 packed = module
         return packed, module
 
     def _emit(self, module: ir.IRModule) -> Program:
-        with self.stage("emit"):
-            program = emit(module, self.accelerator)
+        with self.next_stage("emit") as emit:
+            program: Program = emit(module, self.accelerator)
             save_program(program, self.out / "program.zip")
             (self.out / "instructions.bin").write_bytes(program.words.astype("<u8").tobytes())
             self.dumps.stage("emit", describe_program(program))
@@ -174,10 +172,10 @@ class _Run:
         simulation: Simulation,
         quality: list[Quality],
     ) -> Report:
-        with self.stage("report"):
+        with self.next_stage("report") as make_report:
             if self.options.trace:
                 make_trace(program, simulation).save(self.out)
-            report = make_report(
+            report: Report = make_report(
                 program,
                 simulation,
                 total_macs=info.macs,

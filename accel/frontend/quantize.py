@@ -48,6 +48,13 @@ def quantize_model(
     return Quantiser(folded, targets, exponents).quantised()
 
 
+def ensure_quantised(
+    model: onnx.ModelProto, calibration: Mapping[str, calibrate.Array] | None = None, *, seed: int = 0
+) -> onnx.ModelProto:
+    """``model`` itself if it is in QDQ form, else what :func:`quantize_model` makes of it."""
+    return model if is_quantised(model) else quantize_model(model, calibration, seed=seed)
+
+
 def is_quantised(model: onnx.ModelProto) -> bool:
     """Whether the model is in QDQ form already."""
     return any(node.op_type == "DequantizeLinear" for node in model.graph.node)

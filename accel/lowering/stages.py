@@ -7,10 +7,8 @@ replaces the nest by a call of the instruction, ``encode`` makes words of the ca
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from tvm import ir
-
-from accel.accelerator.document import Accelerator
 from accel.lowering.allocate import allocate
 from accel.lowering.flatten import flatten
 from accel.lowering.inject import inject
@@ -23,11 +21,14 @@ from accel.lowering.sync import synchronise
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: its name, what it does in one line, and the function that does it."""
+    """One stage: its name, what it does in one line, and the function that does it.
+
+    The stages listed here take the module and the accelerator and return the module.
+    """
 
     name: str
     description: str
-    run: Callable[[ir.IRModule, Accelerator], ir.IRModule]
+    run: Callable[..., Any]
 
 
 def lowering_stages(cost: Cost) -> list[Stage]:

@@ -1,0 +1,27 @@
+"""Every stage of a job in one list, in the order in which they run.
+
+``accel/run.py`` runs them, dumps what each leaves behind, and times them. The stages from ``partition`` to
+``allocate`` go from one IRModule to the next and are listed in ``accel/lowering/stages.py``.
+"""
+
+from accel.frontend.integers import import_integer_model
+from accel.frontend.quantize import ensure_quantised
+from accel.isa.vta.cost import tiling_cost
+from accel.lowering.emit import emit
+from accel.lowering.stages import Stage, lowering_stages
+from accel.report import make_report
+from accel.simulate.engine import simulate
+from accel.verify import check_equal
+
+
+def job_stages() -> tuple[Stage, ...]:
+    """The stages, from the ONNX file to the report."""
+    return (
+        Stage("quantize", "bring a float model into QDQ form; a QDQ model stays as it is", ensure_quantised),
+        Stage("import", "turn dequantize, float operator, quantize into integer operations", import_integer_model),
+        *lowering_stages(tiling_cost),
+        Stage("emit", "place tensors in DRAM and make the instruction words of every launch", emit),
+        Stage("simulate", "run the program: what it computes, and in how many cycles", simulate),
+        Stage("verify", "compare the outputs with the integer graph on the host, bit by bit", check_equal),
+        Stage("report", "say what ran where, how long it took and what bounds it", make_report),
+    )
