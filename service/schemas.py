@@ -35,7 +35,7 @@ class JobResource(Job):
 class TirStage(pydantic.BaseModel):
     """One dump of the intermediate representation."""
 
-    stage: str = Field(description="name for `/tir/{stage}`", examples=["05-flatten"])
+    stage: str = Field(description="name for `/tir/{stage}`", examples=["flatten"])
     bytes: int
     href: str
 

@@ -13,21 +13,20 @@ from worker.artifacts import Artifacts
 router = APIRouter(prefix="/v1/jobs/{id}/tir", tags=["results"])
 
 
-def _stages(artifacts: Artifacts) -> dict[str, int]:
-    """Bytes of each dump, by its name without folder and ending."""
-    return {
-        item.name.removeprefix("tir/").removesuffix(".txt"): item.bytes
-        for item in artifacts.all("tir")
-        if item.name.endswith(".txt")
-    }
+def _dumps(artifacts: Artifacts) -> dict[str, tuple[str, int]]:
+    """File name and bytes of each dump by its stage, in the order in which they ran; `05-flatten.txt` is `flatten`."""
+    names = [(item.name, item.bytes) for item in artifacts.all("tir") if item.name.endswith(".txt")]
+    return {name.removeprefix("tir/").removesuffix(".txt").partition("-")[2]: (name, size) for name, size in names}
 
 
 @router.get("", summary="List the stages", responses=problems("not-found"))
 def list_tir(id: str, here: Here) -> TirIndex:  # noqa: A002 - the API's name
     """The stages that were dumped, in the order in which they ran."""
-    stages = _stages(artifacts_of(here, id, complete=False))
+    dumps = _dumps(artifacts_of(here, id, complete=False))
     home = f"/v1/jobs/{id}/tir"
-    return TirIndex(stages=[TirStage(stage=name, bytes=size, href=f"{home}/{name}") for name, size in stages.items()])
+    return TirIndex(
+        stages=[TirStage(stage=stage, bytes=size, href=f"{home}/{stage}") for stage, (_, size) in dumps.items()]
+    )
 
 
 @router.get(
@@ -37,9 +36,9 @@ def list_tir(id: str, here: Here) -> TirIndex:  # noqa: A002 - the API's name
     responses=content("TVMScript", "text/plain") | problems("not-found"),
 )
 def get_tir(id: str, stage: str, here: Here) -> StreamingResponse:  # noqa: A002 - the API's name
-    """TVMScript after a stage, or a pass in it. `flatten` finds `05-flatten`."""
+    """TVMScript after a stage; `flatten/02-s_tir.CompactBufferAllocation` is after a pass within it."""
     artifacts = artifacts_of(here, id, complete=False)
-    for name in _stages(artifacts):
-        if stage in {name, name.partition("-")[2]}:
-            return send(artifacts, f"tir/{name}.txt")
-    raise ProblemError("not-found", f"the job has dumped no stage {stage!r}", field="stage")
+    found = _dumps(artifacts).get(stage)
+    if found is None:
+        raise ProblemError("not-found", f"the job has dumped no stage {stage!r}", field="stage")
+    return send(artifacts, found[0])
