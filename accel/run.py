@@ -1,6 +1,5 @@
 """One job from end to end: a model and an accelerator in; program, outputs, trace and report out."""
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ from accel.frontend.load import load_model
 from accel.hosted import host_ops
 from accel.inputs import Tensors, checked_inputs, draw_inputs, save_tensors
 from accel.locate import locate_fault
-from accel.lowering.attributes import HOST_NODES
 from accel.options import Options
 from accel.program import Program
 from accel.program_file import save_program
@@ -143,7 +141,7 @@ class _Run:
 
     def _lower(self, imported: ImportedModel) -> tuple[ir.IRModule, ir.IRModule]:
         """The module as ``pack`` left it, which the host can still run, and as the last stage did."""
-        packed = module = annotated(imported)
+        packed = module = imported.module
         names = [stage.name for stage in self.stages]
         for name in names[len(self.times) : names.index("emit")]:
             with self.next_stage(name) as lower:
@@ -185,16 +183,3 @@ class _Run:
         report = report.model_copy(update={"stages": self.times})
         (self.out / "report.json").write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
         return report
-
-
-def annotated(imported: ImportedModel) -> ir.IRModule:
-    """The module with each composite's multiply-accumulates, and the nodes of ``main``'s variables, as attributes."""
-    module = ir.IRModule(dict(imported.module.functions.items()), attrs=imported.module.attrs)
-    for variable, function in imported.module.functions.items():
-        macs = imported.macs.get(str(variable.name_hint))
-        if macs:
-            module.update_func(variable, function.with_attr("macs", macs))
-    nodes = {variable: node.name for variable, node in imported.host_nodes.items()}
-    main = module.get_global_var("main")
-    module.update_func(main, module[main].with_attr(HOST_NODES, json.dumps(nodes)))
-    return module

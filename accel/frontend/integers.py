@@ -5,6 +5,7 @@ of two requantise inside the composite; with any other scales the composite retu
 the host requantises. Everything else stays as Relax operators in ``main``.
 """
 
+import json
 from dataclasses import dataclass
 
 import onnx
@@ -18,14 +19,17 @@ from accel.frontend.importer import ImportedGraph, Node, import_onnx
 from accel.frontend.rewrite import Rewrite
 from accel.frontend.runnable import check_runnable
 
+HOST_NODES = "cyclops.host_nodes"
+
 
 @dataclass(frozen=True)
 class ImportedModel:
     """A model in integer arithmetic, ready to partition.
 
     ``module`` has ``main`` (one dataflow block) and the composites. ``host_nodes`` gives, for each variable
-    of ``main`` that is not bound to an accelerable composite, the ONNX node it came from. ``operators`` gives
-    the operator of each node by its name, ``macs`` the multiply-accumulates of each composite that has any.
+    of ``main`` that is not bound to an accelerable composite, the ONNX node it came from; its names are also
+    the attribute :data:`HOST_NODES` of ``main``, JSON. ``operators`` gives the operator of each node by its
+    name, ``macs`` the multiply-accumulates of each composite that has any, also its attribute ``macs``.
     """
 
     module: IRModule
@@ -62,7 +66,18 @@ def recover_integers(imported: ImportedGraph) -> ImportedModel:
         for b in kept
         if b.var.name in rewrite.origin and _on_host(module, b.value)
     }
-    return ImportedModel(module, host, imported.operators, rewrite.macs)
+    return ImportedModel(_annotated(module, host, rewrite.macs), host, imported.operators, rewrite.macs)
+
+
+def _annotated(module: IRModule, host: dict[str, Node], macs: dict[str, int]) -> IRModule:
+    """The module with what later stages want to know of the model as attributes."""
+    for variable, function in list(module.functions.items()):
+        if variable.name_hint == "main":
+            names = {variable: node.name for variable, node in host.items()}
+            module.update_func(variable, function.with_attr(HOST_NODES, json.dumps(names)))
+        elif variable.name_hint in macs:
+            module.update_func(variable, function.with_attr("macs", macs[variable.name_hint]))
+    return module
 
 
 def _on_host(module: IRModule, value: relax.Expr) -> bool:

@@ -15,7 +15,6 @@ from accel.lowering.geometry import Addition, Convolution, Epilogue, Tiling
 
 REGION = "cyclops.region"
 HOST_REASON = "cyclops.host_reason"
-HOST_NODES = "cyclops.host_nodes"
 LAUNCHES = "cyclops.launches"
 MICROOPS = "cyclops.microops"
 ADDRESSES = "cyclops.addresses"

@@ -11,7 +11,8 @@ from tvm import ir, relax, tirx
 
 from accel.accelerator.document import Accelerator, Contract, Copy, Map
 from accel.errors import CompileError
-from accel.lowering.attributes import DRAM_UNITS, HOST_NODES, LAUNCHES, MICROOPS, LaunchInfo, load_launches, region_of
+from accel.frontend.integers import HOST_NODES
+from accel.lowering.attributes import DRAM_UNITS, LAUNCHES, MICROOPS, LaunchInfo, load_launches, region_of
 from accel.lowering.encode import Encoder, compile_encoders
 from accel.lowering.host import HostRun, LaunchRun, free_vars, host_module, split_main
 from accel.lowering.microops import expand, load_tables

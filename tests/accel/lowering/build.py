@@ -10,12 +10,11 @@ from accel.lowering.attributes import region_of
 from accel.lowering.emit import emit
 from accel.lowering.stages import lowering_stages
 from accel.program import Program
-from accel.run import annotated
 
 
 def lower(model: onnx.ModelProto, accelerator: Accelerator, last: str = "allocate") -> ir.IRModule:
     """The module as stage ``last`` leaves it."""
-    module = annotated(import_integer_model(model))
+    module = import_integer_model(model).module
     for stage in lowering_stages(tiling_cost):
         module = stage.run(module, accelerator)
         if stage.name == last:
