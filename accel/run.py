@@ -1,7 +1,7 @@
 """One job from end to end: a model and an accelerator in; program, outputs, trace and report out."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from accel.frontend.inspect import ModelInfo, inspect_model
 from accel.frontend.integers import ImportedModel
 from accel.frontend.load import load_model
 from accel.hosted import host_ops
-from accel.inputs import Tensors, checked_inputs, draw_inputs, save_tensors
+from accel.inputs import Array, Tensors, checked_inputs, draw_inputs, save_tensors
 from accel.locate import locate_fault
 from accel.options import Options
 from accel.program import Program
@@ -107,29 +107,18 @@ class _Run:
             self.dumps.stage("import", imported.module.script())
         packed, module = self._lower(imported)
         program = self._emit(module)
-        with self.next_stage("simulate") as simulate:
-            ordered = [feeds[tensor.name] for tensor in info.inputs]
-            fed = dict(zip(program.inputs, ordered, strict=True))
-            simulation: Simulation = simulate(program, fed)
-            outputs = {
-                tensor.name: simulation.outputs[name]
-                for tensor, name in zip(info.outputs, program.outputs, strict=True)
-            }
-            save_tensors(self.out / "inputs.npz", feeds)
-            save_tensors(self.out / "outputs.npz", outputs)
+        fed = {name: feeds[tensor.name] for name, tensor in zip(program.inputs, info.inputs, strict=True)}
+        simulation, outputs = self._simulate(info, program, fed)
+        save_tensors(self.out / "inputs.npz", feeds)
+        save_tensors(self.out / "outputs.npz", outputs)
         with self.next_stage("verify") as check_equal:
-            reference = reference_outputs(imported.module, ordered)
-            names = [tensor.name for tensor in info.outputs]
+            reference = reference_outputs(imported.module, list(fed.values()))
             try:
-                check_equal(outputs, dict(zip(names, reference, strict=True)))
+                check_equal(outputs, dict(zip(outputs, reference, strict=True)))
             except VerificationError as error:
                 fault = locate_fault(packed, program, simulation, fed) or "every launch agrees: the host steps differ"
                 raise VerificationError(f"{error.detail}; {fault}", field=error.field) from error
-            expected = outputs_by_onnxruntime(original, feeds, names)
-            quality = [
-                Quality(output=name, sqnr_db=sqnr_db(outputs[name], array), cosine=cosine(outputs[name], array))
-                for name, array in zip(names, expected, strict=True)
-            ]
+            quality = compare(outputs, outputs_by_onnxruntime(original, feeds, list(outputs)))
         return self._report(info, imported, module, program, simulation, quality)
 
     def _quantize(self, original: onnx.ModelProto, calibration: Tensors | None) -> onnx.ModelProto:
@@ -161,6 +150,13 @@ class _Run:
             self.dumps.stage("emit", describe_program(program))
         return program
 
+    def _simulate(self, info: ModelInfo, program: Program, fed: Tensors) -> tuple[Simulation, dict[str, Array]]:
+        """The program as it ran, and the outputs by the model's own names."""
+        with self.next_stage("simulate") as simulate:
+            simulation: Simulation = simulate(program, fed)
+        names = zip(info.outputs, program.outputs, strict=True)
+        return simulation, {tensor.name: simulation.outputs[name] for tensor, name in names}
+
     def _report(
         self,
         info: ModelInfo,
@@ -183,3 +179,11 @@ class _Run:
         report = report.model_copy(update={"stages": self.times})
         (self.out / "report.json").write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
         return report
+
+
+def compare(outputs: Tensors, expected: Sequence[Array]) -> list[Quality]:
+    """How far each output is from what the model as uploaded gives, in the order of ``outputs``."""
+    return [
+        Quality(output=name, sqnr_db=sqnr_db(got, array), cosine=cosine(got, array))
+        for (name, got), array in zip(outputs.items(), expected, strict=True)
+    ]
