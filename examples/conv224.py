@@ -5,11 +5,9 @@ Already quantised: QDQ form, int8 in and out.
     python -m examples.conv224 OUT.onnx
 """
 
-import argparse
-from pathlib import Path
-
 import onnx
 
+from examples.command import write_model
 from examples.single import Conv, conv_model
 
 
@@ -20,11 +18,7 @@ def conv224(seed: int = 0) -> onnx.ModelProto:
 
 def main() -> None:
     """Write the model to the file named on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    arguments.out.write_bytes(conv224(arguments.seed).SerializeToString())
+    write_model(conv224, __doc__)
 
 
 if __name__ == "__main__":

@@ -7,13 +7,11 @@ on seeded normal images.
     python -m examples.resnet8 OUT.onnx
 """
 
-import argparse
-from pathlib import Path
-
 import numpy as np
 import numpy.typing as npt
 import onnx
 
+from examples.command import write_model
 from examples.graph import Graph
 from examples.numeric import conv2d
 
@@ -105,11 +103,7 @@ def resnet8(seed: int = 0) -> onnx.ModelProto:
 
 def main() -> None:
     """Write the model to the file named on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    arguments.out.write_bytes(resnet8(arguments.seed).SerializeToString())
+    write_model(resnet8, __doc__)
 
 
 if __name__ == "__main__":
