@@ -1,5 +1,6 @@
 """The report of a job: what ran where, how long it took, and how far to trust it."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -117,12 +118,7 @@ def layer_of(result: LaunchResult, accelerator: Accelerator) -> Layer:
 def macs_per_cycle(accelerator: Accelerator) -> int:
     """Multiply-accumulates that one micro-op of the contraction does."""
     gemm = accelerator.contraction
-    extents = {
-        axis: extent
-        for operand in (gemm.dst, gemm.data, gemm.weights)
-        for axis, extent in zip(operand.axes, accelerator.memory(operand.memory).shape, strict=True)
-    }
-    return int(np.prod(list(extents.values())))
+    return math.prod(accelerator.extents(gemm.dst, gemm.data, gemm.weights).values())
 
 
 def _overlap(result: LaunchResult, timing: Timing) -> float:

@@ -247,6 +247,14 @@ class Accelerator(Model):
         """The matrix instruction."""
         return next(i for i in self.instructions if isinstance(i, Contract))
 
+    def extents(self, *operands: Operand) -> dict[str, int]:
+        """Extent of every axis that one element of each operand's memory has."""
+        return {
+            axis: extent
+            for operand in operands
+            for axis, extent in zip(operand.axes, self.memory(operand.memory).shape, strict=True)
+        }
+
     @property
     def tile(self) -> tuple[int, int, int]:
         """Extents of the contraction's element: batch, output channels, input channels."""

@@ -18,8 +18,8 @@ from accel.lowering import intrinsic
 from accel.lowering.attributes import ADDRESSES, CONTEXTS_PRAGMA, DRAM_UNITS, MICROOPS, Region, map_regions
 from accel.lowering.microops import Table, Walk, dump_tables
 from accel.lowering.nest import constant, simplify
-from accel.lowering.survey import Allocation, Loop, Survey, survey
-from accel.lowering.walk import collect, scope_of
+from accel.lowering.survey import Allocation, Loop, Survey, instances, linear_index, survey
+from accel.lowering.walk import collect, rewrite_calls, scope_of
 
 
 def allocate(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
@@ -84,10 +84,7 @@ def _places(view: Survey, accelerator: Accelerator) -> dict[tirx.Var, _Place]:
 def _copies(allocation: Allocation, view: Survey) -> int:
     """Contexts are for units that work at the same time; one unit alone needs one copy."""
     units = {site.unit for site in view.sites if allocation.buffer in site.buffers}
-    instances = 1
-    for loop in allocation.loops:
-        instances *= loop.extent
-    return min(allocation.contexts, instances) if len(units) > 1 else 1
+    return min(allocation.contexts, instances(allocation.loops)) if len(units) > 1 else 1
 
 
 def _dram_bases(function: tirx.PrimFunc) -> dict[tirx.Var, tirx.Var]:
@@ -124,10 +121,6 @@ class _Rewriter:
         for statement in collect(body, tirx.DeclBuffer):
             source = intrinsic.buffer_of(statement.data)
             self.views[statement.buffer] = self.dram[source]
-        calls = iter([self._call(statement) for statement in collect(body, tirx.Evaluate)])
-
-        def evaluate(_statement: tirx.Evaluate, _mutator: Any) -> tirx.Stmt:
-            return next(calls)
 
         def sequence(statement: tirx.SeqStmt, mutator: Any) -> tirx.Stmt:
             gone = (tirx.AllocBuffer, tirx.DeclBuffer)
@@ -137,10 +130,10 @@ class _Rewriter:
             done = statement.attr_key == CONTEXTS_PRAGMA
             return mutator.mutate(statement.body) if done else mutator.default_mutate(statement)
 
-        rules = [(tirx.Evaluate, evaluate), (tirx.SeqStmt, sequence), (tirx.AttrStmt, attribute)]
-        return structural_mutate(body, rules)
+        rules = [(tirx.SeqStmt, sequence), (tirx.AttrStmt, attribute)]
+        return structural_mutate(rewrite_calls(body, self._call), rules)
 
-    def _call(self, statement: tirx.Evaluate) -> tirx.Stmt:
+    def _call(self, _site: int, statement: tirx.Evaluate) -> tirx.Stmt:
         name, fields, loops = intrinsic.parse(statement)
         instruction = self.accelerator.instruction(name)
         if isinstance(instruction, Copy):
@@ -204,7 +197,4 @@ def _lifetime(place: _Place) -> tuple[Any, ...]:
 
 
 def _context(place: _Place) -> tirx.Expr:
-    index: Any = tirx.const(0, "int32")
-    for loop in place.loops:
-        index = index * loop.extent + loop.variable
-    return tirx.floormod(index, place.copies)
+    return tirx.floormod(linear_index(place.loops), place.copies)

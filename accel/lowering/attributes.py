@@ -68,11 +68,21 @@ def load_launches(text: str) -> dict[str, LaunchInfo]:
     return _LAUNCHES.validate_json(text)
 
 
+def region_functions(module: ir.IRModule) -> dict[ir.GlobalVar, tirx.PrimFunc]:
+    """The PrimFuncs that the accelerator runs, in the order of their names."""
+    functions = sorted(module.functions.items(), key=lambda item: str(item[0].name_hint))
+    return {
+        variable: function
+        for variable, function in functions
+        if isinstance(function, tirx.PrimFunc) and function.attrs is not None and REGION in function.attrs
+    }
+
+
 def map_regions(module: ir.IRModule, transform: Callable[[tirx.PrimFunc, Region], tirx.PrimFunc]) -> ir.IRModule:
-    """Apply ``transform`` to every region's PrimFunc, in the order of their names."""
+    """Apply ``transform`` to every region's PrimFunc."""
     result = ir.IRModule(dict(module.functions.items()), attrs=module.attrs)
-    for variable, function in sorted(module.functions.items(), key=lambda item: str(item[0].name_hint)):
+    for variable, function in region_functions(module).items():
         region = region_of(function)
-        if region is not None and isinstance(function, tirx.PrimFunc):
-            result.update_func(variable, transform(function, region))
+        assert region is not None
+        result.update_func(variable, transform(function, region))
     return result

@@ -12,7 +12,7 @@ from tvm import ir, relax, tirx
 from accel.accelerator.document import Accelerator, Contract, Copy, Map
 from accel.errors import CompileError
 from accel.frontend.integers import HOST_NODES
-from accel.lowering.attributes import DRAM_UNITS, LAUNCHES, MICROOPS, LaunchInfo, load_launches, region_of
+from accel.lowering.attributes import DRAM_UNITS, LAUNCHES, MICROOPS, LaunchInfo, load_launches, region_functions
 from accel.lowering.encode import Encoder, compile_encoders
 from accel.lowering.host import HostRun, LaunchRun, free_vars, host_module, split_main
 from accel.lowering.microops import expand, load_tables
@@ -68,11 +68,7 @@ class _Emitter:
         self.planes: dict[relax.Var, list[Segment]] = {}
         self.nodes: dict[str, str] = json.loads(str(module["main"].attrs[HOST_NODES]))
         self.launches: dict[str, LaunchInfo] = load_launches(str(module["main"].attrs[LAUNCHES]))
-        regions = {
-            str(variable.name_hint): function
-            for variable, function in module.functions.items()
-            if isinstance(function, tirx.PrimFunc) and region_of(function) is not None
-        }
+        regions = {str(variable.name_hint): function for variable, function in region_functions(module).items()}
         self.functions = regions
         self.encoders: dict[str, Encoder] = compile_encoders(ir.IRModule(regions), accelerator) if regions else {}
         self.microops: dict[str, Segment] = {}
@@ -87,11 +83,12 @@ class _Emitter:
             self._place(parameter)
         runs = split_main(self.module)
         results = _outputs(main)
+        last_read = _last_reads(runs) | dict.fromkeys(results, len(runs))
         for index, run in enumerate(runs):
             if isinstance(run, LaunchRun):
                 self._launch(run)
             else:
-                self._host(run, _used_after(runs, index, results))
+                self._host(run, {b.var for b in run.bindings if last_read.get(b.var, -1) > index})
         each = self.accelerator.word_bits // 64
         return Program(
             accelerator=self.accelerator,
@@ -242,11 +239,10 @@ def _outputs(main: relax.Function) -> list[relax.Expr]:
     return [resolve(field) for field in result.fields] if isinstance(result, relax.Tuple) else [result]
 
 
-def _used_after(runs: list[HostRun | LaunchRun], index: int, results: list[relax.Expr]) -> set[relax.Expr]:
-    """Variables that later runs, or the program's outputs, read."""
-    used = set(results)
-    for run in runs[index + 1 :]:
+def _last_reads(runs: list[HostRun | LaunchRun]) -> dict[relax.Expr, int]:
+    """For each variable the last run that reads it."""
+    last: dict[relax.Expr, int] = {}
+    for index, run in enumerate(runs):
         values = [run.call] if isinstance(run, LaunchRun) else [binding.value for binding in run.bindings]
-        for value in values:
-            used.update(free_vars(value))
-    return used
+        last.update((var, index) for value in values for var in free_vars(value))
+    return last

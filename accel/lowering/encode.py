@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import tvm
 from tvm import ir, tirx
-from tvm_ffi import structural_mutate
 
 from accel.accelerator.document import Accelerator, BitField
 from accel.errors import CompileError
 from accel.lowering import intrinsic
 from accel.lowering.nest import constant
-from accel.lowering.survey import survey
-from accel.lowering.walk import collect
+from accel.lowering.survey import instances, survey
+from accel.lowering.walk import rewrite_calls
 
 _WORD = 64
 
@@ -85,7 +84,7 @@ class _Draft:
         self.source = function
         self.accelerator = accelerator
         self.view = survey(function, accelerator)
-        self.count = sum(int(np.prod([loop.extent for loop in site.loops], dtype=np.int64)) for site in self.view.sites)
+        self.count = sum(instances(site.loops) for site in self.view.sites)
         self.words_each = accelerator.word_bits // _WORD
         self.checked: list[str] = []
         self.words = tirx.decl_buffer((self.count * self.words_each,), "uint64", "words")
@@ -94,12 +93,7 @@ class _Draft:
 
     def encoder(self) -> tirx.PrimFunc:
         """The function whose calls are stores of words."""
-        statements = iter([self._stores(i, call) for i, call in enumerate(collect(self.source.body, tirx.Evaluate))])
-
-        def evaluate(_statement: tirx.Evaluate, _mutator: Any) -> tirx.Stmt:
-            return next(statements)
-
-        body = structural_mutate(self.source.body, (tirx.Evaluate, evaluate))
+        body = rewrite_calls(self.source.body, self._stores)
         function = tirx.PrimFunc([*self.source.params, self.words, self.sites, self.state], body)
         return function.with_attr("global_symbol", self.name).with_attr("tirx.noalias", True)
 

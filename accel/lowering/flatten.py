@@ -5,7 +5,7 @@ from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal
 
 from accel.accelerator.document import Accelerator
-from accel.lowering.attributes import Region, map_regions, region_of
+from accel.lowering.attributes import Region, map_regions, region_functions
 from accel.lowering.nest import peel
 from accel.lowering.walk import loads_of, pragma_nests, rename_buffers, scope_of
 
@@ -16,12 +16,7 @@ def flatten(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     TVM's own passes do the lowering; what is ours is that elementwise stages share one buffer, as the
     accelerator's map instruction works in place.
     """
-    regions = {
-        variable: function
-        for variable, function in module.functions.items()
-        if isinstance(function, tirx.PrimFunc) and region_of(function) is not None
-    }
-    lowered = _TVM_PASSES(ir.IRModule(regions))
+    lowered = _TVM_PASSES(ir.IRModule(region_functions(module)))
 
     def flattened(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
         return share_buffers_in_place(

@@ -7,6 +7,7 @@ from tvm import ir, relax
 from tvm_ffi import structural_map
 
 from accel.errors import CompileError
+from accel.lowering.attributes import region_of
 from accel.lowering.walk import collect
 
 
@@ -58,8 +59,7 @@ def is_launch(module: ir.IRModule, value: Any) -> bool:
     """Whether the value is a call_tir of a region."""
     if not isinstance(value, ir.Call) or getattr(value.op, "name", "") != "relax.call_tir":
         return False
-    attrs = module[value.args[0]].attrs
-    return attrs is not None and "cyclops.region" in attrs
+    return region_of(module[value.args[0]]) is not None
 
 
 def free_vars(value: Any) -> list[relax.Var]:

@@ -88,12 +88,7 @@ def _outer_axes(nest: Nest, gemm: Contract, accesses: dict[str, Access], acceler
         (extent, tuple(accesses[operand.name].strides[i] for operand in operands))
         for i, extent in enumerate(nest.extents)
     ]
-    extents = {
-        name: extent
-        for operand in operands
-        for name, extent in zip(operand.axes, accelerator.memory(operand.memory).shape, strict=True)
-    }
-    for name, extent in extents.items():
+    for name, extent in accelerator.extents(*operands).items():
         pattern = (extent, tuple(_axis_strides(operand, name, accelerator) for operand in operands))
         if extent == 1:
             continue

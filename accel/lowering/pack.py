@@ -3,11 +3,13 @@
 Where one region feeds another the packed tensor passes straight through.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from tvm import ir, relax
+from tvm import ir, relax, tirx
 from tvm_ffi import structural_map
 
 from accel.accelerator.document import Accelerator
@@ -50,7 +52,7 @@ class _Packer:
         self.plain: dict[relax.Var, relax.Expr] = {}
         self.packed: dict[relax.Var, _Packed] = {}
         self.launches: dict[str, LaunchInfo] = {}
-        self.regions: dict[tuple[Any, ...], ir.GlobalVar] = {}
+        self.regions: dict[Region, ir.GlobalVar] = {}
         self.helpers: dict[tuple[Any, ...], ir.GlobalVar] = {}
 
     def module(self) -> ir.IRModule:
@@ -100,9 +102,9 @@ class _Packer:
         if var not in self.plain:
             value = self.packed[var]
             key = ("unpack", value.shape, value.packed, len(value.planes))
-            function = layout.unpack_function(value.shape, value.packed, self.result_tile, len(value.planes))
+            make = partial(layout.unpack_function, value.shape, value.packed, self.result_tile, len(value.planes))
             result = relax.TensorType(list(value.shape), "int8" if len(value.planes) == 1 else "int32")
-            call = relax.call_tir(self._helper(key, function), relax.Tuple(value.planes), result)
+            call = relax.call_tir(self._helper(key, make), relax.Tuple(value.planes), result)
             self.plain[var] = self.builder.emit(call, name_hint=f"{var.name}_unpacked")
         return self.plain[var]
 
@@ -116,16 +118,16 @@ class _Packer:
         source = self._rebuilt(var)
         shape = tuple(int(extent) for extent in source.ty.shape)
         key = ("pack", shape, wanted, padding)
-        function = layout.pack_function(shape, wanted, self.data_tile, padding)
+        make = partial(layout.pack_function, shape, wanted, self.data_tile, padding)
         result = relax.TensorType(list(layout.packed_shape(wanted, self.data_tile)), "int8")
-        call = relax.call_tir(self._helper(key, function), relax.Tuple([source]), result)
+        call = relax.call_tir(self._helper(key, make), relax.Tuple([source]), result)
         name = getattr(var, "name", "constant")
         return self.builder.emit(call, name_hint=f"{name}_packed"), wanted
 
-    def _helper(self, key: tuple[Any, ...], function: Any) -> ir.GlobalVar:
+    def _helper(self, key: tuple[Any, ...], make: Callable[[], tirx.PrimFunc]) -> ir.GlobalVar:
         if key not in self.helpers:
             name = f"{key[0]}_{len(self.helpers)}"
-            self.helpers[key] = self.builder.add_func(function.with_attr("global_symbol", name), name)
+            self.helpers[key] = self.builder.add_func(make().with_attr("global_symbol", name), name)
         return self.helpers[key]
 
     def _convolution(self, var: relax.Var, call: ir.Call, region: Region, composite: Composite) -> _Packed:
@@ -140,8 +142,7 @@ class _Packer:
         if region.epilogue.has_bias:
             bias = _bias(call, composite, weights.shape[0])
             arguments.append(relax.const(layout.pack_bias(bias, conv.out_blocks, self.result_tile)))
-        function = self._region(replace(region, shape=conv), composite.op)
-        return self._launch(var, call, function, arguments, replace(region, shape=conv), composite)
+        return self._launch(var, call, arguments, replace(region, shape=conv), composite)
 
     def _addition(self, var: relax.Var, call: ir.Call, region: Region, composite: Composite) -> _Packed:
         add = region.shape
@@ -151,32 +152,30 @@ class _Packer:
         ]
         add = replace(add, operands=(operands[0][1], operands[1][1]))
         eyes = relax.const(layout.identities(add.shifts, self.weight_tile))
-        function = self._region(replace(region, shape=add), composite.op)
         arguments = [operands[0][0], operands[1][0], eyes]
-        return self._launch(var, call, function, arguments, replace(region, shape=add), composite)
+        return self._launch(var, call, arguments, replace(region, shape=add), composite)
 
     def _region(self, region: Region, op: str) -> ir.GlobalVar:
         """The PrimFunc of a region; equal regions share one."""
-        key = (region,)
-        if key not in self.regions:
+        if region not in self.regions:
             if isinstance(region.shape, Convolution):
                 function = convolution(region.shape, region.epilogue, region.tiling, self.accelerator)
             else:
                 function = addition(region.shape, region.epilogue, region.tiling, self.accelerator)
             name = f"{op}_{len(self.regions)}"
             function = function.with_attr("global_symbol", name).with_attr(REGION, dump_region(region))
-            self.regions[key] = self.builder.add_func(function, name)
-        return self.regions[key]
+            self.regions[region] = self.builder.add_func(function, name)
+        return self.regions[region]
 
     def _launch(
         self,
         var: relax.Var,
         call: ir.Call,
-        function: ir.GlobalVar,
         arguments: list[relax.Expr],
         region: Region,
         composite: Composite,
     ) -> _Packed:
+        function = self._region(region, composite.op)
         packed = _result(region)
         shape = layout.packed_shape(packed, self.result_tile)
         results = [relax.TensorType(list(shape), "int8") for _ in range(region.epilogue.planes)]

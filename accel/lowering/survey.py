@@ -1,6 +1,7 @@
 """Read an injected function as a list: its calls in program order with their loops, and its buffers with theirs."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,19 @@ class Loop:
     variable: tirx.Var
     extent: int
     contexts: int = 1
+
+
+def instances(loops: Sequence[Loop]) -> int:
+    """How often the body of all the loops runs."""
+    return math.prod(loop.extent for loop in loops)
+
+
+def linear_index(loops: Sequence[Loop]) -> tirx.Expr:
+    """The number of the current iteration of all the loops, counted from 0."""
+    index: tirx.Expr = tirx.const(0, "int32")
+    for loop in loops:
+        index = index * loop.extent + loop.variable
+    return index
 
 
 @dataclass(frozen=True)

@@ -5,22 +5,21 @@ two contexts the free token is awaited two iterations late, so that the next til
 The tokens' conditions are expressions of the loops, so the loops stay rolled and no token is left over.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from tvm import ir, tirx
-from tvm_ffi import structural_mutate
 
 from accel.accelerator.document import Accelerator
 from accel.errors import CompileError
 from accel.lowering import intrinsic
 from accel.lowering.attributes import Region, map_regions
 from accel.lowering.nest import simplify
-from accel.lowering.survey import Loop, Site, Survey, survey, writes
+from accel.lowering.survey import Loop, Site, Survey, instances, linear_index, survey, writes
+from accel.lowering.walk import rewrite_calls
 
-Flags = dict[int, dict[str, tirx.Expr]]  # site -> token field -> condition
+Flags = dict[int, dict[str, tirx.Expr]]  # site -> token field -> 1 where its condition holds
 
 
 def synchronise(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
@@ -56,17 +55,6 @@ class _Group:
     contexts: int
     buffers: tuple[tirx.Var, ...]
     first_write: int
-
-    @property
-    def instances(self) -> int:
-        return _count(self.loops)
-
-
-def _count(loops: Iterable[Loop]) -> int:
-    total = 1
-    for loop in loops:
-        total *= loop.extent
-    return total
 
 
 def _groups(view: Survey, accelerator: Accelerator) -> list[_Group]:
@@ -110,8 +98,8 @@ def _check_implied(outer: _Group, carrier: _Group) -> None:
     awaited so far must reach its last use: (contexts - 1) x inner instances >= inner contexts.
     """
     nested = carrier.loops[: len(outer.loops)] == outer.loops and outer.first_write < carrier.first_write
-    inner = _count(carrier.loops[len(outer.loops) :])
-    reused = outer.instances > outer.contexts
+    inner = instances(carrier.loops[len(outer.loops) :])
+    reused = instances(outer.loops) > outer.contexts
     if not nested or (reused and (outer.contexts - 1) * inner < carrier.contexts):
         raise CompileError(
             f"the tokens between {carrier.producer} and {carrier.consumer} do not cover {outer.buffers[0].name}",
@@ -125,16 +113,16 @@ def _place(group: _Group, view: Survey, accelerator: Accelerator, flags: Flags, 
     runs = [list(run) for _, run in groupby(sites, key=lambda site: site.unit)]
     if len(runs) % 2 or (len(runs) > 2 and group.contexts > 1):
         raise CompileError(f"{group.consumer} uses {group.buffers[0].name} out of turn", field="pragma_contexts")
-    depth, index = len(group.loops), _linear(group.loops)
+    depth, index, total = len(group.loops), linear_index(group.loops), instances(group.loops)
     always = tirx.const(True, "bool")
     for number, run in enumerate(runs):
         other = runs[(number + 1) % len(runs)][0].unit
         tokens = accelerator.instruction(run[0].name).tokens
         pushes = pops = always
         if number == len(runs) - 1:  # freed for the instance that will use the same context
-            pushes = index + group.contexts < group.instances
+            pushes = index + group.contexts < total
             if drain:
-                pushes = tirx.Or(pushes, index == group.instances - 1)
+                pushes = tirx.Or(pushes, index == total - 1)
         if number == 0:
             pops = index >= group.contexts
         _flag(flags, run[-1], tokens.push[other], tirx.And(pushes, _at(run[-1].loops[depth:], last=True)))
@@ -145,14 +133,7 @@ def _flag(flags: Flags, site: Site, name: str, condition: tirx.Expr) -> None:
     fields = flags.setdefault(site.index, {})
     if name in fields:
         raise CompileError(f"{site.name} would need two tokens in {name}", field=name)
-    fields[name] = simplify(condition)
-
-
-def _linear(loops: tuple[Loop, ...]) -> tirx.Expr:
-    index: tirx.Expr = tirx.const(0, "int32")
-    for loop in loops:
-        index = index * loop.extent + loop.variable
-    return index
+    fields[name] = simplify(tirx.Cast("int32", condition))
 
 
 def _at(loops: tuple[Loop, ...], *, last: bool) -> tirx.Expr:
@@ -163,12 +144,8 @@ def _at(loops: tuple[Loop, ...], *, last: bool) -> tirx.Expr:
 
 
 def _with_flags(body: tirx.Stmt, flags: Flags) -> tirx.Stmt:
-    sites = iter(range(1 << 30))
-
-    def flagged(statement: tirx.Evaluate, _mutator: Any) -> tirx.Stmt:
-        tokens = flags.get(next(sites), {})
+    def flagged(site: int, statement: tirx.Evaluate) -> tirx.Stmt:
         name, fields, loops = intrinsic.parse(statement)
-        values = {field: tirx.Cast("int32", condition) for field, condition in tokens.items()}
-        return intrinsic.call(name, {**{k: simplify(v) for k, v in values.items()}, **fields}, loops)
+        return intrinsic.call(name, {**flags.get(site, {}), **fields}, loops)
 
-    return structural_mutate(body, (tirx.Evaluate, flagged))
+    return rewrite_calls(body, flagged)

@@ -1,5 +1,6 @@
 """Small questions about TIR that several passes ask."""
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm_ffi
@@ -26,6 +27,19 @@ def loads_of(node: Any) -> list[TensorLoad]:
 def pragma_nests(node: Any, keys: set[str]) -> list[tirx.AttrStmt]:
     """Every ``AttrStmt`` whose key is one of ``keys``, in program order."""
     return [statement for statement in collect(node, tirx.AttrStmt) if statement.attr_key in keys]
+
+
+def rewrite_calls(body: Any, rewrite: Callable[[int, tirx.Evaluate], tirx.Stmt]) -> Any:
+    """Replace every call, given with its number in program order, by ``rewrite`` of it.
+
+    All are made before the tree is rebuilt: an error that crosses TVM's callbacks would lose its type.
+    """
+    made = iter([rewrite(number, call) for number, call in enumerate(collect(body, tirx.Evaluate))])
+
+    def evaluate(_call: tirx.Evaluate, _mutator: Any) -> tirx.Stmt:
+        return next(made)
+
+    return tvm_ffi.structural_mutate(body, (tirx.Evaluate, evaluate))
 
 
 def scope_of(buffer: Any) -> str:

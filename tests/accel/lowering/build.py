@@ -6,7 +6,7 @@ from tvm import ir, tirx
 from accel.accelerator.document import Accelerator
 from accel.frontend.integers import import_integer_model
 from accel.isa.vta.cost import tiling_cost
-from accel.lowering.attributes import region_of
+from accel.lowering.attributes import region_functions
 from accel.lowering.emit import emit
 from accel.lowering.stages import lowering_stages
 from accel.program import Program
@@ -29,4 +29,4 @@ def build(model: onnx.ModelProto, accelerator: Accelerator) -> Program:
 
 def regions(module: ir.IRModule) -> list[tirx.PrimFunc]:
     """The accelerator's functions."""
-    return [f for f in module.functions.values() if isinstance(f, tirx.PrimFunc) and region_of(f) is not None]
+    return list(region_functions(module).values())
