@@ -1,5 +1,20 @@
 """Errors that a user can act on; each carries what an RFC 9457 problem document needs."""
 
+from typing import Literal
+
+Diagnosis = Literal[
+    "undefined-opcode",
+    "field-range",
+    "padding",
+    "memory-range",
+    "microop-range",
+    "dram-range",
+    "deadlock",
+    "work-limit",
+    "host-step",
+    "malformed",
+]
+
 
 class CyclopsError(Exception):
     """Base of every error that is the input's fault, never ours.
@@ -84,10 +99,28 @@ class CompileError(CyclopsError):
 
 
 class SimulationError(CyclopsError):
-    """The program cannot run to its end: deadlock, out-of-range access, undefined opcode."""
+    """The program cannot run to its end: deadlock, out-of-range access, undefined opcode.
+
+    Attributes:
+        kind: what is wrong with it, a stable slug.
+        instruction: the instruction that is at fault, or None. It counts from the launch's first where a launch is
+            all that the raiser knows, and from the program's first in what :func:`simulate` raises.
+    """
 
     type = "simulation-failed"
     title = "The program could not be simulated."
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        field: str | None = None,
+        kind: Diagnosis = "malformed",
+        instruction: int | None = None,
+    ) -> None:
+        super().__init__(detail, field=field)
+        self.kind: Diagnosis = kind
+        self.instruction = instruction
 
 
 class VerificationError(CyclopsError):
