@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from accel.accelerator.catalog import load_accelerator
+from accel.catalog import load_accelerator
 from accel.frontend.integers import import_integer_model
 from accel.frontend.quantize import quantize_model
 from accel.isa.vta.cost import tiling_cost

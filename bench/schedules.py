@@ -8,8 +8,8 @@ what ours do; its other layers only shift and clip, where ours round too, which 
 
 import onnx
 
-from accel.accelerator.catalog import load_accelerator
 from accel.accelerator.document import Accelerator
+from accel.catalog import load_accelerator
 from accel.frontend.integers import import_integer_model
 from accel.isa.vta.cost import tiling_cost
 from accel.isa.vta.work import work_of

@@ -17,8 +17,8 @@ from rq import Worker
 from rq.job import Job as RqJob
 from rq.serializers import JSONSerializer
 
-from accel.accelerator.catalog import load_accelerator, preset_names
 from accel.accelerator.document import Accelerator
+from accel.catalog import load_accelerator, preset_names
 from worker.jobs import Jobs
 from worker.limits import limit_job
 from worker.problem import problem

@@ -15,7 +15,7 @@ from typing import Any
 
 from rq.timeouts import JobTimeoutException
 
-from accel.accelerator.catalog import load_accelerator
+from accel.catalog import load_accelerator
 from accel.errors import CyclopsError, InvalidTensors
 from accel.frontend.inspect import TensorInfo, inspect_model
 from accel.options import Options

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from accel.accelerator.catalog import load_accelerator, preset_names
 from accel.accelerator.document import Accelerator
+from accel.catalog import load_accelerator, preset_names
 from service.documents import problems
 from service.pages import Cursor, Limit
 from service.problems import ProblemError

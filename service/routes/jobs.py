@@ -5,7 +5,7 @@ import contextlib
 import redis
 from fastapi import APIRouter, Response
 
-from accel.accelerator.catalog import preset_names
+from accel.catalog import preset_names
 from service.context import Context, Here
 from service.documents import problems
 from service.pages import JobCursor, Limit, page_of_ids

@@ -12,7 +12,7 @@ import pytest
 _JOB = """
 import sys
 from pathlib import Path
-from accel.accelerator.catalog import load_accelerator
+from accel.catalog import load_accelerator
 from accel.run import Options, run_model
 from examples.resnet8 import resnet8
 run_model(resnet8().SerializeToString(), load_accelerator("vta"), Options(seed=3), Path(sys.argv[1]))

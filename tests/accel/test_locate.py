@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from accel.accelerator.catalog import load_accelerator
+from accel.catalog import load_accelerator
 from accel.frontend.quantize import quantize_model
 from accel.isa.decode import decode
 from accel.locate import locate_fault

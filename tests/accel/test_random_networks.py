@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accel.accelerator.catalog import load_accelerator
 from accel.accelerator.document import Accelerator
+from accel.catalog import load_accelerator
 from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.program_file import load_program
 from accel.run import Options, run_model

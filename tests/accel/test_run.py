@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from accel.accelerator.catalog import load_accelerator, parse_accelerator, preset_names
+from accel.catalog import load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator, InvalidModel, InvalidTensors, VerificationError
 from accel.frontend.inspect import inspect_model
 from accel.inputs import checked_inputs, draw_inputs

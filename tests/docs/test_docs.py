@@ -9,7 +9,7 @@ import pytest
 from tvm import tirx
 from typer.main import get_command
 
-from accel.accelerator.catalog import load_accelerator
+from accel.catalog import load_accelerator
 from accel.lowering.stages import Stage
 from accel.lowering.walk import collect
 from accel.simulate.engine import simulate

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from accel.accelerator.catalog import load_accelerator
+from accel.catalog import load_accelerator
 from accel.isa.decode import Decoded, decode
 from accel.program import Program
 from accel.report import layer_of

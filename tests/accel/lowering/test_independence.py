@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 import pytest
 
-from accel.accelerator.catalog import load_accelerator
 from accel.accelerator.document import Accelerator, Contract, Copy, Map
+from accel.catalog import load_accelerator
 from examples.conv224 import conv224
 from examples.single import Conv, conv_model
 from tests.accel.lowering.build import build

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tvm import tirx
 
-from accel.accelerator.catalog import load_accelerator
+from accel.catalog import load_accelerator
 from accel.errors import CompileError
 from accel.lowering import intrinsic
 from accel.lowering.inject_contract import inject_contract

@@ -1,6 +1,6 @@
 import itertools
 
-from accel.accelerator.catalog import load_accelerator
+from accel.catalog import load_accelerator
 from accel.lowering.hardware_loops import Axis, assign
 from accel.lowering.microops import Table, Walk, dump_tables, expand, load_tables
 

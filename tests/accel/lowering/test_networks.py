@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto
 from onnxruntime.quantization import QuantType
 
-from accel.accelerator.catalog import load_accelerator
+from accel.catalog import load_accelerator
 from accel.errors import CompileError
 from accel.frontend.integers import import_integer_model
 from accel.frontend.quantize import quantize_model

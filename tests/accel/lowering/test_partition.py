@@ -5,8 +5,8 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from accel.accelerator.catalog import load_accelerator
 from accel.accelerator.document import Accelerator
+from accel.catalog import load_accelerator
 from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.lowering.attributes import HOST_REASON, region_of
 from examples.graph import Graph

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from accel.accelerator.catalog import load_accelerator
+from accel.catalog import load_accelerator
 from accel.errors import SimulationError
 from accel.isa.decode import decode
 from accel.isa.vta.timing import time_launch

@@ -1,4 +1,4 @@
-"""Where accelerators are found: the presets beside this file, and documents of the user's own."""
+"""Where accelerators are found: the presets, and documents of the user's own."""
 
 import json
 from importlib import resources
