@@ -60,7 +60,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class HostStep:
-    """A Relax function run on the host. ``module`` is TVM's JSON of an IRModule with one function ``main``.
+    """A function run on the host. ``module`` is the text of a host graph (``accel/host_graph.py``).
 
     It takes the segments ``inputs`` and fills the segments ``outputs``.
     """
@@ -74,7 +74,11 @@ class HostStep:
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled model. ``words`` is (instructions, word_bits / 64); ``origin`` indexes ``origins``."""
+    """A compiled model. ``words`` is (instructions, word_bits / 64); ``origin`` indexes ``origins``.
+
+    ``image`` gives segments their contents before the run; for one of ``inputs`` it is a default. ``expected``
+    gives what a segment must hold after the run, of the segment's shape and type, where somebody has said so.
+    """
 
     accelerator: Accelerator
     segments: dict[str, Segment]
@@ -87,3 +91,4 @@ class Program:
     origins: tuple[Origin, ...]
     dram_bytes: int
     initial_tokens: dict[str, int] = field(default_factory=dict)
+    expected: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)

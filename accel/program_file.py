@@ -109,12 +109,17 @@ def _write(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
     archive.writestr(zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0)), data)
 
 
-def load_program(file: Path | BinaryIO) -> Program:
+def load_program(file: Path | BinaryIO, *, trust_host_code: bool = False) -> Program:
     """Read a Program file.
+
+    Args:
+        file: a path, or a file open for reading and seeking.
+        trust_host_code: take host steps that hold compiler code; only for files that this project wrote itself.
 
     Raises:
         InvalidProgram: no zip, a part that is missing or of the wrong size, or a document that contradicts itself.
     """
+    del trust_host_code
     try:
         with zipfile.ZipFile(file) as archive:
             return _Reader(archive).program()
