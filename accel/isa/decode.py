@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Accelerator, BitField, Instruction
-from accel.errors import SimulationError
+from accel.accelerator.document import Accelerator, BitField, Copy, Instruction
+from accel.errors import Diagnosis, SimulationError
 
 Int64 = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -18,13 +18,15 @@ class Decoded:
 
     ``kind`` (n,) indexes ``accelerator.instructions``; ``columns`` maps a field's name to its values (n,), zero
     where the instruction has no such field. ``rest`` (n, words) holds the bits that no field covers: writers
-    leave them unset or undefined, and encoding gives them back.
+    leave them unset or undefined, and encoding gives them back. ``first`` is its first instruction's place in the
+    program, from which errors count.
     """
 
     accelerator: Accelerator
     kind: npt.NDArray[np.int16]
     columns: dict[str, Int64]
     rest: Words
+    first: int = 0
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -42,7 +44,15 @@ class Decoded:
     def slice(self, begin: int, end: int) -> "Decoded":
         """Instructions ``[begin, end)``, without copying."""
         columns = {name: column[begin:end] for name, column in self.columns.items()}
-        return Decoded(self.accelerator, self.kind[begin:end], columns, self.rest[begin:end])
+        return Decoded(self.accelerator, self.kind[begin:end], columns, self.rest[begin:end], self.first + begin)
+
+    def error(self, index: int, kind: Diagnosis, message: str) -> SimulationError:
+        """The error of instruction ``index`` of this stream; ``message`` says what is wrong with it."""
+        at = self.first + int(index)
+        name = self.accelerator.instructions[self.kind[index]].name
+        return SimulationError(
+            f"instruction {at} ({name}): {message}", field=f"instruction:{at}", kind=kind, instruction=at
+        )
 
 
 def _covered(accelerator: Accelerator, instruction: Instruction) -> Words:
@@ -63,8 +73,10 @@ def _extract(words: Words, field: BitField) -> Int64:
     return (shifted >> np.uint64(64 - field.bits)).astype(np.int64)
 
 
-def decode(accelerator: Accelerator, words: Words) -> Decoded:
+def decode(accelerator: Accelerator, words: Words, first: int = 0) -> Decoded:
     """Decode ``words`` (n, word_bits / 64), little-endian words, word 0 first.
+
+    ``first`` is the place in the program of the first of them.
 
     The sort of an instruction is the first of the document whose constant fields all hold.
 
@@ -82,9 +94,14 @@ def decode(accelerator: Accelerator, words: Words) -> Decoded:
         kind[match] = index
     undefined = np.flatnonzero(kind < 0)
     if len(undefined):
-        first = int(undefined[0])
-        value = " ".join(f"{int(word):016x}" for word in reversed(words[first]))
-        raise SimulationError(f"instruction {first} is undefined: {value}", field=f"instruction:{first}")
+        value = " ".join(f"{int(word):016x}" for word in reversed(words[undefined[0]]))
+        at = first + int(undefined[0])
+        raise SimulationError(
+            f"instruction {at} is undefined: {value}",
+            field=f"instruction:{at}",
+            kind="undefined-opcode",
+            instruction=at,
+        )
     columns: dict[str, Int64] = {}
     rest = words.copy()
     for index, instruction in enumerate(accelerator.instructions):
@@ -94,7 +111,7 @@ def decode(accelerator: Accelerator, words: Words) -> Decoded:
         for field in instruction.fields:
             column = columns.setdefault(field.name, np.zeros(len(words), np.int64))
             column[rows] = _extract(selected, field)
-    return Decoded(accelerator, kind, columns, rest)
+    return Decoded(accelerator, kind, columns, rest, first)
 
 
 def encode(decoded: Decoded) -> Words:
@@ -121,10 +138,17 @@ def _field_bits(decoded: Decoded, instruction: Instruction, field: BitField, row
     low, high = (-(1 << field.bits - 1), 1 << field.bits - 1) if field.signed else (0, 1 << field.bits)
     wrong = np.flatnonzero((values < low) | (values >= high))
     if len(wrong):
-        row = int(rows[wrong[0]])
-        raise SimulationError(
-            f"instruction {row} ({instruction.name}): {field.name} = {int(values[wrong[0]])} is outside "
-            f"[{low}, {high}), the range of its {field.bits} bits",
-            field=f"instruction:{row}",
+        raise decoded.error(
+            rows[wrong[0]],
+            "padding" if field.name in _padding(instruction) else "field-range",
+            f"{field.name} = {int(values[wrong[0]])} is outside [{low}, {high}), the range of its {field.bits} bits",
         )
     return values.astype(np.uint64) & np.uint64((1 << field.bits) - 1)
+
+
+def _padding(instruction: Instruction) -> tuple[str | None, ...]:
+    """The fields that pad a copy."""
+    if not isinstance(instruction, Copy):
+        return ()
+    fields = instruction.copy_fields
+    return fields.pad_top, fields.pad_bottom, fields.pad_left, fields.pad_right

@@ -1,36 +1,38 @@
-"""Races: accesses whose order no token fixes, so that the result depends on how fast the units happen to be."""
+"""Hazards: accesses whose order no token fixes, and reads of what nobody wrote.
 
+A race makes the result depend on how fast the units happen to be, which an engine that runs in program order does not
+show. Both are found by running each launch in an order that its tokens allow, with a vector clock an instruction
+(:mod:`accel.isa.vta.races_kernel`).
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator, Copy
 from accel.errors import SimulationError
-from accel.isa.decode import Decoded, decode
+from accel.isa.decode import Decoded
 from accel.isa.vta import function_kernel, races_kernel, timing_kernel
 from accel.isa.vta.bounds import check_bounds
+from accel.isa.vta.deadlock import deadlock
 from accel.isa.vta.function import copy_operation, geometry, launch_table
 from accel.isa.vta.timing import instruction_table, token_names, token_state
-from accel.program import Launch, Program
-from accel.simulate.engine import segment_view
 
 Int64 = npt.NDArray[np.int64]
 
-_ROOM = 1000  # conflicts that are told apart; there may be more
+_ROOM = 1000  # findings of a launch that are told apart; there may be more
 
 
 @dataclass(frozen=True)
 class Race:
-    """Instructions ``first`` and ``second`` of a launch touch ``memory`` in no fixed order; one of them writes.
+    """Instructions ``first`` and ``second`` touch ``memory`` in no fixed order; one of them writes.
 
-    Where ``second`` ends the launch, ``first`` is a store that it does not wait for.
-
-    ``begin`` to ``end`` (exclusive) spans what both touch: elements of an on-chip memory, bytes of ``dram``.
+    Instructions count from the program's first. Where ``second`` ends a launch, ``first`` is a store that it does not
+    wait for. ``begin`` to ``end`` (exclusive) spans what both touch: elements of an on-chip memory, bytes of ``dram``.
     """
 
-    launch: str
     first: int
     second: int
     memory: str
@@ -38,83 +40,153 @@ class Race:
     end: int
 
 
-class RaceChecker:
-    """Checks launch after launch: micro-ops and tokens stay from one to the next."""
+@dataclass(frozen=True)
+class Unwritten:
+    """Instruction ``instruction`` reads what nobody wrote: elements of an on-chip memory, or bytes of ``dram``."""
 
-    def __init__(self, accelerator: Accelerator, tokens: dict[str, int]) -> None:
+    instruction: int
+    memory: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Hazards:
+    """What a launch leaves open, at most some hundreds of each."""
+
+    races: tuple[Race, ...]
+    unwritten: tuple[Unwritten, ...]
+
+
+class HazardChecker:
+    """Checks launch after launch: memories, tokens and unfinished instructions stay from one to the next."""
+
+    def __init__(self, accelerator: Accelerator, tokens: dict[str, int], dram_bytes: int) -> None:
         self._accelerator = accelerator
-        self._tokens = token_state(accelerator, tokens)
         contraction = accelerator.contraction
-        self._memories = [
-            operand.memory for operand in (contraction.microops, contraction.data, contraction.weights, contraction.dst)
-        ]
-        self._microops = np.zeros(accelerator.memory(self._memories[0]).depth, np.int32)
+        operands = (contraction.microops, contraction.data, contraction.weights, contraction.dst)
+        self._memories = [operand.memory for operand in operands]
         copies = [copy for copy in accelerator.instructions if isinstance(copy, Copy)]
-        self._granule = min(copy.dram_bytes(accelerator.memory(copy.memory)) for copy in copies)
+        stores = [copy.dram_bytes(accelerator.memory(copy.memory)) for copy in copies if copy.direction == "store"]
+        self._granule = min(stores)  # a store writes whole ones, so two accesses that share one share bytes
         self._sizes = np.zeros((function_kernel.GEMM, 2), np.int64)
         for copy in copies:
-            size = copy.dram_bytes(accelerator.memory(copy.memory)) // self._granule
+            size = copy.dram_bytes(accelerator.memory(copy.memory))
             self._sizes[copy_operation(accelerator, copy)] = self._memories.index(copy.memory), size
-        self._depths = [accelerator.memory(name).depth for name in self._memories]
+        depths = [accelerator.memory(name).depth for name in self._memories]
+        self._bases = np.cumsum([0, *depths, -(-dram_bytes // self._granule)])
+        self._known = np.zeros(self._bases[-1], np.uint8)
+        self._last = np.zeros((self._bases[-1], 6), np.int32)
+        self._microops = np.zeros(depths[0], np.int32)
+        shape = geometry(accelerator)
+        self._fields = np.array([*shape.dst, *shape.src, *shape.wgt], np.int64)
+        self._tokens = token_state(accelerator, tokens)
+        self._carried = np.zeros((len(self._tokens), int(self._tokens.max(initial=0)), 3), np.int64)
+        self._before = np.zeros((3, 3), np.int64)
+        self._done = np.zeros(3, np.int64)
+        self._index: list[list[Int64]] = [[], [], []]  # by unit and launch, the program's instructions
 
-    def check(self, launch: str, decoded: Decoded, dram: npt.NDArray[np.uint8]) -> list[Race]:
-        """The races of one launch; ``dram`` is what it finds, of which only micro-ops matter.
+    def wrote(self, begin: int, end: int) -> None:
+        """Note that bytes ``[begin, end)`` of DRAM hold something: the image, or what the host wrote."""
+        base = self._bases[races_kernel.DRAM]
+        self._known[base + begin // self._granule : base + -(-end // self._granule)] = 1
+
+    def check(self, decoded: Decoded, dram: npt.NDArray[np.uint8]) -> Hazards:
+        """The hazards of a launch, and of launches before it with it.
+
+        Args:
+            decoded: the launch.
+            dram: what it finds, of which only micro-ops matter.
 
         Raises:
             SimulationError: an index out of range, or a deadlock.
         """
         check_bounds(decoded, len(dram))
         timed = instruction_table(decoded)
-        order = timed[:, [timing_kernel.UNIT, *range(timing_kernel.POP_A, timing_kernel.PUSH_B + 1)]]
-        shape = geometry(self._accelerator)
-        fields = np.array([*shape.dst, *shape.src, *shape.wgt], np.int64)
-        bases = np.cumsum([0, *self._depths, -(-len(dram) // self._granule)])
-        table, conflicts = launch_table(decoded), np.zeros((_ROOM, 5), np.int64)
-        clocks = np.zeros((len(decoded), 4), np.int64)
-        ran, count = races_kernel.find(
-            table, np.ascontiguousarray(order), self._tokens, self._microops, dram.view(np.int32), fields,
-            self._sizes, bases, clocks, conflicts,
+        order = np.ascontiguousarray(
+            timed[:, [timing_kernel.UNIT, *range(timing_kernel.POP_A, timing_kernel.PUSH_B + 1)]]
+        )
+        table, findings = launch_table(decoded), np.zeros((_ROOM, races_kernel.FINDING), np.int64)
+        count, queues = len(decoded), len(self._tokens)
+        clocks = np.zeros((count, races_kernel.CLOCK), np.int64)
+        sender = np.zeros((queues, count, 3), np.int64)
+        sent, pops = np.zeros(queues, np.int64), np.zeros(queues, np.int64)
+        for unit, rows in enumerate(self._index):
+            rows.append(np.flatnonzero(order[:, races_kernel.UNIT] == unit) + decoded.first)
+        start = self._done.copy()
+        ran, found = races_kernel.find(
+            table, order, self._before, self._done, self._tokens, self._carried, sender, sent, pops, self._microops,
+            dram.view(np.int32), self._fields, self._sizes, self._granule, self._bases, self._known, self._last,
+            clocks, findings,
         )  # fmt: skip
-        if ran < len(decoded):
-            names = ", ".join(token_names(self._accelerator))
-            raise SimulationError(f"launch {launch}: deadlock after {ran} instructions; the queues are {names}")
-        races = [self._race(launch, row) for row in conflicts[: min(count, _ROOM)]]
-        return races + self._after_finish(launch, decoded, table, clocks)
+        if ran < count:
+            raise self._deadlock(decoded, order, start, sent - pops)
+        hazards = self._hazards(findings[: min(found, _ROOM)], decoded.first)
+        late = self._after_finish(decoded, table, clocks)
+        self._carry_on(decoded, order, clocks, sender, sent, pops)
+        return Hazards((*hazards.races, *late), hazards.unwritten)
 
-    def _after_finish(self, launch: str, decoded: Decoded, table: Int64, clocks: Int64) -> list[Race]:
-        """Stores that may still run when the launch is over, and the host or the next launch reads DRAM."""
+    def _deadlock(self, decoded: Decoded, order: Int64, start: Int64, left: Int64) -> SimulationError:
+        waiting = []
+        for unit in range(len(self._accelerator.units)):
+            rows = np.flatnonzero(order[:, races_kernel.UNIT] == unit)
+            ran = int(self._done[unit] - start[unit])
+            if ran < len(rows):
+                waiting.append(int(rows[ran]))
+        pops = order[:, [races_kernel.POP_A, races_kernel.POP_B]]
+        return deadlock(decoded, waiting, pops, token_names(self._accelerator), self._tokens + left)
+
+    def _hazards(self, findings: Int64, first: int) -> Hazards:
+        races, unwritten = [], []
+        joined = [np.concatenate(rows) for rows in self._index]
+        for unit, place, second, memory, low, high in findings.tolist():
+            name, begin, end = self._span(memory, low, high)
+            if unit == races_kernel.NOBODY:
+                unwritten.append(Unwritten(first + second, name, begin, end))
+            else:
+                races.append(Race(int(joined[unit][place]), first + second, name, begin, end))
+        return Hazards(tuple(races), tuple(unwritten))
+
+    def _span(self, memory: int, low: int, high: int) -> tuple[str, int, int]:
+        if memory == races_kernel.DRAM:
+            return "dram", low * self._granule, (high + 1) * self._granule
+        return self._memories[memory], low, high + 1
+
+    def _after_finish(self, decoded: Decoded, table: Int64, clocks: Int64) -> Iterable[Race]:
+        """Stores that may still run when the launch is over and the host reads DRAM."""
         ends = decoded.rows(self._accelerator.finish)
         if not len(ends):
-            return []
+            return
         finish = int(ends[-1])
-        stores = np.flatnonzero(table[:, function_kernel.OP] == function_kernel.STORE)
+        f = function_kernel
+        stores = np.flatnonzero(table[:, f.OP] == f.STORE)
         units = np.array([self._accelerator.units.index(i.unit) for i in self._accelerator.instructions])
-        late = stores[clocks[stores, 3] >= clocks[finish, units[decoded.kind[stores]]]]
-        size = self._sizes[function_kernel.STORE, 1] * self._granule
-        races = []
+        late = stores[clocks[stores, races_kernel.PLACE] >= clocks[finish, units[decoded.kind[stores]]]]
+        size = int(self._sizes[f.STORE, 1])
         for index in late[:_ROOM].tolist():
             row = table[index]
-            last = (row[function_kernel.ROWS] - 1) * row[function_kernel.STRIDE] + row[function_kernel.COLUMNS]
-            begin = int(row[function_kernel.DRAM] * size)
-            races.append(Race(launch, index, finish, "dram", begin, begin + int(last * size)))
-        return races
+            last = (row[f.ROWS] - 1) * row[f.STRIDE] + row[f.COLUMNS]
+            begin = int(row[f.DRAM]) * size
+            yield Race(decoded.first + index, decoded.first + finish, "dram", begin, begin + int(last) * size)
 
-    def _race(self, launch: str, row: Any) -> Race:
-        first, second, memory, low, high = (int(value) for value in row)
-        if memory == races_kernel.DRAM:
-            return Race(launch, first, second, "dram", low * self._granule, (high + 1) * self._granule)
-        return Race(launch, first, second, self._memories[memory], low, high + 1)
-
-
-def find_races(program: Program) -> list[Race]:
-    """The races within each launch of ``program``, whose micro-ops are in its image."""
-    dram = np.zeros(-(-program.dram_bytes // 8) * 8, np.uint8)
-    for name, array in program.image.items():
-        segment_view(dram, program.segments[name])[...] = array
-    checker = RaceChecker(program.accelerator, program.initial_tokens)
-    races = []
-    for step in program.steps:
-        if isinstance(step, Launch):
-            words = program.words[step.begin : step.begin + step.count]
-            races += checker.check(step.name, decode(program.accelerator, words), dram)
-    return races
+    def _carry_on(self, decoded: Decoded, order: Int64, clocks: Int64, sender: Int64, sent: Int64, pops: Int64) -> None:
+        """What the next launch starts from: after FINISH, and after its own unit's last instruction."""
+        ends = decoded.rows(self._accelerator.finish)
+        over = self._done.copy()  # without FINISH nobody starts another before all is still
+        if len(ends):
+            over = clocks[ends[-1], :3].copy()
+            over[order[ends[-1], races_kernel.UNIT]] += 1
+        for unit in range(3):
+            rows = np.flatnonzero(order[:, races_kernel.UNIT] == unit)
+            last = clocks[rows[-1], :3] if len(rows) else self._before[unit]
+            self._before[unit] = np.maximum(last, over)
+            self._before[unit, unit] = self._done[unit]
+        total = self._tokens + sent
+        left = [
+            np.concatenate([self._carried[queue, : self._tokens[queue]], sender[queue, : sent[queue]]])[pops[queue] :]
+            for queue in range(len(total))
+        ]
+        self._tokens = np.minimum(total - pops, self._accelerator.timing["token_limit"])
+        self._carried = np.zeros((len(left), int(self._tokens.max(initial=0)), 3), np.int64)
+        for queue, kept in enumerate(left):
+            self._carried[queue, : self._tokens[queue]] = kept[: self._tokens[queue]]

@@ -4,10 +4,11 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Contract, Copy, Map
-from accel.errors import SimulationError
+from accel.errors import Diagnosis
 from accel.isa.decode import Decoded
 
 Int64 = npt.NDArray[np.int64]
+_Found = tuple[int, Diagnosis, str]
 
 
 def check_bounds(decoded: Decoded, dram_bytes: int) -> None:
@@ -16,16 +17,14 @@ def check_bounds(decoded: Decoded, dram_bytes: int) -> None:
     Raises:
         SimulationError: the first instruction that leaves a memory, the memory, and the index beyond its end.
     """
-    found = []
+    found: list[_Found] = []
     for instruction in decoded.accelerator.instructions:
         if isinstance(instruction, Copy):
             found += _copy(decoded, instruction, dram_bytes)
         elif isinstance(instruction, Contract | Map):
             found += _microops(decoded, instruction)
     if found:
-        index, message = min(found)
-        name = decoded.accelerator.instructions[decoded.kind[index]].name
-        raise SimulationError(f"instruction {index} ({name}): {message}", field=f"instruction:{index}")
+        raise decoded.error(*min(found))
 
 
 def _first(wrong: npt.NDArray[np.bool_]) -> int | None:
@@ -34,7 +33,7 @@ def _first(wrong: npt.NDArray[np.bool_]) -> int | None:
     return int(positions[0]) if len(positions) else None
 
 
-def _copy(decoded: Decoded, copy: Copy, dram_bytes: int) -> list[tuple[int, str]]:
+def _copy(decoded: Decoded, copy: Copy, dram_bytes: int) -> list[_Found]:
     accelerator, fields = decoded.accelerator, copy.copy_fields
     memory = accelerator.memory(copy.memory)
     rows = decoded.rows(copy)
@@ -48,23 +47,26 @@ def _copy(decoded: Decoded, copy: Copy, dram_bytes: int) -> list[tuple[int, str]
     last = column(fields.sram) + height * width - 1
     element = copy.dram_bytes(memory)
     end = column(fields.dram) + (column(fields.rows) - 1) * column(fields.row_stride) + column(fields.columns)
-    found = []
+    found: list[_Found] = []
     if (at := _first(last >= memory.depth)) is not None:
-        found.append((int(rows[at]), f"index {last[at]} of {memory.name} is out of range; it has {memory.depth}"))
+        message = f"index {last[at]} of {memory.name} is out of range; it has {memory.depth}"
+        found.append((int(rows[at]), "memory-range", message))
     if (at := _first(end * element > dram_bytes)) is not None:
         message = f"DRAM byte {end[at] * element - 1} is out of range; the program's DRAM has {dram_bytes}"
-        found.append((int(rows[at]), message))
+        found.append((int(rows[at]), "dram-range", message))
     return found
 
 
-def _microops(decoded: Decoded, instruction: Contract | Map) -> list[tuple[int, str]]:
+def _microops(decoded: Decoded, instruction: Contract | Map) -> list[_Found]:
     table = instruction.microops
     memory = decoded.accelerator.memory(table.memory)
     rows = decoded.rows(instruction)
     begin, end = decoded.column(table.begin)[rows], decoded.column(table.end)[rows]
-    found = []
+    found: list[_Found] = []
     if (at := _first(end > memory.depth)) is not None:
-        found.append((int(rows[at]), f"index {end[at] - 1} of {memory.name} is out of range; it has {memory.depth}"))
+        message = f"index {end[at] - 1} of {memory.name} is out of range; it has {memory.depth}"
+        found.append((int(rows[at]), "microop-range", message))
     if (at := _first(begin > end)) is not None:
-        found.append((int(rows[at]), f"its micro-ops begin at {begin[at]}, after their end {end[at]}"))
+        message = f"its micro-ops begin at {begin[at]}, after their end {end[at]}"
+        found.append((int(rows[at]), "microop-range", message))
     return found

@@ -102,10 +102,11 @@ def _bad_microop(decoded: Decoded, status: Int64) -> SimulationError:
         else {"src": instruction.src}
     )
     memory = decoded.accelerator.memory(operands[str(operand)].memory)
-    return SimulationError(
-        f"instruction {index} ({instruction.name}): micro-op {microop} starts at index {value} of {memory.name} and "
-        f"the loops step beyond its {memory.depth} elements",
-        field=f"instruction:{index}",
+    return decoded.error(
+        index,
+        "microop-range",
+        f"micro-op {microop} starts at index {value} of {memory.name} and the loops step beyond its {memory.depth} "
+        "elements",
     )
 
 
@@ -183,7 +184,7 @@ def _compute_rows(decoded: Decoded, instruction: Contract | Map, rows: Int64) ->
         unused = reset
     else:
         table[:, kernel.OP] = kernel.ALU
-        table[:, kernel.CODE] = _operation_codes(instruction, column(instruction.opcode), rows)
+        table[:, kernel.CODE] = _operation_codes(decoded, instruction, column(instruction.opcode), rows)
         table[:, kernel.USE_IMM] = column(instruction.use_immediate)
         table[:, kernel.IMM] = column(instruction.immediate)
         operands.append(("src", instruction.src, kernel.SRC_OUT, kernel.SRC_LIMIT))
@@ -199,17 +200,17 @@ def _compute_rows(decoded: Decoded, instruction: Contract | Map, rows: Int64) ->
     return table
 
 
-def _operation_codes(instruction: Map, values: Int64, rows: Int64) -> Int64:
+def _operation_codes(decoded: Decoded, instruction: Map, values: Int64, rows: Int64) -> Int64:
     codes = np.full(int(values.max(initial=0)) + 1, -1, np.int64)
     for op in instruction.ops:
         if op.code < len(codes):
             codes[op.code] = _CODES[op.name]
     wrong = np.flatnonzero(codes[values] < 0)
     if len(wrong):
-        index, value = int(rows[wrong[0]]), int(values[wrong[0]])
         known = ", ".join(f"{op.name} {op.code}" for op in instruction.ops)
-        raise SimulationError(
-            f"instruction {index} ({instruction.name}): operation {value} is undefined; there are {known}",
-            field=f"instruction:{index}",
+        raise decoded.error(
+            rows[wrong[0]],
+            "undefined-opcode",
+            f"operation {int(values[wrong[0]])} is undefined; there are {known}",
         )
     return codes[values]

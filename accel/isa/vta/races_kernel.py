@@ -1,8 +1,10 @@
 """Happens-before over VTA's tokens: which accesses of which units are not ordered. Compiled by numba.
 
-A unit runs its instructions in order, one at a time; a pop comes after the push whose token it takes. The clock of an
-instruction counts, for each unit, the instructions that have ended before it starts (a vector clock). Two accesses of
-one element by two units, one of them a write, are ordered if the later one's clock counts the earlier one.
+A unit runs its instructions in order, one at a time; a pop comes after the push whose token it takes; a launch comes
+after the FINISH before it. The clock of an instruction counts, for each unit, the instructions that have ended before
+it starts (a vector clock). Two accesses of one element by two units, one of them a write, are ordered if the later
+one's clock counts the earlier one. Instructions are counted by unit over the whole program, so that clocks of one
+launch mean something in the next.
 """
 
 # compiled functions take arrays, not objects that would hold them together
@@ -16,107 +18,121 @@ from accel.isa.vta import function_kernel as f
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
+UInt8 = npt.NDArray[np.uint8]
 
 # columns of the order table: the unit, and the queues it pops and pushes (-1: none)
 UNIT, POP_A, POP_B, PUSH_A, PUSH_B = range(5)
 # memories, in the order of ``bases``
 UOP, INP, WGT, ACC, DRAM = range(5)
-# columns of a conflict: instructions, memory, first and last element
-FIRST, SECOND, MEMORY, LOW, HIGH = range(5)
+# columns of a finding: the earlier instruction as unit and place (unit -1: nobody ever wrote what is read), the later
+# one, memory, first and last element
+FINDING = 6
+FIRST_UNIT, FIRST_PLACE, SECOND, MEMORY, LOW, HIGH = range(FINDING)
+# columns of a clock: instructions of each unit that ended before, and the instruction's own place in its unit
+CLOCK = 4
+PLACE = 3
+# what an access does
+_READ, _WRITE = 1, 2
+NOBODY = -1
+
+_LOOK_BACK = 8  # findings of one instruction that may alternate, as its operands and units do
 
 
 @compiled
-def _report(conflicts: Int64, count: int, first: int, second: int, memory: int, element: int) -> int:
-    """Note a conflict, joined with the last one if the instructions and the memory are the same."""
-    for at in range(max(count - 8, 0), min(count, len(conflicts))):
-        row = conflicts[at]
-        if row[FIRST] == first and row[SECOND] == second and row[MEMORY] == memory:
+def _report(findings: Int64, count: int, unit: int, place: int, second: int, memory: int, element: int) -> int:
+    """Note a finding, joined with a recent one of the same instructions and memory."""
+    for at in range(max(count - _LOOK_BACK, 0), min(count, len(findings))):
+        row = findings[at]
+        same = row[FIRST_UNIT] == unit and row[FIRST_PLACE] == place
+        if same and row[SECOND] == second and row[MEMORY] == memory:
             row[LOW], row[HIGH] = min(row[LOW], element), max(row[HIGH], element)
             return count
-    if count < len(conflicts):
-        conflicts[count, FIRST], conflicts[count, SECOND] = first, second
-        conflicts[count, MEMORY], conflicts[count, LOW], conflicts[count, HIGH] = memory, element, element
+    if count < len(findings):
+        findings[count, FIRST_UNIT], findings[count, FIRST_PLACE] = unit, place
+        findings[count, SECOND], findings[count, MEMORY] = second, memory
+        findings[count, LOW], findings[count, HIGH] = element, element
     return count + 1
 
 
 @compiled
 def _touch(
-    memory: int,
-    element: int,
-    write: bool,  # noqa: FBT001  numba compiles no keyword-only arguments
-    who: tuple[int, int, int],
-    clock: Int64,
-    shadow: tuple[Int32, Int32, Int64],
-    lists: Int64,
-    conflicts: Int64,
-    count: int,
+    grid: Int64, who: Int64, clock: Int64, known: UInt8, last: Int32, base: int, findings: Int64, count: int
 ) -> int:
-    """One access of instruction ``who`` (index, unit, place in the unit); the new count of conflicts."""
-    writers, readers, bases = shadow
+    """The accesses of one instruction to a grid of elements; the new count of findings.
+
+    ``grid``: memory, first element, outer extent and step, inner extent and step, what it does. ``last`` (elements, 6)
+    has the place, from 1, of the last writer in each unit, then of the last reader.
+    """
     index, unit, place = who
-    at = bases[memory] + element
-    for other in range(3):
-        if other != unit:
-            last = writers[at, other]
+    memory, write = grid[0], grid[6] & _WRITE
+    for i in range(grid[2]):
+        for j in range(grid[4]):
+            element = grid[1] + i * grid[3] + j * grid[5]
+            at = base + element
+            for other in range(3):
+                if other != unit:
+                    earlier = last[at, other]
+                    if write:
+                        earlier = max(earlier, last[at, 3 + other])
+                    if earlier > clock[other]:
+                        count = _report(findings, count, other, earlier - 1, index, memory, element)
+            if grid[6] & _READ:
+                if known[at] == 0:
+                    count = _report(findings, count, NOBODY, 0, index, memory, element)
+                last[at, 3 + unit] = place + 1
             if write:
-                last = max(last, readers[at, other])
-            if last > clock[other]:
-                count = _report(conflicts, count, lists[other, last - 1], index, memory, element)
-    if write:
-        writers[at, unit] = place + 1
-    else:
-        readers[at, unit] = place + 1
+                known[at] = 1
+                last[at, unit] = place + 1
     return count
 
 
 @compiled
-def _compute(
-    row: Int64,
-    uop: Int32,
-    fields: Int64,
-    who: tuple[int, int, int],
-    clock: Int64,
-    shadow: tuple[Int32, Int32, Int64],
-    lists: Int64,
-    conflicts: Int64,
-    count: int,
-) -> int:
-    """Each pass reads its sources and writes dst; ``operands`` are dst, src and, in a matrix instruction, wgt."""
-    matrix = row[f.OP] == f.GEMM
-    operands = 3 if matrix else 2 if row[f.OP] == f.ALU and row[f.USE_IMM] == 0 else 1
-    for u in range(row[f.BEGIN], row[f.BEGIN] + row[f.COUNT]):
-        count = _touch(UOP, u, False, who, clock, shadow, lists, conflicts, count)
-        for i in range(row[f.OUTER]):
-            for j in range(row[f.INNER]):
-                for operand in range(operands):
-                    memory = ACC if operand == 0 or not matrix else INP if operand == 1 else WGT
-                    word = (np.int64(uop[u]) >> fields[2 * operand]) & ((1 << fields[2 * operand + 1]) - 1)
-                    element = word + i * row[f.DST_OUT + 2 * operand] + j * row[f.DST_IN + 2 * operand]
-                    count = _touch(memory, element, operand == 0, who, clock, shadow, lists, conflicts, count)
-    return count
+def _grids(row: Int64) -> int:
+    """How many grids an instruction touches: a copy its memory and each row of DRAM, others micro-ops and operands."""
+    if row[f.OP] == f.NOTHING:
+        return 0
+    if row[f.OP] < f.GEMM:
+        return int(1 + row[f.ROWS])
+    return int(1 + _operands(row) * row[f.COUNT]) if row[f.COUNT] > 0 else 0
 
 
 @compiled
-def _copy(
-    row: Int64,
-    size: Int64,
-    who: tuple[int, int, int],
-    clock: Int64,
-    shadow: tuple[Int32, Int32, Int64],
-    lists: Int64,
-    conflicts: Int64,
-    count: int,
-) -> int:
-    """``size`` is the memory, the elements on chip a copy makes of one, and the DRAM granules of one."""
+def _operands(row: Int64) -> int:
+    if row[f.OP] == f.GEMM:
+        return 3
+    return 2 if row[f.OP] == f.ALU and row[f.USE_IMM] == 0 else 1
+
+
+@compiled
+def _copy_grid(row: Int64, number: int, size: Int64, granule: int, grid: Int64) -> None:
+    """``size``: the memory that a copy moves, and the bytes of an element in DRAM."""
     store = row[f.OP] == f.STORE
-    elements = row[f.ROWS] * row[f.COLUMNS] if store else row[f.HEIGHT] * row[f.WIDTH]
-    for element in range(row[f.SRAM], row[f.SRAM] + elements):
-        count = _touch(size[0], element, not store, who, clock, shadow, lists, conflicts, count)
-    for y in range(row[f.ROWS]):
-        begin = (row[f.DRAM] + y * row[f.STRIDE]) * size[1]
-        for granule in range(begin, begin + row[f.COLUMNS] * size[1]):
-            count = _touch(DRAM, granule, store, who, clock, shadow, lists, conflicts, count)
-    return count
+    grid[2], grid[3], grid[5] = 1, 0, 1
+    if number == 0:
+        grid[0], grid[1], grid[6] = size[0], row[f.SRAM], _READ if store else _WRITE
+        grid[4] = row[f.ROWS] * row[f.COLUMNS] if store else row[f.HEIGHT] * row[f.WIDTH]
+        return
+    begin = (row[f.DRAM] + (number - 1) * row[f.STRIDE]) * size[1]
+    grid[0], grid[1], grid[6] = DRAM, begin // granule, _WRITE if store else _READ
+    grid[4] = (begin + row[f.COLUMNS] * size[1] - 1) // granule - grid[1] + 1
+
+
+@compiled
+def _compute_grid(row: Int64, number: int, uop: Int32, fields: Int64, grid: Int64) -> None:
+    """An operand's steps are those of the loops that move it; the others repeat the same elements."""
+    if number == 0:
+        grid[0], grid[1], grid[2], grid[3], grid[4], grid[5], grid[6] = UOP, row[f.BEGIN], 1, 0, row[f.COUNT], 1, _READ
+        return
+    u, operand = divmod(number - 1, _operands(row))
+    word = np.int64(uop[row[f.BEGIN] + u])
+    out, inner = row[f.DST_OUT + 2 * operand], row[f.DST_IN + 2 * operand]
+    grid[0] = ACC if operand == 0 or row[f.OP] != f.GEMM else INP if operand == 1 else WGT
+    grid[1] = (word >> fields[2 * operand]) & ((1 << fields[2 * operand + 1]) - 1)
+    grid[2], grid[3] = row[f.OUTER] if out else 1, out
+    grid[4], grid[5] = row[f.INNER] if inner else 1, inner
+    grid[6] = _READ
+    if operand == 0:
+        grid[6] = _WRITE if row[f.OP] == f.RESET else _READ | _WRITE
 
 
 @compiled
@@ -130,32 +146,38 @@ def _load_microops(row: Int64, uop: Int32, dram: Int32) -> None:
 
 
 @compiled
-def _take(index: int, order: Int64, tokens: Int64, pops: Int64, pushes: Int64, sent: Int64, clocks: Int64) -> bool:
-    """Take the tokens of ``index`` and join the clocks of their senders; false, and nothing, if one is missing."""
+def _take(row: Int64, clock: Int64, tokens: Int64, pops: Int64, sent: Int64, carried: Int64, sender: Int64) -> bool:
+    """Take the tokens that ``row`` waits for and join their senders' clocks; false, and nothing, if one is missing.
+
+    ``carried`` (queues, tokens, 3) has the clocks that came with the tokens that were there before the launch,
+    ``sender`` (queues, n, 3) those of this launch.
+    """
     for column in (POP_A, POP_B):
-        queue = order[index, column]
+        queue = row[column]
         if queue >= 0 and pops[queue] >= tokens[queue] + sent[queue]:
             return False
     for column in (POP_A, POP_B):
-        queue = order[index, column]
+        queue = row[column]
         if queue >= 0:
-            number = pops[queue] - tokens[queue]
+            number = pops[queue]
             pops[queue] += 1
-            if number >= 0:
-                sender = pushes[queue, number]
-                for unit in range(3):
-                    clocks[index, unit] = max(clocks[index, unit], clocks[sender, unit])
-                unit = order[sender, UNIT]
-                clocks[index, unit] = max(clocks[index, unit], clocks[sender, 3] + 1)
+            for unit in range(3):
+                if number < tokens[queue]:
+                    clock[unit] = max(clock[unit], carried[queue, number, unit])
+                else:
+                    clock[unit] = max(clock[unit], sender[queue, number - tokens[queue], unit])
     return True
 
 
 @compiled
-def _send(index: int, order: Int64, pushes: Int64, sent: Int64) -> None:
+def _send(row: Int64, clock: Int64, sent: Int64, sender: Int64) -> None:
+    """Send the tokens of ``row``, which has ended: with the clock of whoever comes after it."""
     for column in (PUSH_A, PUSH_B):
-        queue = order[index, column]
+        queue = row[column]
         if queue >= 0:
-            pushes[queue, sent[queue]] = index
+            for unit in range(3):
+                sender[queue, sent[queue], unit] = clock[unit]
+            sender[queue, sent[queue], row[UNIT]] = clock[PLACE] + 1
             sent[queue] += 1
 
 
@@ -174,51 +196,81 @@ def _lists(order: Int64) -> tuple[Int64, Int64]:
 def find(
     table: Int64,
     order: Int64,
+    before: Int64,
+    done: Int64,
     tokens: Int64,
+    carried: Int64,
+    sender: Int64,
+    sent: Int64,
+    pops: Int64,
     uop: Int32,
     dram: Int32,
     fields: Int64,
     sizes: Int64,
+    granule: int,
     bases: Int64,
+    known: UInt8,
+    last: Int32,
     clocks: Int64,
-    conflicts: Int64,
+    findings: Int64,
 ) -> tuple[int, int]:
-    """Fill ``conflicts`` and ``clocks`` (n, 4).
+    """Run a launch in any order that its tokens allow, and note what they leave open.
 
-    Returns the instructions that could run, and the conflicts found, which may be more than there is room for.
+    Returns the instructions that could run, and the findings, which may be more than there is room for.
 
-    ``clocks`` has, for each instruction, how many of each unit ended before it, and its own place in its unit.
-    ``sizes`` (ops, 2) has the memory and the DRAM granules of an element for each kind of copy. ``tokens`` becomes
-    what is left in the queues, ``uop`` what the launch leaves in the micro-op memory.
+    Args:
+        table: the function kernel's (n, 17).
+        order: units and queues (n, 5).
+        before: for each unit the clock (3, 3) that its first instruction starts from.
+        done: instructions (3,) that each unit ran in earlier launches; becomes what it has run now.
+        tokens: in the queues (queues,) when the launch begins.
+        carried: the clocks (queues, tokens, 3) of those tokens.
+        sender: room (queues, n, 3) for the clocks of tokens sent.
+        sent: tokens sent and
+        pops: tokens taken (queues,), both zero.
+        uop: the micro-op memory, which becomes what the launch leaves in it.
+        dram: as the launch finds it.
+        fields: (lsb, bits) of the micro-op's dst, src and wgt.
+        sizes: (ops, 2), for each kind of copy its memory and the bytes of an element in DRAM.
+        granule: bytes of DRAM that are kept apart.
+        bases: first row of each memory in ``known`` and ``last``.
+        known: (elements,) whether anybody wrote it.
+        last: (elements, 6) places of the last writers and readers by unit.
+        clocks: room (n, 4).
+        findings: room (any, 6).
     """
-    n = len(table)
-    writers, readers = np.zeros((bases[5], 3), np.int32), np.zeros((bases[5], 3), np.int32)
     lists, lengths = _lists(order)
     place = np.zeros(3, np.int64)
-    pushes = np.zeros((len(tokens), n), np.int64)
-    sent, pops = np.zeros_like(tokens), np.zeros_like(tokens)
+    grid, who = np.zeros(7, np.int64), np.zeros(3, np.int64)
     ran, count, moved = 0, 0, True
     while moved:
         moved = False
         for unit in range(3):
             while place[unit] < lengths[unit]:
                 index = lists[unit, place[unit]]
+                clock, row = clocks[index], table[index]
                 if place[unit] > 0:
-                    clocks[index, :3] = clocks[lists[unit, place[unit] - 1], :3]
-                if not _take(index, order, tokens, pops, pushes, sent, clocks):
+                    clock[:3] = clocks[lists[unit, place[unit] - 1], :3]
+                else:
+                    clock[:3] = before[unit]
+                if not _take(order[index], clock, tokens, pops, sent, carried, sender):
                     break
-                clocks[index, unit] = clocks[index, 3] = place[unit]
-                who, clock, op = (index, unit, place[unit]), clocks[index], table[index, f.OP]
-                shadow = (writers, readers, bases)
-                if op >= f.GEMM:
-                    count = _compute(table[index], uop, fields, who, clock, shadow, lists, conflicts, count)
-                elif op != f.NOTHING:
-                    count = _copy(table[index], sizes[op], who, clock, shadow, lists, conflicts, count)
-                if op == f.LOAD_UOP:
-                    _load_microops(table[index], uop, dram)
-                _send(index, order, pushes, sent)
+                clock[unit] = clock[PLACE] = done[unit]
+                who[0], who[1], who[2] = index, unit, done[unit]
+                for number in range(_grids(row)):
+                    if row[f.OP] < f.GEMM:
+                        _copy_grid(row, number, sizes[row[f.OP]], granule, grid)
+                    else:
+                        _compute_grid(row, number, uop, fields, grid)
+                    reach = grid[1] + (grid[2] - 1) * grid[3] + (grid[4] - 1) * grid[5]
+                    base = bases[grid[0]]
+                    if base + reach < bases[grid[0] + 1]:  # what is out of range the function engine diagnoses
+                        count = _touch(grid, who, clock, known, last, base, findings, count)
+                if row[f.OP] == f.LOAD_UOP:
+                    _load_microops(row, uop, dram)
+                _send(order[index], clock, sent, sender)
                 place[unit] += 1
+                done[unit] += 1
                 ran += 1
                 moved = True
-    tokens += sent - pops
     return ran, count

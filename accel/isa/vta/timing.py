@@ -13,6 +13,7 @@ from accel.accelerator.document import Accelerator, Contract, Copy, Map
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
 from accel.isa.vta import timing_kernel as kernel
+from accel.isa.vta.deadlock import deadlock
 
 Int64 = npt.NDArray[np.int64]
 
@@ -214,23 +215,13 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
 
 
 def _deadlock(decoded: Decoded, table: Int64, counters: Int64, result: Int64) -> SimulationError:
-    accelerator = decoded.accelerator
-    queues = token_queues(accelerator)
     waiting = []
-    first = -1
-    for unit, name in enumerate(accelerator.units):
+    for unit in range(len(decoded.accelerator.units)):
         pending = np.flatnonzero((table[:, kernel.UNIT] == unit) & (result[:, kernel.END] < 0))
         if len(pending) and result[pending[0], kernel.DISPATCHED] >= 0:
-            index = int(pending[0])
-            first = index if first < 0 else first
-            missing = [
-                _queue_name(queues[queue])
-                for queue in table[index, kernel.POP_A : kernel.POP_B + 1]
-                if queue >= 0 and counters[queue] == 0
-            ]
-            kind = accelerator.instructions[decoded.kind[index]].name
-            waiting.append(f"{name} waits at instruction {index} ({kind}) for a token of {' and '.join(missing)}")
-    return SimulationError("deadlock: " + "; ".join(waiting), field=f"instruction:{first}")
+            waiting.append(int(pending[0]))
+    pops = table[:, kernel.POP_A : kernel.POP_B + 1]
+    return deadlock(decoded, waiting, pops, token_names(decoded.accelerator), counters)
 
 
 def _timing(accelerator: Accelerator, table: Int64, counters: Int64, result: Int64) -> Timing:
