@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator, BitField, Copy, Instruction
 from accel.errors import Diagnosis, SimulationError
+from accel.isa import decode_kernel as kernel
+from accel.isa.compiled import MATRIX, VECTOR, compile_now
 
 Int64 = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -55,22 +58,43 @@ class Decoded:
         )
 
 
-def _covered(accelerator: Accelerator, instruction: Instruction) -> Words:
-    """The mask (words,) of the bits that some field covers."""
-    masks = [0] * (accelerator.word_bits // 64)
-    for field in instruction.fields:
-        word, lsb = divmod(field.lsb, 64)
-        masks[word] |= ((1 << field.bits) - 1) << lsb
-    return np.array(masks, np.uint64)
+@dataclass(frozen=True)
+class _Layout:
+    """The document's encodings as the kernel takes them: see :mod:`accel.isa.decode_kernel`."""
+
+    masks: Words
+    values: Words
+    covered: Words
+    fields: Int64
+    starts: Int64
+    names: tuple[str, ...]
 
 
-def _extract(words: Words, field: BitField) -> Int64:
-    word, lsb = divmod(field.lsb, 64)
-    top = np.uint64(64 - lsb - field.bits)
-    shifted = words[:, word] << top
-    if field.signed:
-        return shifted.astype(np.int64) >> np.int64(64 - field.bits)
-    return (shifted >> np.uint64(64 - field.bits)).astype(np.int64)
+def _layout(accelerator: Accelerator) -> _Layout:
+    size = accelerator.word_bits // 64
+    masks, values, covered = ([[0] * size for _ in accelerator.instructions] for _ in range(3))
+    names: dict[str, int] = {}
+    fields: list[tuple[int, int, int, int, int]] = []
+    starts = [0]
+    for index, instruction in enumerate(accelerator.instructions):
+        for field in instruction.fields:
+            word, lsb = divmod(field.lsb, 64)
+            mask = ((1 << field.bits) - 1) << lsb
+            covered[index][word] |= mask
+            if field.value is not None:
+                masks[index][word] |= mask
+                values[index][word] |= field.value << lsb & mask
+            column = names.setdefault(field.name, len(names))
+            fields.append((column, word, 64 - lsb - field.bits, 64 - field.bits, int(field.signed)))
+        starts.append(len(fields))
+    return _Layout(
+        np.array(masks, np.uint64),
+        np.array(values, np.uint64),
+        np.array(covered, np.uint64),
+        np.array(fields, np.int64),
+        np.array(starts, np.int64),
+        tuple(names),
+    )
 
 
 def decode(accelerator: Accelerator, words: Words, first: int = 0) -> Decoded:
@@ -85,33 +109,28 @@ def decode(accelerator: Accelerator, words: Words, first: int = 0) -> Decoded:
     """
     if words.ndim != 2 or words.shape[1] != accelerator.word_bits // 64:
         raise SimulationError(f"instructions must be (n, {accelerator.word_bits // 64}) words; got {words.shape}")
-    kind = np.full(len(words), -1, np.int16)
-    for index, instruction in enumerate(accelerator.instructions):
-        match = kind < 0
-        for field in instruction.fields:
-            if field.value is not None:
-                match &= _extract(words, field) == field.value
-        kind[match] = index
-    undefined = np.flatnonzero(kind < 0)
-    if len(undefined):
-        value = " ".join(f"{int(word):016x}" for word in reversed(words[undefined[0]]))
-        at = first + int(undefined[0])
-        raise SimulationError(
-            f"instruction {at} is undefined: {value}",
-            field=f"instruction:{at}",
-            kind="undefined-opcode",
-            instruction=at,
-        )
-    columns: dict[str, Int64] = {}
-    rest = words.copy()
-    for index, instruction in enumerate(accelerator.instructions):
-        rows = np.flatnonzero(kind == index)
-        rest[rows] &= ~_covered(accelerator, instruction)
-        selected = words[rows]
-        for field in instruction.fields:
-            column = columns.setdefault(field.name, np.zeros(len(words), np.int64))
-            column[rows] = _extract(selected, field)
-    return Decoded(accelerator, kind, columns, rest, first)
+    layout = _layout(accelerator)
+    rest, kind = np.array(words, np.uint64, order="C"), np.empty(len(words), np.int16)
+    undefined = kernel.sorts(rest, layout.masks, layout.values, kind)
+    if undefined < len(words):
+        raise _undefined(words[undefined], first + undefined)
+    columns = np.zeros((len(layout.names), len(words)), np.int64)
+    kernel.split(kind, layout.fields, layout.starts, layout.covered, columns, rest)
+    return Decoded(accelerator, kind, dict(zip(layout.names, columns, strict=True)), rest, first)
+
+
+def _undefined(words: Words, at: int) -> SimulationError:
+    value = " ".join(f"{int(word):016x}" for word in reversed(words))
+    return SimulationError(
+        f"instruction {at} is undefined: {value}", field=f"instruction:{at}", kind="undefined-opcode", instruction=at
+    )
+
+
+def prepare_decode() -> None:
+    """Compile what decoding runs, without running it."""
+    kind, matrix = numba.int16[::1], numba.uint64[:, ::1]
+    compile_now(kernel.sorts, matrix, matrix, matrix, kind)
+    compile_now(kernel.split, kind, MATRIX, VECTOR, matrix, MATRIX, matrix)
 
 
 def encode(decoded: Decoded) -> Words:

@@ -2,6 +2,7 @@
 
 from accel.accelerator.document import Accelerator
 from accel.isa.compiled import MATRIX, VECTOR, compile_now
+from accel.isa.decode import prepare_decode
 from accel.isa.vta import function_kernel, timing_kernel
 from accel.isa.vta.function import geometry
 
@@ -13,4 +14,5 @@ def prepare(accelerator: Accelerator) -> None:
     of the same shapes.
     """
     function_kernel.build(geometry(accelerator))
+    prepare_decode()
     compile_now(timing_kernel.run, MATRIX, VECTOR, VECTOR, MATRIX)

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.errors import SimulationError
-from accel.isa.decode import Decoded, decode, encode
+from accel.isa import decode_kernel
+from accel.isa.decode import Decoded, decode, encode, prepare_decode
 from accel.isa.vta.config import VtaConfig, vta_accelerator
 from tests.accel.golden import board, board_with_acc_8bit, needs_golden, words
 
@@ -88,3 +89,11 @@ def test_a_value_beyond_its_field_is_refused():
     decoded.columns["y_pad_0"][0] = 16
     with pytest.raises(SimulationError, match=r"y_pad_0 = 16 is outside \[0, 16\)"):
         encode(decoded)
+
+
+def test_words_that_cannot_be_written_are_decoded_by_the_same_code():
+    prepare_decode()
+    words = np.array([[3, 0]], np.uint64)
+    words.flags.writeable = False
+    assert decode(VTA, words).kind[0] == decode(VTA, words[::-1]).kind[0] == len(VTA.instructions) - 1
+    assert len(decode_kernel.sorts.signatures) == len(decode_kernel.split.signatures) == 1

@@ -1,0 +1,55 @@
+"""Decoding as one pass over the words; :mod:`accel.isa.decode` makes the arrays from the document."""
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.isa.compiled import compiled
+
+Int64 = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+# columns of the fields
+FIELD = 5
+COLUMN, WORD, UP, DOWN, SIGNED = range(FIELD)
+
+
+@compiled
+def sorts(words: Words, masks: Words, values: Words, kind: npt.NDArray[np.int16]) -> int:
+    """Set ``kind`` (n,) to the first row of ``masks`` and ``values`` (kinds, words) that holds for each instruction.
+
+    Returns the first instruction for which none does, or n.
+    """
+    for row in range(len(words)):
+        found = -1
+        for index in range(len(masks)):
+            same = True
+            for word in range(masks.shape[1]):
+                same = same and words[row, word] & masks[index, word] == values[index, word]
+            if same:
+                found = index
+                break
+        if found < 0:
+            return row
+        kind[row] = found
+    return len(words)
+
+
+@compiled
+def split(
+    kind: npt.NDArray[np.int16], fields: Int64, starts: Int64, covered: Words, columns: Int64, words: Words
+) -> None:
+    """Fill ``columns`` (columns, n), which are zero, and leave in ``words`` (n, words) the bits that no field covers.
+
+    Kind k has the rows ``[starts[k], starts[k + 1])`` of ``fields``; each says which bits of which word go to which
+    column: shifted left by UP, then right by DOWN. Its fields cover the bits ``covered[k]``.
+    """
+    for row in range(len(words)):
+        of = kind[row]
+        for field in range(starts[of], starts[of + 1]):
+            shifted = words[row, fields[field, WORD]] << np.uint64(fields[field, UP])
+            if fields[field, SIGNED]:
+                columns[fields[field, COLUMN], row] = np.int64(shifted) >> fields[field, DOWN]
+            else:
+                columns[fields[field, COLUMN], row] = np.int64(shifted >> np.uint64(fields[field, DOWN]))
+        for word in range(words.shape[1]):
+            words[row, word] &= ~covered[of, word]
