@@ -1,0 +1,21 @@
+"""HEAD: what GET answers, without its body (RFC 9110, section 9.3.2)."""
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class HeadAsGet:
+    """ASGI middleware: the app sees a GET, the client no body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_head(message: Message) -> None:
+            await send(message | {"body": b""} if message["type"] == "http.response.body" else message)
+
+        await self._app(dict(scope, method="GET"), receive, send_head)
