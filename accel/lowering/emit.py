@@ -12,6 +12,7 @@ from tvm import ir, relax, tirx
 from accel.accelerator.document import Accelerator, Contract, Copy, Map
 from accel.errors import CompileError
 from accel.frontend.integers import HOST_NODES
+from accel.host_graph.write import write_host_graph
 from accel.lowering.attributes import DRAM_UNITS, LAUNCHES, MICROOPS, LaunchInfo, load_launches, region_functions
 from accel.lowering.encode import Encoder, compile_encoders
 from accel.lowering.host import HostRun, LaunchRun, free_vars, host_module, split_main
@@ -124,12 +125,13 @@ class _Emitter:
         outputs = [binding.var for binding in bindings if binding.var in used]
         if not outputs:
             return
-        text, inputs = host_module(self.module, HostRun(bindings), outputs)
+        step, inputs = host_module(self.module, HostRun(bindings), outputs)
+        names = [str(binding.var.name) for binding in bindings]
         self.steps.append(
             HostStep(
                 name=f"host{len(self.steps)}",
-                module=text,
-                nodes=tuple(str(binding.var.name) for binding in bindings),
+                module=write_host_graph(step),
+                nodes=tuple(dict.fromkeys(self.nodes[name] for name in names if name in self.nodes)),
                 inputs=tuple(self._place(var).name for var in inputs),
                 outputs=tuple(self._place(var).name for var in outputs),
             )

@@ -1,5 +1,6 @@
 """Host steps: the runs of ``main`` that no accelerator takes, each as a Relax function of its own."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,6 +8,7 @@ from tvm import ir, relax
 from tvm_ffi import structural_map
 
 from accel.errors import CompileError
+from accel.host_graph.graph import host_graph
 from accel.lowering.attributes import region_of
 from accel.lowering.walk import collect
 
@@ -67,8 +69,10 @@ def free_vars(value: Any) -> list[relax.Var]:
     return [var for var in relax.analysis.free_vars(value) if isinstance(var, relax.Var)]
 
 
-def host_module(module: ir.IRModule, run: HostRun, outputs: list[relax.Var]) -> tuple[str, list[relax.Var]]:
-    """The run as TVM's JSON of a module with one function ``main``, and the variables it takes.
+def host_module(module: ir.IRModule, run: HostRun, outputs: list[relax.Var]) -> tuple[ir.IRModule, list[relax.Var]]:
+    """The run as a module of its own (``accel/host_graph/graph.py``), and the variables it takes.
+
+    Composites that the host runs are put in place of their calls.
 
     Raises:
         CompileError: something other than tensors crosses the run's border.
@@ -81,25 +85,37 @@ def host_module(module: ir.IRModule, run: HostRun, outputs: list[relax.Var]) -> 
             raise CompileError(
                 f"{var.name} is no tensor, and cannot pass between host and accelerator", field=str(var.name)
             )
-    parameters = {var: relax.Var(str(var.name), var.ty) for var in inputs}
-    rename = (relax.Var, lambda var: parameters.get(var, var))
-    bindings = [relax.VarBinding(b.var, structural_map(b.value, rename)) for b in run.bindings]
-    results = [relax.Var(f"{var.name}_result", var.ty) for var in outputs]
-    leave = [relax.VarBinding(result, var) for result, var in zip(results, outputs, strict=True)]
-    value: Any = results[0] if len(results) == 1 else relax.Tuple(results)
-    body = relax.SeqExpr([relax.DataflowBlock([*bindings, *leave])], value)
-    function = relax.Function(list(parameters.values()), body, value.ty).with_attr("global_symbol", "main")
-    step = ir.IRModule({"main": function, **_callees(module, run)})
-    return str(ir.save_json(relax.transform.Normalize()(step))), inputs
+    names = {var: relax.Var(str(var.name), var.ty) for var in inputs}
+    parameters = list(names.values())
+    bindings = _renamed(module, run.bindings, names)
+    step = host_graph(parameters, bindings, [names[var] for var in outputs])
+    for variable, function in _callees(module, bindings).items():
+        step.update_func(variable, function)
+    return step, inputs
 
 
-def _callees(module: ir.IRModule, run: HostRun) -> dict[ir.GlobalVar, Any]:
-    """The functions that the run calls, and those that they call."""
-    found: dict[ir.GlobalVar, Any] = {}
-    pending = [variable for binding in run.bindings for variable in collect(binding.value, ir.GlobalVar)]
-    while pending:
-        variable = pending.pop()
-        if variable not in found:
-            found[variable] = module[variable]
-            pending += [callee for callee in collect(module[variable], ir.GlobalVar) if callee not in found]
-    return found
+def _renamed(
+    module: ir.IRModule, bindings: Sequence[relax.Binding], names: dict[relax.Var, Any]
+) -> list[relax.VarBinding]:
+    """The bindings with their variables by ``names``, which grows; another name for a value needs no binding."""
+    result: list[relax.VarBinding] = []
+    for binding in bindings:
+        value = structural_map(binding.value, (relax.Var, lambda var: names.get(var, var)))
+        if isinstance(value, ir.Call) and isinstance(value.op, ir.GlobalVar):
+            called = module[value.op]
+            inner = dict(zip(called.params, value.args, strict=True))
+            for block in called.body.blocks:
+                result += _renamed(module, block.bindings, inner)
+            names[binding.var] = inner[called.body.body]
+        elif isinstance(value, relax.Var):
+            names[binding.var] = value
+        else:
+            names[binding.var] = relax.DataflowVar(str(binding.var.name), binding.var.ty)
+            result.append(relax.VarBinding(names[binding.var], value))
+    return result
+
+
+def _callees(module: ir.IRModule, bindings: Sequence[relax.VarBinding]) -> dict[ir.GlobalVar, Any]:
+    """The TIR functions that the bindings call."""
+    called = [variable for binding in bindings for variable in collect(binding.value, ir.GlobalVar)]
+    return {variable: module[variable] for variable in called}

@@ -1,14 +1,14 @@
-"""Packed layouts: the host functions that pack and unpack activations, and the packing of constants.
+"""Packed layouts: how the host packs and unpacks activations, in Relax operators, and the packing of constants.
 
 An image [N, C, H, W] packs to ``[N/b, C/c, pitch_h, pitch_w, b, c]``; a matrix [M, K] to
 ``[1, K/c, 1, M/b, b, c]``. What a tile has beyond the tensor is zero.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from tvm import te, tirx
+from tvm import relax
 
 from accel.lowering.geometry import Packed
 
@@ -21,50 +21,53 @@ def packed_shape(packed: Packed, tile: tuple[int, int]) -> Shape:
     return (packed.batch, packed.blocks, packed.pitch_h, packed.pitch_w, *tile)
 
 
-def pack_function(shape: Shape, packed: Packed, tile: tuple[int, int], padding: Pads) -> tirx.PrimFunc:
-    """int8 ``shape`` to packed, with ``padding`` (top, left, bottom, right) of zeros around an image."""
-    source = te.placeholder(shape, "int8", name="source")
+def pack_tensor(source: relax.Expr, packed: Packed, tile: tuple[int, int], padding: Pads) -> relax.Expr:
+    """int8 [N, C, H, W] or [M, K] to packed, with ``padding`` (top, left, bottom, right) of zeros around an image."""
+    shape = [int(extent) for extent in source.ty.shape]
     batch, channels = tile
     top, left = padding[:2]
-
-    def image(n: Any, c: Any, y: Any, x: Any, b: Any, i: Any) -> tirx.Expr:
-        at = [n * batch + b, c * channels + i, y - top, x - left]
-        return _guarded(source, at)
-
-    def matrix(_n: Any, c: Any, _y: Any, x: Any, b: Any, i: Any) -> tirx.Expr:
-        return _guarded(source, [x * batch + b, c * channels + i])
-
-    element = image if len(shape) == 4 else matrix
-    target = te.compute(packed_shape(packed, tile), element, name="packed")
-    return te.create_prim_func([source, target])
-
-
-def _guarded(source: te.Tensor, at: list[Any]) -> tirx.Expr:
-    inside = [bound for index, extent in zip(at, source.shape, strict=True) for bound in (index >= 0, index < extent)]
-    return te.if_then_else(te.all(*inside), source(*at), tirx.const(0, "int8"))
+    before: tuple[int, ...]
+    if len(shape) == 4:
+        wanted = [packed.batch * batch, packed.blocks * channels, packed.pitch_h, packed.pitch_w]
+        split = (packed.batch, batch, packed.blocks, channels, packed.pitch_h, packed.pitch_w)
+        before, order = (0, 0, top, left), (0, 2, 4, 5, 1, 3)
+    else:
+        wanted = [packed.pitch_w * batch, packed.blocks * channels]
+        split = (1, 1, packed.pitch_w, batch, packed.blocks, channels)
+        before, order = (0, 0), (0, 4, 1, 2, 3, 5)
+    after = [want - first - extent for want, first, extent in zip(wanted, before, shape, strict=True)]
+    value = source
+    if shape != wanted:
+        value = relax.op.nn.pad(value, [width for pair in zip(before, after, strict=True) for width in pair])
+    return relax.op.permute_dims(relax.op.reshape(value, split), order)
 
 
-def unpack_function(shape: Shape, packed: Packed, tile: tuple[int, int], planes: int) -> tirx.PrimFunc:
-    """Packed int8 (``planes`` 1), or four byte planes of int32, low byte first, to ``shape``."""
-    sources = [te.placeholder(packed_shape(packed, tile), "int8", name=f"plane{i}") for i in range(planes)]
+def unpack_tensor(planes: Sequence[relax.Expr], shape: Shape, packed: Packed, tile: tuple[int, int]) -> relax.Expr:
+    """Packed int8 (one plane), or four byte planes of int32, low byte first, to ``shape``."""
+    plain = [_unpack_plane(plane, shape, packed, tile) for plane in planes]
+    if len(plain) == 1:
+        return plain[0]
+    value = relax.op.astype(plain[-1], "int32")  # the top byte carries the sign
+    for plane in reversed(plain[:-1]):
+        low = relax.op.bitwise_and(relax.op.astype(plane, "int32"), relax.const(255, "int32"))
+        value = relax.op.bitwise_or(relax.op.left_shift(value, relax.const(8, "int32")), low)
+    return value
+
+
+def _unpack_plane(plane: relax.Expr, shape: Shape, packed: Packed, tile: tuple[int, int]) -> relax.Expr:
     batch, channels = tile
-
-    def element(*at: Any) -> tirx.Expr:
-        if len(at) == 4:
-            n, c, y, x = at
-            index = [n // batch, c // channels, y, x, n % batch, c % channels]
-        else:
-            m, k = at
-            index = [0, k // channels, 0, m // batch, m % batch, k % channels]
-        if planes == 1:
-            return sources[0](*index)
-        value: Any = sources[-1](*index).astype("int32")  # the top byte carries the sign
-        for plane in reversed(sources[:-1]):
-            low = plane(*index).astype("int32") & tirx.const(255, "int32")
-            value = value << tirx.const(8, "int32") | low
+    whole: Shape
+    if len(shape) == 4:
+        order = (0, 4, 1, 5, 2, 3)
+        whole = (packed.batch * batch, packed.blocks * channels, packed.pitch_h, packed.pitch_w)
+    else:
+        order = (0, 2, 3, 4, 1, 5)
+        whole = (packed.pitch_w * batch, packed.blocks * channels)
+    value = relax.op.reshape(relax.op.permute_dims(plane, order), whole)
+    if whole == shape:
         return value
-
-    return te.create_prim_func([*sources, te.compute(shape, element, name="unpacked")])
+    axes = list(range(len(shape)))
+    return relax.op.strided_slice(value, axes, [0] * len(axes), list(shape))
 
 
 def pack_weights(weights: npt.NDArray[np.int8], tile: tuple[int, int]) -> npt.NDArray[np.int8]:

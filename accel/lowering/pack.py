@@ -3,13 +3,11 @@
 Where one region feeds another the packed tensor passes straight through.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-from tvm import ir, relax, tirx
+from tvm import ir, relax
 from tvm_ffi import structural_map
 
 from accel.accelerator.document import Accelerator
@@ -53,7 +51,6 @@ class _Packer:
         self.packed: dict[relax.Var, _Packed] = {}
         self.launches: dict[str, LaunchInfo] = {}
         self.regions: dict[Region, ir.GlobalVar] = {}
-        self.helpers: dict[tuple[Any, ...], ir.GlobalVar] = {}
 
     def module(self) -> ir.IRModule:
         main = self.source["main"]
@@ -101,11 +98,8 @@ class _Packer:
     def _unpacked(self, var: relax.Var) -> relax.Expr:
         if var not in self.plain:
             value = self.packed[var]
-            key = ("unpack", value.shape, value.packed, len(value.planes))
-            make = partial(layout.unpack_function, value.shape, value.packed, self.result_tile, len(value.planes))
-            result = relax.TensorType(list(value.shape), "int8" if len(value.planes) == 1 else "int32")
-            call = relax.call_tir(self._helper(key, make), relax.Tuple(value.planes), result)
-            self.plain[var] = self.builder.emit(call, name_hint=f"{var.name}_unpacked")
+            tensor = layout.unpack_tensor(value.planes, value.shape, value.packed, self.result_tile)
+            self.plain[var] = self.builder.emit(tensor, name_hint=f"{var.name}_unpacked")
         return self.plain[var]
 
     def _data(self, var: relax.Var, wanted: Packed, padding: layout.Pads) -> tuple[relax.Var, Packed]:
@@ -116,19 +110,9 @@ class _Packer:
             if pitches == known.packed:
                 return known.planes[0], pitches
         source = self._rebuilt(var)
-        shape = tuple(int(extent) for extent in source.ty.shape)
-        key = ("pack", shape, wanted, padding)
-        make = partial(layout.pack_function, shape, wanted, self.data_tile, padding)
-        result = relax.TensorType(list(layout.packed_shape(wanted, self.data_tile)), "int8")
-        call = relax.call_tir(self._helper(key, make), relax.Tuple([source]), result)
+        tensor = layout.pack_tensor(source, wanted, self.data_tile, padding)
         name = getattr(var, "name", "constant")
-        return self.builder.emit(call, name_hint=f"{name}_packed"), wanted
-
-    def _helper(self, key: tuple[Any, ...], make: Callable[[], tirx.PrimFunc]) -> ir.GlobalVar:
-        if key not in self.helpers:
-            name = f"{key[0]}_{len(self.helpers)}"
-            self.helpers[key] = self.builder.add_func(make().with_attr("global_symbol", name), name)
-        return self.helpers[key]
+        return self.builder.emit(tensor, name_hint=f"{name}_packed"), wanted
 
     def _convolution(self, var: relax.Var, call: ir.Call, region: Region, composite: Composite) -> _Packed:
         conv = region.shape

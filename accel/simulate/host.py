@@ -10,6 +10,7 @@ from tvm import relax
 from tvm.target import codegen
 
 from accel.errors import SimulationError
+from accel.host_graph.read import read_host_graph
 
 Array = npt.NDArray[Any]
 
@@ -36,22 +37,22 @@ def compile_module(module: Any) -> Any:
 
 
 class HostFunctions:
-    """Compiled host modules by their text, so that identical ones compile once."""
+    """Compiled host graphs by their text, so that identical ones compile once."""
 
     def __init__(self) -> None:
         self._compiled: dict[str, Any] = {}
 
     def prepare(self, text: str) -> None:
-        """Compile the module; ``text`` is what ``tvm.ir.save_json`` wrote.
+        """Compile the graph; whoever made the Program has decided whether to trust it.
 
         Raises:
-            SimulationError: the text is no IRModule with a Relax function ``main``, or does not compile.
+            SimulationError: the text is no host graph, or does not compile.
         """
         if text not in self._compiled:
             try:
-                self._compiled[text] = compile_module(tvm.ir.load_json(text))
+                self._compiled[text] = compile_module(read_host_graph(text, trust_host_code=True))
             except Exception as error:
-                raise SimulationError(f"a host step's module does not compile: {error}") from error
+                raise SimulationError(f"a host step does not compile: {error}", kind="host-step") from error
 
     def run(self, text: str, inputs: Sequence[Array]) -> list[Array]:
         """Run ``main`` on copies of ``inputs``; a tensor or a tuple of tensors comes back as a list."""

@@ -1,25 +1,32 @@
+from collections.abc import Callable
+
 import numpy as np
-import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tvm import relax
 
 from accel.lowering.geometry import Packed
 from accel.lowering.layout import (
     identities,
     pack_bias,
-    pack_function,
+    pack_tensor,
     pack_weights,
     packed_shape,
-    unpack_function,
+    unpack_tensor,
 )
+from tests.reference.host import run_relax
 
 TILES = st.sampled_from([(1, 16), (1, 8), (2, 4)])
 
 
-def run(function: tvm.tirx.PrimFunc, *arrays: np.ndarray) -> None:
-    tensors = [tvm.runtime.tensor(array) for array in arrays]
-    tvm.compile(tvm.IRModule({"f": function.with_attr("global_symbol", "f")}), target="llvm")["f"](*tensors)
-    arrays[-1][...] = tensors[-1].numpy()
+def run(make: Callable[..., relax.Expr], *arrays: np.ndarray) -> np.ndarray:
+    variables = [relax.Var(f"x{i}", relax.TensorType(array.shape, str(array.dtype))) for i, array in enumerate(arrays)]
+    builder = relax.BlockBuilder()
+    with builder.function("main", variables):
+        with builder.dataflow():
+            result = builder.emit_output(builder.emit(make(*variables)))
+        builder.emit_func_output(result)
+    return run_relax(builder.get(), *arrays)[0]
 
 
 @settings(max_examples=10, deadline=None)
@@ -28,8 +35,8 @@ def test_images(shape: tuple[int, int, int, int], tile: tuple[int, int], top: in
     n, c, h, w = shape
     data = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
     packed = Packed(-(-n // tile[0]), -(-c // tile[1]), h + top, w + 1, h + top, w + 1)
-    result = np.ones(packed_shape(packed, tile), np.int8)
-    run(pack_function(shape, packed, tile, (top, 0, 0, 1)), data, result)
+    result = run(lambda x: pack_tensor(x, packed, tile, (top, 0, 0, 1)), data)
+    assert result.shape == packed_shape(packed, tile)
 
     padded = np.zeros((packed.batch * tile[0], packed.blocks * tile[1], h + top, w + 1), np.int8)
     padded[:n, :c, top:, :w] = data
@@ -43,10 +50,9 @@ def test_matrices_there_and_back(shape: tuple[int, int], tile: tuple[int, int]) 
     data = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
     columns = -(-shape[0] // tile[0])
     packed = Packed(1, -(-shape[1] // tile[1]), 1, columns, 1, columns)
-    middle, back = np.ones(packed_shape(packed, tile), np.int8), np.zeros(shape, np.int8)
-    run(pack_function(shape, packed, tile, (0, 0, 0, 0)), data, middle)
-    run(unpack_function(shape, packed, tile, 1), middle, back)
-    np.testing.assert_array_equal(back, data)
+    middle = run(lambda x: pack_tensor(x, packed, tile, (0, 0, 0, 0)), data)
+    assert middle.shape == packed_shape(packed, tile)
+    np.testing.assert_array_equal(run(lambda x: unpack_tensor([x], shape, packed, tile), middle), data)
 
 
 def test_planes_make_the_accumulator() -> None:
@@ -55,8 +61,7 @@ def test_planes_make_the_accumulator() -> None:
     padded = np.zeros(16, np.int32)
     padded[:10] = values
     planes = [(padded >> 8 * i).astype(np.int8).reshape(packed_shape(packed, tile)) for i in range(4)]
-    back = np.zeros((1, 10), np.int32)
-    run(unpack_function((1, 10), packed, tile, 4), *planes, back)
+    back = run(lambda *x: unpack_tensor(x, (1, 10), packed, tile), *planes)
     np.testing.assert_array_equal(back[0], values)
 
 

@@ -1,0 +1,216 @@
+"""From text to a host step's module, trusting nothing."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from tvm import ir, relax, tirx
+
+from accel.bounded_json import parse_json
+from accel.errors import InvalidProgram
+from accel.host_graph import values
+from accel.host_graph.graph import host_graph
+from accel.host_graph.operators import OPERATORS, Field, attribute_fields, attributes_type
+
+MOST_BYTES = 1 << 28  # of the text
+_MOST_VALUES = 1 << 20
+_MOST_TOTAL_BYTES = 1 << 34  # of all tensors of a graph, which are not all alive at once
+_DEEPEST = 3  # tuples in tuples
+
+
+def read_host_graph(text: str, *, trust_host_code: bool = False) -> ir.IRModule:
+    """The module of a text that :func:`accel.host_graph.write.write_host_graph` made, or anybody.
+
+    Args:
+        text: the host graph.
+        trust_host_code: read TVM's own JSON too; wrong text of that kind may crash the process.
+
+    Raises:
+        InvalidProgram: it is no host graph; the message names the binding.
+    """
+    try:
+        document = parse_json(text.encode(), most_bytes=MOST_BYTES, most_values=_MOST_VALUES)
+    except ValueError as error:
+        raise InvalidProgram(str(error)) from error
+    if isinstance(document, dict) and set(document) == {"tvm"}:
+        if not trust_host_code:
+            raise InvalidProgram("it holds code that is no Relax operator; run it from its model")
+        return ir.load_json(values.string(document["tvm"], "tvm"))
+    said = values.keys(document, ("parameters", "bindings", "results"), "the host graph")
+    return _Reader().module(said)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._variables: dict[str, relax.Var] = {}
+        self._builder = relax.BlockBuilder()
+        self._bytes = 0
+
+    def module(self, said: Mapping[str, Any]) -> ir.IRModule:
+        parameters = [
+            self._parameter(value, f"parameter {index}")
+            for index, value in enumerate(values.array(said["parameters"], "parameters"))
+        ]
+        bindings = [
+            self._binding(value, f"binding {index}")
+            for index, value in enumerate(values.array(said["bindings"], "bindings"))
+        ]
+        results = [self._variable(name, "results") for name in values.array(said["results"], "results")]
+        if not results:
+            raise values.wrong("results", "the name of a variable", [])
+        for var in results:
+            if not isinstance(var.ty, relax.TensorType):
+                raise values.wrong("results", "tensors", str(var.name))
+        try:
+            return host_graph(parameters, bindings, results)
+        except Exception as error:  # TVM raises what it likes
+            raise InvalidProgram(f"the graph is not well formed: {_line(error)}") from error
+
+    def _parameter(self, value: Any, where: str) -> relax.Var:
+        said = values.keys(value, ("name", "dtype", "shape"), where)
+        shape, dtype = values.tensor(said, where)
+        return self._define(said["name"], relax.Var, relax.TensorType(list(shape), dtype), where)
+
+    def _define(self, name: Any, kind: type[relax.Var], ty: Any, where: str) -> relax.Var:
+        name = values.string(name, f"{where}.name")
+        if name in self._variables:
+            raise InvalidProgram(f"{where}: there is a variable {name!r} already")
+        self._check_type(ty, where)
+        var = self._variables[name] = kind(name, ty)
+        return var
+
+    def _variable(self, name: Any, where: str) -> relax.Var:
+        if not isinstance(name, str) or name not in self._variables:
+            raise values.wrong(where, "the name of a variable defined before", name)
+        return self._variables[name]
+
+    def _binding(self, value: Any, where: str) -> relax.VarBinding:
+        if isinstance(value, dict) and isinstance(value.get("name"), str):
+            where = f"binding {value['name'][:60]!r}"
+        if isinstance(value, dict) and "value" in value:
+            said = values.keys(value, ("name", "value"), where)
+            bound = self._argument(said["value"], f"{where}.value")
+        else:
+            said = values.keys(value, ("name", "op", "args"), where, optional=("attrs",))
+            bound = self._call(said, where)
+        try:
+            bound = self._builder.normalize(bound)
+        except Exception as error:  # type inference raises what it likes
+            raise InvalidProgram(f"{where}: {_line(error)}") from error
+        return relax.VarBinding(self._define(said["name"], relax.DataflowVar, bound.ty, where), bound)
+
+    def _call(self, said: Mapping[str, Any], where: str) -> ir.Call:
+        operator = said["op"]
+        if not isinstance(operator, str) or operator not in OPERATORS:
+            raise values.wrong(f"{where}.op", "an operator that a host graph may call", operator)
+        arguments = [
+            self._argument(value, f"{where}.args.{index}")
+            for index, value in enumerate(values.array(said["args"], f"{where}.args"))
+        ]
+        return ir.Call(ir.Op.get(operator), arguments, self._attributes(operator, said.get("attrs"), where))
+
+    def _attributes(self, operator: str, said: Any, where: str) -> Any:
+        key = attributes_type(operator)
+        if not key:
+            if said is not None:
+                raise InvalidProgram(f"{where}.attrs: {operator} has none")
+            return None
+        fields = attribute_fields(key)
+        where = f"{where}.attrs"
+        given = values.keys({} if said is None else said, tuple(fields), where)
+        checked = {name: _attribute(field, given[name], f"{where}.{name}") for name, field in fields.items()}
+        try:
+            return ir.make_node(key, **checked)
+        except Exception as error:
+            raise InvalidProgram(f"{where}: {_line(error)}") from error
+
+    def _argument(self, value: Any, where: str, depth: int = 0) -> Any:
+        if not isinstance(value, dict) or depth > _DEEPEST:
+            raise values.wrong(where, "an argument, an object with one of its tags", value)
+        if "var" in value:
+            return self._variable(values.keys(value, ("var",), where)["var"], where)
+        if "constant" in value:
+            return relax.const(values.constant(values.keys(value, ("constant",), where)["constant"], where))
+        if "shape" in value:
+            return relax.ShapeExpr(list(values.shape(values.keys(value, ("shape",), where)["shape"], where)))
+        if "int" in value or "float" in value:
+            return _scalar(value, where)
+        if "item" in value:
+            said = values.keys(value, ("item", "of"), where)
+            of = self._argument(said["of"], where, depth + 1)
+            size = len(of.ty.fields) if isinstance(of, relax.Var) and isinstance(of.ty, relax.TupleType) else 0
+            return ir.TupleGetItem(of, values.integer(said["item"], f"{where}.item", 0, size - 1))
+        items = values.array(values.keys(value, ("tuple",), where)["tuple"], where)
+        return ir.Tuple([self._argument(item, f"{where}.{index}", depth + 1) for index, item in enumerate(items)])
+
+    def _check_type(self, ty: Any, where: str) -> None:
+        """Tensors of static shape within the limits, shapes, and tuples of them."""
+        if isinstance(ty, relax.TupleType):
+            for field in ty.fields:
+                self._check_type(field, where)
+        elif isinstance(ty, relax.TensorType):
+            extents = getattr(ty.shape, "values", None)
+            said = {"shape": _integers(extents), "dtype": str(ty.dtype)}
+            if said["shape"] is None:
+                raise InvalidProgram(f"{where}: its shape depends on the data")
+            shape, dtype = values.tensor(said, where)
+            self._bytes += math.prod(shape) * np.dtype(dtype).itemsize
+        elif not isinstance(ty, relax.ShapeType | ir.PrimType) or _integers(getattr(ty, "values", [])) is None:
+            raise InvalidProgram(f"{where}: it makes neither a tensor nor a shape")
+        if self._bytes > _MOST_TOTAL_BYTES:
+            raise InvalidProgram(
+                f"{where}: the tensors so far have {self._bytes} bytes; the limit is {_MOST_TOTAL_BYTES}"
+            )
+
+
+def _integers(extents: Any) -> list[int] | None:
+    if extents is None or not all(isinstance(extent, tirx.IntImm) for extent in extents):
+        return None
+    return [int(extent) for extent in extents]
+
+
+def _scalar(value: dict[str, Any], where: str) -> Any:
+    kind = "int" if "int" in value else "float"
+    said = values.keys(value, (kind, "dtype"), where)
+    dtype = values.dtype(said["dtype"], f"{where}.dtype")
+    if kind == "float":
+        if not dtype.startswith("float"):
+            raise values.wrong(f"{where}.dtype", "a float's", dtype)
+        return tirx.FloatImm(dtype, values.number(said["float"], where))
+    if dtype.startswith("float"):
+        raise values.wrong(f"{where}.dtype", "an integer's", dtype)
+    low, high = (0, 1) if dtype == "bool" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    return tirx.IntImm(dtype, values.integer(said["int"], where, low, min(high, (1 << 63) - 1)))
+
+
+def _attribute(field: Field, value: Any, where: str) -> Any:
+    if value is None and field.optional:
+        return None
+    if field.kind == "sections":
+        if isinstance(value, list):
+            return [tirx.IntImm("int64", values.integer(cut, where)) for cut in value]
+        return tirx.IntImm("int64", values.integer(value, where))
+    if field.many:
+        return [_single(field, item, where) for item in values.array(value, where)]
+    return _single(field, value, where)
+
+
+def _single(field: Field, value: Any, where: str) -> Any:
+    if field.kind == "bool":
+        if not isinstance(value, bool):
+            raise values.wrong(where, "true or false", value)
+        return value
+    if field.kind == "int":
+        plain = values.integer(value, where)
+        return tirx.IntImm("int64", plain) if field.boxed else plain
+    if field.kind == "float":
+        real = values.number(value, where)
+        return tirx.FloatImm("float32", real) if field.boxed else real
+    return values.dtype(value, where) if field.kind == "dtype" else values.string(value, where)
+
+
+def _line(error: Exception) -> str:
+    """The last line of an error of TVM's, which has its stack before it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:300] if lines else type(error).__name__

@@ -1,0 +1,114 @@
+"""Checked pieces of a host graph's JSON: what a field must be, said where it is not."""
+
+import base64
+import binascii
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.errors import InvalidProgram
+
+DTYPES = frozenset(
+    [*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float32", "float64", "bool"]
+)
+MOST_TENSOR_BYTES = 1 << 32
+_MOST_DIMENSIONS = 16
+_INT64 = 1 << 63
+_MOST_NAME = 1 << 12
+_SHOWN = 60
+
+
+def wrong(where: str, expected: str, got: object) -> InvalidProgram:
+    """The error that ``where`` is not what was expected."""
+    text = repr(got)
+    return InvalidProgram(f"{where}: expected {expected}; got {text[:_SHOWN]}{'...' * (len(text) > _SHOWN)}")
+
+
+def keys(value: Any, names: tuple[str, ...], where: str, *, optional: tuple[str, ...] = ()) -> Mapping[str, Any]:
+    """An object that has the keys ``names``, perhaps those of ``optional``, and no others."""
+    if not isinstance(value, dict):
+        raise wrong(where, "an object", value)
+    missing = [name for name in names if name not in value]
+    unknown = [name for name in value if name not in (*names, *optional)]
+    if missing or unknown:
+        what = f"the key {missing[0]!r} is missing" if missing else f"there is no key {unknown[0][:_SHOWN]!r}"
+        raise InvalidProgram(f"{where}: {what}; the keys are {', '.join((*names, *optional))}")
+    return value
+
+
+def array(value: Any, where: str) -> list[Any]:
+    """A list."""
+    if not isinstance(value, list):
+        raise wrong(where, "a list", value)
+    return value
+
+
+def string(value: Any, where: str) -> str:
+    """A string of sensible length, without NUL."""
+    if not isinstance(value, str) or len(value) > _MOST_NAME or "\0" in value:
+        raise wrong(where, "a string", value)
+    return value
+
+
+def integer(value: Any, where: str, low: int = -_INT64, high: int = _INT64 - 1) -> int:
+    """An integer of [low, high]; true and false are none."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise wrong(where, "an integer" + (f" of {low} to {high}" if low > -_INT64 else ""), value)
+    return value
+
+
+def number(value: Any, where: str) -> float:
+    """A float: a number, or the text of one that JSON does not have."""
+    if value in ("inf", "-inf", "nan") and isinstance(value, str):
+        return float(value)
+    if not isinstance(value, int | float) or isinstance(value, bool) or abs(value) > _LARGEST:
+        raise wrong(where, "a number", value)
+    return float(value)
+
+
+_LARGEST = np.finfo(np.float64).max
+
+
+def dtype(value: Any, where: str) -> str:
+    """The name of an element type."""
+    if not isinstance(value, str) or value not in DTYPES:
+        raise wrong(where, f"one of {', '.join(sorted(DTYPES))}", value)
+    return value
+
+
+def shape(value: Any, where: str) -> tuple[int, ...]:
+    """The extents of a tensor, elements."""
+    extents = tuple(integer(extent, where, 0, MOST_TENSOR_BYTES) for extent in array(value, where))
+    if len(extents) > _MOST_DIMENSIONS:
+        raise wrong(where, f"at most {_MOST_DIMENSIONS} dimensions", list(extents))
+    return extents
+
+
+def tensor(value: Mapping[str, Any], where: str) -> tuple[tuple[int, ...], str]:
+    """The shape and type of an object with ``shape`` and ``dtype``, within the limit of bytes."""
+    extents, element = shape(value["shape"], f"{where}.shape"), dtype(value["dtype"], f"{where}.dtype")
+    nbytes = math.prod(extents) * np.dtype(element).itemsize
+    if nbytes > MOST_TENSOR_BYTES:
+        raise InvalidProgram(f"{where}: a tensor of {nbytes} bytes; the limit is {MOST_TENSOR_BYTES}")
+    return extents, element
+
+
+def constant(value: Any, where: str) -> npt.NDArray[Any]:
+    """The array of ``{"dtype", "shape", "data"}``."""
+    said = keys(value, ("dtype", "shape", "data"), where)
+    extents, element = tensor(said, where)
+    if not isinstance(said["data"], str):
+        raise wrong(f"{where}.data", "base64", said["data"])
+    try:
+        data = base64.b64decode(said["data"], validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise wrong(f"{where}.data", "base64", said["data"]) from error
+    little = np.dtype(element).newbyteorder("<")
+    if len(data) != math.prod(extents) * little.itemsize:
+        raise InvalidProgram(f"{where}.data: {len(data)} bytes for {element}{list(extents)}")
+    if element == "bool" and data.strip(b"\0\1"):
+        raise wrong(f"{where}.data", "0 or 1 for a bool", data.strip(b"\0\1")[0])
+    return np.frombuffer(data, little).astype(element).reshape(extents)
