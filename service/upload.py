@@ -1,20 +1,19 @@
-"""Uploads: a raw body, or the first file of a form, streamed into a temporary file."""
+"""Uploads, streamed into temporary files: a raw body, the first file of a form, or all its parts."""
 
 import contextlib
 import hashlib
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from fastapi import Request
-from python_multipart import MultipartParser
-from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
+from service.form import BrokenFormError, Form, OpenPart, Write
 from service.problems import ProblemError
 
 _RAW = ("application/octet-stream", "application/x-npz", "application/zip", "application/onnx", "")
@@ -30,6 +29,15 @@ class Upload:
     bytes: int
 
 
+@dataclass(frozen=True)
+class Part:
+    """A received part of a form, or a raw body, which has no name. ``filename`` is None for a field that is no file."""
+
+    path: Path
+    name: str = ""
+    filename: str | None = None
+
+
 class _Sink:
     """Writes and hashes; the writes reach the disk a buffer at a time."""
 
@@ -37,6 +45,13 @@ class _Sink:
         self._file = file
         self.hash = hashlib.sha256()
         self.bytes = 0
+        self.found = False
+
+    def open_first_file(self, _name: str, filename: str | None) -> Write | None:
+        if filename is None or self.found:
+            return None
+        self.found = True
+        return self.write
 
     def write(self, data: bytes) -> None:
         self.hash.update(data)
@@ -44,56 +59,25 @@ class _Sink:
         self.bytes += len(data)
 
 
-class _Form:
-    """The first file part of multipart/form-data (RFC 7578); other parts are passed over."""
+class _Folder:
+    """Writes each part into a file of its own, one at a time; the files' names are ours."""
 
-    def __init__(self, boundary: bytes, sink: _Sink) -> None:
-        self._sink = sink
-        self._header = b""
-        self._name = b""
-        self._in_file = False
-        self.found = False
-        self.complete = False
-        self._parser = MultipartParser(
-            boundary,
-            {
-                "on_part_begin": self._part_begin,
-                "on_header_field": self._header_field,
-                "on_header_value": self._header_value,
-                "on_header_end": self._header_end,
-                "on_part_data": self._part_data,
-                "on_part_end": self._part_end,
-                "on_end": self._end,
-            },
-        )
+    def __init__(self, directory: Path, limit: int) -> None:
+        self._directory = directory
+        self._limit = limit
+        self._files = contextlib.ExitStack()
+        self.parts: list[Part] = []
 
-    def write(self, data: bytes) -> None:
-        self._parser.write(data)
+    def open_part(self, name: str, filename: str | None) -> Write:
+        if len(self.parts) == self._limit:
+            raise ProblemError("too-large", f"the form has more than {self._limit} parts", field="body")
+        self.close()
+        part = Part(self._directory / f"{len(self.parts)}", name, filename)
+        self.parts.append(part)
+        return self._files.enter_context(part.path.open("wb", buffering=_BUFFER)).write
 
-    def _part_begin(self) -> None:
-        self._name = self._header = b""
-
-    def _header_field(self, data: bytes, start: int, end: int) -> None:
-        self._name += data[start:end]
-
-    def _header_value(self, data: bytes, start: int, end: int) -> None:
-        self._header += data[start:end]
-
-    def _header_end(self) -> None:
-        if self._name.lower() == b"content-disposition" and not self.found:
-            self._in_file = b"filename" in parse_options_header(self._header)[1]
-            self.found = self._in_file
-        self._name = self._header = b""
-
-    def _part_data(self, data: bytes, start: int, end: int) -> None:
-        if self._in_file:
-            self._sink.write(data[start:end])
-
-    def _part_end(self) -> None:
-        self._in_file = False
-
-    def _end(self) -> None:
-        self.complete = True
+    def close(self) -> None:
+        self._files.close()
 
 
 @contextlib.asynccontextmanager
@@ -105,18 +89,8 @@ async def receive(request: Request, directory: Path) -> AsyncIterator[Upload]:
     """
     with tempfile.NamedTemporaryFile(dir=directory, prefix="upload-", buffering=_BUFFER) as file:
         sink = _Sink(file)
-        form = _form(request, sink)
-        write: Callable[[bytes], None] = sink.write if form is None else form.write
-        try:
-            async for chunk in request.stream():
-                await run_in_threadpool(write, chunk)
-        except MultipartParseError as error:
-            raise ProblemError("bad-request", f"not multipart/form-data: {error}", field="body") from error
-        except ClientDisconnect as error:
-            raise ProblemError("bad-request", "the body broke off", field="body") from error
-        if form is not None and not form.complete:
-            raise ProblemError("bad-request", "the form broke off: its last boundary is missing", field="body")
-        if form is not None and not form.found:
+        is_form = await _read(request, sink.write, sink.open_first_file)
+        if is_form and not sink.found:
             raise ProblemError("invalid-request", "the form has no file", field="body")
         if sink.bytes == 0:
             raise ProblemError("invalid-request", "the file is empty", field="body")
@@ -124,12 +98,55 @@ async def receive(request: Request, directory: Path) -> AsyncIterator[Upload]:
         yield Upload(Path(file.name), sink.hash.hexdigest(), sink.bytes)
 
 
-def _form(request: Request, sink: _Sink) -> _Form | None:
+@contextlib.asynccontextmanager
+async def receive_parts(request: Request, directory: Path, *, limit: int) -> AsyncIterator[list[Part]]:
+    """Every part of the request's form, or its raw body as the only one, in a folder that goes away with the context.
+
+    Args:
+        request: what is received.
+        directory: where the folder is made.
+        limit: most parts of a form.
+
+    Raises:
+        ProblemError: no body, a form without an end, too many parts, another media type, or a body over the limit.
+    """
+    with tempfile.TemporaryDirectory(dir=directory, prefix="upload-") as folder:
+        received = _Folder(Path(folder), limit)
+        with contextlib.closing(received):
+            write: list[Write] = []
+
+            def raw(data: bytes) -> None:
+                if not write:
+                    write.append(received.open_part("", None))
+                write[0](data)
+
+            await _read(request, raw, received.open_part)
+        if not any(part.path.stat().st_size for part in received.parts):
+            raise ProblemError("invalid-request", "there is no file, or all are empty", field="body")
+        yield received.parts
+
+
+async def _read(request: Request, raw: Write, open_part: OpenPart) -> bool:
+    """Pass the body on as it arrives: a form to ``open_part``, any other to ``raw``. Gives whether it was a form."""
+    try:
+        form = _form(request, open_part)
+        async for chunk in request.stream():
+            await run_in_threadpool(raw if form is None else form.write, chunk)
+    except BrokenFormError as error:
+        raise ProblemError("bad-request", f"not multipart/form-data: {error}", field="body") from error
+    except ClientDisconnect as error:
+        raise ProblemError("bad-request", "the body broke off", field="body") from error
+    if form is not None and not form.complete:
+        raise ProblemError("bad-request", "the form broke off: its last boundary is missing", field="body")
+    return form is not None
+
+
+def _form(request: Request, open_part: OpenPart) -> Form | None:
     media_type, options = parse_options_header(request.headers.get("content-type", ""))
     if media_type == b"multipart/form-data":
         if not (boundary := options.get(b"boundary")):
             raise ProblemError("bad-request", "the form's media type names no boundary", field="body")
-        return _Form(boundary, sink)
+        return Form(boundary, open_part)
     if media_type.decode("latin-1") not in _RAW and not media_type.startswith(b"application/x-"):
         detail = f"{media_type.decode('latin-1')}; send the file itself as application/octet-stream, or as a form"
         raise ProblemError("unsupported-media-type", detail, field="body")

@@ -1,20 +1,16 @@
 """What a job left: its report, its outputs, and every file."""
 
-import re
-from typing import Annotated
-
-from fastapi import APIRouter, Header
+from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
 from service.context import Context, Here
 from service.documents import content, problems
 from service.problems import ProblemError
+from service.ranges import Range, send_blob
 from service.schemas import ArtifactIndex, ArtifactResource
 from worker.artifacts import Artifacts, media_type
 
 router = APIRouter(prefix="/v1/jobs/{id}", tags=["results"])
-_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
-Range = Annotated[str | None, Header(description="one range of bytes, such as `bytes=0-1023`")]
 
 
 def artifacts_of(here: Context, job_id: str, *, complete: bool = True) -> Artifacts:
@@ -33,7 +29,7 @@ def artifacts_of(here: Context, job_id: str, *, complete: bool = True) -> Artifa
 def send(
     artifacts: Artifacts, name: str, requested: str | None = None, *, filename: str | None = None
 ) -> StreamingResponse:
-    """Stream an artifact, or one range of it (RFC 9110, section 14).
+    """Stream an artifact, or one range of it.
 
     Raises:
         ProblemError: there is no such artifact, or the range lies outside it.
@@ -42,21 +38,13 @@ def send(
         size = artifacts.size(name)
     except KeyError:
         raise ProblemError("not-found", f"the job has left no {name!r}", field="name") from None
-    begin, end, status = 0, size, 200
-    # a form of range that we do not serve may be ignored
-    if requested and (match := _RANGE.fullmatch(requested)):
-        begin, end, status = int(match[1]), min(int(match[2] or size) + 1, size), 206
-        if begin >= end:
-            raise ProblemError(
-                "range-not-satisfiable", f"{requested} of {size}", headers={"Content-Range": f"bytes */{size}"}
-            )
-    headers = {"Content-Length": str(end - begin), "Accept-Ranges": "bytes"}
-    if status == 206:
-        headers["Content-Range"] = f"bytes {begin}-{end - 1}/{size}"
-    if filename:
-        headers["Content-Disposition"] = f'attachment; filename="{filename}"'
-    chunks = artifacts.stream(name, begin, end) if status == 206 else artifacts.stream(name)
-    return StreamingResponse(chunks, status, headers, media_type=media_type(name))
+    return send_blob(
+        size,
+        lambda begin, end: artifacts.stream(name, begin, end),
+        media_type(name),
+        requested,
+        filename=filename,
+    )
 
 
 @router.get(

@@ -4,12 +4,12 @@ import itertools
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from starlette.requests import Request
 
 from service.problems import ProblemError
-from service.upload import receive
+from service.upload import receive, receive_parts
 
 
 def request(content_type: str, chunks: list[bytes]) -> Request:
@@ -84,3 +84,56 @@ def test_other_bodies(tmp_path: Path, content_type: str) -> None:
     with pytest.raises(ProblemError):
         received(content_type, [b"data"], tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def received_parts(content_type: str, chunks: list[bytes], directory: Path, limit: int = 8) -> list[tuple]:
+    async def run() -> list[tuple]:
+        async with receive_parts(request(content_type, chunks), directory, limit=limit) as parts:
+            return [(part.name, part.filename, part.path.read_bytes()) for part in parts]
+
+    try:
+        return asyncio.run(run())
+    finally:
+        assert list(directory.iterdir()) == []
+
+
+def part(name: str, data: bytes, filename: str | None = None) -> bytes:
+    also = f'; filename="{filename}"' if filename is not None else ""
+    return f'--b\r\nContent-Disposition: form-data; name="{name}"{also}\r\n\r\n'.encode() + data + b"\r\n"
+
+
+NAMES = st.text("abc./%", max_size=5)
+PARTS = st.lists(st.tuples(NAMES, st.none() | NAMES, st.binary(min_size=1, max_size=50)), min_size=1, max_size=8)
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(PARTS, st.lists(st.integers(0, 1000), max_size=8))
+def test_all_parts_come_whole_however_they_are_cut(tmp_path: Path, parts: list[tuple], cuts: list[int]) -> None:
+    body = b"".join(part(name, data, filename) for name, filename, data in parts) + b"--b--\r\n"
+    assume(all(b"--b" not in data for _, _, data in parts))
+    assert received_parts("multipart/form-data; boundary=b", split(body, cuts), tmp_path) == parts
+
+
+def test_a_raw_body_is_the_only_part(tmp_path: Path) -> None:
+    assert received_parts("application/zip", [b"da", b"ta"], tmp_path) == [("", None, b"data")]
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "slug"),
+    [
+        ("multipart/form-data; boundary=b", b"".join(part(f"{n}", b"x") for n in range(9)) + b"--b--\r\n", "too-large"),
+        ("multipart/form-data; boundary=b", part("a", b"x"), "bad-request"),
+        ("multipart/form-data; boundary=b", b"nothing", "bad-request"),
+        ("multipart/form-data; boundary=" + "b" * 300, b"x", "bad-request"),
+        ("multipart/form-data", b"x", "bad-request"),
+        ("multipart/form-data; boundary=b", b"--b--\r\n", "invalid-request"),
+        ("multipart/form-data; boundary=b", part("a", b"", "f") + b"--b--\r\n", "invalid-request"),
+        ("multipart/form-data; boundary=b", b"--b\r\n" + b"x" * 9000 + b": y\r\n\r\n", "bad-request"),
+        ("application/zip", b"", "invalid-request"),
+        ("application/json", b"{}", "unsupported-media-type"),
+    ],
+)
+def test_parts_that_are_refused(tmp_path: Path, content_type: str, body: bytes, slug: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        received_parts(content_type, [body], tmp_path)
+    assert caught.value.problem.type == f"/problems/{slug}"
