@@ -30,6 +30,7 @@ SERVICE_TYPES = {
     "range-not-satisfiable": (416, "The range lies outside the resource."),
     "invalid-request": (422, "The request does not have the documented form."),
     "unknown-model": (422, "There is no model of this id."),
+    "unknown-program": (422, "There is no program of this id."),
     "unknown-tensors": (422, "There are no tensors of this id."),
     "unknown-accelerator": (422, "There is no accelerator of this id."),
     "internal-error": (500, "Something went wrong on our side."),
@@ -76,7 +77,7 @@ def accel_types() -> dict[str, type[CyclopsError]]:
 def respond(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
     """The response that carries a problem; its status must be set."""
     assert problem.status is not None
-    body = problem.model_dump(mode="json", exclude_none=True)
+    body = problem.model_dump(mode="json")
     return JSONResponse(body, problem.status, headers, media_type=MEDIA_TYPE)
 
 
@@ -106,14 +107,15 @@ async def _on_http(request: Request, error: Exception) -> Response:
 
 def _methods(request: Request) -> str:
     """The methods of the request's path; the exception has only those of the first route that matched it."""
-    known = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+    known = ("GET", "POST", "PUT", "PATCH", "DELETE")
     scopes = {method: dict(request.scope, method=method) for method in known}
     routes = request.app.routes
-    return ", ".join(m for m, scope in scopes.items() if any(r.matches(scope)[0] == Match.FULL for r in routes))
+    found = [m for m, scope in scopes.items() if any(r.matches(scope)[0] == Match.FULL for r in routes)]
+    return ", ".join(["GET", "HEAD", *found[1:]] if found[:1] == ["GET"] else found)
 
 
 async def _on_validation(_request: Request, error: Exception) -> Response:
-    found = [_field_error(item) for item in cast(RequestValidationError, error).errors()]
+    found = [found for item in cast(RequestValidationError, error).errors() for found in _field_errors(item)]
     status, title = SERVICE_TYPES["invalid-request"]
     detail = "; ".join(f"{item.field}: {item.message}" for item in found)
     problem = Problem(
@@ -122,15 +124,18 @@ async def _on_validation(_request: Request, error: Exception) -> Response:
     return respond(problem)
 
 
-def _field_error(item: Mapping[str, Any]) -> FieldError:
+def _field_errors(item: Mapping[str, Any]) -> list[FieldError]:
     location: Sequence[str | int] = item["loc"]
     if item["type"] == "json_invalid":
-        return FieldError(field="body", message=f"{item['msg']}: {item['ctx']['error']} at character {location[-1]}")
+        message = f"{item['msg']}: {item['ctx']['error']} at character {location[-1]}"
+        return [FieldError(field="body", message=message)]
     if item["type"] == "model_attributes_type" and len(location) == 1:
-        return FieldError(field="body", message="must be a JSON object, with the media type application/json")
+        return [FieldError(field="body", message="must be a JSON object, with the media type application/json")]
+    if item["type"] == "contradiction":
+        return [FieldError(field=field, message=item["msg"]) for field in item["ctx"]["fields"]]
     # the first part says where: body, query, path
     path = ".".join(str(part) for part in location[1:]) or str(location[0])
-    return FieldError(field=path, message=item["msg"])
+    return [FieldError(field=path, message=item["msg"])]
 
 
 async def _on_input(_request: Request, error: Exception) -> Response:

@@ -3,7 +3,11 @@
 import pydantic
 from pydantic import Field
 
-from accel.errors import CyclopsError
+from accel.errors import CyclopsError, Diagnosis, SimulationError
+
+
+def _absent(value: object) -> bool:
+    return value is None
 
 
 class FieldError(pydantic.BaseModel):
@@ -20,10 +24,22 @@ class Problem(pydantic.BaseModel):
         description="stable URI reference that names the kind of problem", examples=["/problems/not-found"]
     )
     title: str = Field(description="the same short sentence for every problem of this type")
-    status: int | None = Field(None, description="HTTP status; absent where a job records the problem")
+    status: int | None = Field(
+        None, exclude_if=_absent, description="HTTP status; absent where a job records the problem"
+    )
     detail: str = Field(description="what was found and what was expected")
-    field: str | None = Field(None, description="the offending input, a path such as `options.seed` or `node:conv1`")
-    errors: list[FieldError] | None = Field(None, description="every offending field, where there are several")
+    field: str | None = Field(
+        None, exclude_if=_absent, description="the offending input, a path such as `options.seed` or `node:conv1`"
+    )
+    errors: list[FieldError] | None = Field(
+        None, exclude_if=_absent, description="every offending field, where there are several"
+    )
+    diagnosis: Diagnosis | None = Field(
+        None, exclude_if=_absent, description="what is wrong with a program that could not be simulated"
+    )
+    instruction: int | None = Field(
+        None, exclude_if=_absent, description="the instruction at fault, counted from the program's first"
+    )
 
 
 def problem(slug: str, title: str, detail: str, *, field: str | None = None, status: int | None = None) -> Problem:
@@ -33,4 +49,7 @@ def problem(slug: str, title: str, detail: str, *, field: str | None = None, sta
 
 def problem_of(error: CyclopsError, *, status: int | None = None) -> Problem:
     """The problem document of an error that is the input's fault."""
-    return problem(error.type, error.title, error.detail, field=error.field, status=status)
+    found = problem(error.type, error.title, error.detail, field=error.field, status=status)
+    if isinstance(error, SimulationError):
+        return found.model_copy(update={"diagnosis": error.kind, "instruction": error.instruction})
+    return found

@@ -1,11 +1,12 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import httpx2
 import pytest
 from fastapi import FastAPI
 
-from accel.errors import InvalidModel
+from accel.errors import Diagnosis, InvalidModel
 from service import problems
 from service.routes.catalogue import catalogue
 
@@ -20,8 +21,9 @@ def test_no_such_path(client: httpx2.Client, is_problem: Check) -> None:
 def test_no_such_method(client: httpx2.Client, is_problem: Check) -> None:
     response = client.delete("/v1/jobs")
     is_problem(response, 405, "method-not-allowed")
-    assert response.headers["allow"] == "GET, POST"
-    assert client.post("/v1/accelerators").headers["allow"] == "GET"
+    assert response.headers["allow"] == "GET, HEAD, POST"
+    assert client.delete("/v1/accelerators/vta").headers["allow"] == "GET, HEAD"
+    assert client.get(f"/v1/jobs/{'0' * 32}/cancel").headers["allow"] == "POST"
 
 
 def test_an_exception_of_ours_is_a_problem_and_says_nothing_of_us(is_problem: Check) -> None:
@@ -58,6 +60,11 @@ def test_every_type_leads_to_an_explanation(client: httpx2.Client, is_problem: C
 def test_every_type_is_documented() -> None:
     page = (ROOT / "docs" / "problems.md").read_text()
     assert [slug for slug in catalogue() if f"`{slug}`" not in page] == []
+
+
+def test_every_diagnosis_is_documented() -> None:
+    page = (ROOT / "docs" / "problems.md").read_text()
+    assert [kind for kind in get_args(Diagnosis) if f"| `{kind}` |" not in page] == []
 
 
 @pytest.mark.parametrize("slug", problems.SERVICE_TYPES)
