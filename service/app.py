@@ -10,8 +10,9 @@ from fastapi_offline import FastAPIOffline
 
 from service import openapi, problems
 from service.context import Context
+from service.head import HeadAsGet
 from service.limits import BodyLimit
-from service.routes import accelerators, artifacts, catalogue, health, jobs, models, tensors, tir, trace
+from service.routes import accelerators, artifacts, catalogue, health, jobs, models, programs, tensors, tir, trace
 from worker.jobs import Jobs
 from worker.queue import JobQueue
 from worker.redis_server import connect
@@ -19,6 +20,7 @@ from worker.settings import Settings
 from worker.store import Store
 from worker.traces import Traces
 from worker.uploads import models as model_uploads
+from worker.uploads import programs as program_uploads
 from worker.uploads import tensors as tensor_uploads
 
 _DESCRIPTION = """
@@ -28,6 +30,9 @@ proof that the program computes the right numbers.
 1. `POST /v1/models` with the file: the answer has its id.
 2. `POST /v1/jobs` with `{"model": id, "accelerator": "vta"}`: 202, and the job's `Location`.
 3. `GET` that until its state is `succeeded`; then its `report`, `trace`, `tir` and `outputs`.
+
+A program that is compiled already, by another job or by another tool, is only simulated: `POST /v1/programs`, then
+`POST /v1/jobs` with `{"program": id}`.
 
 Every error is a problem document (RFC 9457); its `type` leads to an explanation.
 """
@@ -44,6 +49,7 @@ def context(settings: Settings) -> Context:
         settings=settings,
         store=store,
         models=model_uploads(store),
+        programs=program_uploads(store),
         tensors=tensor_uploads(store),
         jobs=Jobs(store),
         queue=JobQueue(connection, settings.queue, job_seconds=settings.job_seconds),
@@ -74,11 +80,16 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.add_middleware(
         BodyLimit,
-        limits={"/v1/models": chosen.max_model_bytes, "/v1/tensors": chosen.max_tensors_bytes},
+        limits={
+            "/v1/models": chosen.max_model_bytes,
+            "/v1/programs": chosen.max_program_bytes,
+            "/v1/tensors": chosen.max_tensors_bytes,
+        },
         default=chosen.max_body_bytes,
     )
+    app.add_middleware(HeadAsGet)
     problems.install(app)
-    for resource in (models, tensors, accelerators, jobs, artifacts, tir, trace, catalogue, health):
+    for resource in (models, programs, tensors, accelerators, jobs, artifacts, tir, trace, catalogue, health):
         app.include_router(resource.router)
     app.add_api_route("/", _home, include_in_schema=False)
     openapi.install(app)

@@ -11,7 +11,7 @@ from worker.queue import JobQueue
 from worker.settings import Settings
 from worker.store import Store
 from worker.traces import Traces
-from worker.uploads import Model, Tensors, Uploads
+from worker.uploads import Model, ProgramInfo, Tensors, Uploads
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Context:
     settings: Settings
     store: Store
     models: Uploads[Model]
+    programs: Uploads[ProgramInfo]
     tensors: Uploads[Tensors]
     jobs: Jobs
     queue: JobQueue

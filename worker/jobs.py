@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 
 import pydantic
 from pydantic import ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from accel.options import Options
 from worker.problem import Problem
@@ -23,27 +24,74 @@ from worker.store import Store
 
 State = Literal["queued", "running", "succeeded", "failed", "canceled"]
 _ID = re.compile(r"[0-9a-f]{32}")
+_DIGEST = "^[0-9a-f]{64}$"
 
 
 class JobOptions(Options):
     """Options of a job: of its run, and the tensors to feed it."""
 
+    engine: Literal["function", "timing", "both"] = Field(
+        "both", description="what to simulate of a program; a model's job always does both"
+    )
     inputs: str | None = Field(
-        None, pattern="^[0-9a-f]{64}$", description="id of uploaded tensors, one for each input; else seeded random"
+        None,
+        pattern=_DIGEST,
+        description="id of uploaded tensors, one for each input; else the program's own data, else seeded random",
     )
     calibration: str | None = Field(
-        None, pattern="^[0-9a-f]{64}$", description="id of uploaded calibration tensors; else seeded random"
+        None, pattern=_DIGEST, description="id of uploaded calibration tensors for a model; else seeded random"
     )
 
 
 class JobRequest(pydantic.BaseModel):
-    """What a job is asked to do."""
+    """What a job is asked to do: compile and simulate a model, or simulate a program."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"oneOf": [{"required": ["model", "accelerator"]}, {"required": ["program"]}]},
+    )
 
-    model: str = Field(pattern="^[0-9a-f]{64}$", description="id of an uploaded model")
-    accelerator: str = Field(max_length=100, description="id of an accelerator", examples=["vta"])
+    model: str | None = Field(None, pattern=_DIGEST, description="id of an uploaded model")
+    program: str | None = Field(
+        None, pattern=_DIGEST, validate_default=True, description="id of an uploaded program, in place of a model"
+    )
+    accelerator: str | None = Field(
+        None,
+        max_length=100,
+        validate_default=True,
+        description="id of an accelerator; a program brings its own, and runs on this one if it is given",
+        examples=["vta"],
+    )
     options: JobOptions = JobOptions()
+
+    @pydantic.field_validator("program")
+    @classmethod
+    def _one_of_two(cls, program: str | None, info: pydantic.ValidationInfo) -> str | None:
+        if "model" in info.data and (program is None) == (info.data["model"] is None):
+            raise _contradiction("give either a model or a program", "model", "program")
+        return program
+
+    @pydantic.field_validator("accelerator")
+    @classmethod
+    def _target_of_a_model(cls, accelerator: str | None, info: pydantic.ValidationInfo) -> str | None:
+        refused = "model" not in info.data  # it was given, and is no id
+        if accelerator is None and info.data.get("program") is None and (refused or info.data["model"] is not None):
+            raise _contradiction("a model needs an accelerator", "accelerator")
+        return accelerator
+
+    @pydantic.field_validator("options")
+    @classmethod
+    def _options_that_apply(cls, options: JobOptions, info: pydantic.ValidationInfo) -> JobOptions:
+        if info.data.get("model") is not None and options.engine != "both":
+            raise _contradiction("a model is verified and timed: leave it at both", "options.engine")
+        if info.data.get("program") is not None and options.calibration is not None:
+            raise _contradiction("a program is compiled already: nothing is calibrated", "options.calibration")
+        return options
+
+
+def _contradiction(message: str, *fields: str) -> PydanticCustomError:
+    """An error of several fields together; ``ctx.fields`` has their paths."""
+    return PydanticCustomError("contradiction", "{message}", {"message": message, "fields": list(fields)})
 
 
 class Stage(pydantic.BaseModel):
@@ -57,9 +105,14 @@ class Stage(pydantic.BaseModel):
 class Summary(pydantic.BaseModel):
     """The result in short; the whole is the job's report."""
 
-    verified: bool | None = Field(description="outputs equal the reference; null if the accelerator had no work")
-    cycles: int = Field(description="clock cycles of the accelerator")
-    macs_share: float = Field(description="share of the model's multiply-accumulates that the accelerator did")
+    verified: bool | None = Field(
+        description="a model: outputs equal the reference, null if the accelerator had no work; a program: all that is "
+        "expected came out, whatever the units' speed, null if nothing is expected or nothing was computed"
+    )
+    cycles: int | None = Field(description="clock cycles of the accelerator; null if they were not counted")
+    macs_share: float | None = Field(
+        description="share of the model's multiply-accumulates that the accelerator did; null for a program"
+    )
 
 
 class Job(pydantic.BaseModel):
@@ -67,8 +120,9 @@ class Job(pydantic.BaseModel):
 
     id: str
     state: State
-    model: str
-    accelerator: str
+    model: str | None = Field(description="id of the model; null for the job of a program")
+    program: str | None = Field(None, description="id of the program; null for the job of a model")
+    accelerator: str | None = Field(description="id of the accelerator; null where it is the program's own")
     options: JobOptions
     created: datetime
     started: datetime | None = None
@@ -191,6 +245,7 @@ def _assemble(job_id: str, request: _Request, progress: _Progress | None, end: _
         id=job_id,
         state=state,
         model=request.model,
+        program=request.program,
         accelerator=request.accelerator,
         options=request.options,
         created=request.created,

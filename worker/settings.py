@@ -23,6 +23,10 @@ class Settings(BaseSettings):
     max_model_bytes: Annotated[int, Field(gt=0, description="largest model upload")] = 256 * _MIB
     max_tensors_bytes: Annotated[int, Field(gt=0, description="largest npz upload, packed and unpacked")] = 256 * _MIB
     max_arrays: Annotated[int, Field(gt=0, description="most arrays in one npz")] = 256
+    max_program_bytes: Annotated[int, Field(gt=0, description="largest program upload, all its files together")] = (
+        256 * _MIB
+    )
+    max_program_files: Annotated[int, Field(gt=0, description="most files of a program upload")] = 1024
     max_body_bytes: Annotated[int, Field(gt=0, description="largest body of any other request")] = 64 << 10
 
     job_seconds: Annotated[int, Field(gt=0, description="wall time of a job")] = 900

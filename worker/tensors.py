@@ -119,30 +119,38 @@ class Npz:
             raise InvalidTensors(f"array {name!r} is damaged: {error}", field=name) from error
 
 
-def check_fit(tensors: list[TensorInfo], inputs: list[TensorInfo], *, samples: bool, field: str) -> None:
-    """Check that the tensors are one for each model input, of its element type and shape.
+def check_fit(
+    tensors: list[TensorInfo],
+    inputs: list[TensorInfo],
+    *,
+    field: str,
+    samples: bool = False,
+    partial: bool = False,
+) -> None:
+    """Check that the tensors are one for each input of a model or program, of its element type and shape.
 
     Args:
         tensors: what was uploaded.
-        inputs: the model's inputs.
-        samples: calibration data, which may hold several samples (see :func:`as_samples`).
+        inputs: what it takes.
         field: path of the option that names the tensors.
+        samples: calibration data, which may hold several samples (see :func:`as_samples`).
+        partial: some inputs may be missing.
 
     Raises:
         InvalidTensors: a tensor is missing, unknown, or of another type or shape.
     """
     given = {tensor.name: tensor for tensor in tensors}
     wanted = {tensor.name: tensor for tensor in inputs}
-    if given.keys() != wanted.keys():
-        raise InvalidTensors(f"the arrays are {sorted(given)}; the model's inputs are {sorted(wanted)}", field=field)
-    for name, want in wanted.items():
-        got = given[name]
+    if not (given.keys() <= wanted.keys() if partial else given.keys() == wanted.keys()):
+        raise InvalidTensors(f"the arrays are {sorted(given)}; the inputs are {sorted(wanted)}", field=field)
+    for name, got in given.items():
+        want = wanted[name]
         if got.dtype != want.dtype:
-            raise InvalidTensors(f"array {name!r} is {got.dtype}; the model takes {want.dtype}", field=field)
+            raise InvalidTensors(f"array {name!r} is {got.dtype}; the input takes {want.dtype}", field=field)
         if got.shape != want.shape and not (samples and _samples(got.shape, want.shape)):
             hint = " or samples of it along the first axis" if samples else ""
             raise InvalidTensors(
-                f"array {name!r} has shape {list(got.shape)}; the model takes {list(want.shape)}{hint}", field=field
+                f"array {name!r} has shape {list(got.shape)}; the input takes {list(want.shape)}{hint}", field=field
             )
 
 

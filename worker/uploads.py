@@ -1,7 +1,8 @@
-"""Uploaded models and tensors: blobs named by their SHA-256, with what was found in them."""
+"""Uploaded models, tensors and programs: blobs named by their SHA-256, with what was found in them."""
 
 import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
@@ -29,13 +30,28 @@ class Tensors(pydantic.BaseModel):
     tensors: list[TensorInfo]
 
 
-Document = TypeVar("Document", Model, Tensors)
+class ProgramInfo(pydantic.BaseModel):
+    """An uploaded program."""
+
+    id: str = Field(description="SHA-256 of the Program file", pattern="^[0-9a-f]{64}$")
+    bytes: int = Field(description="size of the Program file")
+    accelerator: str = Field(description="name of the accelerator that it was made for", examples=["vta"])
+    instructions: int
+    launches: int
+    host_steps: int
+    dram_bytes: int = Field(description="size of the DRAM that it maps")
+    inputs: list[TensorInfo]
+    outputs: list[TensorInfo]
+    expects: bool = Field(description="whether it says what memory must hold after the run")
+
+
+Document = TypeVar("Document", Model, Tensors, ProgramInfo)
 
 
 class Uploads(Generic[Document]):
     """The uploads of one kind. An upload is accepted once its document is there; the blob comes first."""
 
-    def __init__(self, store: Store, kind: Literal["models", "tensors"], document: type[Document]) -> None:
+    def __init__(self, store: Store, kind: Literal["models", "tensors", "programs"], document: type[Document]) -> None:
         self._store = store
         self._kind = kind
         self._document: type[Document] = document
@@ -54,6 +70,10 @@ class Uploads(Generic[Document]):
         if not self._store.exists(f"{self._kind}/{document.id}/data"):
             self._store.put_file(f"{self._kind}/{document.id}/data", path)
         self._store.create(f"{self._kind}/{document.id}/info.json", document.model_dump_json().encode())
+
+    def stream(self, digest: str, begin: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Bytes ``[begin, end)`` of an upload that :meth:`get` knows."""
+        return self._store.stream(f"{self._kind}/{digest}/data", begin, end)
 
     def fetch(self, digest: str, path: Path) -> None:
         """Copy an upload that :meth:`get` knows into a local file.
@@ -75,3 +95,8 @@ def models(store: Store) -> Uploads[Model]:
 def tensors(store: Store) -> Uploads[Tensors]:
     """The uploaded tensors."""
     return Uploads(store, "tensors", Tensors)
+
+
+def programs(store: Store) -> Uploads[ProgramInfo]:
+    """The uploaded programs, as Program files."""
+    return Uploads(store, "programs", ProgramInfo)

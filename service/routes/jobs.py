@@ -6,6 +6,7 @@ import redis
 from fastapi import APIRouter, Response
 
 from accel.catalog import preset_names
+from accel.frontend.inspect import TensorInfo
 from service.context import Context, Here
 from service.documents import problems
 from service.pages import JobCursor, Limit, page_of_ids
@@ -14,7 +15,7 @@ from service.schemas import JobResource, Page
 from worker.jobs import Job, JobRequest
 from worker.problem import problem
 from worker.tensors import check_fit
-from worker.uploads import Model
+from worker.uploads import Model, ProgramInfo
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 _RETRY_SECONDS = "1"
@@ -30,29 +31,44 @@ def _check(request: JobRequest, here: Context) -> None:
     """Check all that can be checked without compiling.
 
     Raises:
-        ProblemError: the model, the accelerator or the tensors are unknown.
-        InvalidTensors: they do not fit the model.
+        ProblemError: the model, the program, the accelerator or the tensors are unknown.
+        InvalidTensors: they do not fit the model or the program.
     """
+    source = _source(request, here)
+    options, inputs = request.options, source.inputs
+    if request.accelerator is not None:
+        _check_accelerator(request.accelerator)
+    if given := _tensors(options.inputs, "options.inputs", here):
+        check_fit(given, inputs, field="options.inputs", partial=request.program is not None)
+    if given := _tensors(options.calibration, "options.calibration", here):
+        check_fit(given, inputs, field="options.calibration", samples=True)
+
+
+def _source(request: JobRequest, here: Context) -> Model | ProgramInfo:
+    """What was found in the model or the program."""
     try:
-        model = here.models.get(request.model)
+        if request.model is not None:
+            return here.models.get(request.model)
+        return here.programs.get(str(request.program))
     except KeyError:
-        raise ProblemError("unknown-model", f"there is no model {request.model}", field="model") from None
-    if request.accelerator not in preset_names():
+        kind, digest = ("model", request.model) if request.model is not None else ("program", request.program)
+        raise ProblemError(f"unknown-{kind}", f"there is no {kind} {digest}", field=kind) from None
+
+
+def _check_accelerator(name: str) -> None:
+    if name not in preset_names():
         known = ", ".join(sorted(preset_names()))
-        detail = f"there is no accelerator {request.accelerator!r}; there are: {known}"
+        detail = f"there is no accelerator {name!r}; there are: {known}"
         raise ProblemError("unknown-accelerator", detail, field="accelerator")
-    _check_tensors(model, request.options.inputs, "options.inputs", here, samples=False)
-    _check_tensors(model, request.options.calibration, "options.calibration", here, samples=True)
 
 
-def _check_tensors(model: Model, digest: str | None, field: str, here: Context, *, samples: bool) -> None:
+def _tensors(digest: str | None, field: str, here: Context) -> list[TensorInfo] | None:
     if digest is None:
-        return
+        return None
     try:
-        tensors = here.tensors.get(digest)
+        return here.tensors.get(digest).tensors
     except KeyError:
         raise ProblemError("unknown-tensors", f"there are no tensors {digest}", field=field) from None
-    check_fit(tensors.tensors, model.inputs, samples=samples, field=field)
 
 
 @router.post(
@@ -63,6 +79,7 @@ def _check_tensors(model: Model, digest: str | None, field: str, here: Context, 
         "bad-request",
         "too-large",
         "unknown-model",
+        "unknown-program",
         "unknown-accelerator",
         "unknown-tensors",
         "invalid-request",
@@ -70,7 +87,7 @@ def _check_tensors(model: Model, digest: str | None, field: str, here: Context, 
     ),
 )
 def post_job(request: JobRequest, response: Response, here: Here) -> JobResource:
-    """Compile the model for the accelerator, simulate and verify it.
+    """Compile the model for the accelerator, simulate and verify it; or simulate a program that is compiled already.
 
     The answer is at once; follow `Location` until the state is `succeeded`, `failed` or `canceled`.
     """

@@ -29,7 +29,14 @@ def tensors(client: httpx2.Client, **arrays: np.ndarray) -> str:
     [
         ({"model": "0" * 64}, "unknown-model", "model"),
         ({"model": "resnet"}, "invalid-request", "model"),
+        ({"model": None}, "invalid-request", "model"),
+        ({"program": "0" * 64}, "invalid-request", "model"),
+        ({"model": None, "program": "0" * 64}, "unknown-program", "program"),
+        ({"model": None, "program": "../x"}, "invalid-request", "program"),
+        ({"accelerator": None}, "invalid-request", "accelerator"),
         ({"accelerator": "tpu"}, "unknown-accelerator", "accelerator"),
+        ({"options": {"engine": "timing"}}, "invalid-request", "options.engine"),
+        ({"options": {"engine": "fast"}}, "invalid-request", "options.engine"),
         ({"accelerator": "../../etc/passwd"}, "unknown-accelerator", "accelerator"),
         ({"accelerator": 3}, "invalid-request", "accelerator"),
         ({"options": {"seed": -1}}, "invalid-request", "options.seed"),
@@ -55,7 +62,7 @@ def test_bad_jobs_are_refused_within_a_second(
 def test_all_wrong_fields_are_named(client: httpx2.Client, is_problem: Check) -> None:
     response = client.post("/v1/jobs", json={"options": {"seed": -1}})
     problem = is_problem(response, 422, "invalid-request")
-    assert {error["field"] for error in problem["errors"]} == {"model", "accelerator", "options.seed"}
+    assert {error["field"] for error in problem["errors"]} == {"model", "program", "options.seed"}
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b'"text"', b"[" * 20_000])

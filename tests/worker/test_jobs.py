@@ -1,3 +1,4 @@
+import json
 import threading
 
 import pydantic
@@ -5,6 +6,7 @@ import pytest
 
 from worker.jobs import JobOptions, JobRequest, Jobs, Stage, Summary, now
 from worker.problem import problem
+from worker.store import Store
 
 RESULT = Summary(verified=True, cycles=7, macs_share=1.0)
 
@@ -66,3 +68,43 @@ def test_options_out_of_range(options: dict) -> None:
     with pytest.raises(pydantic.ValidationError) as caught:
         JobOptions.model_validate(options)
     assert caught.value.errors()[0]["loc"] == tuple(options)
+
+
+@pytest.mark.parametrize(
+    ("request_", "fields"),
+    [
+        ({}, ["model", "program"]),
+        ({"model": "a" * 64, "program": "b" * 64, "accelerator": "vta"}, ["model", "program"]),
+        ({"model": "a" * 64}, ["accelerator"]),
+        ({"model": "a" * 64, "accelerator": "vta", "options": {"engine": "function"}}, ["options.engine"]),
+        ({"program": "b" * 64, "options": {"calibration": "c" * 64}}, ["options.calibration"]),
+    ],
+)
+def test_requests_that_contradict_themselves(request_: dict, fields: list[str]) -> None:
+    with pytest.raises(pydantic.ValidationError) as caught:
+        JobRequest.model_validate(request_)
+    (error,) = caught.value.errors()
+    assert error["ctx"]["fields"] == fields
+
+
+@pytest.mark.parametrize("engine", ["function", "timing", "both"])
+def test_a_program_in_place_of_a_model(jobs: Jobs, engine: str) -> None:
+    asked = JobRequest.model_validate({"program": "b" * 64, "options": {"engine": engine}})
+    job_id = jobs.create(asked)
+    jobs.succeed(job_id, Summary(verified=None, cycles=None, macs_share=None))
+    job = jobs.get(job_id)
+    assert (job.model, job.program, job.accelerator, job.options.engine) == (None, "b" * 64, None, engine)
+    assert job.result == Summary(verified=None, cycles=None, macs_share=None)
+
+
+def test_the_records_of_an_older_version(store: Store) -> None:
+    job_id = "1" * 32
+    options = {"seed": 3, "trace": True, "inputs": None, "calibration": None}
+    request = {"model": "a" * 64, "accelerator": "vta", "options": options, "created": "2026-01-02T03:04:05Z"}
+    error = {"type": "/problems/x", "title": "X.", "status": None, "detail": "x", "field": None, "errors": None}
+    end = {"state": "failed", "finished": "2026-01-02T03:05:00Z", "result": None, "error": error}
+    for name, document in (("request", request), ("end", end)):
+        store.create(f"jobs/{job_id}/{name}.json", json.dumps(document).encode())
+    job = Jobs(store).get(job_id)
+    assert (job.model, job.program, job.options.seed, job.options.engine) == ("a" * 64, None, 3, "both")
+    assert json.loads(job.model_dump_json())["error"] == {"type": "/problems/x", "title": "X.", "detail": "x"}

@@ -128,9 +128,9 @@ def test_inputs_fit() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([], "the model's inputs are"),
-        ([tensor((1, 3, 4, 4), name="z")], "the model's inputs are"),
-        ([tensor((1, 3, 4, 4)), tensor((1,), name="z")], "the model's inputs are"),
+        ([], "the inputs are"),
+        ([tensor((1, 3, 4, 4), name="z")], "the inputs are"),
+        ([tensor((1, 3, 4, 4)), tensor((1,), name="z")], "the inputs are"),
         ([tensor((1, 3, 4, 4), "float64")], "takes float32"),
         ([tensor((1, 3, 4, 5))], "takes"),
         ([tensor((2, 3, 4, 4))], "takes"),
@@ -140,6 +140,14 @@ def test_inputs_that_do_not_fit(given: list[TensorInfo], message: str) -> None:
     with pytest.raises(InvalidTensors, match=message) as caught:
         check_fit(given, [X], samples=False, field="options.inputs")
     assert caught.value.field == "options.inputs"
+
+
+def test_some_inputs_may_be_missing() -> None:
+    two = [X, tensor((2,), name="y")]
+    check_fit([tensor((2,), name="y")], two, partial=True, field="options.inputs")
+    for wrong in (tensor((2,), name="z"), tensor((3,), name="y")):
+        with pytest.raises(InvalidTensors):
+            check_fit([wrong], two, partial=True, field="options.inputs")
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 4, 4), (7, 3, 4, 4), (7, 1, 3, 4, 4)])

@@ -1,0 +1,87 @@
+"""Programs: instruction streams to simulate, of other jobs or of other people's tools."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from service.context import Context, Here
+from service.documents import content, problems
+from service.problems import ProblemError
+from service.programs import canonical
+from service.ranges import Range, send_blob
+from service.upload import Part, receive_parts
+from worker.uploads import ProgramInfo
+
+router = APIRouter(prefix="/v1/programs", tags=["programs"])
+
+_BINARY = {"type": "string", "format": "binary"}
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "a Program file; or its parts, as a zip or as a form: `program.json`, `instructions.bin`, "
+        "and the files that `program.json` names. In a form the part's name or its filename is the file's name.",
+        "content": {
+            "application/zip": {"schema": _BINARY},
+            "application/octet-stream": {"schema": _BINARY},
+            "multipart/form-data": {"schema": {"type": "object", "additionalProperties": _BINARY}},
+        },
+    }
+}
+
+
+def _keep(parts: list[Part], here: Context) -> ProgramInfo:
+    path, program = canonical(parts, parts[0].path.parent)
+    here.programs.add(path, program)
+    return program
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Upload a program",
+    responses=problems("bad-request", "too-large", "unsupported-media-type", "invalid-request"),
+    openapi_extra=_BODY,
+)
+async def post_program(request: Request, response: Response, here: Here) -> ProgramInfo:
+    """Check a program and keep it as one Program file.
+
+    Its id is that file's SHA-256; the same program again answers the same, however it was packed.
+    """
+    settings = here.settings
+    async with receive_parts(request, settings.scratch_dir, limit=settings.max_program_files) as parts:
+        program = await run_in_threadpool(_keep, parts, here)
+    response.headers["Location"] = f"/v1/programs/{program.id}"
+    return program
+
+
+@router.get("/{id}", summary="Describe a program", responses=problems("not-found"))
+def get_program(id: str, here: Here) -> ProgramInfo:  # noqa: A002 - the API's name
+    """Accelerator, size, inputs and outputs of an uploaded program."""
+    try:
+        return here.programs.get(id)
+    except KeyError:
+        raise ProblemError("not-found", f"there is no program {id!r}", field="id") from None
+
+
+@router.get(
+    "/{id}/content",
+    summary="Download a program",
+    response_class=StreamingResponse,
+    responses=content("the Program file", "application/zip") | problems("not-found", "range-not-satisfiable"),
+)
+def get_program_content(
+    id: str,  # noqa: A002 - the API's name
+    here: Here,
+    range: Range = None,  # noqa: A002 - the header's name
+) -> StreamingResponse:
+    """The Program file, or one range of its bytes."""
+    program = get_program(id, here)
+    return send_blob(
+        program.bytes,
+        lambda begin, end: here.programs.stream(id, begin, end),
+        "application/zip",
+        range,
+        filename=f"{program.id[:12]}.zip",
+    )
