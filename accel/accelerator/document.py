@@ -9,6 +9,9 @@ from typing import Annotated, Any, Literal
 import pydantic
 from pydantic import ConfigDict, Field
 
+Count = Annotated[int, Field(strict=True, ge=1, le=1 << 31)]
+Position = Annotated[int, Field(strict=True, ge=0, le=1 << 16)]
+Name = Annotated[str, Field(min_length=1, max_length=64)]
 DType = Literal["int8", "uint8", "int16", "int32", "uint32"]
 DTYPE_BYTES: dict[DType, int] = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "uint32": 4}
 
@@ -25,12 +28,12 @@ class Memory(Model):
     One element is a small tensor of ``shape`` and ``dtype``; ``depth`` counts elements.
     """
 
-    name: str
-    scope: Annotated[str, Field(description="TVM storage scope of buffers that live here")]
+    name: Name
+    scope: Annotated[Name, Field(description="TVM storage scope of buffers that live here")]
     dtype: DType
-    shape: tuple[int, ...]
-    depth: int
-    id: Annotated[int, Field(description="value of the memory field in copy instructions")]
+    shape: Annotated[tuple[Count, ...], Field(min_length=1, max_length=4)]
+    depth: Count
+    id: Annotated[Position, Field(description="value of the memory field in copy instructions")]
 
     @property
     def element_count(self) -> int:
@@ -49,36 +52,38 @@ class Memory(Model):
 class BitField(Model):
     """Bits ``[lsb, lsb + bits)`` of an instruction or micro-op; it never crosses a 64-bit word."""
 
-    name: str
-    lsb: int
-    bits: int
-    signed: bool = False
-    value: Annotated[int | None, Field(description="set where the field is constant")] = None
+    name: Name
+    lsb: Position
+    bits: Annotated[int, Field(strict=True, ge=0, le=63, description="0 where there is nothing to choose")]
+    signed: Annotated[bool, Field(strict=True)] = False
+    value: Annotated[
+        int | None, Field(strict=True, ge=0, lt=1 << 63, description="set where the field is constant")
+    ] = None
 
 
 class Operand(Model):
     """One operand of a contraction or a map: a memory and the axes of its element."""
 
-    name: str
-    memory: str
-    axes: tuple[str, ...]
+    name: Name
+    memory: Name
+    axes: tuple[Name, ...]
 
 
 class HardwareLoop(Model):
     """One hardware loop: the extent's field and, per operand, the field of its address step."""
 
-    extent: str
-    factors: dict[str, str]
+    extent: Name
+    factors: dict[Name, Name]
 
 
 class MicroOps(Model):
     """A table of operand addresses that an instruction walks inside its hardware loops."""
 
-    memory: str
-    begin: str
-    end: str
-    fields: tuple[BitField, ...]
-    operands: Annotated[dict[str, str], Field(description="micro-op field -> operand")]
+    memory: Name
+    begin: Name
+    end: Name
+    fields: Annotated[tuple[BitField, ...], Field(max_length=16)]
+    operands: Annotated[dict[Name, Name], Field(description="micro-op field -> operand")]
 
 
 class Tokens(Model):
@@ -87,16 +92,16 @@ class Tokens(Model):
     ``pop``/``push`` map the other unit's name to the field.
     """
 
-    pop: dict[str, str]
-    push: dict[str, str]
+    pop: dict[Name, Name]
+    push: dict[Name, Name]
 
 
 class Instruction(Model):
     """Common to all instructions: name, unit, encoding and dependence-token fields."""
 
-    name: str
-    unit: str
-    fields: tuple[BitField, ...]
+    name: Name
+    unit: Name
+    fields: Annotated[tuple[BitField, ...], Field(max_length=64)]
     tokens: Tokens
 
     def bits(self, field: str) -> int:
@@ -160,11 +165,14 @@ class MapOp(Model):
     """One operation of a map instruction, by its TIR name."""
 
     name: Literal["min", "max", "add", "shift_right", "multiply"]
-    code: int
+    code: Position
 
 
 class Map(Instruction):
-    """``dst = op(dst, src)`` or ``dst = op(dst, imm)``, element by element."""
+    """``dst = op(dst, src)`` or ``dst = op(dst, imm)``, element by element.
+
+    Where ``immediate_with`` is ``src``, it is ``dst = op(src, imm)``.
+    """
 
     kind: Literal["map"] = "map"
     pragma: str
@@ -174,6 +182,9 @@ class Map(Instruction):
     opcode: str
     use_immediate: str
     immediate: str
+    immediate_with: Annotated[
+        Literal["dst", "src"], Field(description="the operand that an operation with an immediate reads")
+    ] = "dst"
     loops: tuple[HardwareLoop, ...]
     microops: MicroOps
 
@@ -194,29 +205,64 @@ AnyInstruction = Annotated[Copy | Contract | Map | Sync | Finish, Field(discrimi
 
 
 class Dram(Model):
-    """The memory bus: bytes a beat, and cycles from a read request to its first beat."""
+    """The memory bus and the bursts that go over it."""
 
-    bus_bytes: int
-    read_latency: int
-    burst_beats: int
-    burst_boundary_bytes: int
-    alignment_bytes: int = 4096
+    bus_bytes: Annotated[Count, Field(description="bytes a beat")] = 8
+    read_latency: Annotated[
+        int, Field(strict=True, ge=0, le=100_000, description="cycles from a read request to its first beat")
+    ] = 16
+    burst_beats: Annotated[Count, Field(le=256, description="beats of the longest burst")] = 256
+    burst_boundary_bytes: Annotated[Count, Field(le=1 << 16, description="a burst does not cross these bytes")] = 2048
+    alignment_bytes: Annotated[
+        Count, Field(le=1 << 20, description="where a tensor may begin: what the compiler's allocator rounds to")
+    ] = 4096
+
+
+class TimingParameters(Model):
+    """Times and depths that differ between builds of one design.
+
+    The defaults are those of tvm-vta's Chisel design. What no build changes is in ``accel/isa/<family>``.
+    """
+
+    clock_mhz: Annotated[
+        float, Field(strict=True, gt=0, le=100_000, allow_inf_nan=False, description="the clock, MHz")
+    ] = 100.0
+    fetch_burst_instructions: Annotated[
+        Count, Field(le=4096, description="instructions that one fetch brings; it waits until all are dispatched")
+    ] = 128
+    queue_depths: Annotated[
+        dict[Name, Annotated[Count, Field(le=1 << 20)]],
+        Field(description="instructions that wait for each unit; the fetch stalls at a full queue"),
+    ]
+    token_limit: Annotated[Count, Field(le=1 << 20, description="where the counter of a token queue stops")] = 255
+    reads_in_flight: Annotated[Count, Field(le=256, description="read commands on their way at once")] = 16
+    immediate_pass_cycles: Annotated[
+        Count, Field(le=1024, description="cycles of the map instruction for each micro-op, with an immediate")
+    ] = 1
+    two_operand_pass_cycles: Annotated[
+        Count, Field(le=1024, description="cycles of the map instruction for each micro-op, with two operands")
+    ] = 2
 
 
 class Accelerator(Model):
-    """A whole accelerator. ``timing`` holds the family's own constants (see ``accel/isa/<family>``)."""
+    """A whole accelerator, as one document.
+
+    That its parts agree is for :mod:`accel.accelerator.check`; what a family can execute is for its own check.
+    """
 
     schema_version: Literal[1] = 1
-    name: str
-    title: str
+    name: Name
+    title: Annotated[str, Field(min_length=1, max_length=200)]
     family: Literal["vta"]
-    word_bits: int
-    memories: tuple[Memory, ...]
-    units: tuple[str, ...]
-    instructions: tuple[AnyInstruction, ...]
+    word_bits: Annotated[int, Field(strict=True, ge=64, le=1024, multiple_of=64)]
+    memories: Annotated[tuple[Memory, ...], Field(max_length=32)]
+    units: Annotated[tuple[Name, ...], Field(max_length=16)]
+    instructions: Annotated[tuple[AnyInstruction, ...], Field(max_length=64)]
     dram: Dram
-    timing: dict[str, int]
-    calibration: Annotated[str, Field(description="where the cycle counts were compared with hardware")] = ""
+    timing: TimingParameters
+    carry_tokens: Annotated[
+        bool, Field(strict=True, description="tokens left over from a launch are there in the next")
+    ] = True
     source: Annotated[dict[str, Any], Field(description="the configuration it was derived from")] = {}
 
     def memory(self, name: str) -> Memory:
@@ -273,8 +319,14 @@ class Accelerator(Model):
         return next(i for i in self.instructions if isinstance(i, Finish))
 
     def copy_instruction(self, memory: str, direction: Literal["load", "store"]) -> Copy | None:
-        """The copy that moves ``memory`` in that direction, or None."""
-        for instruction in self.instructions:
-            if isinstance(instruction, Copy) and (instruction.memory, instruction.direction) == (memory, direction):
-                return instruction
-        return None
+        """The copy that moves ``memory`` in that direction, or None.
+
+        Where there are several loads, the one whose elements in DRAM are those of the memory.
+        """
+        found = [
+            instruction
+            for instruction in self.instructions
+            if isinstance(instruction, Copy) and (instruction.memory, instruction.direction) == (memory, direction)
+        ]
+        dtype = self.memory(memory).dtype if found else None
+        return next((copy for copy in found if copy.dram_dtype == dtype), found[0] if found else None)

@@ -27,12 +27,3 @@ def words(name: str) -> dict[str, np.ndarray]:
 def board() -> Accelerator:
     """The configuration that the vectors were recorded on."""
     return vta_accelerator(VtaConfig(), name="vta", title="VTA")
-
-
-def board_with_acc_8bit() -> Accelerator:
-    """The same with the load of int8 into the accumulator, which the functional simulator has."""
-    accelerator = board()
-    load = accelerator.instruction("load_acc")
-    fields = tuple(f.model_copy(update={"value": 5}) if f.name == "memory_type" else f for f in load.fields)
-    narrow = load.model_copy(update={"name": "load_acc_8bit", "fields": fields, "dram_dtype": "int8"})
-    return accelerator.model_copy(update={"instructions": (*accelerator.instructions, narrow)})

@@ -11,7 +11,6 @@ from accel.catalog import load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator, InvalidModel, InvalidTensors, VerificationError
 from accel.frontend.inspect import inspect_model
 from accel.inputs import checked_inputs, draw_inputs
-from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.options import Options
 from accel.program_file import load_program
 from accel.run import Progress, run_model
@@ -137,13 +136,6 @@ def test_a_model_that_onnxruntime_cannot_run_is_the_users_error() -> None:
     graph.output(graph.node("Gather", "gather", [x, index]), (1,))
     with pytest.raises(InvalidModel, match="onnxruntime cannot run the model"):
         outputs_by_onnxruntime(graph.model(), {"x": np.zeros(4, np.float32)}, ["gather"])
-
-
-def test_presets_are_what_their_configuration_derives() -> None:
-    for name in preset_names():
-        preset = load_accelerator(name)
-        derived = vta_accelerator(VtaConfig.model_validate(preset.source), name=name, title=preset.title)
-        assert preset == derived
 
 
 @pytest.mark.parametrize(

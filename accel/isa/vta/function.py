@@ -185,10 +185,11 @@ def _compute_rows(decoded: Decoded, instruction: Contract | Map, rows: Int64) ->
     else:
         table[:, kernel.OP] = kernel.ALU
         table[:, kernel.CODE] = _operation_codes(decoded, instruction, column(instruction.opcode), rows)
-        table[:, kernel.USE_IMM] = column(instruction.use_immediate)
+        immediate = kernel.WITH_SRC if instruction.immediate_with == "src" else kernel.WITH_DST
+        table[:, kernel.USE_IMM] = np.where(column(instruction.use_immediate) != 0, immediate, kernel.BOTH)
         table[:, kernel.IMM] = column(instruction.immediate)
         operands.append(("src", instruction.src, kernel.SRC_OUT, kernel.SRC_LIMIT))
-        unused = column(instruction.use_immediate) != 0
+        unused = table[:, kernel.USE_IMM] == kernel.WITH_DST
     table[:, [kernel.SRC_LIMIT, kernel.WGT_LIMIT]] = np.iinfo(np.int64).max
     for name, operand, steps, limit in operands:
         table[:, steps], table[:, steps + 1] = column(outer.factors[name]), column(inner.factors[name])

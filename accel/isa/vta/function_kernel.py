@@ -25,6 +25,8 @@ BEGIN, COUNT, OUTER, INNER, DST_OUT, DST_IN, SRC_OUT, SRC_IN, WGT_OUT, WGT_IN = 
 DST_LIMIT, SRC_LIMIT, WGT_LIMIT, CODE, USE_IMM, IMM = range(11, TABLE)
 # values of OP
 NOTHING, LOAD_UOP, LOAD_INP, LOAD_WGT, LOAD_ACC, LOAD_ACC8, STORE, GEMM, RESET, ALU = range(10)
+# values of USE_IMM: the second operand is src; it is IMM and the first is dst; it is IMM and the first is src
+BOTH, WITH_DST, WITH_SRC = range(3)
 # values of CODE
 MIN, MAX, ADD, SHIFT_RIGHT, MULTIPLY = range(5)
 # the status: which index was out of range, at which instruction and micro-op, its value
@@ -171,9 +173,10 @@ def _alu(pc: Any, table: Any, uop: Any, acc: Any, geometry: Any, code: Any) -> N
         word = uop[table[pc, BEGIN] + u]
         dst = (_field(word, geometry.dst) + i * table[pc, DST_OUT] + j * table[pc, DST_IN]) * geometry.acc_words
         src = (_field(word, geometry.src) + i * table[pc, SRC_OUT] + j * table[pc, SRC_IN]) * geometry.acc_words
-        if table[pc, USE_IMM] != 0:
+        if table[pc, USE_IMM] != BOTH:
+            first = T.Select(table[pc, USE_IMM] == WITH_SRC, src, dst)
             for e in T.vectorized(geometry.acc_words):
-                acc[dst + e] = _operate(code, acc[dst + e], T.Cast("int32", table[pc, IMM]))
+                acc[dst + e] = _operate(code, acc[first + e], T.Cast("int32", table[pc, IMM]))
         else:
             for e in T.vectorized(geometry.acc_words):
                 acc[dst + e] = _operate(code, acc[dst + e], acc[src + e])

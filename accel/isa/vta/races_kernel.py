@@ -100,7 +100,7 @@ def _grids(row: Int64) -> int:
 def _operands(row: Int64) -> int:
     if row[f.OP] == f.GEMM:
         return 3
-    return 2 if row[f.OP] == f.ALU and row[f.USE_IMM] == 0 else 1
+    return 2 if row[f.OP] == f.ALU and row[f.USE_IMM] != f.WITH_DST else 1
 
 
 @compiled
@@ -132,7 +132,8 @@ def _compute_grid(row: Int64, number: int, uop: Int32, fields: Int64, grid: Int6
     grid[4], grid[5] = row[f.INNER] if inner else 1, inner
     grid[6] = _READ
     if operand == 0:
-        grid[6] = _WRITE if row[f.OP] == f.RESET else _READ | _WRITE
+        fresh = row[f.OP] == f.RESET or (row[f.OP] == f.ALU and row[f.USE_IMM] == f.WITH_SRC)
+        grid[6] = _WRITE if fresh else _READ | _WRITE
 
 
 @compiled

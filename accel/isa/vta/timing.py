@@ -72,7 +72,7 @@ def token_state(accelerator: Accelerator, tokens: dict[str, int]) -> Int64:
         SimulationError: a queue that the accelerator does not have, or a count beyond its counter.
     """
     names = token_names(accelerator)
-    limit = accelerator.timing["token_limit"]
+    limit = accelerator.timing.token_limit
     for name, count in tokens.items():
         if name not in names:
             raise SimulationError(f"no token queue is called {name}; there are {', '.join(names)}", field="tokens")
@@ -88,6 +88,14 @@ def passes(decoded: Decoded, instruction: Contract | Map, rows: Int64) -> Int64:
     for loop in instruction.loops:
         count = count * decoded.column(loop.extent)[rows]
     return np.asarray(np.maximum(count, 0))
+
+
+def map_cycles(decoded: Decoded, instruction: Map, rows: Int64) -> Int64:
+    """Cycles of a map's passes: what the document says of one pass, with an immediate and with two operands."""
+    timing = decoded.accelerator.timing
+    immediate = decoded.column(instruction.use_immediate)[rows] != 0
+    each = np.where(immediate, timing.immediate_pass_cycles, timing.two_operand_pass_cycles)
+    return np.asarray(each * passes(decoded, instruction, rows))
 
 
 def traffic(decoded: Decoded) -> tuple[Int64, Int64]:
@@ -167,8 +175,7 @@ def instruction_table(decoded: Decoded) -> Int64:
         if isinstance(instruction, Contract):
             part[:, kernel.DURATION] = _PIPELINE + passes(decoded, instruction, rows)
         elif isinstance(instruction, Map):
-            operands = 2 - decoded.column(instruction.use_immediate)[rows]
-            part[:, kernel.DURATION] = _PIPELINE + operands * passes(decoded, instruction, rows)
+            part[:, kernel.DURATION] = _PIPELINE + map_cycles(decoded, instruction, rows)
         elif isinstance(instruction, Copy):
             fields = instruction.copy_fields
             moves = np.flatnonzero(decoded.column(fields.rows)[rows] * decoded.column(fields.columns)[rows])
@@ -190,13 +197,14 @@ def _parameters(accelerator: Accelerator) -> Int64:
     parameters[kernel.LATENCY] = dram.read_latency
     parameters[kernel.BURST_BEATS] = dram.burst_beats
     parameters[kernel.BOUNDARY] = dram.burst_boundary_bytes
-    parameters[kernel.FETCH_BURST] = timing["fetch_burst_instructions"]
-    parameters[kernel.QUEUE_DEPTH] = timing["queue_depth"]
-    parameters[kernel.TOKEN_LIMIT] = timing["token_limit"]
-    parameters[kernel.IN_FLIGHT] = timing["reads_in_flight"]
+    parameters[kernel.FETCH_BURST] = timing.fetch_burst_instructions
+    parameters[kernel.TOKEN_LIMIT] = timing.token_limit
+    parameters[kernel.IN_FLIGHT] = timing.reads_in_flight
     parameters[kernel.FETCH_LEAD] = _FETCH_COMMAND
     parameters[kernel.FETCH_TAIL] = _FETCH_DATA
     parameters[kernel.PADDING_LEAD] = _PADDING
+    for unit, name in enumerate(accelerator.units):
+        parameters[kernel.QUEUE_DEPTHS + unit] = timing.queue_depths[name]
     return parameters
 
 

@@ -11,15 +11,16 @@ from accel.isa.compiled import compiled
 
 Int64 = npt.NDArray[np.int64]
 _FAR = 1 << 60
+_INSTRUCTION = 16  # bytes
 
 # columns of the instruction table
 TABLE = 17
 UNIT, DURATION, IS_READ, PRIORITY, ADDRESS, ROWS, ROW_BYTES, STRIDE = range(8)
 LEAD, TAIL, PADDING, TOP_PADDING, BARE_ROWS, POP_A, POP_B, PUSH_A, PUSH_B = range(8, TABLE)
 # parameters
-PARAMETERS = 11
-BUS, LATENCY, BURST_BEATS, BOUNDARY, FETCH_BURST, QUEUE_DEPTH, TOKEN_LIMIT, IN_FLIGHT = range(8)
-FETCH_LEAD, FETCH_TAIL, PADDING_LEAD = range(8, 11)
+PARAMETERS = 13
+BUS, LATENCY, BURST_BEATS, BOUNDARY, FETCH_BURST, TOKEN_LIMIT, IN_FLIGHT = range(7)
+FETCH_LEAD, FETCH_TAIL, PADDING_LEAD, QUEUE_DEPTHS = range(7, 11)  # a depth for each of the three units
 # columns of the result
 RESULT = 6
 START, END, DISPATCHED, TOKEN_A, TOKEN_B, UNOBSTRUCTED = range(RESULT)
@@ -152,8 +153,9 @@ def _dispatch(
     """
     while position < last:
         unit = table[position, UNIT]
-        if sent[unit] >= parameters[QUEUE_DEPTH]:
-            leaving = result[queues[unit, sent[unit] - parameters[QUEUE_DEPTH]], END]
+        depth = parameters[QUEUE_DEPTHS + unit]
+        if sent[unit] >= depth:
+            leaving = result[queues[unit, sent[unit] - depth], END]
             if leaving < 0:
                 return position, time
             time = max(time, leaving)  # a queue's slot is free in the cycle after the instruction's last
@@ -210,7 +212,7 @@ def run(table: Int64, parameters: Int64, tokens: Int64, result: Int64) -> int:  
                     table, parameters, queues, sent, position, fetched, dispatch_time, result
                 )
             if position == fetched and fetched < count:
-                nbytes = min(parameters[FETCH_BURST], count - fetched) * 2 * parameters[BUS]
+                nbytes = min(parameters[FETCH_BURST], count - fetched) * _INSTRUCTION
                 _open(clients[_FETCH], dispatch_time + parameters[FETCH_LEAD], 0, 0, 1, nbytes, 0)
                 fetching = True
         time, who, rank = _FAR, -1, 0

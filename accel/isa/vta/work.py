@@ -6,15 +6,15 @@ import numpy as np
 
 from accel.accelerator.document import Contract, Map
 from accel.isa.decode import Decoded
-from accel.isa.vta.timing import passes, traffic
+from accel.isa.vta.timing import map_cycles, passes, traffic
 
 
 @dataclass(frozen=True)
 class Work:
     """Work of one launch.
 
-    ``compute_cycles``: one a micro-op for GEMM, reset and ALU with an immediate, two for ALU with two operands
-    (tvm-vta TensorGemm, TensorAlu). ``gemm_cycles`` is the part that multiplies. ``bus_cycles``: bytes over the bus
+    ``compute_cycles``: one a micro-op for GEMM and reset (tvm-vta TensorGemm), for the ALU what the document says of
+    a pass. ``gemm_cycles`` is the part that multiplies. ``bus_cycles``: bytes over the bus
     at its width; reads and writes have a channel each, so the larger of the two.
     """
 
@@ -41,8 +41,7 @@ def work_of(decoded: Decoded) -> Work:
             compute += int(each.sum())
             gemm += int(each[decoded.column(instruction.reset)[rows] == 0].sum())
         elif isinstance(instruction, Map):
-            operands = 2 - decoded.column(instruction.use_immediate)[rows]
-            compute += int((operands * passes(decoded, instruction, rows)).sum())
+            compute += int(map_cycles(decoded, instruction, rows).sum())
     read, written = (int(np.sum(column)) for column in traffic(decoded))
     bus = -(-max(read, written) // accelerator.dram.bus_bytes)
     return Work(gemm, compute, bus, read, written)

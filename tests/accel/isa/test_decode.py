@@ -7,7 +7,7 @@ from accel.errors import SimulationError
 from accel.isa import decode_kernel
 from accel.isa.decode import Decoded, decode, encode, prepare_decode
 from accel.isa.vta.config import VtaConfig, vta_accelerator
-from tests.accel.golden import board, board_with_acc_8bit, needs_golden, words
+from tests.accel.golden import board, needs_golden, words
 
 VTA = board()
 
@@ -15,7 +15,7 @@ VTA = board()
 @needs_golden
 @pytest.mark.parametrize("file", ["streams.npz", "microbenchmarks.npz"])
 def test_golden_streams_come_back_bit_for_bit(file):
-    accelerator = board_with_acc_8bit()
+    accelerator = board()
     for name, stream in words(file).items():
         assert np.array_equal(encode(decode(accelerator, stream)), stream), name
 

@@ -11,7 +11,7 @@ from accel.isa.decode import decode
 from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.isa.vta.dot_product import DotProduct
 from accel.isa.vta.function import Machine, geometry
-from tests.accel.golden import FOLDER, board, board_with_acc_8bit, documents, needs_golden
+from tests.accel.golden import FOLDER, board, documents, needs_golden
 from tests.accel.streams import stream
 from tests.reference.vta import ReferenceVta
 
@@ -165,7 +165,7 @@ def test_plain_arithmetic_gives_the_bits_of_the_dot_product_instructions():
 
 
 def test_an_8_bit_load_extends_the_sign():
-    accelerator = board_with_acc_8bit()
+    accelerator = board()
     machine = Machine(accelerator)
     dram = aligned_zeros(64)
     dram[:16] = np.arange(-8, 8).astype(np.int8).view(np.uint8)

@@ -4,7 +4,7 @@ import pytest
 from accel.errors import SimulationError
 from accel.isa.decode import decode
 from accel.isa.vta.timing import time_launch, traffic
-from tests.accel.golden import FOLDER, board, board_with_acc_8bit, documents, needs_golden, words
+from tests.accel.golden import FOLDER, board, documents, needs_golden, words
 
 VTA = board()
 LATENCIES = {
@@ -59,7 +59,7 @@ def test_traffic_is_what_the_functional_simulator_counted():
 
 @needs_golden
 def test_a_whole_network_runs_with_tokens_carried_from_launch_to_launch():
-    accelerator, tokens = board_with_acc_8bit(), {}
+    accelerator, tokens = board(), {}
     streams = words("streams.npz")
     launches = sorted(name for name in streams if name.startswith("resnet18_network_launch"))
     assert len(launches) == 25

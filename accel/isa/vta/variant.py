@@ -1,0 +1,67 @@
+"""Where implementations of VTA differ beyond the ten keys: each field's default is the specification's.
+
+Where the specification says nothing (times, depths), it is that of the Chisel RTL (tvm-vta ``hardware/chisel``).
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from accel.accelerator.document import Model
+from accel.isa.vta.encoding import UNITS
+
+_QUEUE_DEPTH = 512  # Configs.scala: instQueueEntries; vivado.tcl has the same
+
+
+class QueueDepths(Model):
+    """Instructions that wait for each unit."""
+
+    load: int = Field(_QUEUE_DEPTH, strict=True, ge=1, le=1 << 20)
+    compute: int = Field(_QUEUE_DEPTH, strict=True, ge=1, le=1 << 20)
+    store: int = Field(_QUEUE_DEPTH, strict=True, ge=1, le=1 << 20)
+
+
+class Variant(Model):
+    """What distinguishes one implementation from another; the document that is derived says each again."""
+
+    immediate_with: Literal["dst", "src"] = Field(
+        "dst", description="operand that an ALU operation with an immediate reads; the Chisel RTL reads src"
+    )
+    acc_8bit: bool = Field(
+        True, strict=True, description="a LOAD of int8 into the accumulator (memory type 5); no hardware has it"
+    )
+    multiply: bool = Field(True, strict=True, description="the ALU operation MUL (4); no hardware has it")
+    microop_depth: int | None = Field(
+        None, strict=True, ge=1, description="micro-ops on chip; null: as many as LOG_UOP_BUFF_SIZE says; the RTL: 2048"
+    )
+    bus_bytes: int = Field(8, strict=True, description="bytes a beat of the memory bus: 4, 8, 16, 32, 64 or 128")
+    read_latency: Annotated[int, Field(strict=True, ge=0, le=100_000)] = Field(
+        16, description="cycles from a read request to its first beat"
+    )
+    queue_depths: QueueDepths = Field(QueueDepths(), description="instructions that wait for each unit")
+    token_limit: int = Field(
+        255, strict=True, ge=1, le=1 << 20, description="where the counter of a token queue stops; the HLS design: 1024"
+    )
+    carry_tokens: bool = Field(
+        True, strict=True, description="tokens left over from a launch are there in the next, as on all hardware"
+    )
+    immediate_pass_cycles: int = Field(
+        1, strict=True, ge=1, le=1024, description="ALU cycles a micro-op with an immediate; the HLS design: 2"
+    )
+    two_operand_pass_cycles: int = Field(
+        2, strict=True, ge=1, le=1024, description="ALU cycles a micro-op with two operands"
+    )
+    clock_mhz: float = Field(
+        100.0, gt=0, le=100_000, strict=True, allow_inf_nan=False, description="the clock, MHz; Ultra96: 333"
+    )
+
+    def depths(self) -> dict[str, int]:
+        """The queue depths by unit."""
+        return {unit: int(getattr(self.queue_depths, unit)) for unit in UNITS}
+
+
+SPECIFICATION = Variant()
+CHISEL = Variant(immediate_with="src", acc_8bit=False, multiply=False, microop_depth=2048)
+_HLS = Variant(acc_8bit=False, multiply=False, token_limit=1024, immediate_pass_cycles=2)
+PYNQ = _HLS.model_copy(update={"clock_mhz": 100.0})
+ULTRA96 = _HLS.model_copy(update={"clock_mhz": 333.0, "bus_bytes": 16})
