@@ -1,27 +1,43 @@
 """The tensors that a run is fed: given, and checked against the model, or drawn at random."""
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from accel.errors import InvalidTensors
-from accel.frontend.inspect import ModelInfo, TensorInfo
+from accel.frontend.inspect import ModelInfo
 
 Array = npt.NDArray[Any]
 Tensors = Mapping[str, Array]
 
 
-def draw_inputs(info: ModelInfo, seed: int) -> dict[str, Array]:
+class Described(Protocol):
+    """A tensor by its name, shape and element type: a model's input, or a program's segment."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents."""
+
+    @property
+    def dtype(self) -> str:
+        """Its element type, as numpy calls it."""
+
+
+def draw_inputs(tensors: Iterable[Described], seed: int) -> dict[str, Array]:
     """Seeded random inputs: normal for floats, uniform over int8's or uint8's range for integers."""
     random = np.random.default_rng(seed)
-    return {tensor.name: _draw(random, tensor) for tensor in info.inputs}
+    return {tensor.name: _draw(random, tensor) for tensor in tensors}
 
 
-def _draw(random: np.random.Generator, tensor: TensorInfo) -> Array:
+def _draw(random: np.random.Generator, tensor: Described) -> Array:
     dtype = np.dtype(tensor.dtype)
     if dtype.kind == "f":
         return np.asarray(random.standard_normal(tensor.shape)).astype(dtype)

@@ -9,8 +9,9 @@ from tvm import ir, relax
 from accel.inputs import Array
 from accel.lowering.host import is_launch
 from accel.program import Program
-from accel.simulate.engine import Simulation, segment_view
+from accel.simulate.engine import Simulation
 from accel.simulate.host import compile_module, run_compiled
+from accel.simulate.runner import segment_view
 from accel.simulate.writer import last_writer
 
 

@@ -78,6 +78,8 @@ class Program:
 
     ``image`` gives segments their contents before the run; for one of ``inputs`` it is a default. ``expected``
     gives what a segment must hold after the run, of the segment's shape and type, where somebody has said so.
+    ``granularity`` (bytes) is how exactly the segments are known: the program may write whole granules around them,
+    and with more than 1 it may read DRAM that no segment holds.
     """
 
     accelerator: Accelerator
@@ -92,3 +94,4 @@ class Program:
     dram_bytes: int
     initial_tokens: dict[str, int] = field(default_factory=dict)
     expected: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
+    granularity: int = 1

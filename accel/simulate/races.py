@@ -15,7 +15,6 @@ from accel.accelerator.document import Accelerator, Copy
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
 from accel.isa.vta import function_kernel, races_kernel, timing_kernel
-from accel.isa.vta.bounds import check_bounds
 from accel.isa.vta.deadlock import deadlock
 from accel.isa.vta.function import copy_operation, geometry, launch_table
 from accel.isa.vta.timing import instruction_table, token_names, token_state
@@ -52,10 +51,19 @@ class Unwritten:
 
 @dataclass(frozen=True)
 class Hazards:
-    """What a launch leaves open, at most some hundreds of each."""
+    """What a launch leaves open, or all of a program's: of each launch at most some hundreds."""
 
     races: tuple[Race, ...]
     unwritten: tuple[Unwritten, ...]
+
+    @staticmethod
+    def of(launches: "Iterable[Hazards]") -> "Hazards":
+        """Those of all launches."""
+        every = list(launches)
+        return Hazards(
+            tuple(race for hazards in every for race in hazards.races),
+            tuple(read for hazards in every for read in hazards.unwritten),
+        )
 
 
 class HazardChecker:
@@ -95,13 +103,12 @@ class HazardChecker:
         """The hazards of a launch, and of launches before it with it.
 
         Args:
-            decoded: the launch.
+            decoded: the launch, whose ranges :func:`check_bounds` has checked.
             dram: what it finds, of which only micro-ops matter.
 
         Raises:
-            SimulationError: an index out of range, or a deadlock.
+            SimulationError: a deadlock.
         """
-        check_bounds(decoded, len(dram))
         timed = instruction_table(decoded)
         order = np.ascontiguousarray(
             timed[:, [timing_kernel.UNIT, *range(timing_kernel.POP_A, timing_kernel.PUSH_B + 1)]]
@@ -182,11 +189,12 @@ class HazardChecker:
             self._before[unit] = np.maximum(last, over)
             self._before[unit, unit] = self._done[unit]
         total = self._tokens + sent
+        counts = np.minimum(total - pops, self._accelerator.timing.token_limit) * self._accelerator.carry_tokens
         left = [
             np.concatenate([self._carried[queue, : self._tokens[queue]], sender[queue, : sent[queue]]])[pops[queue] :]
             for queue in range(len(total))
         ]
-        self._tokens = np.minimum(total - pops, self._accelerator.timing["token_limit"])
+        self._tokens = counts
         self._carried = np.zeros((len(left), int(self._tokens.max(initial=0)), 3), np.int64)
         for queue, kept in enumerate(left):
             self._carried[queue, : self._tokens[queue]] = kept[: self._tokens[queue]]

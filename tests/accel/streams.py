@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-import tvm
 from tvm import relax
 
+from accel.host_graph.write import write_host_graph
 from accel.isa.decode import Decoded, encode
 from accel.program import HostStep, Launch, Origin, Program, Segment
 from tests.accel.golden import board
@@ -22,14 +22,14 @@ def stream(accelerator: Any, instructions: list[tuple[str, dict[str, int]]]) -> 
 
 
 def host_module(shape: tuple[int, ...], dtype: str, compute: Any) -> str:
-    """TVM's JSON of a module whose ``main`` takes one tensor."""
+    """The host graph of a module whose ``main`` takes one tensor."""
     x = relax.Var("x", relax.TensorType(list(shape), dtype))
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):
         with builder.dataflow():
             result = builder.emit_output(builder.emit(compute(x)))
         builder.emit_func_output(result)
-    return str(tvm.ir.save_json(builder.get()))
+    return write_host_graph(builder.get())
 
 
 def small_program() -> Program:

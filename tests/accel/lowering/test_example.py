@@ -5,8 +5,8 @@ import pytest
 
 from accel.catalog import load_accelerator
 from accel.isa.decode import Decoded, decode
+from accel.layer_report import layer_of
 from accel.program import Program
-from accel.report import layer_of
 from accel.simulate.engine import simulate
 from accel.trace import make_trace
 from examples.conv224 import conv224

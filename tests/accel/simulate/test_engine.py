@@ -54,7 +54,8 @@ def test_tokens_left_over_reach_the_next_launch():
 def test_a_golden_stream_runs_as_a_program():
     stream = words("streams.npz")["resnet18_C2"]
     launch = Launch("C2", "conv2d", (), 0, len(stream), 0, (), ())
-    program = replace(small_program(), steps=(launch,), words=stream)
+    bare = {"segments": {}, "image": {}, "inputs": (), "outputs": ()}
+    program = replace(small_program(), steps=(launch,), words=stream, **bare)
     simulation = simulate(program, {}, function=False)
     assert simulation.cycles == documents("streams.json")["resnet18_C2"]["rtl_cycles"]
 
@@ -63,7 +64,7 @@ def test_a_golden_stream_runs_as_a_program():
     ("inputs", "message", "field"),
     [
         ({}, "the inputs are x; got none", "inputs"),
-        ({"x": X, "z": X}, "the inputs are x; got x, z", "inputs"),
+        ({"x": X, "z": X}, "there is no input z; the inputs are x", "inputs.z"),
         ({"x": X.astype(np.int16)}, r"x is int8\[4, 16\]; got int16\[4, 16\]", "inputs.x"),
         ({"x": X[:2]}, r"x is int8\[4, 16\]; got int8\[2, 16\]", "inputs.x"),
     ],
@@ -78,12 +79,12 @@ def test_errors_name_the_launch():
     program = small_program()
     program.words[7, 0] |= 1 << 24  # the store's sram_base
     with pytest.raises(
-        SimulationError, match=r"launch second: instruction 1 \(store_out\): index .* of acc is out of range"
+        SimulationError, match=r"launch second: instruction 7 \(store_out\): index .* of acc is out of range"
     ):
         simulate(program, {"x": X})
     program = small_program()
     program.words[9, 0] |= 1 << 3  # finish waits for a token of the load unit
-    with pytest.raises(SimulationError, match="launch second: deadlock: compute waits at instruction 3"):
+    with pytest.raises(SimulationError, match="launch second: deadlock: compute waits at instruction 9"):
         simulate(program, {"x": X})
 
 
@@ -103,7 +104,7 @@ def test_a_segment_beyond_dram_is_refused():
 def test_a_host_module_that_is_none_is_refused(text):
     program = small_program()
     step = replace(program.steps[0], module=text)
-    with pytest.raises(SimulationError, match="a host step's module does not compile"):
+    with pytest.raises(SimulationError, match="a host step does not compile"):
         simulate(replace(program, steps=(step,)), {"x": X})
 
 
@@ -120,3 +121,30 @@ def test_identical_host_modules_compile_once():
     compiled = functions._compiled[text]
     assert np.array_equal(functions.run(text, [np.arange(4, dtype=np.int8)])[0], [0, 2, 4, 6])
     assert functions._compiled[text] is compiled
+
+
+def test_an_input_that_the_program_carries_may_be_left_out_or_replaced():
+    program = small_program()
+    carried = replace(program, image=program.image | {"x": X})
+    assert np.array_equal(simulate(carried, {}).outputs["y"], X.astype(np.float32) + 2)
+    assert np.array_equal(simulate(carried, {"x": X // 2}).outputs["y"], (X // 2).astype(np.float32) + 2)
+
+
+def test_a_launch_that_would_run_for_hours_is_refused():
+    program = small_program()
+    program.words[6, 0] |= np.uint64(0xFFFFFFF << 35)  # 16,383 x 16,383 passes
+    program.words[6, 1] &= ~np.uint64((1 << 44) - 1)  # that all stay where they are
+    program.words[2:6] = program.words[6]
+    program.words[2, 0] &= ~np.uint64(0x1FFF << 8)
+    for row in (2, 3, 4, 5):
+        program.words[row, 0] |= np.uint64(0x1FF << 21)
+    with pytest.raises(SimulationError, match=r"launch first: instruction 2 \(alu\): it takes the launch to") as caught:
+        simulate(program, {"x": X})
+    assert caught.value.kind == "work-limit"
+
+
+def test_an_accelerator_may_clear_its_tokens_between_launches():
+    program = replace(small_program(), initial_tokens={"store_to_compute": 2})
+    forgetful = program.accelerator.model_copy(update={"carry_tokens": False})
+    tokens = simulate(replace(program, accelerator=forgetful), {}, function=False).tokens
+    assert tokens == {} or not any(tokens.values())

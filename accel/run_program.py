@@ -1,0 +1,69 @@
+"""One program from end to end, with no compiler: function, timing, hazards, trace, report."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import Field
+
+from accel.inputs import Tensors, draw_inputs, save_tensors
+from accel.options import Options
+from accel.program import Program
+from accel.progress import Progress
+from accel.simulate.engine import simulate
+from accel.simulation_report import Engine, SimulationReport, make_simulation_report
+from accel.trace import make_trace
+
+_STAGES = ("simulate", "report")
+
+
+class SimulateOptions(Options):
+    """Options of a program's run."""
+
+    engine: Engine = Field("both", description="what to simulate: `function`, `timing`, or `both`")
+
+
+def run_program(
+    program: Program,
+    options: SimulateOptions,
+    out: Path | None,
+    *,
+    inputs: Tensors | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> SimulationReport:
+    """Simulate ``program``, compare DRAM with what it expects, and write the artifacts into ``out``.
+
+    Args:
+        program: what to run.
+        options: the engine, the seed, and whether to keep the trace.
+        out: an existing directory, or None. It receives ``report.json``, ``outputs.npz``, ``instructions.bin`` and
+            ``trace.npz``.
+        inputs: arrays for inputs of the program; the others are as the program has them, else seeded random.
+        progress: called when a stage begins.
+
+    Raises:
+        InvalidTensors: ``inputs`` do not fit the program.
+        SimulationError: the program cannot run to its end.
+    """
+
+    def begin(stage: str) -> None:
+        if progress is not None:
+            progress(Progress(stage, _STAGES.index(stage) + 1, len(_STAGES)))
+
+    begin("simulate")
+    given = dict(inputs or {})
+    missing = [program.segments[name] for name in program.inputs if name not in program.image and name not in given]
+    simulation = simulate(
+        program,
+        draw_inputs(missing, options.seed) | given,
+        function=options.engine != "timing",
+        timing=options.engine != "function",
+    )
+    begin("report")
+    report = make_simulation_report(program, simulation, options.engine)
+    if out is not None:
+        save_tensors(out / "outputs.npz", simulation.outputs)
+        (out / "instructions.bin").write_bytes(program.words.astype("<u8").tobytes())
+        if options.trace:
+            make_trace(program, simulation).save(out)
+        (out / "report.json").write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    return report

@@ -1,0 +1,174 @@
+"""What a running program changes: DRAM, the accelerator's memories, and what is known of its hazards."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Contract, Copy, Map
+from accel.errors import InvalidTensors, SimulationError
+from accel.isa.arrays import aligned_zeros
+from accel.isa.decode import Decoded
+from accel.isa.vta.bounds import check_bounds
+from accel.isa.vta.function import Machine
+from accel.isa.vta.timing import passes
+from accel.program import HostStep, Program, Segment
+from accel.simulate.host import HostFunctions
+from accel.simulate.races import HazardChecker, Hazards
+from accel.simulate.segments import extents, outside
+
+Array = npt.NDArray[Any]
+Dram = npt.NDArray[np.uint8]
+
+_ADDRESSES = 1 << 32  # bytes of DRAM for a bare stream, which says nothing of it; what is not touched costs nothing
+WORK_LIMIT = 1 << 34  # micro-ops executed by a launch: some minutes
+
+
+class Runner:
+    """The functional state of one run; it is inert where only timing is asked for.
+
+    Attributes:
+        dram: the program's DRAM (bytes,); empty where it is inert.
+        hazards: what each launch left open; empty for a bare stream, whose micro-ops nobody knows.
+    """
+
+    def __init__(self, program: Program, *, function: bool) -> None:
+        self._program = program
+        self._function = function
+        self._inside = extents(program)
+        self._dram_bytes = program.dram_bytes if self._inside is not None else _ADDRESSES
+        self.hazards: list[Hazards] = []
+        self.dram: Dram = np.zeros(0, np.uint8)
+        if function:
+            self.dram = aligned_zeros(self._dram_bytes)
+            self._machine = Machine(program.accelerator)
+            traced = program.dram_bytes if self._inside is not None else 0
+            self._checker = HazardChecker(program.accelerator, program.initial_tokens, traced)
+            self._host = HostFunctions()
+            for name, array in program.image.items():
+                self._write(name, array)
+
+    def _write(self, name: str, array: Array) -> None:
+        segment = self._program.segments[name]
+        segment_view(self.dram, segment)[...] = array
+        self._checker.wrote(segment.address, segment.address + segment.nbytes)
+
+    def _view(self, name: str) -> Array:
+        return segment_view(self.dram, self._program.segments[name])
+
+    def write_inputs(self, inputs: Mapping[str, Array]) -> None:
+        """Put the inputs where the program finds them; one that has contents in the image may be left out.
+
+        Raises:
+            InvalidTensors: one is missing, unknown, or of another shape or type.
+        """
+        for name in inputs:
+            if name not in self._program.inputs:
+                known = ", ".join(self._program.inputs) or "none"
+                raise InvalidTensors(f"there is no input {name}; the inputs are {known}", field=f"inputs.{name}")
+        for name in self._program.inputs:
+            if name not in inputs:
+                if name not in self._program.image:
+                    given = ", ".join(inputs) or "none"
+                    raise InvalidTensors(
+                        f"the inputs are {', '.join(self._program.inputs)}; got {given}", field="inputs"
+                    )
+                continue
+            segment, array = self._program.segments[name], np.asarray(inputs[name])
+            if array.shape != segment.shape or array.dtype != np.dtype(segment.dtype):
+                raise InvalidTensors(
+                    f"{name} is {segment.dtype}{list(segment.shape)}; got {array.dtype}{list(array.shape)}",
+                    field=f"inputs.{name}",
+                )
+            self._write(name, array)
+
+    def check(self, decoded: Decoded) -> None:
+        """Refuse what would run for hours, or leaves the memories or the program's tensors.
+
+        Raises:
+            SimulationError: the instruction, and why.
+        """
+        check_bounds(decoded, self._dram_bytes)
+        work = np.zeros(len(decoded))
+        for instruction in decoded.accelerator.instructions:
+            rows = decoded.rows(instruction)
+            if isinstance(instruction, Contract | Map):
+                work[rows] = passes(decoded, instruction, rows)
+            elif isinstance(instruction, Copy) and self._inside is not None:
+                self._check_copy(decoded, instruction)
+        if work.sum() > WORK_LIMIT:
+            at = int(np.argmax(np.cumsum(work) > WORK_LIMIT))
+            raise decoded.error(
+                at,
+                "work-limit",
+                f"it takes the launch to {work[: at + 1].sum():.0f} micro-ops; the limit is {WORK_LIMIT}",
+            )
+
+    def _check_copy(self, decoded: Decoded, copy: Copy) -> None:
+        assert self._inside is not None
+        if copy.direction == "load" and self._program.granularity > 1:
+            return  # pages of zeros are often left out; reading them is told as reading what nobody wrote
+        found = outside(decoded, copy, self._inside)
+        if found is not None:
+            verb = "writes" if copy.direction == "store" else "reads"
+            raise decoded.error(
+                found[0], "dram-range", f"it {verb} DRAM bytes {found[1]} to {found[2]}, which no segment holds"
+            )
+
+    def launch(self, decoded: Decoded) -> None:
+        """Run a launch, and note its hazards.
+
+        Raises:
+            SimulationError: an index out of range, or a deadlock.
+        """
+        if not self._function:
+            return
+        if self._inside is not None:
+            self.hazards.append(self._checker.check(decoded, self.dram))
+        self._machine.run(decoded, self.dram)
+
+    def host(self, step: HostStep) -> None:
+        """Run a host step on the DRAM.
+
+        Raises:
+            SimulationError: it does not compile, or returns something else than its segments hold.
+        """
+        if not self._function:
+            return
+        results = self._host.run(step.module, [self._view(name) for name in step.inputs])
+        if len(results) != len(step.outputs):
+            raise SimulationError(
+                f"host step {step.name} returned {len(results)} tensors for {len(step.outputs)}",
+                field=f"steps.{step.name}",
+                kind="host-step",
+            )
+        for name, result in zip(step.outputs, results, strict=True):
+            segment = self._program.segments[name]
+            if result.shape != segment.shape or result.dtype != np.dtype(segment.dtype):
+                raise SimulationError(
+                    f"host step {step.name} returned {result.dtype}{list(result.shape)} for {name}, which is "
+                    f"{segment.dtype}{list(segment.shape)}",
+                    field=f"steps.{step.name}",
+                    kind="host-step",
+                )
+            self._write(name, result)
+
+    def outputs(self) -> dict[str, Array]:
+        """A copy of each output."""
+        return {name: self._view(name).copy() for name in self._program.outputs} if self._function else {}
+
+
+def segment_view(dram: Dram, segment: Segment) -> Array:
+    """The segment's tensor, as a view of ``dram``.
+
+    Raises:
+        SimulationError: it does not lie within ``dram``.
+    """
+    if not 0 <= segment.address <= segment.address + segment.nbytes <= len(dram):
+        raise SimulationError(
+            f"segment {segment.name} ends at byte {segment.address + segment.nbytes}; the DRAM has {len(dram)}",
+            field=f"segments.{segment.name}",
+        )
+    data = dram[segment.address : segment.address + segment.nbytes]
+    return data.view(np.dtype(segment.dtype)).reshape(segment.shape)

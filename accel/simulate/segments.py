@@ -1,0 +1,73 @@
+"""Whether a launch stays within the program's tensors in DRAM."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Copy
+from accel.isa.decode import Decoded
+from accel.program import Program
+
+Int64 = npt.NDArray[np.int64]
+_ROWS = 1 << 20  # rows of copies looked at in one go
+
+
+@dataclass(frozen=True)
+class Extents:
+    """Stretches of DRAM that segments cover, merged and sorted: ``begin`` and ``end`` (stretches,), bytes."""
+
+    begin: Int64
+    end: Int64
+
+    def hold(self, begin: Int64, end: Int64) -> npt.NDArray[np.bool_]:
+        """Whether each of ``[begin, end)`` lies within one stretch."""
+        at = np.searchsorted(self.begin, begin, side="right") - 1
+        return np.asarray((at >= 0) & (end <= self.end[np.maximum(at, 0)]))
+
+
+def extents(program: Program) -> Extents | None:
+    """What the program's segments cover, in whole granules; None where it has none, as a bare stream."""
+    whole = program.granularity
+    spans = sorted(
+        (s.address // whole * whole, -(-(s.address + s.nbytes) // whole) * whole) for s in program.segments.values()
+    )
+    if not spans:
+        return None
+    merged = [spans[0]]
+    for begin, end in spans[1:]:
+        if begin <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((begin, end))
+    return Extents(*np.array(merged, np.int64).T.copy())
+
+
+def outside(decoded: Decoded, copy: Copy, inside: Extents) -> tuple[int, int, int] | None:
+    """The first instruction of that sort that leaves the segments, with the bytes of the row that does."""
+    fields = copy.copy_fields
+    size = copy.dram_bytes(decoded.accelerator.memory(copy.memory))
+    rows = decoded.rows(copy)
+    height, width = decoded.column(fields.rows)[rows], decoded.column(fields.columns)[rows]
+    begin = decoded.column(fields.dram)[rows] * size
+    stride = decoded.column(fields.row_stride)[rows] * size
+    whole = begin + np.maximum(height - 1, 0) * stride + width * size
+    open_ = np.flatnonzero((height * width > 0) & ~inside.hold(begin, whole))
+    for part in _parts(open_, height):
+        of = np.repeat(part, height[part])
+        first = np.cumsum(height[part]) - height[part]
+        row = np.arange(len(of)) - np.repeat(first, height[part])
+        low = begin[of] + row * stride[of]
+        wrong = np.flatnonzero(~inside.hold(low, low + width[of] * size))
+        if len(wrong):
+            at = wrong[0]
+            return int(rows[of[at]]), int(low[at]), int(low[at] + width[of[at]] * size)
+    return None
+
+
+def _parts(items: Int64, rows: Int64) -> list[Int64]:
+    """``items`` in runs of not much more than ``_ROWS`` rows together."""
+    if not len(items):
+        return []
+    total = np.cumsum(rows[items])
+    return np.split(items, np.flatnonzero(np.diff(total // _ROWS)) + 1)

@@ -1,0 +1,76 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from accel.errors import SimulationError
+from accel.program import Program, Segment
+from accel.simulate.engine import simulate
+from accel.simulate.segments import extents, outside
+from tests.accel.golden import board
+from tests.accel.streams import small_program, stream
+
+VTA = board()
+LOAD, STORE = VTA.instruction("load_inp"), VTA.instruction("store_out")
+COPY = {"y_size": 3, "x_size": 2, "x_stride": 8}  # of 16 bytes: rows of 32 bytes, 128 apart
+
+
+def program(*spans: tuple[int, int], granularity: int = 1) -> Program:
+    segments = {f"s{begin}": Segment(f"s{begin}", begin, (end - begin,), "uint8") for begin, end in spans}
+    return replace(small_program(), segments=segments, granularity=granularity)
+
+
+def test_rows_may_lie_in_segments_of_their_own():
+    decoded = stream(VTA, [("load_inp", COPY)])
+    assert outside(decoded, LOAD, extents(program((0, 32), (128, 160), (256, 288)))) is None
+    assert outside(decoded, LOAD, extents(program((0, 288)))) is None
+
+
+def test_the_row_that_leaves_its_segment_is_named():
+    decoded = stream(VTA, [("load_inp", {}), ("load_inp", COPY)])
+    assert outside(decoded, LOAD, extents(program((0, 32), (128, 159), (256, 288)))) == (1, 128, 160)
+
+
+def test_segments_side_by_side_are_one_stretch():
+    decoded = stream(VTA, [("load_inp", COPY)])
+    assert outside(decoded, LOAD, extents(program((0, 144), (144, 288)))) is None
+
+
+def test_many_rows_are_looked_at_in_parts(monkeypatch):
+    monkeypatch.setattr("accel.simulate.segments._ROWS", 7)
+    decoded = stream(VTA, [("load_inp", COPY)] * 50 + [("load_inp", COPY | {"dram_base": 1})])
+    inside = extents(program((0, 32), (128, 160), (256, 288)))
+    assert outside(decoded, LOAD, inside) == (50, 16, 48)
+    assert outside(stream(VTA, [("load_inp", COPY)] * 50), LOAD, inside) is None
+
+
+def test_a_program_that_leaves_its_segments_is_refused():
+    base = small_program()
+    x = {"x": np.zeros((4, 16), np.int8)}
+    short = replace(base, segments=base.segments | {"sum": Segment("sum", 512, (3, 16), "int8")})
+    detail = r"launch first: instruction 3 \(store_out\): it writes DRAM bytes 512 to 576, which no segment holds"
+    with pytest.raises(SimulationError, match=detail) as caught:
+        simulate(short, x)
+    assert (caught.value.kind, caught.value.instruction) == ("dram-range", 3)
+    moved = replace(base, segments=base.segments | {"microops": Segment("microops", 260, (1,), "uint32")})
+    with pytest.raises(SimulationError, match=r"instruction 0 \(load_uop\): it reads DRAM bytes 256 to 260"):
+        simulate(moved, x)
+
+
+def test_where_segments_are_known_by_pages_a_page_may_be_written_and_anything_read():
+    base = small_program()
+    x = {"x": np.zeros((4, 16), np.int8)}
+    segments = base.segments | {"microops": Segment("microops", 3072, (1,), "uint32")}
+    pages = replace(base, segments=segments, granularity=1024)
+    warned = simulate(pages, x).hazards.unwritten
+    assert [(read.instruction, read.memory, read.begin) for read in warned][:1] == [(0, "dram", 256)]
+    far = replace(pages, segments={n: s for n, s in segments.items() if n != "sum"} | {"sum": segments["y"]})
+    with pytest.raises(SimulationError, match="it writes DRAM bytes 512 to 576"):
+        simulate(replace(far, segments=far.segments | {"wide": Segment("wide", 1024, (4, 16), "int32")}), x)
+
+
+def test_a_program_without_segments_is_bound_by_the_addresses_alone():
+    words = small_program().words
+    bare = replace(small_program(), segments={}, image={}, inputs=(), outputs=(), words=words)
+    bare = replace(bare, steps=tuple(s for s in bare.steps if hasattr(s, "count")))
+    assert simulate(bare, {}).hazards is None
