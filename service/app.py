@@ -8,11 +8,13 @@ from fastapi import FastAPI
 from fastapi.responses import RedirectResponse
 from fastapi_offline import FastAPIOffline
 
+from accel.catalog import MAX_BYTES
 from service import openapi, problems
 from service.context import Context
 from service.head import HeadAsGet
 from service.limits import BodyLimit
 from service.routes import accelerators, artifacts, catalogue, health, jobs, models, programs, tensors, tir, trace
+from worker.accelerators import Accelerators
 from worker.jobs import Jobs
 from worker.queue import JobQueue
 from worker.redis_server import connect
@@ -51,6 +53,7 @@ def context(settings: Settings) -> Context:
         models=model_uploads(store),
         programs=program_uploads(store),
         tensors=tensor_uploads(store),
+        accelerators=Accelerators(store),
         jobs=Jobs(store),
         queue=JobQueue(connection, settings.queue, job_seconds=settings.job_seconds),
         traces=Traces(settings.scratch_dir),
@@ -84,6 +87,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             "/v1/models": chosen.max_model_bytes,
             "/v1/programs": chosen.max_program_bytes,
             "/v1/tensors": chosen.max_tensors_bytes,
+            "/v1/accelerators": MAX_BYTES,
         },
         default=chosen.max_body_bytes,
     )

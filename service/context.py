@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from service.problems import ProblemError
+from worker.accelerators import Accelerators
 from worker.jobs import Job, Jobs
 from worker.queue import JobQueue
 from worker.settings import Settings
@@ -23,6 +24,7 @@ class Context:
     models: Uploads[Model]
     programs: Uploads[ProgramInfo]
     tensors: Uploads[Tensors]
+    accelerators: Accelerators
     jobs: Jobs
     queue: JobQueue
     traces: Traces

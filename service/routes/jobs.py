@@ -37,7 +37,7 @@ def _check(request: JobRequest, here: Context) -> None:
     source = _source(request, here)
     options, inputs = request.options, source.inputs
     if request.accelerator is not None:
-        _check_accelerator(request.accelerator)
+        _check_accelerator(request.accelerator, here)
     if given := _tensors(options.inputs, "options.inputs", here):
         check_fit(given, inputs, field="options.inputs", partial=request.program is not None)
     if given := _tensors(options.calibration, "options.calibration", here):
@@ -55,10 +55,10 @@ def _source(request: JobRequest, here: Context) -> Model | ProgramInfo:
         raise ProblemError(f"unknown-{kind}", f"there is no {kind} {digest}", field=kind) from None
 
 
-def _check_accelerator(name: str) -> None:
-    if name not in preset_names():
-        known = ", ".join(sorted(preset_names()))
-        detail = f"there is no accelerator {name!r}; there are: {known}"
+def _check_accelerator(name: str, here: Context) -> None:
+    if not here.accelerators.known(name):
+        known = ", ".join(preset_names())
+        detail = f"there is no accelerator {name!r}; there are {known}, and those that were uploaded"
         raise ProblemError("unknown-accelerator", detail, field="accelerator")
 
 
