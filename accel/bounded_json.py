@@ -1,9 +1,11 @@
 """JSON that strangers wrote: bounded before it is parsed, and strict."""
 
 import json
+import re
 from typing import Any
 
 _OPENING = (b"[", b"{", b",")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def parse_json(data: bytes, *, most_bytes: int, most_values: int) -> Any:
@@ -16,7 +18,8 @@ def parse_json(data: bytes, *, most_bytes: int, most_values: int) -> Any:
             commas are counted, those inside strings too.
 
     Raises:
-        ValueError: beyond a limit, nested too deeply, not JSON, a key that comes twice, NaN or Infinity.
+        ValueError: beyond a limit, nested too deeply, not JSON, a key that comes twice, NaN or Infinity, or text that
+            UTF-8 cannot say.
     """
     if len(data) > most_bytes:
         raise ValueError(f"it has {len(data)} bytes; the limit is {most_bytes}")
@@ -24,7 +27,12 @@ def parse_json(data: bytes, *, most_bytes: int, most_values: int) -> Any:
     if values > most_values:
         raise ValueError(f"it has about {values} values; the limit is {most_values}")
     try:
-        return json.loads(data.decode(), object_pairs_hook=_object, parse_constant=_constant)
+        value = json.loads(data.decode(), object_pairs_hook=_object, parse_constant=_constant)
+        if _SURROGATE.search(data):
+            json.dumps(value, ensure_ascii=False).encode()
+        return value  # noqa: TRY300
+    except UnicodeEncodeError as error:
+        raise ValueError("it has half of a surrogate pair, which is no text") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8: {error.reason} at byte {error.start}") from error
     except json.JSONDecodeError as error:

@@ -2,7 +2,14 @@
 
 from pathlib import Path
 
+from accel.errors import InvalidProgram
 from accel.program import Program
+from accel.program_document import parse_document
+from accel.program_file import load_program
+from accel.program_parts import assemble, load_parts
+from accel.program_zip import ZipParts, open_zip
+
+_DOCUMENT = "program.json"
 
 
 def open_program(path: Path, *, trust_host_code: bool = False) -> Program:
@@ -16,4 +23,30 @@ def open_program(path: Path, *, trust_host_code: bool = False) -> Program:
         InvalidProgram: none of these, or one that contradicts itself.
         InvalidAccelerator: the accelerator is unknown, or cannot work.
     """
-    raise NotImplementedError(path, trust_host_code)
+    try:
+        if path.is_dir():
+            return load_parts(path)
+        if not path.is_file():
+            raise InvalidProgram(f"{path} is neither a file nor a directory", field="program")
+        return _open_file(path, trust_host_code=trust_host_code)
+    except OSError as error:
+        raise InvalidProgram(f"{str(path)[:256]} cannot be read: {error.strerror}", field="program") from error
+
+
+def _open_file(path: Path, *, trust_host_code: bool) -> Program:
+    with open_zip(path) as parts:
+        inside = parts.within(_folder(parts))
+        document = inside.read(_DOCUMENT)
+        if "version" not in parse_document(document):  # which parts do not have, and a Program file must
+            return assemble(document, inside.read)
+    return load_program(path, trust_host_code=trust_host_code)
+
+
+def _folder(parts: ZipParts) -> str:
+    """The folder that the parts are in, with its slash: often a directory was packed, not the files in it."""
+    found = [name.removesuffix(_DOCUMENT) for name in parts.names() if f"/{name}".endswith(f"/{_DOCUMENT}")]
+    if "" in found or not found:
+        return ""
+    if len(found) > 1:
+        raise InvalidProgram(f"the zip has a {_DOCUMENT} in {found[0]} and one in {found[1]}", field=_DOCUMENT)
+    return found[0]

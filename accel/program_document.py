@@ -1,0 +1,143 @@
+"""``program.json`` of a Program file and of Program parts: their keys, and the limits of what is read."""
+
+from typing import Annotated, Any, Literal, TypeVar
+
+import pydantic
+from pydantic import ConfigDict, Field
+
+from accel.bounded_json import parse_json
+from accel.errors import InvalidProgram
+
+MOST_DRAM_BYTES = 1 << 32
+MOST_LAUNCHES = 1 << 16
+_MOST_DOCUMENT_BYTES = 1 << 26
+_MOST_DOCUMENT_VALUES = 1 << 22
+_MOST_ITEMS = 1 << 16
+
+Count = Annotated[int, Field(strict=True, ge=0, le=MOST_DRAM_BYTES)]
+Name = Annotated[str, Field(min_length=1, max_length=4096)]
+DType = Literal["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "float16", "float32", "float64", "bool"]
+Names = Annotated[tuple[Name, ...], Field(max_length=_MOST_ITEMS)]
+Tokens = Annotated[dict[Name, Count], Field(description="tokens in the queues at first, by the queue's name")]
+M = TypeVar("M", bound="DocumentModel")
+
+
+class DocumentModel(pydantic.BaseModel):
+    """Base: immutable, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SegmentEntry(DocumentModel):
+    """A tensor in DRAM."""
+
+    name: Name
+    address: Count
+    shape: Annotated[tuple[Count, ...], Field(max_length=16)]
+    dtype: DType
+    data: Annotated[Name | None, Field(description="the part with its contents, or null: not initialised")]
+
+
+class LaunchEntry(DocumentModel):
+    """Instructions that the accelerator runs until FINISH."""
+
+    kind: Literal["launch"] = "launch"
+    name: Name
+    op: str
+    nodes: Names
+    begin: Count
+    count: Count
+    macs: Annotated[int, Field(strict=True, ge=0, lt=1 << 63)]
+    inputs: Names
+    outputs: Names
+
+
+class HostEntry(DocumentModel):
+    """A function that the host runs."""
+
+    kind: Literal["host"] = "host"
+    name: Name
+    module: Annotated[Name, Field(description="the part with its host graph")]
+    nodes: Names
+    inputs: Names
+    outputs: Names
+
+
+class OriginEntry(DocumentModel):
+    """Where instructions came from."""
+
+    nodes: Names
+    function: str
+    site: Annotated[int, Field(strict=True, ge=-(1 << 31), lt=1 << 31)]
+    pragma: str
+    stage: str
+
+
+class ProgramDocument(DocumentModel):
+    """``program.json`` of a Program file."""
+
+    version: Literal[1] = 1
+    accelerator: Any
+    dram_bytes: Count
+    granularity: Annotated[int, Field(strict=True, ge=1, le=MOST_DRAM_BYTES)] = 1
+    segments: Annotated[tuple[SegmentEntry, ...], Field(max_length=_MOST_ITEMS)]
+    inputs: Names
+    outputs: Names
+    steps: Annotated[
+        tuple[Annotated[LaunchEntry | HostEntry, Field(discriminator="kind")], ...], Field(max_length=MOST_LAUNCHES)
+    ]
+    origins: Annotated[tuple[OriginEntry, ...], Field(max_length=1 << 20)]
+    initial_tokens: Tokens
+    expected: Annotated[dict[Name, Name], Field(description="segment -> the part with what it must hold")] = {}
+
+
+class FileEntry(DocumentModel):
+    """A file and the address of its first byte."""
+
+    address: Count
+    file: Name
+
+
+class PartsDocument(DocumentModel):
+    """``program.json`` of Program parts."""
+
+    accelerator: Any
+    dram: Annotated[tuple[FileEntry, ...], Field(max_length=_MOST_ITEMS)]
+    expected: Annotated[tuple[FileEntry, ...], Field(max_length=_MOST_ITEMS)] = ()
+    initial_tokens: Tokens = {}
+    dram_bytes: Annotated[int | None, Field(strict=True, ge=1, le=MOST_DRAM_BYTES)] = None
+
+
+def parse_document(data: bytes) -> dict[str, Any]:
+    """The object in ``program.json``.
+
+    Raises:
+        InvalidProgram: no JSON, or not an object.
+    """
+    try:
+        value = parse_json(data, most_bytes=_MOST_DOCUMENT_BYTES, most_values=_MOST_DOCUMENT_VALUES)
+    except ValueError as error:
+        raise InvalidProgram(f"program.json: {error}", field="program.json") from error
+    if not isinstance(value, dict):
+        raise InvalidProgram("program.json: expected an object", field="program.json")
+    return value
+
+
+def read_document(value: dict[str, Any], model: type[M]) -> M:
+    """The document as ``model``.
+
+    Raises:
+        InvalidProgram: it does not fit; the message names the first key that is wrong.
+    """
+    try:
+        return model.model_validate(value)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        path = ".".join(str(part)[:64] for part in first["loc"])
+        said = _SAID.get(first["type"], first["msg"].replace("Input should", "it should"))
+        if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+            said += f"; the keys are {', '.join(model.model_fields)}"
+        raise InvalidProgram(f"program.json, {path}: {said}", field=path) from error
+
+
+_SAID = {"missing": "the key is missing", "extra_forbidden": "there is no such key"}
