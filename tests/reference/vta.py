@@ -42,6 +42,15 @@ class ReferenceVta:
                 value = acc[fields["sram_base"] + y * fields["x_size"] + x]
                 self.dram[begin : begin + size] = (value & 0xFF).astype(np.uint8).reshape(-1)
 
+    def run(self, name: str, fields: Mapping[str, int]) -> None:
+        """One instruction, by the name that the accelerator document gives it."""
+        if name == "load_acc_8bit":
+            self.load("acc", fields, np.int8)
+        elif name.startswith("load"):
+            self.load(name.removeprefix("load_"), fields)
+        elif name in ("store_out", "gemm", "alu"):
+            getattr(self, name.removesuffix("_out"))(fields)
+
     def _steps(self, fields: Mapping[str, int]):
         for i in range(fields["iter_out"]):
             for j in range(fields["iter_in"]):
@@ -73,4 +82,4 @@ class ReferenceVta:
     def _operate(opcode: int, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if opcode == 3:
             return np.where(y >= 0, x >> (y & 31), x << (-y & 31)) & 0xFFFFFFFF
-        return [np.minimum, np.maximum, np.add][opcode](x, y) & 0xFFFFFFFF
+        return {0: np.minimum, 1: np.maximum, 2: np.add, 4: np.multiply}[opcode](x, y) & 0xFFFFFFFF

@@ -1,0 +1,53 @@
+"""Mutated programs: no crash, no hang, no access beyond a buffer, and every diagnosis is met."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+DIAGNOSES = {
+    "undefined-opcode", "field-range", "padding", "memory-range", "microop-range", "dram-range", "deadlock",
+    "work-limit", "race", "never-written", "never-finishes", "fine",
+}  # fmt: skip
+
+
+def campaigns(directory: Path, count: int, seeds: list[int], seconds: float) -> Counter[str]:
+    """Run campaigns side by side, in processes that may die."""
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.fuzz.campaign", str(count), str(seed), str(directory / str(seed))],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in seeds
+    ]
+    told: Counter[str] = Counter()
+    for seed, process in zip(seeds, started, strict=True):
+        output, _ = process.communicate(timeout=seconds)
+        assert process.returncode == 0, (directory / str(seed)).read_text()
+        result = json.loads(output)
+        assert result["slowest"] < 20  # the first case compiles the kernels
+        told += Counter(result["told"])
+    return told
+
+
+def test_mutated_programs_are_run_or_diagnosed(tmp_path):
+    told = campaigns(tmp_path, 600, [11], 120)
+    assert told["ten instructions"] > 300
+    assert told["compared"] > 0
+    assert told["deadlock"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_a_hundred_thousand_mutated_programs(tmp_path):
+    told = campaigns(tmp_path, 52_000, [1, 2], 1400)
+    assert told["ten instructions"] >= 52_000
+    assert set(told) >= DIAGNOSES
+    assert told["compared"] > 500
