@@ -16,8 +16,14 @@ from numba.core.caching import FunctionCache
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# types of compiled functions' arguments: 64-bit integers, but for words (32 bits) and bytes
+SCALAR = numba.int64
 VECTOR = numba.int64[::1]
 MATRIX = numba.int64[:, ::1]
+CUBE = numba.int64[:, :, ::1]
+WORDS = numba.int32[::1]
+WORD_MATRIX = numba.int32[:, ::1]
+BYTES = numba.uint8[::1]
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types

@@ -16,3 +16,7 @@ def prepare(accelerator: Accelerator) -> None:
     function_kernel.build(geometry(accelerator))
     prepare_decode()
     compile_now(timing_kernel.run, MATRIX, VECTOR, VECTOR, MATRIX)
+    compile_now(
+        races_kernel.find, MATRIX, MATRIX, MATRIX, VECTOR, VECTOR, CUBE, CUBE, VECTOR, VECTOR, WORDS, WORDS, VECTOR,
+        MATRIX, SCALAR, VECTOR, BYTES, WORD_MATRIX, MATRIX, MATRIX,
+    )  # fmt: skip
