@@ -1,9 +1,9 @@
 """Compiling ahead: a worker does this once, before it forks the processes that simulate."""
 
 from accel.accelerator.document import Accelerator
-from accel.isa.compiled import MATRIX, VECTOR, compile_now
+from accel.isa.compiled import BYTES, CUBE, MATRIX, SCALAR, VECTOR, WORD_MATRIX, WORDS, compile_now
 from accel.isa.decode import prepare_decode
-from accel.isa.vta import function_kernel, timing_kernel
+from accel.isa.vta import function_kernel, races_kernel, timing_kernel
 from accel.isa.vta.function import geometry
 
 
