@@ -12,11 +12,12 @@ from accel.program_file import save_program
 from service.upload import Part
 from worker.programs import describe
 from worker.uploads import ProgramInfo
+from worker.zips import unpacked_bytes
 
 _DOCUMENT = "program.json"
 
 
-def canonical(parts: list[Part], directory: Path) -> tuple[Path, ProgramInfo]:
+def canonical(parts: list[Part], directory: Path, *, max_bytes: int) -> tuple[Path, ProgramInfo]:
     """The Program file of an upload, and what is in it.
 
     The file is written anew from what was read, so that the same program has one id however it was packed.
@@ -24,17 +25,30 @@ def canonical(parts: list[Part], directory: Path) -> tuple[Path, ProgramInfo]:
     Args:
         parts: a Program file or a zip of parts alone, or the parts themselves, ``program.json`` among them.
         directory: where the file is made.
+        max_bytes: limit of what the upload unpacks to.
 
     Raises:
-        InvalidProgram: it is no program, or contradicts itself.
+        InvalidProgram: it is no program, unpacks to too much, or contradicts itself.
         InvalidAccelerator: the accelerator that it names cannot be used.
     """
-    program = open_program(_one_file(parts, directory))
+    packed = _one_file(parts, directory)
+    _check_unpacked(packed, max_bytes)
+    program = open_program(packed)
     path = directory / "program.zip"
     save_program(program, path)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return path, describe(program, digest, path.stat().st_size)
+
+
+def _check_unpacked(path: Path, limit: int) -> None:
+    try:
+        with path.open("rb") as file:
+            found = unpacked_bytes(file)
+    except ValueError as error:
+        raise InvalidProgram(str(error), field="body") from error
+    if found > limit:
+        raise InvalidProgram(f"the program unpacks to {found} bytes; the limit is {limit}", field="body")
 
 
 def _one_file(parts: list[Part], directory: Path) -> Path:

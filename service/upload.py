@@ -74,7 +74,12 @@ class _Folder:
         self.close()
         part = Part(self._directory / f"{len(self.parts)}", name, filename)
         self.parts.append(part)
-        return self._files.enter_context(part.path.open("wb", buffering=_BUFFER)).write
+        file = self._files.enter_context(part.path.open("wb", buffering=_BUFFER))
+
+        def write(data: bytes) -> None:
+            file.write(data)
+
+        return write
 
     def close(self) -> None:
         self._files.close()

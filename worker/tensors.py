@@ -18,6 +18,7 @@ from numpy.lib import format as npy
 
 from accel.errors import InvalidTensors
 from accel.frontend.inspect import TensorInfo
+from worker.zips import check_directory
 
 Array = npt.NDArray[Any]
 _TYPES = ("float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool")
@@ -39,6 +40,7 @@ class Npz:
 
     def __init__(self, file: IO[bytes], *, max_bytes: int, max_arrays: int) -> None:
         try:
+            check_directory(file)
             self._zip = zipfile.ZipFile(file)
         except _DAMAGE as error:
             raise InvalidTensors(f"not an npz file: {error}", field="tensors") from error

@@ -32,7 +32,7 @@ _BODY: dict[str, Any] = {
 
 
 def _keep(parts: list[Part], here: Context) -> ProgramInfo:
-    path, program = canonical(parts, parts[0].path.parent)
+    path, program = canonical(parts, parts[0].path.parent, max_bytes=here.settings.max_program_bytes)
     here.programs.add(path, program)
     return program
 
