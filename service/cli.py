@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import pydantic
 import typer
@@ -82,10 +82,41 @@ def run(
     Exit status: 0 done, 1 the job failed, 2 the input was refused.
     """
     from service.local import run_local
+    from worker.execute import Work
     from worker.jobs import JobOptions
-    from worker.task import Work
 
     work = Work(model, accelerator, JobOptions(seed=seed), inputs, calibration)
+    raise typer.Exit(run_local(work, out, as_json=as_json))
+
+
+@app.command()
+def simulate(
+    program: Annotated[Path, typer.Argument(help="A Program file; or a directory, or a zip, of its parts.")],
+    accelerator: Annotated[
+        str | None, typer.Option(help="Name of an accelerator, or the path of a document; else the program's own.")
+    ] = None,
+    engine: Annotated[Literal["function", "timing", "both"], typer.Option(help="What to simulate.")] = "both",
+    inputs: Annotated[
+        Path | None, typer.Option(help="npz file, one array for each input; else the program's own, else random.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of what is random.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Directory for every artifact.")] = None,
+    trust_host_code: Annotated[
+        bool, typer.Option("--trust-host-code", help="Run compiled host steps that an old file holds.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report, or the problem, as JSON.")] = False,
+) -> None:
+    """Run, time and check a program that is compiled already, in this process.
+
+    Exit status: 0 done, 1 memory does not hold what was expected, instructions race, or the program cannot run to its
+    end, 2 the input was refused.
+    """
+    from service.local import run_local
+    from worker.execute import ProgramWork
+    from worker.jobs import JobOptions
+
+    options = JobOptions(seed=seed, engine=engine)
+    work = ProgramWork(program, accelerator, options, inputs, trust_host_code)
     raise typer.Exit(run_local(work, out, as_json=as_json))
 
 

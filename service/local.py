@@ -1,4 +1,4 @@
-"""``cyclops run``: the worker's task in this process, with no service."""
+"""``cyclops run`` and ``cyclops simulate``: the worker's task in this process, with no service."""
 
 import json
 import sys
@@ -6,42 +6,78 @@ import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from accel.errors import CompileError, CyclopsError, InvalidModel, InvalidTensors, SimulationError, VerificationError
+from accel.errors import (
+    CompileError,
+    CyclopsError,
+    InvalidModel,
+    InvalidProgram,
+    InvalidTensors,
+    SimulationError,
+    VerificationError,
+)
+from service.simulation_table import print_simulation
 from service.table import print_report
+from worker.execute import ProgramWork, Work, execute
 from worker.jobs import Stage
 from worker.problem import problem_of
 from worker.settings import Settings
-from worker.task import Work, execute
 
 # exit codes
 JOB_FAILED = 1
 INPUT_REFUSED = 2
 
 
-def run_local(work: Work, out: Path | None, *, as_json: bool) -> int:
+def run_local(work: Work | ProgramWork, out: Path | None, *, as_json: bool) -> int:
     """Run the job and print its report; gives the exit code."""
     errors = Console(stderr=True)
     status = errors.status("starting") if errors.is_terminal else None
     try:
-        _check_files(work)
-        with _directory(out) as directory, status or nullcontext():
-            execute(work, Path(directory), Settings(), _shower(status.update if status else None))
-            text = Path(directory, "report.json").read_text()
+        with status or nullcontext():
+            text = _run(work, out, _shower(status.update if status else None))
     except CyclopsError as error:
         if as_json:
-            sys.stdout.write(problem_of(error).model_dump_json(indent=2, exclude_none=True) + "\n")
+            sys.stdout.write(problem_of(error).model_dump_json(indent=2) + "\n")
         else:
-            where = f" [{error.field}]" if error.field else ""
-            errors.print(f"cyclops: {error.title}{where} {error.detail}", markup=False, highlight=False, soft_wrap=True)
+            errors.print(f"cyclops: {_sentence(error)}", markup=False, highlight=False, soft_wrap=True)
         return JOB_FAILED if isinstance(error, CompileError | SimulationError | VerificationError) else INPUT_REFUSED
+    except MemoryError as error:
+        errors.print(f"cyclops: the job needs more memory than there is: {error}", markup=False, soft_wrap=True)
+        return JOB_FAILED
+    report = json.loads(text)
     if as_json:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
     else:
-        print_report(json.loads(text), Console())
-    return 0
+        show = print_simulation if isinstance(work, ProgramWork) else print_report
+        show(report, Console())
+    return JOB_FAILED if _wrong(report) else 0
+
+
+def _run(work: Work | ProgramWork, out: Path | None, progress: Callable[[Stage], None]) -> str:
+    """The report, as text."""
+    try:
+        _check_files(work)
+        with _directory(out) as directory:
+            execute(work, Path(directory), Settings(), progress)
+            return Path(directory, "report.json").read_text(encoding="utf-8")
+    except OSError as error:
+        raise CyclopsError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}") from error
+
+
+def _wrong(report: dict[str, Any]) -> bool:
+    """Whether the result is not what was expected, or could be another one on another day."""
+    return report["verified"] is False or bool(report.get("races"))
+
+
+def _sentence(error: CyclopsError) -> str:
+    where = f" [{error.field}]" if error.field else ""
+    if isinstance(error, SimulationError):
+        at = "" if error.instruction is None else f" at instruction {error.instruction}"
+        where = f"{where} {error.kind}{at}:"
+    return f"{error.title}{where} {error.detail}"
 
 
 def _directory(out: Path | None) -> AbstractContextManager[str]:
@@ -62,10 +98,26 @@ def _shower(update: Callable[[str], None] | None) -> Callable[[Stage], None]:
     return show
 
 
-def _check_files(work: Work) -> None:
-    """A file that is not there is bad input like any other."""
-    if not work.model.is_file():
-        raise InvalidModel(f"there is no file {work.model}", field="model")
-    for field, path in (("options.inputs", work.inputs), ("options.calibration", work.calibration)):
-        if path is not None and not path.is_file():
-            raise InvalidTensors(f"there is no file {path}", field=field)
+def _check_files(work: Work | ProgramWork) -> None:
+    """A file that is not there, or cannot be read, is bad input like any other."""
+    tensors: dict[str, Path | None] = {"options.inputs": work.inputs}
+    if isinstance(work, ProgramWork):
+        _check_file(work.program, InvalidProgram, "program", directory=True)
+    else:
+        _check_file(work.model, InvalidModel, "model")
+        tensors["options.calibration"] = work.calibration
+    for field, path in tensors.items():
+        if path is not None:
+            _check_file(path, InvalidTensors, field)
+
+
+def _check_file(path: Path, refuse: type[CyclopsError], field: str, *, directory: bool = False) -> None:
+    try:
+        if directory and path.is_dir():
+            return
+        if not path.is_file():
+            raise refuse(f"there is no file {path}", field=field)
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        raise refuse(f"{str(path)[:256]} cannot be read: {error.strerror}", field=field) from error

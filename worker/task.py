@@ -1,32 +1,21 @@
-"""The task: one job, from its record to its artifacts.
+"""The task: one job, from its record to its artifacts, as a worker's forked process does it."""
 
-:func:`execute` is the job itself, with files in and files out; the command line calls it too. :func:`run_job` is what
-a worker's forked process does around it.
-"""
-
-import json
 import logging
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rq.timeouts import JobTimeoutException
 
-from accel.catalog import load_accelerator
-from accel.errors import CyclopsError, InvalidTensors
-from accel.frontend.inspect import TensorInfo, inspect_model
-from accel.options import Options
-from accel.run import run_model
+from accel.errors import CyclopsError
+from worker.accelerators import Accelerators
 from worker.artifacts import publish
-from worker.jobs import Job, JobOptions, Jobs, Stage, Summary, now
+from worker.execute import ProgramWork, Work, execute
+from worker.jobs import Job, Jobs, Stage, now
 from worker.problem import Problem, problem, problem_of
 from worker.settings import Settings
 from worker.store import Store
-from worker.tensors import Array, Npz, as_samples, check_fit
-from worker.uploads import models, tensors
+from worker.uploads import models, programs, tensors
 
 _log = logging.getLogger(__name__)
 _TIMER_SLACK = 0.1  # RQ's timer starts a little before ours
@@ -34,58 +23,6 @@ _TIMER_SLACK = 0.1  # RQ's timer starts a little before ours
 
 class _CanceledError(Exception):
     """The job was ended by somebody else while it ran."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """A job's inputs as local files. ``accelerator`` is a name, or the path of a document."""
-
-    model: Path
-    accelerator: str
-    options: JobOptions
-    inputs: Path | None = None
-    calibration: Path | None = None
-
-
-def execute(work: Work, out: Path, settings: Settings, progress: Callable[[Stage], None]) -> Summary:
-    """Compile, simulate and verify; the artifacts are files in ``out``.
-
-    Raises:
-        CyclopsError: the model, the accelerator or the tensors cannot be used, or the program is wrong.
-    """
-    model = work.model.read_bytes()
-    wanted = inspect_model(model).inputs
-    run_model(
-        model,
-        load_accelerator(work.accelerator),
-        Options(**work.options.model_dump(include=set(Options.model_fields))),
-        out,
-        inputs=_load(work.inputs, wanted, settings, field="options.inputs"),
-        calibration=_load(work.calibration, wanted, settings, field="options.calibration", samples=True),
-        progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
-    )
-    return summarize(json.loads((out / "report.json").read_bytes()))
-
-
-def _load(
-    path: Path | None, wanted: list[TensorInfo], settings: Settings, *, field: str, samples: bool = False
-) -> dict[str, Array] | None:
-    if path is None:
-        return None
-    with path.open("rb") as file:
-        try:
-            npz = Npz(file, max_bytes=settings.max_tensors_bytes, max_arrays=settings.max_arrays)
-            npz.check_data()
-        except InvalidTensors as error:
-            raise InvalidTensors(error.detail, field=field) from error
-        check_fit(npz.tensors, wanted, samples=samples, field=field)
-        arrays = npz.load()
-    return as_samples(arrays, wanted) if samples else arrays
-
-
-def summarize(report: dict[str, Any]) -> Summary:
-    """The figures of a report that a job's record shows."""
-    return Summary(verified=report["verified"], cycles=report["cycles"], macs_share=report["macs"]["share"])
 
 
 def run_job(job_id: str) -> None:
@@ -126,15 +63,23 @@ def _run(job: Job, scratch: Path, settings: Settings, begin: float, store: Store
         jobs.succeed(job.id, summary)
 
 
-def _fetch(job: Job, scratch: Path, store: Store) -> Work:
+def _fetch(job: Job, scratch: Path, store: Store) -> Work | ProgramWork:
     """Bring the job's uploads into local files."""
-    models(store).fetch(job.model, scratch / "model.onnx")
     local: dict[str, Path] = {}
     for name in ("inputs", "calibration"):
         if digest := getattr(job.options, name):
             local[name] = scratch / f"{name}.npz"
             tensors(store).fetch(digest, local[name])
-    return Work(scratch / "model.onnx", job.accelerator, job.options, local.get("inputs"), local.get("calibration"))
+    accelerator = job.accelerator and Accelerators(store).fetch(job.accelerator, scratch / "accelerator.json")
+    if job.program is not None:
+        program = scratch / "program.zip"
+        programs(store).fetch(job.program, program)
+        return ProgramWork(program, accelerator, job.options, local.get("inputs"))
+    assert job.model is not None
+    assert accelerator is not None
+    model = scratch / "model.onnx"
+    models(store).fetch(job.model, model)
+    return Work(model, accelerator, job.options, local.get("inputs"), local.get("calibration"))
 
 
 def _failure(job_id: str, error: Exception, *, late: bool) -> Problem:

@@ -1,0 +1,70 @@
+"""The report of a simulated program, for people."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+Report = Mapping[str, Any]
+
+
+def print_simulation(report: Report, console: Console) -> None:
+    """Print the cycles, the units, the findings in words, and how far to trust the numbers."""
+    console.print(_units(report) if report["units"] else _title(report), highlight=False)
+    for line in _lines(report):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(_verdict(report), style="bold", highlight=False, soft_wrap=True)
+
+
+def _title(report: Report) -> str:
+    counted = "cycles not counted" if report["cycles"] is None else f"{report['cycles']:,} cycles"
+    return f"{report['accelerator']}: {counted}, {report['program']['instructions']:,} instructions"
+
+
+def _units(report: Report) -> Table:
+    causes = sorted({cause for unit in report["units"].values() for cause in unit["stalled"]})
+    table = Table(title=_title(report), title_justify="left")
+    table.add_column("unit")
+    for heading in ("instructions", "busy", "share", *(f"stalled: {cause}" for cause in causes), "idle"):
+        table.add_column(heading, justify="right")
+    for name, unit in report["units"].items():
+        share = f"{unit['busy'] / report['cycles']:.1%}" if report["cycles"] else ""
+        stalls = [f"{unit['stalled'].get(cause, 0):,}" for cause in causes]
+        table.add_row(name, f"{unit['instructions']:,}", f"{unit['busy']:,}", share, *stalls, f"{unit['idle']:,}")
+    return table
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield f"DRAM: {report['bytes_read']:,} bytes read, {report['bytes_written']:,} written"
+    left = {name: count for name, count in (report["tokens"] or {}).items() if count}
+    if left:
+        yield "tokens left over: " + ", ".join(f"{count} {name}" for name, count in left.items())
+    for warning in report["warnings"]:
+        yield f"warning: {warning['detail']}"
+    for race in report["races"]:
+        yield f"race: {race['detail']}"
+    yield from _more("races", report["race_count"] or 0, len(report["races"]))
+    for item in report["mismatches"]:
+        writer = "never stored" if item["instruction"] is None else f"stored by instruction {item['instruction']}"
+        where = f"{item['tensor']}, DRAM byte {item['address']}"
+        yield f"mismatch: {where}: {item['got']}, expected {item['expected']}, {writer}"
+    yield from _more("mismatches", report["mismatch_count"], len(report["mismatches"]))
+    yield f"timing: {report['timing_model']['statement']}"
+
+
+def _more(kind: str, count: int, shown: int) -> Iterator[str]:
+    if count > shown:
+        yield f"and {count - shown:,} more {kind}"
+
+
+def _verdict(report: Report) -> str:
+    if report["verified"]:
+        return "verified: memory holds what was expected, and no order of the units can change it"
+    if report["mismatch_count"]:
+        return "NOT verified: memory does not hold what was expected"
+    if report["races"]:
+        return "NOT verified: the result depends on how fast the units are"
+    if report["engine"] == "timing":
+        return "nothing was verified: only timing was asked for"
+    return "nothing was verified: the program does not say what memory must hold; no races"

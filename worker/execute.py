@@ -1,0 +1,127 @@
+"""The job itself, with files in and files out: what a worker runs, and the command line too."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from accel.catalog import load_accelerator
+from accel.errors import InvalidAccelerator, InvalidProgram, InvalidTensors
+from accel.frontend.inspect import TensorInfo, inspect_model
+from accel.open_program import open_program
+from accel.options import Options
+from accel.program import Program
+from accel.run import run_model
+from accel.run_program import SimulateOptions, run_program
+from worker.jobs import JobOptions, Stage, Summary
+from worker.programs import tensors_of
+from worker.settings import Settings
+from worker.tensors import Array, Npz, as_samples, check_fit
+
+Arrays = dict[str, Array]
+
+_INPUTS, _SAMPLES = "options.inputs", "options.calibration"
+
+
+@dataclass(frozen=True)
+class Work:
+    """The inputs of a model's job as local files. ``accelerator`` is a name, or the path of a document."""
+
+    model: Path
+    accelerator: str
+    options: JobOptions
+    inputs: Path | None = None
+    calibration: Path | None = None
+
+
+@dataclass(frozen=True)
+class ProgramWork:
+    """The inputs of a program's job. ``program`` may be a directory; without ``accelerator`` it runs on its own."""
+
+    program: Path
+    accelerator: str | None
+    options: JobOptions
+    inputs: Path | None = None
+    trust_host_code: bool = False
+
+
+def execute(work: Work | ProgramWork, out: Path, settings: Settings, progress: Callable[[Stage], None]) -> Summary:
+    """Run the job; the artifacts are files in ``out``.
+
+    Raises:
+        CyclopsError: an input cannot be used, or the program is wrong.
+    """
+    if isinstance(work, ProgramWork):
+        return _execute_program(work, out, settings, progress)
+    return _execute_model(work, out, settings, progress)
+
+
+def _execute_model(work: Work, out: Path, settings: Settings, progress: Callable[[Stage], None]) -> Summary:
+    model = work.model.read_bytes()
+    wanted = inspect_model(model).inputs
+    inputs = _load(work.inputs, settings, _INPUTS, lambda given: check_fit(given, wanted, field=_INPUTS))
+    samples = _load(
+        work.calibration, settings, _SAMPLES, lambda given: check_fit(given, wanted, field=_SAMPLES, samples=True)
+    )
+    run_model(
+        model,
+        load_accelerator(work.accelerator),
+        Options(**work.options.model_dump(include=set(Options.model_fields))),
+        out,
+        inputs=inputs,
+        calibration=None if samples is None else as_samples(samples, wanted),
+        progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
+    )
+    return summarize(json.loads((out / "report.json").read_bytes()))
+
+
+def _execute_program(work: ProgramWork, out: Path, settings: Settings, progress: Callable[[Stage], None]) -> Summary:
+    program = _open(work)
+    options = SimulateOptions(**work.options.model_dump(include=set(SimulateOptions.model_fields)))
+    wanted = tensors_of(program, program.inputs)
+    inputs = _load(work.inputs, settings, _INPUTS, lambda given: check_fit(given, wanted, field=_INPUTS, partial=True))
+    report = run_program(
+        program,
+        options,
+        out,
+        inputs=inputs,
+        progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
+    )
+    return Summary(verified=report.verified, cycles=report.cycles, macs_share=None)
+
+
+def _open(work: ProgramWork) -> Program:
+    try:
+        program = open_program(work.program, trust_host_code=work.trust_host_code)
+    except OSError as error:
+        raise InvalidProgram(f"{work.program} cannot be read: {error.strerror or error}", field="program") from error
+    if work.accelerator is None:
+        return program
+    other = load_accelerator(work.accelerator)
+    if other.word_bits != program.accelerator.word_bits:
+        raise InvalidAccelerator(
+            f"{other.name} has instructions of {other.word_bits} bits; the program's have "
+            f"{program.accelerator.word_bits}",
+            field="accelerator",
+        )
+    return replace(program, accelerator=other)
+
+
+def _load(path: Path | None, settings: Settings, field: str, fits: Callable[[list[TensorInfo]], None]) -> Arrays | None:
+    """The arrays of an npz file, if its headers pass ``fits``."""
+    if path is None:
+        return None
+    with path.open("rb") as file:
+        try:
+            npz = Npz(file, max_bytes=settings.max_tensors_bytes, max_arrays=settings.max_arrays)
+            npz.check_data()
+        except InvalidTensors as error:
+            raise InvalidTensors(error.detail, field=field) from error
+        fits(npz.tensors)
+        return npz.load()
+
+
+def summarize(report: dict[str, Any]) -> Summary:
+    """The figures of a model's report that a job's record shows."""
+    return Summary(verified=report["verified"], cycles=report["cycles"], macs_share=report["macs"]["share"])
