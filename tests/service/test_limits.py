@@ -6,13 +6,15 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from tests.e2e.programs import addition, zipped
+
 Check = Callable[..., dict]
 LIMIT = 200_000
 
 
 @pytest.fixture(scope="module")
 def small(start_service: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
-    limits = {"CYCLOPS_MAX_MODEL_BYTES": str(LIMIT), "CYCLOPS_MAX_TENSORS_BYTES": str(LIMIT)}
+    limits = {f"CYCLOPS_MAX_{kind}_BYTES": str(LIMIT) for kind in ("MODEL", "TENSORS", "PROGRAM")}
     with start_service(tmp_path_factory.mktemp("small"), **limits) as running:
         yield running.client
 
@@ -22,13 +24,22 @@ def endless(total: int) -> Iterator[bytes]:
         yield bytes(10_000)
 
 
-@pytest.mark.parametrize("path", ["/v1/models", "/v1/tensors"])
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/tensors", "/v1/programs"])
 @pytest.mark.parametrize("total", [LIMIT + 10_000, 20 << 20])
 def test_uploads_over_the_limit(small: httpx2.Client, is_problem: Check, path: str, total: int) -> None:
     is_problem(small.post(path, content=bytes(total)), 413, "too-large", "body")
     is_problem(small.post(path, content=endless(total)), 413, "too-large", "body")
     is_problem(small.post(path, files={"file": ("f", bytes(total))}), 413, "too-large", "body")
     assert small.get("/healthz").status_code == 200
+
+
+def test_programs_over_the_limit_together_or_unpacked(small: httpx2.Client, is_problem: Check) -> None:
+    parts = addition()
+    assert small.post("/v1/programs", content=zipped(parts)).status_code == 201
+    large = parts | {"x2.bin": bytes(LIMIT)}
+    form = [("file", (name, data)) for name, data in large.items()]
+    is_problem(small.post("/v1/programs", files=form), 413, "too-large", "body")
+    is_problem(small.post("/v1/programs", content=zipped(large)), 422, "invalid-program", "body")
 
 
 def test_other_bodies_over_the_limit(small: httpx2.Client, is_problem: Check) -> None:
