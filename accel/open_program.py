@@ -4,7 +4,7 @@ from pathlib import Path
 
 from accel.errors import InvalidProgram
 from accel.program import Program
-from accel.program_document import parse_document
+from accel.program_document import MOST_DOCUMENT_BYTES, parse_document
 from accel.program_file import load_program
 from accel.program_parts import assemble, load_parts
 from accel.program_zip import ZipParts, open_zip
@@ -36,7 +36,7 @@ def open_program(path: Path, *, trust_host_code: bool = False) -> Program:
 def _open_file(path: Path, *, trust_host_code: bool) -> Program:
     with open_zip(path) as parts:
         inside = parts.within(_folder(parts))
-        document = inside.read(_DOCUMENT)
+        document = inside.read(_DOCUMENT, MOST_DOCUMENT_BYTES)
         if "version" not in parse_document(document):  # which parts do not have, and a Program file must
             return assemble(document, inside.read)
     return load_program(path, trust_host_code=trust_host_code)

@@ -10,7 +10,7 @@ from accel.errors import InvalidProgram
 
 MOST_DRAM_BYTES = 1 << 32
 MOST_LAUNCHES = 1 << 16
-_MOST_DOCUMENT_BYTES = 1 << 26
+MOST_DOCUMENT_BYTES = 1 << 26
 _MOST_DOCUMENT_VALUES = 1 << 22
 _MOST_ITEMS = 1 << 16
 
@@ -115,7 +115,7 @@ def parse_document(data: bytes) -> dict[str, Any]:
         InvalidProgram: no JSON, or not an object.
     """
     try:
-        value = parse_json(data, most_bytes=_MOST_DOCUMENT_BYTES, most_values=_MOST_DOCUMENT_VALUES)
+        value = parse_json(data, most_bytes=MOST_DOCUMENT_BYTES, most_values=_MOST_DOCUMENT_VALUES)
     except ValueError as error:
         raise InvalidProgram(f"program.json: {error}", field="program.json") from error
     if not isinstance(value, dict):

@@ -14,6 +14,7 @@ from accel.host_graph.read import read_host_graph
 from accel.program import HostStep, Launch, Origin, Program, Segment
 from accel.program_checks import check_program, read_words
 from accel.program_document import (
+    MOST_DOCUMENT_BYTES,
     HostEntry,
     LaunchEntry,
     OriginEntry,
@@ -35,8 +36,13 @@ def save_program(program: Program, file: Path | BinaryIO) -> None:
         else:
             name = texts.setdefault(step.module, f"host/{len(texts)}.json")
             steps.append(HostEntry(**(vars(step) | {"module": name})))
-    files = {name: f"image/{index}.bin" for index, name in enumerate(program.image)}
-    expected = {name: f"expected/{index}.bin" for index, name in enumerate(program.expected)}
+    files, expected = (
+        {
+            name: f"{folder}/{index}.bin"
+            for index, name in enumerate(name for name in program.segments if name in arrays)
+        }
+        for folder, arrays in (("image", program.image), ("expected", program.expected))
+    )
     document = ProgramDocument(
         accelerator=program.accelerator.model_dump(mode="json"),
         dram_bytes=program.dram_bytes,
@@ -46,7 +52,7 @@ def save_program(program: Program, file: Path | BinaryIO) -> None:
         outputs=program.outputs,
         steps=tuple(steps),
         origins=tuple(OriginEntry(**vars(origin)) for origin in program.origins),
-        initial_tokens=program.initial_tokens,
+        initial_tokens=dict(sorted(program.initial_tokens.items())),
         expected=expected,
     )
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -78,7 +84,7 @@ def load_program(file: Path | BinaryIO, *, trust_host_code: bool = False) -> Pro
         OSError: the file cannot be opened.
     """
     with open_zip(file) as parts:
-        document = read_document(parse_document(parts.read("program.json")), ProgramDocument)
+        document = read_document(parse_document(parts.read("program.json", MOST_DOCUMENT_BYTES)), ProgramDocument)
         program = _Reader(parts, trust_host_code=trust_host_code).program(document)
     check_program(program)
     return program

@@ -11,6 +11,7 @@ from accel.errors import InvalidProgram
 
 _MOST_ENTRIES = 1 << 17
 _MOST_BYTES = 1 << 32
+_MOST_INFLATED_BYTES = 1 << 29  # what comes of compressed parts, of which a small file can hold very much
 _ENCRYPTED = 1
 
 
@@ -21,9 +22,10 @@ class ZipParts:
         self._archive = archive
         self._folder = folder
         self._left = _MOST_BYTES
+        self._left_inflated = _MOST_INFLATED_BYTES
 
     def within(self, folder: str) -> "ZipParts":
-        """The parts of a folder, which count to the same limit only if nothing was read before."""
+        """The parts of a folder; bytes count anew."""
         return ZipParts(self._archive, folder)
 
     def names(self) -> list[str]:
@@ -34,23 +36,27 @@ class ZipParts:
         """Whether the part is not compressed, so that others can read it at an offset."""
         return self._info(name).compress_type == zipfile.ZIP_STORED
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most: int = _MOST_BYTES) -> bytes:
         """The bytes of a part.
 
         Raises:
-            InvalidProgram: there is none, it is damaged, or there is more than the limit.
+            InvalidProgram: there is none, it is damaged, it has more than ``most`` bytes, or all that were read are
+                more than the limit.
         """
         info = self._info(name)
         if info.flag_bits & _ENCRYPTED:
             raise InvalidProgram(f"{name} is encrypted", field=name)
+        stored = info.compress_type == zipfile.ZIP_STORED
+        most = min(most, self._left if stored else min(self._left, self._left_inflated))
         try:
             with self._archive.open(info) as entry:
-                data = entry.read(self._left + 1)
+                data = entry.read(most + 1)
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
             raise InvalidProgram(f"{name} cannot be read from the zip: {error}", field=name) from error
+        if len(data) > most:
+            raise InvalidProgram(f"{name} has more than {most} bytes, which is what is left of the limit", field=name)
         self._left -= len(data)
-        if self._left < 0:
-            raise InvalidProgram(f"the parts have more than {_MOST_BYTES} bytes", field=name)
+        self._left_inflated -= 0 if stored else len(data)
         return data
 
     def _info(self, name: str) -> zipfile.ZipInfo:
@@ -71,7 +77,7 @@ def open_zip(file: Path | BinaryIO) -> Iterator[ZipParts]:
     try:
         archive = zipfile.ZipFile(file)
     except (zipfile.BadZipFile, NotImplementedError, EOFError, UnicodeDecodeError, ValueError) as error:
-        raise InvalidProgram(f"not a zip: {error}") from error
+        raise InvalidProgram(f"it is no zip, and a program is a zip or a directory: {error}") from error
     with archive:
         if len(archive.infolist()) > _MOST_ENTRIES:
             raise InvalidProgram(f"the zip has {len(archive.infolist())} entries; the limit is {_MOST_ENTRIES}")
