@@ -138,7 +138,8 @@ def make_simulation_report(program: Program, simulation: Simulation, engine: Eng
 
 
 def _mismatches(program: Program, simulation: Simulation) -> tuple[int, list[Mismatch]]:
-    count, shown = 0, []
+    count = 0
+    shown: list[Mismatch] = []
     for name, expected in program.expected.items():
         segment = program.segments[name]
         got = segment_view(simulation.dram, segment)

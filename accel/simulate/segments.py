@@ -51,17 +51,18 @@ def outside(decoded: Decoded, copy: Copy, inside: Extents) -> tuple[int, int, in
     height, width = decoded.column(fields.rows)[rows], decoded.column(fields.columns)[rows]
     begin = decoded.column(fields.dram)[rows] * size
     stride = decoded.column(fields.row_stride)[rows] * size
-    whole = begin + np.maximum(height - 1, 0) * stride + width * size
+    whole: Int64 = begin + stride * np.maximum(height - 1, 0) + width * size
     open_ = np.flatnonzero((height * width > 0) & ~inside.hold(begin, whole))
     for part in _parts(open_, height):
         of = np.repeat(part, height[part])
         first = np.cumsum(height[part]) - height[part]
         row = np.arange(len(of)) - np.repeat(first, height[part])
         low = begin[of] + row * stride[of]
-        wrong = np.flatnonzero(~inside.hold(low, low + width[of] * size))
+        high: Int64 = low + width[of] * size
+        wrong = np.flatnonzero(~inside.hold(low, high))
         if len(wrong):
             at = wrong[0]
-            return int(rows[of[at]]), int(low[at]), int(low[at] + width[of[at]] * size)
+            return int(rows[of[at]]), int(low[at]), int(high[at])
     return None
 
 

@@ -1,25 +1,34 @@
 """The whole job in this process: artifacts, report, verification, and bad input."""
 
+import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
-from accel.catalog import load_accelerator, parse_accelerator, preset_names
+from accel.accelerator.document import Accelerator
+from accel.catalog import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator, InvalidModel, InvalidTensors, VerificationError
 from accel.frontend.inspect import inspect_model
 from accel.inputs import checked_inputs, draw_inputs
+from accel.isa.decode import decode, encode
+from accel.lowering.emit import emit
 from accel.options import Options
+from accel.program import Program
 from accel.program_file import load_program
-from accel.run import Progress, run_model
+from accel.progress import Progress
+from accel.run import run_model
+from accel.run_program import SimulateOptions, run_program
 from accel.simulate.engine import simulate
 from accel.stages import job_stages
 from accel.trace import Trace
 from accel.verify import check_equal, outputs_by_onnxruntime
 from examples.graph import Graph
 from examples.resnet8 import resnet8
+from examples.single import Conv, conv_model
 from tests.reference.host import run_onnx
 
 STAGES = ["import", "partition", "pack", "schedule", "flatten", "inject", "sync", "allocate", "emit"]
@@ -114,7 +123,7 @@ def test_negative_zero_is_a_difference() -> None:
 @pytest.mark.parametrize("name", ["other", None])
 def test_inputs_must_be_the_models(name: str | None) -> None:
     info = inspect_model(resnet8().SerializeToString())
-    inputs = draw_inputs(info, 0)
+    inputs = draw_inputs(info.inputs, 0)
     wrong = {name: inputs["image"]} if name else {"image": inputs["image"][0]}
     with pytest.raises(InvalidTensors):
         checked_inputs(info, wrong)
@@ -122,7 +131,7 @@ def test_inputs_must_be_the_models(name: str | None) -> None:
 
 def test_inputs_hold_no_nan() -> None:
     info = inspect_model(resnet8().SerializeToString())
-    inputs = draw_inputs(info, 0)
+    inputs = draw_inputs(info.inputs, 0)
     inputs["image"][0, 0, 0, 0] = np.nan
     with pytest.raises(InvalidTensors, match="image holds NaN") as caught:
         checked_inputs(info, inputs)
@@ -158,3 +167,32 @@ def test_a_network_quantised_already_is_taken_as_it_is(job: tuple[Path, list[Pro
     result = run_model(qdq, load_accelerator("vta"), Options(), tmp_path)
     assert result.cycles == report(job[0])["cycles"]
     assert onnx.load_from_string(qdq) == onnx.load(tmp_path / "model.qdq.onnx")
+
+
+def test_the_program_of_a_job_verifies_itself_without_the_model(job: tuple[Path, list[Progress]]) -> None:
+    program = load_program(job[0] / "program.zip")
+    again = run_program(program, SimulateOptions(), None)
+    assert (again.verified, again.race_count, again.warnings) == (True, 0, [])
+    assert again.cycles == report(job[0])["cycles"]
+    assert again.program.host_steps > 1
+    other = run_program(
+        program, SimulateOptions(), None, inputs={program.inputs[0]: program.image[program.inputs[0]] * 0}
+    )
+    assert other.verified is False
+
+
+def test_a_compiler_that_forgets_its_tokens_fails_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(module: Any, accelerator: Accelerator) -> Program:
+        program = emit(module, accelerator)
+        decoded = decode(accelerator, program.words)
+        unit = np.array([accelerator.instructions[kind].unit for kind in decoded.kind])
+        decoded.columns["push_next"][unit == "load"] = 0
+        decoded.columns["pop_prev"][unit == "compute"] = 0
+        return dataclasses.replace(program, words=encode(decoded))
+
+    monkeypatch.setattr("accel.stages.emit", forgetful)
+    model = conv_model(Conv(16, 16, 8, 8, (3, 3), (1, 1), (1, 1, 1, 1), relu=True)).SerializeToString()
+    with pytest.raises(
+        VerificationError, match=r"right by luck: instructions \d+ \(\w+\) and \d+ \(\w+\) touch elements"
+    ):
+        run_model(model, load_accelerator("vta"), Options(), tmp_path)
