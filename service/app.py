@@ -56,7 +56,7 @@ def context(settings: Settings) -> Context:
         accelerators=Accelerators(store),
         jobs=Jobs(store),
         queue=JobQueue(connection, settings.queue, job_seconds=settings.job_seconds),
-        traces=Traces(settings.scratch_dir),
+        traces=Traces(),
     )
 
 

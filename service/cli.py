@@ -121,6 +121,21 @@ def simulate(
 
 
 @app.command()
+def trace(
+    directory: Annotated[Path, typer.Argument(help="What --out of a run named.")],
+    form: Annotated[Literal["csv", "text", "perfetto"], typer.Option("--format", help="The form.")] = "text",
+    out: Annotated[Path | None, typer.Option("--output", "-o", help="The file; else standard output.")] = None,
+    events: Annotated[int, typer.Option(help="Most events of a Perfetto document: more are merged.")] = 50_000,
+    begin: Annotated[int, typer.Option(help="First cycle that a Perfetto document shows.")] = 0,
+    end: Annotated[int | None, typer.Option(help="The cycle before which it ends; else the trace's end.")] = None,
+) -> None:
+    """Write the trace that a run left in another form. Exit status: 0 done, 1 it cannot be written, 2 refused."""
+    from service.trace_files import write_trace
+
+    raise typer.Exit(write_trace(directory, form, out, (events, begin, end)))
+
+
+@app.command()
 def demo(out: Annotated[Path, typer.Option(help="Directory for every artifact.")] = Path("out/demo")) -> None:
     """Start the service, run ResNet-8 on VTA through it, and show what came of it."""
     from service.demo import DemoFailedError

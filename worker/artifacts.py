@@ -61,9 +61,9 @@ class Artifacts:
         """Bytes ``[begin, end)`` of a file that :meth:`size` knows."""
         return self._store.stream(f"{self._prefix}/{name}", begin, end)
 
-    def fetch(self, name: str, path: Path) -> None:
-        """Copy a file that :meth:`size` knows into a local one."""
-        self._store.fetch(f"{self._prefix}/{name}", path)
+    def read(self, name: str, begin: int, end: int) -> bytes:
+        """Bytes ``[begin, end)`` of a file that :meth:`size` knows, at once."""
+        return self._store.read_range(f"{self._prefix}/{name}", begin, end)
 
 
 def media_type(name: str) -> str:

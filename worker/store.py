@@ -77,6 +77,10 @@ class Store:
             result = obstore.get(self._store, key, options={"range": (begin, self._end(key, end))})
         return (bytes(chunk) for chunk in result.stream(min_chunk_size=_CHUNK))
 
+    def read_range(self, key: str, begin: int, end: int) -> bytes:
+        """Bytes ``[begin, end)`` of the object, in one request; FileNotFoundError if there is none."""
+        return bytes(obstore.get_range(self._store, self.check(key), start=begin, end=end))
+
     def _end(self, key: str, end: int | None) -> int:
         return int(obstore.head(self._store, key)["size"]) if end is None else end
 

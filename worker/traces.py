@@ -1,37 +1,38 @@
-"""Traces of jobs, kept open for the next page."""
+"""Traces of jobs, kept open for the next page. A trace is read where it lies, so that an open one is small."""
 
-import tempfile
 import threading
 from collections import OrderedDict
-from pathlib import Path
 
 from accel.trace import Trace
+from accel.trace.ranges import Ranges
 from worker.artifacts import Artifacts
 
 _FILE = "trace.npz"
 
 
 class Traces:
-    """Opens the traces of ended jobs, and keeps the last few in memory."""
+    """Opens the traces of ended jobs, and keeps the last few open."""
 
-    def __init__(self, scratch: Path, *, keep: int = 4) -> None:
-        self._scratch = scratch
+    def __init__(self, *, keep: int = 16) -> None:
         self._keep = keep
         self._open: OrderedDict[str, Trace] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, job_id: str, artifacts: Artifacts) -> Trace:
-        """The trace of an ended job; KeyError if it has none."""
-        with self._lock:
-            if job_id not in self._open:
-                self._open[job_id] = self._load(artifacts)
-                while len(self._open) > self._keep:
-                    self._open.popitem(last=False)
-            self._open.move_to_end(job_id)
-            return self._open[job_id]
+        """The trace of an ended job.
 
-    def _load(self, artifacts: Artifacts) -> Trace:
-        artifacts.size(_FILE)
-        with tempfile.TemporaryDirectory(dir=self._scratch, prefix="trace-") as directory:
-            artifacts.fetch(_FILE, Path(directory, _FILE))
-            return Trace.load(Path(directory))
+        Raises:
+            KeyError: the job has none.
+            CyclopsError: it is damaged, or of another version.
+        """
+        with self._lock:
+            found = self._open.get(job_id)
+        if found is None:
+            size = artifacts.size(_FILE)
+            found = Trace.open(Ranges(lambda begin, end: artifacts.read(_FILE, begin, end), size))
+        with self._lock:
+            self._open[job_id] = found
+            self._open.move_to_end(job_id)
+            while len(self._open) > self._keep:
+                self._open.popitem(last=False)
+        return found

@@ -1,18 +1,22 @@
 """The trace: every instruction, decoded, with its time and its origin."""
 
-import tempfile
-from collections.abc import Callable, Iterator
-from typing import Annotated, Literal, TextIO, cast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from service.context import Here
+from accel.errors import CyclopsError
+from accel.trace import FEWEST, MOST, Trace, Window
+from service.context import Context, Here
 from service.documents import content, problems
 from service.negotiate import negotiate
 from service.pages import Limit
 from service.problems import ProblemError
 from service.routes.artifacts import artifacts_of, send
+from worker.artifacts import Artifacts
 
 router = APIRouter(prefix="/v1/jobs/{id}/trace", tags=["results"])
 _FORMATS = {
@@ -20,33 +24,74 @@ _FORMATS = {
     "csv": "text/csv",
     "text": "text/plain",
     "binary": "application/octet-stream",
+    "perfetto": "application/json",
 }
-_CHUNK = 1 << 20
-_IN_MEMORY = 8 << 20
+_FORM = Literal["json", "csv", "text", "binary", "perfetto"]
+_FILE = "trace.perfetto.json"
 
 
-def _spool(write: Callable[[TextIO], None]) -> Iterator[bytes]:
-    """What ``write`` writes, through a temporary file, so that its size does not matter."""
-    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, mode="w+", encoding="utf-8", newline="") as file:
-        write(cast(TextIO, file))
-        file.seek(0)
-        while text := file.read(_CHUNK):
-            yield text.encode()
+@dataclass(frozen=True)
+class PerfettoQuery:
+    """What a Perfetto document shows; other formats ignore it."""
+
+    events: Annotated[
+        int, Query(ge=FEWEST, le=MOST, description="most events in a Perfetto document: more are merged")
+    ] = Window.events
+    begin: Annotated[int, Query(ge=0, description="first cycle that a Perfetto document shows")] = 0
+    end: Annotated[int | None, Query(ge=1, description="the cycle before which it ends; else the trace's end")] = None
+    clock_mhz: Annotated[
+        float | None,
+        Query(gt=0, le=1e6, description="the clock of its times; else the accelerator's, or 1 us a cycle"),
+    ] = None
+
+    def window(self) -> Window:
+        """The window.
+
+        Raises:
+            ProblemError: it ends before it begins.
+        """
+        try:
+            return Window(self.events, self.begin, self.end)
+        except CyclopsError as error:
+            raise ProblemError("invalid-request", error.detail, field=error.field) from error
+
+
+def _open(here: Context, job_id: str, artifacts: Artifacts) -> Trace:
+    try:
+        return here.traces.get(job_id, artifacts)
+    except KeyError:
+        raise ProblemError("not-found", "the job has left no trace", field="id") from None
+    except CyclopsError as error:  # of another version of ours, say
+        raise ProblemError("not-found", f"{error.detail}; run the job again", field="id") from error
+
+
+def _perfetto(trace: Trace, query: PerfettoQuery) -> StreamingResponse:
+    try:
+        pieces = trace.perfetto(query.window(), clock_mhz=query.clock_mhz)
+    except CyclopsError as error:
+        raise ProblemError("not-acceptable", error.detail, field=error.field) from error
+    headers = {"Content-Disposition": f'attachment; filename="{_FILE}"'}
+    return _stream(pieces, _FORMATS["perfetto"], headers)
+
+
+def _stream(pieces: Iterator[bytes], media_type: str, headers: dict[str, str] | None = None) -> StreamingResponse:
+    """The first piece is made before the answer begins, so that what is wrong can still be said."""
+    first = next(pieces, b"")
+    return StreamingResponse(chain([first], pieces), headers=headers, media_type=media_type)
 
 
 @router.get(
     "",
     summary="The trace",
     response_class=Response,
-    responses=content("the trace; JSON comes in pages, the other formats whole", *_FORMATS.values())
+    responses=content("the trace; JSON comes in pages, the other formats whole", *dict.fromkeys(_FORMATS.values()))
     | problems("not-found", "not-acceptable", "conflict"),
 )
 def get_trace(
     id: str,  # noqa: A002 - the API's name
     here: Here,
-    format: Annotated[  # noqa: A002 - the API's name
-        Literal["json", "csv", "text", "binary"] | None, Query(description="wins over the Accept header")
-    ] = None,
+    perfetto: Annotated[PerfettoQuery, Depends()],
+    format: Annotated[_FORM | None, Query(description="wins over the Accept header")] = None,  # noqa: A002 - the API's name
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
     limit: Limit = 100,
     cursor: Annotated[
@@ -55,19 +100,18 @@ def get_trace(
 ) -> Response:
     """Each instruction: unit, fields, start and end cycle, what it waited for, and its origin in the model.
 
-    `binary` is the raw instruction stream, as the accelerator fetches it.
+    `binary` is the raw instruction stream, as the accelerator fetches it. `perfetto` is a document in Chrome's Trace
+    Event Format, which `ui.perfetto.dev` opens: only the query asks for it, as its media type is JSON's.
     """
     chosen = negotiate(_FORMATS, format, accept)
     artifacts = artifacts_of(here, id)
     if chosen == "binary":
         return send(artifacts, "instructions.bin", filename="instructions.bin")
-    try:
-        trace = here.traces.get(id, artifacts)
-    except KeyError:
-        raise ProblemError("not-found", "the job has left no trace", field="id") from None
+    trace = _open(here, id, artifacts)
     if chosen == "json":
         begin = int(cursor or 0)
         following = str(begin + limit) if begin + limit < len(trace) else None
         return JSONResponse({"items": trace.page(begin, limit), "next_cursor": following})
-    write = trace.write_csv if chosen == "csv" else trace.write_text
-    return StreamingResponse(_spool(write), media_type=_FORMATS[chosen])
+    if chosen == "perfetto":
+        return _perfetto(trace, perfetto)
+    return _stream(trace.csv() if chosen == "csv" else trace.text(), _FORMATS[chosen])

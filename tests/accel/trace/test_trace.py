@@ -56,16 +56,14 @@ def test_a_saved_trace_comes_back(trace, tmp_path):
 
 
 def test_csv_has_a_row_an_instruction_with_empty_cells_for_absent_fields(trace):
-    file = io.StringIO()
-    trace.write_csv(file)
-    rows = list(csv.DictReader(io.StringIO(file.getvalue())))
+    rows = list(csv.DictReader(io.StringIO(b"".join(trace.csv()).decode(), newline="")))
     assert len(rows) == 10
     for row, record in zip(rows, trace.page(0, 10), strict=True):
         assert (int(row["index"]), row["op"], row["unit"]) == (record["index"], record["op"], record["unit"])
         assert (int(row["start"]), int(row["end"])) == (record["start"], record["end"])
-        shown = {name: int(row[name]) for name in trace.fields if row[name] != ""}
+        shown = {name: int(row[name]) for name in trace.names.fields if row[name] != ""}
         assert shown == record["fields"]
-        waits = {name: int(row[f"wait_{name}"]) for name in trace.waits if int(row[f"wait_{name}"])}
+        waits = {name: int(row[f"wait_{name}"]) for name in trace.names.causes if int(row[f"wait_{name}"])}
         assert waits == {wait["on"]: wait["cycles"] for wait in record["waited_for"]}
         assert row["pragma"] == (record["origin"] or {"pragma": ""})["pragma"]
 
@@ -74,17 +72,13 @@ def test_csv_quotes_what_a_model_may_be_called():
     program = small_program()
     odd = Origin(('a,"b"\n', "c"), "=1+1", 0, "p", "s")
     trace = make_trace(replace(program, origins=(odd, odd)), simulate(program, {}, function=False))
-    file = io.StringIO()
-    trace.write_csv(file)
-    rows = list(csv.DictReader(io.StringIO(file.getvalue())))
+    rows = list(csv.DictReader(io.StringIO(b"".join(trace.csv()).decode(), newline="")))
     assert rows[0]["nodes"] == 'a,"b"\n c'
     assert rows[0]["function"] == "'=1+1"
 
 
 def test_text_has_a_line_an_instruction(trace):
-    file = io.StringIO()
-    trace.write_text(file)
-    lines = file.getvalue().splitlines()
+    lines = b"".join(trace.text()).decode().splitlines()
     assert len(lines) == 10
     assert lines[2].startswith("2 first compute alu ")
     assert "alu_opcode=2" in lines[2]
@@ -103,17 +97,15 @@ def test_four_hundred_thousand_instructions_are_no_trouble(tmp_path):
     stream = words("streams.npz")["conv16_224_shift8_fallback"]
     launch = Launch("conv", "conv2d", (), 0, len(stream), 0, (), ())
     origin = np.zeros(len(stream), np.int32)
-    program = replace(small_program(), steps=(launch,), words=stream, origin=origin)
+    program = replace(small_program(), steps=(launch,), words=stream, origin=origin, segments={}, image={})
     trace = make_trace(program, simulate(program, {}, function=False))
     begin = time.monotonic()
     trace.save(tmp_path)
     loaded = Trace.load(tmp_path)
     page = loaded.page(200_000, 100)
     paged = time.monotonic() - begin
-    for write, lines in ((loaded.write_csv, len(stream) + 1), (loaded.write_text, len(stream))):
-        file = io.StringIO()
-        write(file)
-        assert file.getvalue().count("\n") == lines
+    for pieces, lines in ((loaded.csv(), len(stream) + 1), (loaded.text(), len(stream))):
+        assert sum(piece.count(b"\n") for piece in pieces) == lines
     assert page[0]["index"] == 200_000
     assert paged < 2
     assert time.monotonic() - begin < 20

@@ -1,0 +1,10 @@
+"""The trace in Chrome's Trace Event Format, which Perfetto's viewer opens.
+
+The format: a JSON object whose ``traceEvents`` are slices (``X``), counters (``C``), the two ends of an arrow
+(``s``, ``f``), instants (``i``) and names of tracks (``M``); times in microseconds.
+"""
+
+from accel.trace.perfetto.form import perfetto_form
+from accel.trace.perfetto.view import FEWEST, MOST, Window
+
+__all__ = ["FEWEST", "MOST", "Window", "perfetto_form"]

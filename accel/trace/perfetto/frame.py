@@ -1,0 +1,68 @@
+"""What surrounds the instructions in a document: tracks, launches, host steps."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from accel.trace.names import Names
+from accel.trace.perfetto.events import HOST, LAUNCHES, PID, UNITS, Clock, quoted
+from accel.trace.perfetto.view import View
+
+Event = dict[str, Any]
+
+
+def frame(view: View, clock: Clock, most: int) -> list[bytes]:
+    """The first lines of a document: tracks, then at most ``most`` launches and as many host steps.
+
+    Where there are more, neighbours are merged.
+    """
+    names = view.source.names
+    events = [*_tracks(names), *_launches(view, clock, most), *_hosts(view, clock, most)]
+    return [(b",\n" if number else b"") + quoted(event) for number, event in enumerate(events)]
+
+
+def _tracks(names: Names) -> Iterator[Event]:
+    yield _metadata("process_name", 0, {"name": names.accelerator})
+    tracks = {LAUNCHES: "launches"} | ({HOST: "host"} if names.hosts else {})
+    tracks |= {UNITS + number: name for number, name in enumerate(names.units)}
+    for tid, name in tracks.items():
+        yield _metadata("thread_name", tid, {"name": name})
+        yield _metadata("thread_sort_index", tid, {"sort_index": tid})
+
+
+def _metadata(name: str, tid: int, args: Event) -> Event:
+    return {"ph": "M", "pid": PID, "tid": tid, "name": name, "args": args}
+
+
+def _launches(view: View, clock: Clock, most: int) -> Iterator[Event]:
+    shown = [launch for launch in view.source.names.launches if launch.end > view.begin and launch.begin < view.end]
+    for group in _groups(shown, most):
+        begin, end = clock.ticks(np.array([group[0].begin, group[-1].end])).tolist()
+        name, args = _title(group, "launches")
+        times = {"ts": _number(clock, begin), "dur": _number(clock, end - begin)}
+        yield {"ph": "X", "pid": PID, "cat": "launch", "tid": LAUNCHES, **times, "name": name, "args": args}
+
+
+def _hosts(view: View, clock: Clock, most: int) -> Iterator[Event]:
+    shown = [host for host in view.source.names.hosts if view.begin <= host.cycle <= view.end]
+    for group in _groups(shown, most):
+        (at,) = clock.ticks(np.array([group[0].cycle])).tolist()
+        name, args = _title(group, "host steps")
+        where = {"pid": PID, "tid": HOST, "s": "t", "ts": _number(clock, at)}
+        yield {"ph": "i", "cat": "host", **where, "name": name, "args": args}
+
+
+def _groups(items: list[Any], most: int) -> Iterator[list[Any]]:
+    size = -(-len(items) // most) or 1
+    return (items[begin : begin + size] for begin in range(0, len(items), size))
+
+
+def _title(group: list[Any], what: str) -> tuple[str, Event]:
+    if len(group) == 1:
+        return group[0].name, {}
+    return f"{len(group)} {what}", {"first": group[0].name, "last": group[-1].name}
+
+
+def _number(clock: Clock, ticks: int) -> int | float:
+    return ticks if clock.mhz is None else ticks / 1000
