@@ -24,7 +24,9 @@ def negotiate(formats: Mapping[str, str], requested: str | None, accept: str | N
     ranges = _accepted(accept or "*/*")
     best = max(formats, key=lambda name: _preference(formats[name], ranges))
     if _preference(formats[best], ranges)[0] == 0:
-        raise ProblemError("not-acceptable", f"{accept}; there are: {', '.join(dict.fromkeys(formats.values()))}", field="Accept")
+        raise ProblemError(
+            "not-acceptable", f"{accept}; there are: {', '.join(dict.fromkeys(formats.values()))}", field="Accept"
+        )
     return best
 
 
