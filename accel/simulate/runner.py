@@ -1,5 +1,6 @@
 """What a running program changes: DRAM, the accelerator's memories, and what is known of its hazards."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ Array = npt.NDArray[Any]
 Dram = npt.NDArray[np.uint8]
 
 _ADDRESSES = 1 << 32  # bytes of DRAM for a bare stream, which says nothing of it; what is not touched costs nothing
+_LOOKED_AT = 10_000  # rows out of the segments that a launch may write zeros to before we stop looking
 WORK_LIMIT = 1 << 34  # micro-ops executed by a launch: some minutes
 
 
@@ -107,26 +109,36 @@ class Runner:
 
     def _check_copy(self, decoded: Decoded, copy: Copy) -> None:
         assert self._inside is not None
-        if copy.direction == "load" and self._program.granularity > 1:
-            return  # pages of zeros are often left out; reading them is told as reading what nobody wrote
-        found = outside(decoded, copy, self._inside)
-        if found is not None:
+        if self._program.granularity > 1:
+            return  # what is left out may be pages of zeros: see _check_changes
+        for index, begin, end in outside(decoded, copy, self._inside):
             verb = "writes" if copy.direction == "store" else "reads"
-            raise decoded.error(
-                found[0], "dram-range", f"it {verb} DRAM bytes {found[1]} to {found[2]}, which no segment holds"
-            )
+            raise decoded.error(index, "dram-range", f"it {verb} DRAM bytes {begin} to {end}, which no segment holds")
+
+    def _check_changes(self, decoded: Decoded) -> None:
+        """Refuse stores that change DRAM where nobody expects it; where they leave it zero, they are left alone."""
+        if self._inside is None or self._program.granularity == 1:
+            return
+        stores = (i for i in decoded.accelerator.instructions if isinstance(i, Copy) and i.direction == "store")
+        for copy in stores:
+            for index, begin, end in itertools.islice(outside(decoded, copy, self._inside), _LOOKED_AT):
+                if self.dram[begin:end].any():
+                    raise decoded.error(
+                        index, "dram-range", f"it writes DRAM bytes {begin} to {end}, which no segment holds"
+                    )
 
     def launch(self, decoded: Decoded) -> None:
         """Run a launch, and note its hazards.
 
         Raises:
-            SimulationError: an index out of range, or a deadlock.
+            SimulationError: an index out of range, a deadlock, or a change of DRAM beyond the segments.
         """
         if not self._function:
             return
         if self._inside is not None:
             self.hazards.append(self._checker.check(decoded, self.dram))
         self._machine.run(decoded, self.dram)
+        self._check_changes(decoded)
 
     def host(self, step: HostStep) -> None:
         """Run a host step on the DRAM.

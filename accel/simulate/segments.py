@@ -1,5 +1,6 @@
 """Whether a launch stays within the program's tensors in DRAM."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,8 +44,11 @@ def extents(program: Program) -> Extents | None:
     return Extents(*np.array(merged, np.int64).T.copy())
 
 
-def outside(decoded: Decoded, copy: Copy, inside: Extents) -> tuple[int, int, int] | None:
-    """The first instruction of that sort that leaves the segments, with the bytes of the row that does."""
+def outside(decoded: Decoded, copy: Copy, inside: Extents) -> Iterator[tuple[int, int, int]]:
+    """The rows of DRAM that instructions of that sort touch out of the segments: instruction, and first and last byte.
+
+    They come in the order of the program; the last byte is exclusive.
+    """
     fields = copy.copy_fields
     size = copy.dram_bytes(decoded.accelerator.memory(copy.memory))
     rows = decoded.rows(copy)
@@ -59,11 +63,8 @@ def outside(decoded: Decoded, copy: Copy, inside: Extents) -> tuple[int, int, in
         row = np.arange(len(of)) - np.repeat(first, height[part])
         low = begin[of] + row * stride[of]
         high: Int64 = low + width[of] * size
-        wrong = np.flatnonzero(~inside.hold(low, high))
-        if len(wrong):
-            at = wrong[0]
-            return int(rows[of[at]]), int(low[at]), int(high[at])
-    return None
+        for at in np.flatnonzero(~inside.hold(low, high)).tolist():
+            yield int(rows[of[at]]), int(low[at]), int(high[at])
 
 
 def _parts(items: Int64, rows: Int64) -> list[Int64]:
