@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from accel.catalog import parse_accelerator
 from accel.errors import InvalidProgram
-from accel.host_graph.read import read_host_graph
 from accel.program import HostStep, Launch, Origin, Program, Segment
 from accel.program_checks import check_program, read_words
 from accel.program_document import (
@@ -157,6 +156,8 @@ class _Reader:
 
     def _host_graph(self, step: HostEntry) -> str:
         """The text of a host step's graph, which is checked here once."""
+        from accel.host_graph.read import read_host_graph  # noqa: PLC0415 - without host steps no compiler is loaded
+
         if step.module not in self._texts:
             where = f"host step {step.name} ({step.module})"
             try:
