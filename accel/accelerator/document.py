@@ -11,7 +11,8 @@ from pydantic import ConfigDict, Field
 
 Count = Annotated[int, Field(strict=True, ge=1, le=1 << 31)]
 Position = Annotated[int, Field(strict=True, ge=0, le=1 << 16)]
-Name = Annotated[str, Field(min_length=1, max_length=64)]
+Name = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Label = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
 DType = Literal["int8", "uint8", "int16", "int32", "uint32"]
 DTYPE_BYTES: dict[DType, int] = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "uint32": 4}
 
@@ -29,7 +30,12 @@ class Memory(Model):
     """
 
     name: Name
-    scope: Annotated[Name, Field(description="TVM storage scope of buffers that live here")]
+    scope: Annotated[
+        str,
+        Field(
+            max_length=64, pattern=r"^local\.[A-Za-z0-9_]+$", description="TVM storage scope of buffers that live here"
+        ),
+    ]
     dtype: DType
     shape: Annotated[tuple[Count, ...], Field(min_length=1, max_length=4)]
     depth: Count
@@ -115,15 +121,15 @@ class Instruction(Model):
 class CopyFields(Model):
     """The names of a two-dimensional copy's fields; None where it has no such field."""
 
-    sram: str
-    dram: str
-    rows: str
-    columns: str
-    row_stride: str
-    pad_top: str | None = None
-    pad_bottom: str | None = None
-    pad_left: str | None = None
-    pad_right: str | None = None
+    sram: Name
+    dram: Name
+    rows: Name
+    columns: Name
+    row_stride: Name
+    pad_top: Name | None = None
+    pad_bottom: Name | None = None
+    pad_left: Name | None = None
+    pad_right: Name | None = None
 
 
 class Copy(Instruction):
@@ -134,9 +140,9 @@ class Copy(Instruction):
     """
 
     kind: Literal["copy"] = "copy"
-    pragma: str
+    pragma: Name
     direction: Literal["load", "store"]
-    memory: str
+    memory: Name
     dram_dtype: DType
     copy_fields: CopyFields
 
@@ -152,11 +158,11 @@ class Contract(Instruction):
     """
 
     kind: Literal["contract"] = "contract"
-    pragma: str
+    pragma: Name
     dst: Operand
     data: Operand
     weights: Operand
-    reset: str
+    reset: Name
     loops: tuple[HardwareLoop, ...]
     microops: MicroOps
 
@@ -175,13 +181,13 @@ class Map(Instruction):
     """
 
     kind: Literal["map"] = "map"
-    pragma: str
+    pragma: Name
     dst: Operand
     src: Operand
     ops: tuple[MapOp, ...]
-    opcode: str
-    use_immediate: str
-    immediate: str
+    opcode: Name
+    use_immediate: Name
+    immediate: Name
     immediate_with: Annotated[
         Literal["dst", "src"], Field(description="the operand that an operation with an immediate reads")
     ] = "dst"
@@ -251,8 +257,8 @@ class Accelerator(Model):
     """
 
     schema_version: Literal[1] = 1
-    name: Name
-    title: Annotated[str, Field(min_length=1, max_length=200)]
+    name: Label
+    title: Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
     family: Literal["vta"]
     word_bits: Annotated[int, Field(strict=True, ge=64, le=1024, multiple_of=64)]
     memories: Annotated[tuple[Memory, ...], Field(max_length=32)]

@@ -85,6 +85,8 @@ def _layout(accelerator: Accelerator) -> _Layout:
                 masks[index][word] |= mask
                 values[index][word] |= field.value << lsb & mask
             column = names.setdefault(field.name, len(names))
+            if field.bits == 0:
+                continue  # its column stays zero, and no word can be shifted by its whole width
             fields.append((column, word, 64 - lsb - field.bits, 64 - field.bits, int(field.signed)))
         starts.append(len(fields))
     return _Layout(

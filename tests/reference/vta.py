@@ -16,6 +16,7 @@ class ReferenceVta:
             m.name: np.zeros((m.depth, *m.shape), {"int8": np.int8, "uint32": np.uint32, "int32": np.int32}[m.dtype])
             for m in accelerator.memories
         }
+        self.immediate_with = accelerator.map.immediate_with
         self.field_bits = {f.name: (f.lsb, f.bits) for f in accelerator.contraction.microops.fields}
 
     def load(self, name: str, fields: Mapping[str, int], dtype: type | None = None) -> None:
@@ -74,7 +75,8 @@ class ReferenceVta:
     def alu(self, fields: Mapping[str, int]) -> None:
         acc = self.memories["acc"]
         for at in self._steps(fields):
-            x = acc[at["dst"]].astype(np.int64)
+            first = at[self.immediate_with] if fields["use_imm"] else at["dst"]
+            x = acc[first].astype(np.int64)
             y = np.full_like(x, fields["imm"]) if fields["use_imm"] else acc[at["src"]].astype(np.int64)
             acc[at["dst"]] = self._operate(fields["alu_opcode"], x, y).astype(np.uint32).view(np.int32)
 

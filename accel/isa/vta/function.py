@@ -72,7 +72,8 @@ class Machine:
     def accumulators(self) -> npt.NDArray[np.int32]:
         """A copy of the accumulator memory, (depth, batch, block)."""
         memory = self.accelerator.memory(self.accelerator.contraction.dst.memory)
-        return self._memories[memory.name].reshape(memory.depth, *memory.shape).copy()
+        words = self._memories[memory.name][: memory.depth * memory.element_count]  # behind an odd word lies another
+        return words.reshape(memory.depth, *memory.shape).copy()
 
     def run(self, decoded: Decoded, dram: npt.NDArray[np.uint8]) -> None:
         """Run a launch, reading and writing ``dram`` (bytes,), which :func:`aligned_zeros` made.

@@ -10,11 +10,12 @@ from typing import Any
 
 import pydantic
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.document import Accelerator, Label
 from accel.errors import InvalidAccelerator
 from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.isa.vta.variant import Variant
 
+_LABEL: pydantic.TypeAdapter[str] = pydantic.TypeAdapter(Label)
 _KEYS = tuple(VtaConfig.model_fields)
 _OPTIONAL = ("HW_VER",)
 _DERIVED: dict[
@@ -55,11 +56,19 @@ def read_config(document: Mapping[str, Any]) -> Accelerator:
     for key, part in (("vta_config", keys), ("variant", said)):
         if not isinstance(part, Mapping):
             raise InvalidAccelerator(f"{key}: an object is expected; found {_shown(part)}", field=key)
-    name = document.get("name")
-    if name is not None and (not isinstance(name, str) or not 1 <= len(name) <= 64):
-        raise InvalidAccelerator(f"name: text of 1 to 64 characters is expected; found {_shown(name)}", field="name")
     config, implied = _read_keys(keys)
-    return vta_accelerator(config, _read_variant({**implied, **said}), name=name)
+    return vta_accelerator(config, _read_variant({**implied, **said}), name=_read_name(document.get("name")))
+
+
+def _read_name(name: object) -> str | None:
+    if name is None:
+        return None
+    try:
+        return _LABEL.validate_python(name, strict=True)
+    except pydantic.ValidationError as error:
+        raise InvalidAccelerator(
+            f"name: up to 64 letters, digits and any of _.+- are expected; found {_shown(name)}", field="name"
+        ) from error
 
 
 def _read_keys(document: Mapping[str, Any]) -> tuple[VtaConfig, dict[str, Any]]:

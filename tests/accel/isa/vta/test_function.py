@@ -1,5 +1,3 @@
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,8 +10,8 @@ from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.isa.vta.dot_product import DotProduct
 from accel.isa.vta.function import Machine, geometry
 from tests.accel.golden import FOLDER, board, documents, needs_golden
+from tests.accel.random_programs import by_reference, random_dram, random_program
 from tests.accel.streams import stream
-from tests.reference.vta import ReferenceVta
 
 _SMALL = {"LOG_UOP_BUFF_SIZE": 8, "LOG_INP_BUFF_SIZE": 12, "LOG_WGT_BUFF_SIZE": 14, "LOG_ACC_BUFF_SIZE": 14}
 SHAPES = {  # (log2 batch, log2 block)
@@ -35,89 +33,15 @@ MACHINES = {shape: Machine(accelerator) for shape, accelerator in SHAPES.items()
 DRAM_BYTES = 1 << 16
 
 
-def random_copy(random: np.random.Generator, accelerator: Any, name: str) -> tuple[str, dict[str, int]]:
-    copy = accelerator.instruction(name)
-    memory = accelerator.memory(copy.memory)
-    pads = dict.fromkeys(("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1"), 0)
-    if name != "store_out":
-        pads = {pad: int(random.integers(0, 3)) for pad in pads}
-    rows, columns = (int(v) for v in random.integers(0, 4, 2))
-    if (rows + 4) * (columns + 4) > memory.depth:
-        rows, columns, pads = min(rows, 1), min(columns, 1), dict.fromkeys(pads, 0)
-    size = (rows + pads["y_pad_0"] + pads["y_pad_1"]) * (columns + pads["x_pad_0"] + pads["x_pad_1"])
-    stride = int(random.integers(0, 6))
-    last = DRAM_BYTES // (memory.element_count * np.dtype(copy.dram_dtype).itemsize) - 3 * stride - 3
-    sram, dram = int(random.integers(0, memory.depth - size + 1)), int(random.integers(0, last))
-    fields = {"sram_base": sram, "dram_base": dram, "y_size": rows, "x_size": columns, "x_stride": stride}
-    return name, fields | pads
-
-
-def random_loops(random: np.random.Generator, accelerator: Any, name: str) -> tuple[str, dict[str, int]]:
-    begin = int(random.integers(0, 32))
-    fields = {"uop_bgn": begin, "uop_end": begin + int(random.integers(0, 6))}
-    fields |= {field: int(random.integers(0, 4)) for field in ("iter_out", "iter_in")}
-    kinds = {"dst": "acc", "src": "inp" if name == "gemm" else "acc"} | ({"wgt": "wgt"} if name == "gemm" else {})
-    for kind, memory in kinds.items():
-        for side in ("out", "in"):
-            fields[f"{kind}_factor_{side}"] = int(random.integers(0, _step(accelerator, memory) + 1))
-    if name == "gemm":
-        return name, fields | {"reset_reg": int(random.integers(0, 8) == 0)}
-    immediate = random.integers(-(1 << 15), 1 << 15) if random.integers(0, 2) else random.integers(-33, 34)
-    return name, fields | {
-        "alu_opcode": int(random.integers(0, 4)),
-        "use_imm": int(random.integers(0, 2)),
-        "imm": int(immediate),
-    }
-
-
-def _step(accelerator: Any, memory: str) -> int:
-    """The longest step of a loop that leaves half of a small memory to start from."""
-    return min(3, accelerator.memory(memory).depth // 12)
-
-
-def random_program(seed: int, accelerator: Any, length: int) -> list[tuple[str, dict[str, int]]]:
-    random = np.random.default_rng(seed)
-    copies = ("load_inp", "load_wgt", "load_acc", "store_out")
-    program = [("load_uop", {"y_size": 1, "x_size": 64, "x_stride": 64})]
-    program += [random_copy(random, accelerator, name) for name in copies[:3] * 3]
-    for _ in range(length):
-        name = str(random.choice([*copies, "gemm", "gemm", "alu", "alu"]))
-        make = random_copy if name in copies else random_loops
-        program.append(make(random, accelerator, name))
-    return program
-
-
-def random_dram(accelerator: Any, seed: int) -> np.ndarray:
-    """Random bytes behind 64 micro-ops whose indices leave the loops room to step."""
-    random = np.random.default_rng(seed)
-    dram = aligned_zeros(DRAM_BYTES)
-    dram[:] = random.integers(0, 256, DRAM_BYTES)
-    words = np.zeros(64, np.uint32)
-    memories = {"dst_idx": ["acc"], "src_idx": ["inp", "acc"], "wgt_idx": ["wgt"]}
-    for field in accelerator.contraction.microops.fields:
-        room = 6 * max(_step(accelerator, memory) for memory in memories[field.name])
-        depth = min(accelerator.memory(memory).depth for memory in memories[field.name])
-        words |= (random.integers(0, depth - room, 64) << field.lsb).astype(np.uint32)
-    dram[:256] = words.view(np.uint8)
-    return dram
-
-
 @settings(max_examples=60, deadline=None)
 @given(shape=st.sampled_from(sorted(SHAPES)), seed=st.integers(0, 2**32 - 1), length=st.integers(1, 40))
 def test_random_programs_do_what_numpy_does(shape, seed, length):
     accelerator, machine = SHAPES[shape], MACHINES[shape]
-    dram = random_dram(accelerator, seed)
-    reference = ReferenceVta(accelerator, dram.copy())
-    program = random_program(seed, accelerator, length)
-    decoded = stream(accelerator, program)
+    dram = random_dram(accelerator, seed, DRAM_BYTES)
+    program = random_program(seed, accelerator, length, DRAM_BYTES)
+    reference = by_reference(accelerator, program, dram.copy())
     machine.reset()
-    machine.run(decoded, dram)
-    for row, (name, _) in enumerate(program):
-        fields = {field: int(column[row]) for field, column in decoded.columns.items()}
-        if name.startswith("load"):
-            reference.load(name.removeprefix("load_"), fields)
-        else:
-            getattr(reference, name.removesuffix("_out"))(fields)
+    machine.run(stream(accelerator, program), dram)
     assert np.array_equal(machine.accumulators(), reference.memories["acc"])
     assert np.array_equal(dram, reference.dram)
 
