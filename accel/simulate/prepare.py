@@ -3,8 +3,9 @@
 from accel.accelerator.document import Accelerator
 from accel.isa.compiled import BYTES, CUBE, MATRIX, SCALAR, VECTOR, WORD_MATRIX, WORDS, compile_now
 from accel.isa.decode import prepare_decode
-from accel.isa.vta import function_kernel, races_kernel, timing_kernel
+from accel.isa.vta import function_kernel, races_kernel
 from accel.isa.vta.function import geometry
+from accel.isa.vta.timing_table import prepare_timing
 
 
 def prepare(accelerator: Accelerator) -> None:
@@ -15,7 +16,7 @@ def prepare(accelerator: Accelerator) -> None:
     """
     function_kernel.build(geometry(accelerator))
     prepare_decode()
-    compile_now(timing_kernel.run, MATRIX, VECTOR, VECTOR, MATRIX)
+    prepare_timing()
     compile_now(
         races_kernel.find, MATRIX, MATRIX, MATRIX, VECTOR, VECTOR, CUBE, CUBE, VECTOR, VECTOR, WORDS, WORDS, VECTOR,
         MATRIX, SCALAR, VECTOR, BYTES, WORD_MATRIX, MATRIX, MATRIX,
