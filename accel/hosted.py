@@ -5,7 +5,7 @@ from tvm import ir
 from accel.accelerator.document import Accelerator
 from accel.frontend.integers import ImportedModel
 from accel.lowering.attributes import HOST_REASON, LAUNCHES, load_launches
-from accel.report import HostOp
+from accel.report_documents import HostOp
 
 
 def host_ops(imported: ImportedModel, module: ir.IRModule, accelerator: Accelerator) -> list[HostOp]:

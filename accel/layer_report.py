@@ -4,34 +4,12 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-import pydantic
-from pydantic import Field
 
 from accel.accelerator.document import Accelerator
 from accel.isa.vta.timing import Timing
 from accel.isa.vta.work import work_of
+from accel.report_documents import Layer
 from accel.simulate.engine import LaunchResult
-
-
-class Layer(pydantic.BaseModel):
-    """One launch: a layer of the model on the accelerator. Times in cycles, sizes in bytes."""
-
-    name: str
-    op: str
-    nodes: list[str] = Field(description="model nodes that it computes")
-    macs: int = Field(description="multiply-accumulates of the model, padding not counted")
-    cycles: int
-    lower_bound: int = Field(
-        description="the larger of the compute unit's own cycles (GEMM, reset, ALU passes) and its bytes over the bus"
-    )
-    utilisation: float = Field(description="macs / (cycles x multiply-accumulates a cycle at best)")
-    gemm_share: float = Field(description="share of the cycles in which the GEMM core multiplies, padding included")
-    load_overlap: float = Field(
-        description="share of the load unit's busy cycles during which the compute unit is busy"
-    )
-    bytes_read: int
-    bytes_written: int
-    instructions: int
 
 
 def layer_of(result: LaunchResult, accelerator: Accelerator) -> Layer:

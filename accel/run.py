@@ -25,7 +25,7 @@ from accel.options import Options
 from accel.program import Program
 from accel.program_file import save_program
 from accel.progress import Progress
-from accel.report import Quality, Report, StageTime
+from accel.report_documents import Quality, Report, StageTime
 from accel.simulate.engine import Simulation
 from accel.simulation_report import race_record
 from accel.stages import job_stages

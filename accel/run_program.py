@@ -9,8 +9,9 @@ from accel.inputs import Tensors, draw_inputs, save_tensors
 from accel.options import Options
 from accel.program import Program
 from accel.progress import Progress
+from accel.report_documents import Engine, SimulationReport
 from accel.simulate.engine import simulate
-from accel.simulation_report import Engine, SimulationReport, make_simulation_report
+from accel.simulation_report import make_simulation_report
 from accel.trace import make_trace
 
 _STAGES = ("simulate", "report")

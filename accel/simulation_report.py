@@ -1,112 +1,33 @@
 """What came of running a program: its cycles, whether it is right, and what made its units wait."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pydantic
-from pydantic import Field
 
 from accel.accelerator.document import Accelerator
 from accel.isa.decode import Decoded
-from accel.isa.vta.calibration import TimingModel, timing_model
+from accel.isa.vta.calibration import timing_model
 from accel.isa.vta.timing import traffic
-from accel.layer_report import Layer, layer_of
+from accel.layer_report import layer_of
 from accel.program import HostStep, Launch, Program
+from accel.report_documents import (
+    Engine,
+    Instruction,
+    Mismatch,
+    ProgramSize,
+    ProgramWarning,
+    RaceRecord,
+    SimulationReport,
+    UnitTime,
+)
 from accel.simulate.engine import Simulation
 from accel.simulate.races import Race, Unwritten
 from accel.simulate.runner import segment_view
 from accel.simulate.writer import last_writer
 
-Engine = Literal["function", "timing", "both"]
 _SHOWN = 10  # mismatches, races and warnings of a kind that a report lists
-
-
-class Mismatch(pydantic.BaseModel):
-    """An element of DRAM that is not what was expected."""
-
-    tensor: str = Field(description="the segment it lies in")
-    address: int = Field(description="its first byte in DRAM")
-    got: int | float
-    expected: int | float
-    instruction: int | None = Field(description="the last instruction that stored it; null if none did")
-
-
-class Instruction(pydantic.BaseModel):
-    """An instruction of the program."""
-
-    index: int = Field(description="its place in the program, from 0, as in the trace")
-    launch: str
-    op: str
-
-
-class RaceRecord(pydantic.BaseModel):
-    """Two instructions that touch the same elements in no fixed order, one of them writing."""
-
-    first: Instruction
-    second: Instruction
-    memory: str = Field(description="an on-chip memory, or `dram`")
-    begin: int = Field(description="first element, in DRAM first byte, that both touch")
-    end: int = Field(description="the element or byte after the last")
-    detail: str
-
-
-class ProgramWarning(pydantic.BaseModel):
-    """Something that is allowed and seldom meant."""
-
-    kind: Literal["never-written", "never-finishes"]
-    launch: str
-    instruction: int = Field(description="its place in the program")
-    detail: str
-
-
-class UnitTime(pydantic.BaseModel):
-    """What one unit did, in cycles; busy, stalled (but for `memory`) and idle add up to the program's cycles."""
-
-    instructions: int
-    busy: int = Field(description="cycles in which it ran an instruction")
-    stalled: dict[str, int] = Field(
-        description="cycles lost by cause: before an instruction to `fetch` or a token queue; within its busy cycles "
-        "to `memory`, where the bus served others"
-    )
-    idle: int = Field(description="cycles after its last instruction of each launch")
-
-
-class ProgramSize(pydantic.BaseModel):
-    """The program: instructions, launches, host steps, and bytes of DRAM it maps."""
-
-    instructions: int
-    launches: int
-    host_steps: int
-    dram_bytes: int
-
-
-class SimulationReport(pydantic.BaseModel):
-    """The report of a program's run."""
-
-    accelerator: str
-    engine: Engine
-    verified: bool | None = Field(
-        description="what was expected is there and no race could change it; null where nothing was expected, or "
-        "function did not run"
-    )
-    cycles: int | None = Field(description="cycles of all launches; null where timing did not run")
-    seconds: float | None = Field(description="the same by the accelerator's clock; host steps cost nothing")
-    mismatch_count: int = Field(description="elements that differ from what was expected")
-    mismatches: list[Mismatch] = Field(description="the first of them")
-    race_count: int | None = Field(
-        description="pairs of unordered instructions, at most 1,000 a launch; null: not checked"
-    )
-    races: list[RaceRecord] = Field(description="the first of them")
-    warnings: list[ProgramWarning]
-    units: dict[str, UnitTime] | None = Field(description="null where timing did not run")
-    bytes_read: int
-    bytes_written: int
-    tokens: dict[str, int] | None = Field(description="what is left in the queues; null where timing did not run")
-    launches: list[Layer]
-    program: ProgramSize
-    timing_model: TimingModel
 
 
 def make_simulation_report(program: Program, simulation: Simulation, engine: Engine) -> SimulationReport:

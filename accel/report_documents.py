@@ -1,0 +1,168 @@
+"""The reports of jobs as documents; what fills them is apart, so that the api describes them without a compiler."""
+
+from typing import Literal
+
+import pydantic
+from pydantic import Field
+
+from accel.isa.vta.calibration import TimingModel
+
+Engine = Literal["function", "timing", "both"]
+
+
+class Layer(pydantic.BaseModel):
+    """One launch: a layer of the model on the accelerator. Times in cycles, sizes in bytes."""
+
+    name: str
+    op: str
+    nodes: list[str] = Field(description="model nodes that it computes")
+    macs: int = Field(description="multiply-accumulates of the model, padding not counted")
+    cycles: int
+    lower_bound: int = Field(
+        description="the larger of the compute unit's own cycles (GEMM, reset, ALU passes) and its bytes over the bus"
+    )
+    utilisation: float = Field(description="macs / (cycles x multiply-accumulates a cycle at best)")
+    gemm_share: float = Field(description="share of the cycles in which the GEMM core multiplies, padding included")
+    load_overlap: float = Field(
+        description="share of the load unit's busy cycles during which the compute unit is busy"
+    )
+    bytes_read: int
+    bytes_written: int
+    instructions: int
+
+
+class UnitTime(pydantic.BaseModel):
+    """What one unit did, in cycles; busy, stalled (but for `memory`) and idle add up to the program's cycles."""
+
+    instructions: int
+    busy: int = Field(description="cycles in which it ran an instruction")
+    stalled: dict[str, int] = Field(
+        description="cycles lost by cause: before an instruction to `fetch` or a token queue; within its busy cycles "
+        "to `memory`, where the bus served others"
+    )
+    idle: int = Field(description="cycles after its last instruction of each launch")
+
+
+class ProgramWarning(pydantic.BaseModel):
+    """Something that is allowed and seldom meant."""
+
+    kind: Literal["never-written", "never-finishes"]
+    launch: str
+    instruction: int = Field(description="its place in the program")
+    detail: str
+
+
+class ProgramSize(pydantic.BaseModel):
+    """The program: instructions, launches, host steps, and bytes of DRAM it maps."""
+
+    instructions: int
+    launches: int
+    host_steps: int
+    dram_bytes: int
+
+
+class HostOp(pydantic.BaseModel):
+    """A model node that runs on the host."""
+
+    node: str
+    op: str
+    reason: str
+
+
+class Quality(pydantic.BaseModel):
+    """An output against the model as uploaded, run by onnxruntime on the same inputs."""
+
+    output: str
+    sqnr_db: float = Field(description="signal to quantisation noise, dB; 200 where the outputs are equal")
+    cosine: float
+
+
+class StageTime(pydantic.BaseModel):
+    """How long a stage of the job took."""
+
+    name: str
+    seconds: float
+
+
+class Macs(pydantic.BaseModel):
+    """Multiply-accumulates of the model, and how many of them the accelerator did."""
+
+    total: int
+    accelerator: int
+    share: float
+
+
+class Report(pydantic.BaseModel):
+    """The report, ``report.json``."""
+
+    accelerator: str
+    verified: bool | None = Field(
+        description="outputs equal the integer reference bit by bit, and no race could change them; null if the "
+        "accelerator did no multiply-accumulate"
+    )
+    cycles: int = Field(description="cycles of the accelerator over all launches; host steps cost none")
+    macs: Macs
+    units: dict[str, UnitTime]
+    warnings: list[ProgramWarning]
+    layers: list[Layer]
+    host_ops: list[HostOp]
+    quantisation: list[Quality]
+    program: ProgramSize
+    timing_model: TimingModel = Field(description="how far the cycles can be trusted")
+    stages: list[StageTime]
+
+
+class Mismatch(pydantic.BaseModel):
+    """An element of DRAM that is not what was expected."""
+
+    tensor: str = Field(description="the segment it lies in")
+    address: int = Field(description="its first byte in DRAM")
+    got: int | float
+    expected: int | float
+    instruction: int | None = Field(description="the last instruction that stored it; null if none did")
+
+
+class Instruction(pydantic.BaseModel):
+    """An instruction of the program."""
+
+    index: int = Field(description="its place in the program, from 0, as in the trace")
+    launch: str
+    op: str
+
+
+class RaceRecord(pydantic.BaseModel):
+    """Two instructions that touch the same elements in no fixed order, one of them writing."""
+
+    first: Instruction
+    second: Instruction
+    memory: str = Field(description="an on-chip memory, or `dram`")
+    begin: int = Field(description="first element, in DRAM first byte, that both touch")
+    end: int = Field(description="the element or byte after the last")
+    detail: str
+
+
+class SimulationReport(pydantic.BaseModel):
+    """The report of a program's run."""
+
+    accelerator: str
+    engine: Engine
+    verified: bool | None = Field(
+        description="what was expected is there and no race could change it; null where nothing was expected, or "
+        "function did not run"
+    )
+    cycles: int | None = Field(description="cycles of all launches; null where timing did not run")
+    seconds: float | None = Field(description="the same by the accelerator's clock; host steps cost nothing")
+    mismatch_count: int = Field(description="elements that differ from what was expected")
+    mismatches: list[Mismatch] = Field(description="the first of them")
+    race_count: int | None = Field(
+        description="pairs of unordered instructions, at most 1,000 a launch; null: not checked"
+    )
+    races: list[RaceRecord] = Field(description="the first of them")
+    warnings: list[ProgramWarning]
+    units: dict[str, UnitTime] | None = Field(description="null where timing did not run")
+    bytes_read: int
+    bytes_written: int
+    tokens: dict[str, int] | None = Field(description="what is left in the queues; null where timing did not run")
+    launches: list[Layer]
+    program: ProgramSize
+    timing_model: TimingModel
