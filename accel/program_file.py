@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from accel.catalog import parse_accelerator
 from accel.errors import InvalidProgram
+from accel.host_graph.values import Tensor
 from accel.program import HostStep, Launch, Origin, Program, Segment
 from accel.program_checks import check_program, read_words
 from accel.program_document import (
@@ -94,7 +95,7 @@ class _Reader:
         self._parts = parts
         self._trust_host_code = trust_host_code
         self._read: set[str] = set()
-        self._texts: dict[str, str] = {}
+        self._graphs: dict[str, tuple[str, list[Tensor], list[Tensor]]] = {}
 
     def program(self, document: ProgramDocument) -> Program:
         accelerator = parse_accelerator(document.accelerator)
@@ -110,7 +111,7 @@ class _Reader:
             image={s.name: self._contents(segments[s.name], s.data) for s in document.segments if s.data is not None},
             inputs=document.inputs,
             outputs=document.outputs,
-            steps=tuple(self._step(step) for step in document.steps),
+            steps=tuple(self._step(step, segments) for step in document.steps),
             words=read_words(self._bytes("instructions.bin"), accelerator),
             origin=self._array("origin.bin", "<i4").astype(np.int32),
             origins=tuple(Origin(**dict(origin)) for origin in document.origins),
@@ -148,24 +149,41 @@ class _Reader:
             )
         return array.reshape(segment.shape)
 
-    def _step(self, step: LaunchEntry | HostEntry) -> Launch | HostStep:
+    def _step(self, step: LaunchEntry | HostEntry, segments: dict[str, Segment]) -> Launch | HostStep:
         fields = {name: value for name, value in dict(step).items() if name != "kind"}
         if isinstance(step, LaunchEntry):
             return Launch(**fields)
-        return HostStep(**(fields | {"module": self._host_graph(step)}))
-
-    def _host_graph(self, step: HostEntry) -> str:
-        """The text of a host step's graph, which is checked here once."""
-        from accel.host_graph.read import read_host_graph  # noqa: PLC0415 - without host steps no compiler is loaded
-
-        if step.module not in self._texts:
+        try:
+            text, takes, gives = self._host_graph(step.module)
+            _check_tensors("inputs", step.inputs, takes, segments)
+            _check_tensors("outputs", step.outputs, gives, segments)
+        except InvalidProgram as error:
             where = f"host step {step.name} ({step.module})"
+            raise InvalidProgram(f"{where}: {error.detail}", field=f"steps.{step.name}") from error
+        return HostStep(**(fields | {"module": text}))
+
+    def _host_graph(self, part: str) -> tuple[str, list[Tensor], list[Tensor]]:
+        """The text of a host graph, what it takes and what it gives; it is checked once for all its steps."""
+        # without host steps no compiler is loaded
+        from accel.host_graph.graph import signature  # noqa: PLC0415
+        from accel.host_graph.read import read_host_graph  # noqa: PLC0415
+
+        if part not in self._graphs:
             try:
-                text = self._bytes(step.module).decode()
-                read_host_graph(text, trust_host_code=self._trust_host_code)
+                text = self._bytes(part).decode()
             except UnicodeDecodeError as error:
-                raise InvalidProgram(f"{where}: it is not UTF-8", field=f"steps.{step.name}") from error
-            except InvalidProgram as error:
-                raise InvalidProgram(f"{where}: {error.detail}", field=f"steps.{step.name}") from error
-            self._texts[step.module] = text
-        return self._texts[step.module]
+                raise InvalidProgram("it is not UTF-8") from error
+            self._graphs[part] = text, *signature(read_host_graph(text, trust_host_code=self._trust_host_code))
+        return self._graphs[part]
+
+
+def _check_tensors(key: str, names: tuple[str, ...], tensors: list[Tensor], segments: dict[str, Segment]) -> None:
+    """The segments are what the graph takes or gives; those that there are not are told of later."""
+    if len(names) != len(tensors):
+        raise InvalidProgram(f"{key} names {len(names)} segments, and its graph has {len(tensors)}")
+    for name, (shape, dtype) in zip(names, tensors, strict=True):
+        segment = segments.get(name)
+        if segment is not None and (segment.shape, segment.dtype) != (shape, dtype):
+            raise InvalidProgram(
+                f"{key}: segment {name} is {segment.dtype}{list(segment.shape)}, and its graph has {dtype}{list(shape)}"
+            )

@@ -5,6 +5,8 @@ from typing import Any
 
 from tvm import ir, relax
 
+from accel.host_graph.values import Tensor
+
 
 def host_graph(
     parameters: Sequence[relax.Var], bindings: Sequence[relax.VarBinding], results: Sequence[relax.Var]
@@ -16,3 +18,15 @@ def host_graph(
     body = relax.SeqExpr([relax.DataflowBlock([*bindings, *leave])], value)
     function = relax.Function(list(parameters), body, value.ty).with_attr("global_symbol", "main")
     return relax.transform.Normalize()(ir.IRModule({"main": function}))
+
+
+def signature(module: ir.IRModule) -> tuple[list[Tensor], list[Tensor]]:
+    """Shape and type of what ``main`` takes, and of what it returns."""
+    main = module["main"]
+    result = main.ret_ty
+    results = list(result.fields) if isinstance(result, relax.TupleType) else [result]
+    return [_tensor(parameter.ty) for parameter in main.params], [_tensor(ty) for ty in results]
+
+
+def _tensor(ty: relax.TensorType) -> Tensor:
+    return tuple(int(extent) for extent in ty.shape.values), str(ty.dtype)

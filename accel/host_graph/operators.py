@@ -19,7 +19,7 @@ _ELEMENTWISE = (
     "power right_shift round rsqrt sigmoid sign sin sinh sqrt square subtract tan tanh trunc where "
     "nn.gelu nn.gelu_tanh nn.leakyrelu nn.prelu nn.relu nn.selu nn.silu nn.softplus"
 )
-_REDUCTIONS = "argmax argmin cumprod cumsum max mean min prod std sum variance nn.log_softmax nn.softmax topk"
+_REDUCTIONS = "argmax argmin max mean min prod std sum variance nn.log_softmax nn.softmax"
 _CONTRACTIONS = (
     "einsum matmul nn.attention nn.attention_bias nn.conv1d nn.conv1d_transpose nn.conv2d nn.conv2d_transpose "
     "nn.conv3d nn.conv3d_transpose"
@@ -32,8 +32,8 @@ _NORMALISATIONS = (
     "dequantize quantize nn.batch_norm nn.dropout nn.group_norm nn.instance_norm nn.layer_norm nn.rms_norm"
 )
 _SHAPES = (
-    "broadcast_to concat expand_dims flatten flip permute_dims repeat reshape shape_of shape_to_tensor size split "
-    "squeeze stack strided_slice tile tril triu nn.batch_flatten nn.pad nn.pixel_shuffle"
+    "broadcast_to concat expand_dims flatten flip permute_dims repeat reshape split squeeze stack strided_slice tile "
+    "tril triu nn.batch_flatten nn.pad nn.pixel_shuffle"
 )
 _INDEXING = "gather_elements gather_nd one_hot scatter_elements scatter_nd take"
 _CREATION = "arange eye eye_like full full_like ones ones_like zeros zeros_like"

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import math
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.errors import InvalidProgram
+
+Tensor = tuple[tuple[int, ...], str]
+"""Shape and element type."""
 
 DTYPES = frozenset(
     [*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float32", "float64", "bool"]
@@ -23,8 +27,7 @@ _SHOWN = 60
 
 def wrong(where: str, expected: str, got: object) -> InvalidProgram:
     """The error that ``where`` is not what was expected."""
-    text = repr(got)
-    return InvalidProgram(f"{where}: expected {expected}; got {text[:_SHOWN]}{'...' * (len(text) > _SHOWN)}")
+    return InvalidProgram(f"{where}: expected {expected}; got {reprlib.repr(got)}")
 
 
 def keys(value: Any, names: tuple[str, ...], where: str, *, optional: tuple[str, ...] = ()) -> Mapping[str, Any]:

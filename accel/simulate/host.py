@@ -11,12 +11,12 @@ from tvm.target import codegen
 
 from accel.errors import SimulationError
 from accel.host_graph.read import read_host_graph
+from accel.simulate.guard import guard
 
 Array = npt.NDArray[Any]
 
 # No fusion: fused float operators may round otherwise than one by one, and host steps are compared bit by bit.
 _PASSES = (
-    relax.transform.LegalizeOps,
     relax.transform.RewriteDataflowReshape,
     relax.transform.ToNonDataflow,
     relax.transform.RemovePurityChecking,
@@ -31,9 +31,15 @@ _PASSES = (
 
 
 def compile_module(module: Any) -> Any:
-    """Compile an IRModule with a Relax function ``main`` for the machine at hand; runs nothing."""
+    """Compile an IRModule with a Relax function ``main`` for the machine at hand; runs nothing.
+
+    Raises:
+        SimulationError: running it would take more work or memory than the limits of ``accel/simulate/guard.py``.
+    """
     target = tvm.target.Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu()})
-    return tvm.compile(module, target=target, relax_pipeline=tvm.transform.Sequential([make() for make in _PASSES]))
+    with target:
+        safe = guard(relax.transform.LegalizeOps()(module))
+    return tvm.compile(safe, target=target, relax_pipeline=tvm.transform.Sequential([make() for make in _PASSES]))
 
 
 class HostFunctions:
@@ -46,18 +52,27 @@ class HostFunctions:
         """Compile the graph; whoever made the Program has decided whether to trust it.
 
         Raises:
-            SimulationError: the text is no host graph, or does not compile.
+            SimulationError: the text is no host graph, does not compile, or asks for too much.
         """
         if text not in self._compiled:
             try:
                 self._compiled[text] = compile_module(read_host_graph(text, trust_host_code=True))
+            except SimulationError:
+                raise
             except Exception as error:
                 raise SimulationError(f"a host step does not compile: {error}", kind="host-step") from error
 
     def run(self, text: str, inputs: Sequence[Array]) -> list[Array]:
-        """Run ``main`` on copies of ``inputs``; a tensor or a tuple of tensors comes back as a list."""
+        """Run ``main`` on copies of ``inputs``; a tensor or a tuple of tensors comes back as a list.
+
+        Raises:
+            SimulationError: as :meth:`prepare`, or the inputs are not what the graph takes.
+        """
         self.prepare(text)
-        return run_compiled(self._compiled[text], inputs)
+        try:
+            return run_compiled(self._compiled[text], inputs)
+        except Exception as error:  # TVM raises what it likes
+            raise SimulationError(f"a host step does not run: {error}", kind="host-step") from error
 
 
 def run_compiled(executable: Any, inputs: Sequence[Array]) -> list[Array]:
