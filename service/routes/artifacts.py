@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
+from accel.report_documents import Report, SimulationReport
 from service.context import Context, Here
 from service.documents import content, problems
 from service.problems import ProblemError
@@ -51,10 +52,16 @@ def send(
     "/report",
     summary="The report",
     response_class=StreamingResponse,
-    responses=content("the report", "application/json") | problems("not-found", "conflict"),
+    responses={
+        200: {"description": "the report of a model's job, or of a program's", "model": Report | SimulationReport}
+    }
+    | problems("not-found", "conflict"),
 )
 def get_report(id: str, here: Here) -> StreamingResponse:  # noqa: A002 - the API's name
-    """Cycles, verification, layers, host operators, quantisation and stage times."""
+    """Of a model: cycles, verification, layers, host operators, quantisation and stage times.
+
+    Of a program: cycles, verification, mismatches, races, warnings, and what each unit did and waited for.
+    """
     return send(artifacts_of(here, id), "report.json")
 
 

@@ -11,6 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 
+from accel.report_documents import Report
 from examples.single import Conv, conv_model
 
 LAYER = Conv(channels=16, filters=16, height=14, width=14, kernel=(3, 3), pads=(1, 1, 1, 1))
@@ -56,6 +57,7 @@ def test_the_record(service: Any, job: dict) -> None:
 
 def test_the_report(service: Any, job: dict) -> None:
     report = service.client.get(job["links"]["report"]).json()
+    Report.model_validate(report)
     assert report.keys() >= REPORT_KEYS
     assert report["verified"] is True
     assert report["cycles"] == job["result"]["cycles"]

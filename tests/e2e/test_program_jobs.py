@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accel.report_documents import SimulationReport
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model
 from tests.accel.golden import documents, needs_golden
@@ -31,7 +32,9 @@ def run(service: Any, program: str, **request: Any) -> dict:
 
 def report_of(service: Any, job: dict) -> dict:
     assert job["state"] == "succeeded", job
-    return service.client.get(job["links"]["report"]).json()
+    report = service.client.get(job["links"]["report"]).json()
+    SimulationReport.model_validate(report)
+    return report
 
 
 def arrays(service: Any, href: str) -> dict[str, np.ndarray]:
