@@ -68,7 +68,10 @@ def _private(folder: Path) -> bool:
 
 def _digest(package: Path) -> str:
     digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
-    for source in sorted(package.rglob("*.py")):
+    sources = sorted(package.rglob("*.py"))
+    if not sources:
+        raise FileNotFoundError(package)  # packed away: nobody could tell when they change
+    for source in sources:
         digest.update(f"\0{source.relative_to(package)}\0".encode() + source.read_bytes())
     return digest.hexdigest()[:16]
 

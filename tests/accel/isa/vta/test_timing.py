@@ -1,10 +1,16 @@
+import time
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from accel.errors import SimulationError
-from accel.isa.decode import decode
+from accel.isa.decode import Decoded, decode
+from accel.isa.vta import timing_fill
 from accel.isa.vta.timing import time_launch, traffic
 from tests.accel.golden import FOLDER, board, documents, needs_golden, words
+from tests.accel.streams import stream
 
 VTA = board()
 LATENCIES = {
@@ -112,3 +118,49 @@ def test_unknown_queues_and_impossible_counts_are_refused():
 
 def test_an_empty_launch_takes_no_time():
     assert time_launch(decode(VTA, np.zeros((0, 2), np.uint64)), {}).cycles == 0
+
+
+def test_a_launch_lasts_until_finish_whatever_the_other_units_still_do():
+    store = ("store_out", {"y_size": 4, "x_size": 100, "x_stride": 100})
+    timing = time_launch(stream(VTA, [store, ("finish", {})]), {})
+    assert timing.cycles == timing.end[1] < timing.end[0]
+    assert timing.busy["store"] == timing.end[0] - timing.start[0]
+
+
+def test_without_finish_a_launch_lasts_until_its_last_instruction():
+    timing = time_launch(stream(VTA, [("load_inp", {"y_size": 1, "x_size": 9, "x_stride": 9}), ("load_uop", {})]), {})
+    assert timing.cycles == timing.end[0] > timing.end[1]
+
+
+@given(
+    count=st.integers(0, 300), step=st.integers(0, 5000), first=st.integers(0, 1 << 40), divisor=st.integers(1, 5000)
+)
+def test_sums_of_quotients_are_counted_in_closed_form(count, step, first, divisor):
+    expected = sum((first + i * step) // divisor for i in range(count))
+    assert timing_fill.floors(count, step, first, divisor) == expected
+
+
+def test_a_hundred_thousand_stores_of_65535_rows_take_neither_time_nor_memory():
+    store = ("store_out", {"y_size": 65535, "x_size": 65535, "x_stride": 65535, "dram_base": 2**32 - 1})
+    one = time_launch(stream(VTA, [store, ("finish", {})]), {})
+    columns = {name: np.repeat(column[:1], 100_000) for name, column in stream(VTA, [store]).columns.items()}
+    kind = np.repeat(stream(VTA, [store]).kind, 100_000)
+    begin = time.monotonic()
+    timing = time_launch(Decoded(VTA, kind, columns, np.zeros((100_000, 2), np.uint64)), {})
+    assert time.monotonic() - begin < 2
+    assert timing.busy["store"] == 100_000 * one.busy["store"]
+    bursts = sum(((2**32 - 1 + row * 65535) * 16 + 65535 * 16 - 1) // 2048 - (2**32 - 1 + row * 65535) * 16 // 2048 + 1
+                 for row in range(65535))  # fmt: skip
+    assert one.busy["store"] == 1 + 3 * bursts + 3 * 65535**2
+
+
+@needs_golden
+def test_401419_instructions_are_decoded_and_timed_at_more_than_a_million_a_second():
+    words_ = words("streams.npz")["conv16_224_shift9_fallback"]
+    tokens = documents("streams.json")["conv16_224_shift9_fallback"]["initial_tokens"]
+    seconds = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        time_launch(decode(VTA, words_), tokens)
+        seconds.append(time.perf_counter() - begin)
+    assert min(seconds) < 0.4  # on a quiet machine under 0.1: bench/timing.py
