@@ -11,6 +11,8 @@ from accel.isa.vta.work import work_of
 from accel.report_documents import Layer
 from accel.simulate.engine import LaunchResult
 
+Int64 = npt.NDArray[np.int64]
+
 
 def layer_of(result: LaunchResult, accelerator: Accelerator) -> Layer:
     """The report of one launch as it ran."""
@@ -46,14 +48,22 @@ def _overlap(result: LaunchResult, timing: Timing) -> float:
     compute, data = gemm.unit, gemm.data.memory
     loading = next(i.unit for i in instructions if i.kind == "copy" and i.memory == data and i.direction == "load")
     unit = np.array([i.unit for i in instructions])[result.decoded.kind]
-    busy = _cover(timing, unit == loading)
-    both = busy & _cover(timing, unit == compute)
-    return float(both.sum() / busy.sum()) if busy.any() else 0.0
+    loads, computes = _busy(timing, unit == loading), _busy(timing, unit == compute)
+    busy = int((loads[1] - loads[0]).sum())
+    return float((_before(loads[1], *computes) - _before(loads[0], *computes)).sum() / busy) if busy else 0.0
 
 
-def _cover(timing: Timing, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """For each cycle whether one of the instructions ran in it."""
-    steps = np.zeros(timing.cycles + 1, dtype=np.int64)
-    np.add.at(steps, timing.start[rows], 1)
-    np.add.at(steps, timing.end[rows], -1)
-    return np.asarray(np.cumsum(steps) > 0)
+def _busy(timing: Timing, rows: npt.NDArray[np.bool_]) -> tuple[Int64, Int64]:
+    """Starts and ends of the spans in which one of the instructions ran; the spans are in order and do not overlap."""
+    last = np.maximum.accumulate(timing.end[rows])
+    start = timing.start[rows]
+    start[1:] = np.maximum(start[1:], last[:-1])
+    return start, np.maximum(last, start)
+
+
+def _before(cycle: Int64, start: Int64, end: Int64) -> Int64:
+    """How many cycles before each of ``cycle`` lie in the spans."""
+    total = np.concatenate([[0], np.cumsum(end - start)])
+    span = np.searchsorted(start, cycle)  # the spans that begin before
+    over = end[np.maximum(span, 1) - 1] - cycle if len(end) else np.zeros_like(cycle)
+    return total[span] - np.where(span > 0, np.maximum(over, 0), 0)
