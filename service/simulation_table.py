@@ -23,15 +23,18 @@ def _title(report: Report) -> str:
 
 
 def _units(report: Report) -> Table:
-    causes = sorted({cause for unit in report["units"].values() for cause in unit["stalled"]})
     table = Table(title=_title(report), title_justify="left")
     table.add_column("unit")
-    for heading in ("instructions", "busy", "share", *(f"stalled: {cause}" for cause in causes), "idle"):
+    for heading in ("instructions", "busy", "share"):
+        table.add_column(heading, justify="right")
+    table.add_column("waited for", no_wrap=True)
+    for heading in ("cycles", "idle"):
         table.add_column(heading, justify="right")
     for name, unit in report["units"].items():
         share = f"{unit['busy'] / report['cycles']:.1%}" if report["cycles"] else ""
-        stalls = [f"{unit['stalled'].get(cause, 0):,}" for cause in causes]
-        table.add_row(name, f"{unit['instructions']:,}", f"{unit['busy']:,}", share, *stalls, f"{unit['idle']:,}")
+        causes = sorted(unit["stalled"].items(), key=lambda item: -item[1])
+        waits = "\n".join(cause for cause, _ in causes), "\n".join(f"{cycles:,}" for _, cycles in causes)
+        table.add_row(name, f"{unit['instructions']:,}", f"{unit['busy']:,}", share, *waits, f"{unit['idle']:,}")
     return table
 
 

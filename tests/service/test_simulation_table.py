@@ -5,7 +5,7 @@ from rich.console import Console
 
 from service.simulation_table import print_simulation
 
-UNIT = {"instructions": 3, "busy": 250, "stalled": {"fetch": 1000}, "idle": 7}
+UNIT = {"instructions": 3, "busy": 250, "stalled": {"fetch": 90, "memory": 1000}, "idle": 7}
 REPORT = {
     "accelerator": "vta",
     "engine": "both",
@@ -36,7 +36,9 @@ def test_a_row_a_unit() -> None:
     text = printed()
     assert "vta: 1,000 cycles, 4,321 instructions" in text
     row = next(line for line in text.splitlines() if "load " in line)
-    assert [cell.strip() for cell in row.strip("│").split("│")] == ["load", "3", "250", "25.0%", "1,000", "0", "7"]
+    cells = ["load", "3", "250", "25.0%", "memory", "1,000", "7"]
+    assert [cell.strip() for cell in row.strip("│").split("│")] == cells
+    assert "fetch" in text
 
 
 def test_what_was_moved_and_left() -> None:
