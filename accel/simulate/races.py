@@ -14,10 +14,11 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator, Copy
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
-from accel.isa.vta import function_kernel, races_kernel, timing_kernel
+from accel.isa.vta import function_kernel, races_kernel, timing_layout
 from accel.isa.vta.deadlock import deadlock
 from accel.isa.vta.function import copy_operation, geometry, launch_table
-from accel.isa.vta.timing import instruction_table, token_names, token_state
+from accel.isa.vta.timing import token_names, token_state
+from accel.isa.vta.timing_table import instruction_table
 
 Int64 = npt.NDArray[np.int64]
 
@@ -111,7 +112,7 @@ class HazardChecker:
         """
         timed = instruction_table(decoded)
         order = np.ascontiguousarray(
-            timed[:, [timing_kernel.UNIT, *range(timing_kernel.POP_A, timing_kernel.PUSH_B + 1)]]
+            timed[:, [timing_layout.UNIT, *range(timing_layout.POP_A, timing_layout.PUSH_B + 1)]]
         )
         table, findings = launch_table(decoded), np.zeros((_ROOM, races_kernel.FINDING), np.int64)
         count, queues = len(decoded), len(self._tokens)

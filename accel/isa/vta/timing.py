@@ -13,6 +13,7 @@ from accel.accelerator.document import Accelerator, Contract, Copy, Map
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
 from accel.isa.vta import timing_kernel as kernel
+from accel.isa.vta import timing_layout as layout
 from accel.isa.vta.deadlock import deadlock
 from accel.isa.vta.timing_table import instruction_table, parameters, token_queues
 
@@ -95,19 +96,19 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
     accelerator, count = decoded.accelerator, len(decoded)
     names, counters = token_names(accelerator), token_state(accelerator, tokens)
     table = instruction_table(decoded)
-    times = np.empty((kernel.TIMES, count), np.int64)
+    times = np.empty((layout.TIMES, count), np.int64)
     waits = np.zeros((2 + len(names), count), np.int64)
-    units = np.zeros((kernel.UNITS, len(accelerator.units)), np.int64)
+    units = np.zeros((layout.UNITS, len(accelerator.units)), np.int64)
     if kernel.run(table, parameters(accelerator), counters, times, waits, units) < count:
-        waiting = [int(index) for index in units[kernel.STUCK] if index >= 0]
-        raise deadlock(decoded, waiting, table[:, kernel.POP_A : kernel.POP_B + 1], names, counters)
+        waiting = [int(index) for index in units[layout.STUCK] if index >= 0]
+        raise deadlock(decoded, waiting, table[:, layout.POP_A : layout.POP_B + 1], names, counters)
     start, end = times
     return Timing(
         start=start,
         end=end,
         waits=dict(zip(("fetch", *names, "memory"), waits, strict=True)),
         cycles=_finish(decoded, end),
-        busy=dict(zip(accelerator.units, units[kernel.BUSY].tolist(), strict=True)),
+        busy=dict(zip(accelerator.units, units[layout.BUSY].tolist(), strict=True)),
         tokens=dict(zip(names, counters.tolist(), strict=True)),
     )
 

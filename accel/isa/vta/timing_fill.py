@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.isa.compiled import compiled
-from accel.isa.vta import timing_kernel as kernel
+from accel.isa.vta import timing_layout as layout
 
 Int64 = npt.NDArray[np.int64]
 
@@ -40,7 +40,7 @@ def floors(count: int, step: int, first: int, divisor: int) -> int:
 @compiled
 def _store_cycles(copy: Int64, sort: Int64, boundary: int) -> int:
     """A start, and for each burst its handshake and, for each element, a read of the memory and its beats."""
-    rows, size, address, stride = (copy[kernel.ROWS], copy[kernel.ROW_BYTES], copy[kernel.ADDRESS], copy[kernel.STRIDE])
+    rows, size, address, stride = (copy[layout.ROWS], copy[layout.ROW_BYTES], copy[layout.ADDRESS], copy[layout.STRIDE])
     ends, begins = floors(rows, stride, address + size - 1, boundary), floors(rows, stride, address, boundary)
     elements = rows * size // sort[ELEMENT]
     return int(sort[STORE] + sort[STORE_BURST] * (rows + ends - begins) + sort[STORE_ELEMENT] * elements)
@@ -55,33 +55,33 @@ def fill(rows: Int64, columns: tuple[Int64, ...], sort: Int64, lead: int, bounda
     """
     for row in rows:
         entry = table[row]
-        entry[kernel.UNIT] = sort[UNIT]
-        entry[kernel.PRIORITY] = 0
-        entry[kernel.DURATION] = sort[SYNC]
+        entry[layout.UNIT] = sort[UNIT]
+        entry[layout.PRIORITY] = 0
+        entry[layout.DURATION] = sort[SYNC]
         for token in range(4):
             queue = sort[QUEUES + token]
-            entry[kernel.POP_A + token] = queue if queue >= 0 and columns[POP_A + token][row] != 0 else -1
+            entry[layout.POP_A + token] = queue if queue >= 0 and columns[POP_A + token][row] != 0 else -1
         if sort[ACTION] == PASSES:
             passes = columns[OUTER][row] * columns[INNER][row] * max(columns[END][row] - columns[BEGIN][row], 0)
             each = sort[WITH_IMMEDIATE] if columns[IMMEDIATE][row] != 0 else sort[TWO_OPERANDS]
-            entry[kernel.DURATION] = sort[PIPELINE] + each * passes
+            entry[layout.DURATION] = sort[PIPELINE] + each * passes
         elif sort[ACTION] != NOTHING and columns[ROWS][row] * columns[COLUMNS][row] != 0:
-            entry[kernel.ADDRESS] = columns[DRAM][row] * sort[ELEMENT]
-            entry[kernel.ROWS] = columns[ROWS][row]
-            entry[kernel.ROW_BYTES] = columns[COLUMNS][row] * sort[ELEMENT]
-            entry[kernel.STRIDE] = columns[STRIDE][row] * sort[ELEMENT]
+            entry[layout.ADDRESS] = columns[DRAM][row] * sort[ELEMENT]
+            entry[layout.ROWS] = columns[ROWS][row]
+            entry[layout.ROW_BYTES] = columns[COLUMNS][row] * sort[ELEMENT]
+            entry[layout.STRIDE] = columns[STRIDE][row] * sort[ELEMENT]
             if sort[ACTION] == STORES:
-                entry[kernel.DURATION] = _store_cycles(entry, sort, boundary)
+                entry[layout.DURATION] = _store_cycles(entry, sort, boundary)
                 continue
-            entry[kernel.PRIORITY] = sort[PRIORITY]
-            entry[kernel.DURATION] = lead + columns[TOP][row]
-            entry[kernel.TAIL] = sort[TAIL]
+            entry[layout.PRIORITY] = sort[PRIORITY]
+            entry[layout.DURATION] = lead + columns[TOP][row]
+            entry[layout.TAIL] = sort[TAIL]
             sides, below = columns[LEFT][row] + columns[RIGHT][row], columns[BOTTOM][row]
             width = sides + columns[COLUMNS][row]
             bare = sides == 0 and below > 0
-            entry[kernel.ZEROS_LEAD] = sort[ZEROS_LEAD]
-            entry[kernel.ZEROS] = width * columns[TOP][row] + (
+            entry[layout.ZEROS_LEAD] = sort[ZEROS_LEAD]
+            entry[layout.ZEROS] = width * columns[TOP][row] + (
                 0 if bare else sides * columns[ROWS][row] + width * below
             )
-            entry[kernel.BARE_ROWS] = columns[ROWS][row] if bare else 0
-            entry[kernel.ZEROS_BELOW] = width * below if bare else 0
+            entry[layout.BARE_ROWS] = columns[ROWS][row] if bare else 0
+            entry[layout.ZEROS_BELOW] = width * below if bare else 0

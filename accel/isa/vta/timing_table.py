@@ -14,6 +14,7 @@ from accel.isa.compiled import MATRIX, VECTOR, compile_now
 from accel.isa.decode import Decoded
 from accel.isa.vta import timing_fill as role
 from accel.isa.vta import timing_kernel as kernel
+from accel.isa.vta import timing_layout as layout
 
 Int64 = npt.NDArray[np.int64]
 
@@ -124,7 +125,7 @@ def _tokens(accelerator: Accelerator, instruction: AnyInstruction, sort: Int64) 
 def instruction_table(decoded: Decoded) -> Int64:
     """The kernel's table (n, 16): costs, reads and tokens of each instruction."""
     accelerator = decoded.accelerator
-    table = np.empty((len(decoded), kernel.TABLE), np.int64)
+    table = np.empty((len(decoded), layout.TABLE), np.int64)
     absent = np.zeros(len(decoded), np.int64)
     for instruction in accelerator.instructions:
         rows = decoded.rows(instruction)
@@ -141,18 +142,18 @@ def instruction_table(decoded: Decoded) -> Int64:
 def parameters(accelerator: Accelerator) -> Int64:
     """The kernel's parameters, which are the same for all instructions."""
     dram, timing = accelerator.dram, accelerator.timing
-    values = np.zeros(kernel.PARAMETERS, np.int64)
-    values[kernel.BUS] = dram.bus_bytes
-    values[kernel.LATENCY] = _RESPONSE + dram.read_latency
-    values[kernel.BURST_BEATS] = dram.burst_beats
-    values[kernel.BOUNDARY] = dram.burst_boundary_bytes
-    values[kernel.FETCH_BURST] = timing.fetch_burst_instructions
-    values[kernel.TOKEN_LIMIT] = timing.token_limit
-    values[kernel.IN_FLIGHT] = timing.reads_in_flight
-    values[kernel.FETCH_LEAD] = _FETCH_COMMAND
-    values[kernel.FETCH_TAIL] = _FETCH_DATA
+    values = np.zeros(layout.PARAMETERS, np.int64)
+    values[layout.BUS] = dram.bus_bytes
+    values[layout.LATENCY] = _RESPONSE + dram.read_latency
+    values[layout.BURST_BEATS] = dram.burst_beats
+    values[layout.BOUNDARY] = dram.burst_boundary_bytes
+    values[layout.FETCH_BURST] = timing.fetch_burst_instructions
+    values[layout.TOKEN_LIMIT] = timing.token_limit
+    values[layout.IN_FLIGHT] = timing.reads_in_flight
+    values[layout.FETCH_LEAD] = _FETCH_COMMAND
+    values[layout.FETCH_TAIL] = _FETCH_DATA
     for unit, name in enumerate(accelerator.units):
-        values[kernel.QUEUE_DEPTHS + unit] = timing.queue_depths[name]
+        values[layout.QUEUE_DEPTHS + unit] = timing.queue_depths[name]
     return values
 
 
