@@ -9,10 +9,11 @@ from accel.errors import InvalidTensors, UnsupportedOperator
 from accel.frontend.inspect import inspect_model
 from examples.single import Conv, conv_model
 from worker.artifacts import Artifacts
+from worker.execute import ProgramWork, Work, execute
 from worker.jobs import Job, JobOptions, JobRequest, Jobs, Stage
 from worker.settings import Settings
 from worker.store import Store
-from worker.task import Work, execute, run_job
+from worker.task import run_job
 from worker.uploads import Model, models
 
 MODEL = conv_model(Conv(channels=16, filters=16, height=8, width=8)).SerializeToString()
@@ -36,6 +37,21 @@ def test_execute_leaves_every_artifact(model: Path, tmp_path: Path) -> None:
     assert all(stage.step <= stage.total for stage in stages)
     for name in ("report.json", "outputs.npz", "inputs.npz", "program.zip", "instructions.bin", "trace.npz"):
         assert (out / name).stat().st_size > 0
+
+
+def test_a_program_runs_on_other_inputs_of_which_it_expects_nothing(model: Path, tmp_path: Path) -> None:
+    ran, out = tmp_path / "ran", tmp_path / "out"
+    for directory in (ran, out):
+        directory.mkdir()
+    execute(Work(model, "vta", JobOptions(seed=1)), ran, Settings(), lambda _stage: None)
+    own = np.load(ran / "inputs.npz")["x"]
+    verified = []
+    for x in (own, own[::-1, ::-1]):
+        np.savez(tmp_path / "x.npz", x=x)
+        work = ProgramWork(ran / "program.zip", None, JobOptions(), tmp_path / "x.npz")
+        verified.append(execute(work, out, Settings(), lambda _stage: None).verified)
+    assert verified == [True, None]
+    assert (np.load(out / "outputs.npz")["gv_unpacked"] != np.load(ran / "outputs.npz")["y"]).any()
 
 
 def test_inputs_that_do_not_fit(model: Path, tmp_path: Path) -> None:
