@@ -114,6 +114,21 @@ def test_another_accelerator(program: Path, tmp_path: Path) -> None:
     assert other["cycles"] >= own["cycles"] + 100
 
 
+def test_the_original_configuration(program: Path, tmp_path: Path) -> None:
+    keys = {"TARGET": "sim", "HW_VER": "0.0.2"}
+    logs = {"INP_WIDTH": 3, "WGT_WIDTH": 3, "ACC_WIDTH": 5, "BATCH": 0, "BLOCK": 4}
+    buffers = {"UOP_BUFF_SIZE": 15, "INP_BUFF_SIZE": 15, "WGT_BUFF_SIZE": 18, "ACC_BUFF_SIZE": 17}
+    keys |= {f"LOG_{name}": size for name, size in (logs | buffers).items()}
+    path = tmp_path / "vta_config.json"
+    path.write_text(json.dumps(keys))
+    done = simulate(program, "--json", "--accelerator", path)
+    assert done.exit_code == 0, done.output
+    path.write_text(json.dumps(keys | {"LOG_INP_BUFF_SIZE": 3}))
+    done = simulate(program, "--json", "--accelerator", path)
+    assert done.exit_code == 2, done.output
+    assert json.loads(done.stdout)["field"] == "LOG_INP_BUFF_SIZE"
+
+
 def test_inputs_that_do_not_fit(program: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", nothing=np.zeros(3, np.uint8))
     done = simulate(program, "--inputs", tmp_path / "x.npz", "--json")
