@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import onnx
 import tvm
 from tvm import relax
@@ -17,11 +16,10 @@ from tvm.ir import IRModule
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from accel.errors import UnsupportedOperator
+from accel.frontend.converters import CONVERTERS
 from accel.frontend.covers import covered
 from accel.frontend.names import name_nodes
 from accel.frontend.padding import make_padding_explicit
-
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -93,9 +91,7 @@ class _NamedImporter(ONNXGraphImporter):  # type: ignore[misc]
     ) -> relax.Expr:
         node = self.nodes[attrs["tvm_custom"]["name"]]
         try:
-            result = self._clip(inputs) if op_name == "Clip" else None
-            if result is None:
-                result = super()._convert_operator(op_name, inputs, attrs, opset)
+            result = self._convert(op_name, inputs, attrs, opset)
         except Exception as error:  # whatever TVM raises, this node is the one it cannot import
             raise UnsupportedOperator(f"{op_name}: {error}", field=f"node:{node.name}") from error
         if isinstance(result, relax.Tuple):
@@ -108,18 +104,13 @@ class _NamedImporter(ONNXGraphImporter):  # type: ignore[misc]
         self.named[var.name] = node
         return var
 
-    def _clip(self, inputs: list[relax.Expr]) -> relax.Expr | None:
-        """Relax's own clip if the bounds are constants; TVM's importer makes opaque TIR functions of them."""
-        bounds = [-_FLOAT32_MAX, _FLOAT32_MAX]
-        for index, bound in enumerate((inputs[1], inputs[2])):
-            if bound is None:
-                continue
-            if not isinstance(bound, tvm.ir.GenericConst) or bound.ty.dtype.dtype != "float32":
-                return None
-            value = float(bound.value.numpy())
-            if not np.isnan(value):  # as onnxruntime has it: no bound
-                bounds[index] = float(np.clip(value, -_FLOAT32_MAX, _FLOAT32_MAX))
-        return self.bb.normalize(relax.op.clip(inputs[0], bounds[0], bounds[1]))
+    def _convert(self, op_name: str, inputs: list[relax.Expr], attrs: dict[str, Any], opset: int) -> relax.Expr:
+        """By a converter of our own if there is one and it can, else by TVM's."""
+        if op_name in CONVERTERS:
+            result = CONVERTERS[op_name](self.bb, inputs, attrs)
+            if result is not None:
+                return self.bb.normalize(result)
+        return super()._convert_operator(op_name, inputs, attrs, opset)
 
 
 def _check_shapes(module: IRModule, model: onnx.ModelProto) -> None:

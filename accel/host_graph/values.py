@@ -84,7 +84,7 @@ def dtype(value: Any, where: str) -> str:
 
 def shape(value: Any, where: str) -> tuple[int, ...]:
     """The extents of a tensor, elements."""
-    extents = tuple(integer(extent, where, 0, MOST_TENSOR_BYTES) for extent in array(value, where))
+    extents = tuple(integer(extent, where, 1, MOST_TENSOR_BYTES) for extent in array(value, where))
     if len(extents) > _MOST_DIMENSIONS:
         raise wrong(where, f"at most {_MOST_DIMENSIONS} dimensions", list(extents))
     return extents

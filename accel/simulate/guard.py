@@ -69,17 +69,22 @@ class _Guard:
     def _loop(self, loop: tirx.For, mutator: Any) -> Any:
         self._analyzer.bind(loop.loop_var, ir.Range.from_min_extent(loop.min, loop.extent))
         outside = self._times
-        self._times *= max(min(int(self._analyzer.const_int_bound(loop.extent).max_value), _FAR), 0)
+        self._times *= self._most(loop.extent)
         result = mutator.default_mutate(loop)
         self._times = outside
         return result
+
+    def _most(self, extent: Any) -> int:
+        """Iterations, at most; a loop that depends on data counts once, and no graph of a stranger's has one."""
+        bound = int(self._analyzer.const_int_bound(extent).max_value)
+        return max(bound, 0) if bound < _FAR else 1
 
     def _block(self, block: Any, mutator: Any) -> Any:
         for axis in block.iter_vars:
             self._analyzer.bind(axis.var, axis.dom)
         for buffer in block.alloc_buffers:
             size = np.dtype(str(buffer.dtype)).itemsize
-            self.largest = max(self.largest, size * math.prod(int(extent) for extent in buffer.shape))
+            self.largest = max(self.largest, size * math.prod(self._most(extent) for extent in buffer.shape))
         return mutator.default_mutate(block)
 
     def _call(self, call: ir.Call, mutator: Any) -> Any:
@@ -103,14 +108,13 @@ class _Guard:
         return tirx.BufferStore(changed.buffer, changed.value, self._inside(changed.buffer, changed.indices))
 
     def _inside(self, buffer: Any, indices: Any) -> list[Any]:
-        return [self._clamped(index, int(extent)) for index, extent in zip(indices, buffer.shape, strict=True)]
+        return [self._clamped(index, extent) for index, extent in zip(indices, buffer.shape, strict=True)]
 
-    def _clamped(self, index: Any, extent: int) -> Any:
-        found = self._analyzer.const_int_bound(index)
-        if found.min_value < 0 and not self._analyzer.can_prove(index >= 0):
+    def _clamped(self, index: Any, extent: Any) -> Any:
+        if self._analyzer.const_int_bound(index).min_value < 0 and not self._analyzer.can_prove(index >= 0):
             index = tirx.max(index, tirx.IntImm(index.ty, 0))
-        if found.max_value >= extent and not self._analyzer.can_prove(index < extent):
-            index = tirx.min(index, tirx.IntImm(index.ty, extent - 1))
+        if not self._analyzer.can_prove(index < extent):
+            index = tirx.min(index, tirx.Cast(index.ty, extent) - tirx.IntImm(index.ty, 1))
         return index
 
     def _divide(self, division: Any, mutator: Any) -> Any:
