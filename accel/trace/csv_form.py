@@ -18,9 +18,9 @@ def csv_form(source: Source) -> Iterator[bytes]:
     names = source.names
     waits = [f"wait_{cause}" for cause in names.causes]
     header = ["index", "launch", "unit", "op", "start", "end", *names.fields, *waits, *_ORIGIN]
-    yield encoded(",".join(header) + "\n")
+    yield encoded(",".join(map(_quoted, header)) + "\n")
     launches = [encoded(f",{_quoted(launch.name)},") for launch in names.launches]
-    operations = [encoded(f"{operation.unit},{operation.name},") for operation in names.operations]
+    operations = [encoded(f"{_quoted(o.unit)},{_quoted(o.name)},") for o in names.operations]
     origins = [b"," * len(_ORIGIN) + b"\n", *(encoded(_origin(origin)) for origin in names.origins)]
     for rows in spread(source, longest=max(map(len, [*launches, *origins]))):
         heads: list[Part] = [

@@ -6,17 +6,22 @@ import numpy as np
 
 from accel.trace.cells import Bools
 from accel.trace.rows import Rows
-from accel.trace.source import Index, Source, stretches
+from accel.trace.source import Index, Int64, Source, stretches
 
 
 def make_index(source: Source) -> Index:
     """The index of all rows."""
     spans, tokens = [], []
     for rows in stretches(source):
-        spans.append((int(rows["start"].min()), int(rows["end"].max())))
+        spans.append((int(rows["start"].min()), int(until(rows).max())))
         tokens.append([[int(moved.sum()) for moved in tokens_of(rows, verb)] for verb in ("push", "pop")])
     queues = len(source.names.queues)
     return Index(np.array(spans, np.int64).reshape(-1, 2), np.array(tokens, np.int64).reshape(-1, 2, queues))
+
+
+def until(rows: Rows) -> Int64:
+    """The cycle before which each row has ended (n,); a row that takes no cycles still has its own."""
+    return np.maximum(rows["end"], rows["start"].astype(np.int64) + 1)
 
 
 def tokens_of(rows: Rows, verb: Literal["push", "pop"]) -> list[Bools]:

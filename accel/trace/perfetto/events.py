@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from accel.trace.cells import Bools, Cell, Numbers, Part, by_group, decimal, fixed
+from accel.trace.cells import Bools, Cell, Numbers, Part, by_group, decimal, encoded, fixed
 from accel.trace.source import Int64
 
 Lines = npt.NDArray[np.intp]  # numbers of lines
@@ -41,8 +41,8 @@ class Clock:
 
 
 def quoted(value: Any) -> bytes:
-    """A value in JSON; ASCII."""
-    return json.dumps(value, separators=(",", ":")).encode()
+    """A value in JSON; in UTF-8, as Perfetto shows the escapes of other letters as they are."""
+    return encoded(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
 
 
 def slices(

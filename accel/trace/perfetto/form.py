@@ -42,7 +42,7 @@ def _about(view: View, shown: Full | Merged, clock: Clock) -> dict[str, str | in
         "accelerator": view.source.names.accelerator,
         "time": "1 us is 1 cycle" if clock.mhz is None else f"cycles at {clock.mhz:g} MHz",
         "begin": view.begin,
-        "end": view.end,
+        "end": min(view.end, view.last),
         "instructions": shown.instructions,
         "slices": len(shown),
         "merged": merged,

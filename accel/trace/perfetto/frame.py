@@ -36,9 +36,11 @@ def _metadata(name: str, tid: int, args: Event) -> Event:
 
 
 def _launches(view: View, clock: Clock, most: int) -> Iterator[Event]:
+    """As far as they are in the window, or a viewer would begin with all the cycles around it."""
     shown = [launch for launch in view.source.names.launches if launch.end > view.begin and launch.begin < view.end]
     for group in _groups(shown, most):
-        begin, end = clock.ticks(np.array([group[0].begin, group[-1].end])).tolist()
+        shows = np.clip([group[0].begin, group[-1].end], view.begin, view.end)
+        begin, end = clock.ticks(shows).tolist()
         name, args = _title(group, "launches")
         times = {"ts": _number(clock, begin), "dur": _number(clock, end - begin)}
         yield {"ph": "X", "pid": PID, "cat": "launch", "tid": LAUNCHES, **times, "name": name, "args": args}

@@ -8,7 +8,7 @@ import numpy as np
 from accel.trace.cells import Part, pack, render
 from accel.trace.index import tokens_of
 from accel.trace.perfetto.events import Clock, Lines, Phase, arrow_ends, quoted, slices, where
-from accel.trace.perfetto.instructions import InstructionTexts, tracks, unit_numbers
+from accel.trace.perfetto.instructions import InstructionTexts, freed, in_turn, tracks, unit_numbers
 from accel.trace.perfetto.tokens import Arrows, Levels
 from accel.trace.perfetto.view import View
 from accel.trace.rows import Rows
@@ -34,10 +34,16 @@ def fits(view: View, most: int) -> bool:
 
 @dataclass(frozen=True)
 class Full:
-    """The rows that are shown, unit by unit; the end of each one's predecessor; their arrows; the queues' levels."""
+    """The rows that are shown, unit by unit.
+
+    ``free`` is the end of each one's predecessor; ``pushes`` and ``pops`` (queues, n) are the arrows that they begin
+    and end; ``levels`` are the queues'.
+    """
 
     rows: Rows
     units: Int64
+    start: Int64
+    end: Int64
     free: Int64
     pushes: Int64
     pops: Int64
@@ -62,8 +68,9 @@ class Full:
     def slice(self, begin: int, end: int) -> "Full":
         """Some of the rows, and what belongs to them."""
         cut = slice(begin, end)
+        times = self.start[cut], self.end[cut], self.free[cut]
         arrows = self.pushes[:, cut], self.pops[:, cut]
-        return Full(self.rows.take(cut), self.units[cut], self.free[cut], *arrows, self.levels)
+        return Full(self.rows.take(cut), self.units[cut], *times, *arrows, self.levels)
 
 
 def collect(view: View) -> Full:
@@ -79,47 +86,43 @@ def collect(view: View) -> Full:
     units = unit_numbers(view.source.names)[rows["kind"]]
     order = np.argsort(units, kind="stable")
     rows, units = rows.take(order), units[order]
-    free = np.zeros(len(rows), np.int64)
-    free[1:] = np.where(units[1:] == units[:-1], rows["end"][:-1], 0)
+    start, end = in_turn(units, rows["start"].astype(np.int64), rows["end"].astype(np.int64))
     pushes, pops = arrows.numbers()
-    return Full(rows, units, free, pushes[:, order], pops[:, order], levels)
+    return Full(rows, units, start, end, freed(units, end), pushes[:, order], pops[:, order], levels)
 
 
 def _lines(shown: Full, texts: InstructionTexts, clock: Clock) -> bytes:
-    """For each instruction: its stalls, itself, arrows that end in it, its wait for memory, arrows that begin in it.
+    """For each instruction: its stalls, itself, its arrows, its wait for memory; on a track times never go back.
 
-    So times never go back on a track.
+    Arrows begin and end at an instruction's start: an importer gives them to the slice that it opened last, and the
+    viewer draws them from that slice's end all the same.
     """
     rows, tid = shown.rows, tracks(shown.units)
-    start, end = rows["start"].astype(np.int64), rows["end"].astype(np.int64)
     parts: list[Part] = [*_stalls(shown, clock)]
-    parts += slices(clock, tid, (start, end), "instruction", texts.parts(rows))
-    parts += _arrows(shown, start, "f", clock)
-    parts += _memory(rows, tid, clock)
-    parts += _arrows(shown, np.maximum(end - 1, start), "s", clock)
+    parts += slices(clock, tid, (shown.start, shown.end), "instruction", texts.parts(rows))
+    parts += [*_arrows(shown, "f", clock), *_arrows(shown, "s", clock), *_memory(shown, clock)]
     return pack(render(parts, len(rows)))
 
 
 def _stalls(shown: Full, clock: Clock) -> Iterator[Part]:
     """The waits one after the other, the last up to the instruction's start; none before the unit was free."""
-    rows, tid = shown.rows, tracks(shown.units)
-    causes = [cause for cause in rows.names.causes if cause != MEMORY]
-    start = rows["start"].astype(np.int64)
-    begin = start - sum(rows[f"wait/{cause}"].astype(np.int64) for cause in causes)
-    for cause in causes:
-        end = begin + rows[f"wait/{cause}"]
-        yield _stall(clock, tid, (np.maximum(begin, shown.free), np.maximum(end, shown.free)), cause)
-        begin = end
+    rows = shown.rows
+    waits = {cause: rows[f"wait/{cause}"].astype(np.int64) for cause in rows.names.causes if cause != MEMORY}
+    begin = shown.start - sum(waits.values())
+    for cause, wait in waits.items():
+        span = np.maximum(begin, shown.free), np.maximum(begin + wait, shown.free)
+        yield _stall(clock, tracks(shown.units), span, cause)
+        begin = begin + wait
 
 
-def _memory(rows: Rows, tid: Int64, clock: Clock) -> Iterator[Part]:
+def _memory(shown: Full, clock: Clock) -> Iterator[Part]:
     """The wait for memory, from a cycle after the start: when exactly it was, the trace does not say."""
-    if MEMORY not in rows.names.causes:
+    if MEMORY not in shown.rows.names.causes:
         return
-    start, end = rows["start"].astype(np.int64), rows["end"].astype(np.int64)
-    wait = np.minimum(rows[f"wait/{MEMORY}"], end - start)
-    begin = start + np.minimum(end - start - wait, 1)
-    yield _stall(clock, tid, (begin, begin + wait), MEMORY)
+    length = shown.end - shown.start
+    wait = np.minimum(shown.rows[f"wait/{MEMORY}"], length)
+    begin = shown.start + np.minimum(length - wait, 1)
+    yield _stall(clock, tracks(shown.units), (begin, begin + wait), MEMORY)
 
 
 def _stall(clock: Clock, tid: Int64, span: tuple[Int64, Int64], cause: str) -> Part:
@@ -132,12 +135,12 @@ def _stall(clock: Clock, tid: Int64, span: tuple[Int64, Int64], cause: str) -> P
     return where(end > begin, parts)
 
 
-def _arrows(shown: Full, cycle: Int64, phase: Phase, clock: Clock) -> Iterator[Part]:
+def _arrows(shown: Full, phase: Phase, clock: Clock) -> Iterator[Part]:
     tid = tracks(shown.units)
     numbers = shown.pushes if phase == "s" else shown.pops
     for queue, number in zip(shown.rows.names.queues, numbers, strict=True):
 
         def ends(lines: Lines, name: str = queue.name, number: Int64 = number) -> list[Part]:
-            return arrow_ends(clock, tid[lines], cycle[lines], phase, (name, number[lines]))
+            return arrow_ends(clock, tid[lines], shown.start[lines], phase, (name, number[lines]))
 
         yield where(number > 0, ends)

@@ -50,6 +50,26 @@ def unit_numbers(names: Names) -> Int64:
     return np.array([names.units.index(operation.unit) for operation in names.operations], np.int64)
 
 
+def in_turn(unit: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64]:
+    """Starts and ends (n,), cut where the next of the unit begins: on a track slices must not overlap.
+
+    They do only where one launch has begun and another's last stores still run. ``unit`` ascends.
+    """
+    if not len(unit):
+        return start, end
+    apart = unit * (int(end.max()) + 1)
+    begin = np.maximum.accumulate(start + apart) - apart
+    following = np.where(unit[1:] == unit[:-1], begin[1:], end[:-1])
+    return begin, np.maximum(np.minimum(end, np.append(following, end[-1])), begin)
+
+
+def freed(unit: Int64, end: Int64) -> Int64:
+    """The end of each one's predecessor in its unit (n,), 0 of the first. ``unit`` ascends."""
+    free = np.zeros(len(end), np.int64)
+    free[1:] = np.where(unit[1:] == unit[:-1], end[:-1], 0)
+    return free
+
+
 def tracks(units: Int64) -> Int64:
     """The thread numbers of units."""
     return units + UNITS

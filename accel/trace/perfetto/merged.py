@@ -1,17 +1,16 @@
 """A document with less detail: a slice a group of instructions."""
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from accel.trace.cells import Part, by_group, decimal, encoded, fixed, lookup, pack, render
+from accel.trace.cells import Part, by_group, decimal, fixed, lookup, pack, render
 from accel.trace.names import Names
 from accel.trace.perfetto.events import Clock, Lines, quoted, slices, where
 from accel.trace.perfetto.full import MEMORY
 from accel.trace.perfetto.groups import Groups
-from accel.trace.perfetto.instructions import InstructionTexts, tracks
+from accel.trace.perfetto.instructions import InstructionTexts, freed, in_turn, tracks
 from accel.trace.perfetto.tokens import Levels
 from accel.trace.perfetto.view import View
 from accel.trace.rows import Rows
@@ -38,19 +37,14 @@ class Merged:
     def lines(self, clock: Clock) -> Iterator[bytes]:
         """The document's lines."""
         texts = _Texts(self.names)
+        free = freed(self.groups.unit, self.groups.end)
         step = step_for(texts.longest)
         begins = np.concatenate([[0], np.cumsum(self.groups.count == 1)])
         for begin in range(0, len(self), step):
             lines = np.arange(begin, min(begin + step, len(self)))
             singles = self.singles.take(slice(begins[begin], begins[lines[-1] + 1]))
-            yield _lines(self.groups.take(lines), self._free()[lines], singles, texts, clock)
+            yield _lines(self.groups.take(lines), free[lines], singles, texts, clock)
         yield from self.levels.lines(clock)
-
-    def _free(self) -> Int64:
-        """When each group's unit was free: the end of the group before it."""
-        free = np.zeros(len(self), np.int64)
-        free[1:] = np.where(np.diff(self.groups.unit) == 0, self.groups.end[:-1], 0)
-        return free
 
 
 def merge(view: View, most: int) -> Merged:
@@ -67,6 +61,8 @@ def merge(view: View, most: int) -> Merged:
         parts.append(Groups.of(view, rows, bins))
         levels.add(rows)
     groups = Groups.joined(parts)
+    start, end = in_turn(groups.unit, groups.start, groups.end)
+    groups = replace(groups, start=start, end=end)
     return Merged(source.names, groups, _rows_at(source, groups.first[groups.count == 1]), levels)
 
 
@@ -104,8 +100,8 @@ class _Texts(InstructionTexts):
         super().__init__(names)
         self._causes = names.causes
         self._words = [operation.name for operation in names.operations]
-        self._titles = [encoded(json.dumps(f"{name} (")[:-1]) for name in self._words]
-        self._titles += [encoded(json.dumps(f"mostly {name} (")[:-1]) for name in self._words]
+        self._titles = [quoted(f"{name} (")[:-1] for name in self._words]
+        self._titles += [quoted(f"mostly {name} (")[:-1] for name in self._words]
 
     def group(self, groups: Groups) -> list[Part]:
         """The name of each group, and its arguments; cycles are those of all its instructions."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from accel.errors import CyclopsError
 from accel.trace.cells import Bools
+from accel.trace.index import until
 from accel.trace.rows import Rows
 from accel.trace.source import STRETCH, Int64, Source
 
@@ -39,16 +40,18 @@ class View:
 
     Attributes:
         source: the trace.
-        begin, end: the cycles, ``end`` at most the trace's.
+        begin, end: the cycles, ``end`` at most ``last + 1``: something may begin when all else has ended.
+        last: when all has ended.
         moved: tokens pushed and popped (2, queues) by the instructions that are not read as they ended before.
     """
 
     def __init__(self, source: Source, window: Window) -> None:
-        last = source.names.cycles
+        index = source.index()
+        # a launch ends with its last instruction in program order: others may still run
+        self.last = max(source.names.cycles, int(index.spans[:, 1].max(initial=0)))
         self.source = source
         self.begin = window.begin
-        self.end = max(window.begin, last if window.end is None else min(window.end, last))
-        index = source.index()
+        self.end = max(window.begin, min(window.end or self.last + 1, self.last + 1))
         before = index.spans[:, 1] <= self.begin
         self._read = np.flatnonzero(~before & (index.spans[:, 0] < self.end)) * STRETCH
         self.moved: Int64 = index.tokens[before].sum(axis=0)
@@ -60,7 +63,7 @@ class View:
 
     def inside(self, rows: Rows) -> Bools:
         """Which of the rows run within the window, at least in part (n,)."""
-        return np.asarray((rows["end"] > self.begin) & (rows["start"] < self.end))
+        return np.asarray((until(rows) > self.begin) & (rows["start"] < self.end))
 
     def step(self, bins: int) -> int:
         """Cycles of each of its ``bins`` parts."""
