@@ -102,7 +102,7 @@ class PartsDocument(DocumentModel):
     """``program.json`` of Program parts."""
 
     accelerator: Any
-    dram: Annotated[tuple[FileEntry, ...], Field(max_length=_MOST_ITEMS)]
+    dram: Annotated[tuple[FileEntry, ...], Field(max_length=_MOST_ITEMS)] = ()
     expected: Annotated[tuple[FileEntry, ...], Field(max_length=_MOST_ITEMS)] = ()
     initial_tokens: Tokens = {}
     dram_bytes: Annotated[int | None, Field(strict=True, ge=1, le=MOST_DRAM_BYTES)] = None

@@ -21,6 +21,7 @@ from accel.program_document import (
 )
 
 _LEAST_DRAM_BYTES = 1 << 24
+_PAGE = 4096
 _MOST_BYTES = 1 << 32
 
 Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
@@ -89,7 +90,8 @@ def assemble(document: bytes, part: Callable[[str], bytes]) -> Program:
         dram_bytes=dram_bytes,
         initial_tokens=said.initial_tokens,
         expected=dict(expected),
-        granularity=dram_bytes,  # the parts say what lies in DRAM, not what else the program may touch
+        # parts are often pages, and leave out those of zeros; where nothing is expected, results go anywhere
+        granularity=_PAGE if said.expected else dram_bytes,
     )
     check_program(program)
     return program

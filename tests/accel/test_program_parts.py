@@ -62,7 +62,7 @@ def test_parts_become_a_program() -> None:
     assert [program.image[name].tobytes() for name in ("a.bin", "b.bin")] == [bytes(range(16)), bytes(100)]
     assert {name: array.tobytes() for name, array in program.expected.items()} == {"after.bin": bytes(range(16))}
     assert program.initial_tokens == {"store_to_compute": 1}
-    assert program.dram_bytes == program.granularity == 16 << 20
+    assert (program.dram_bytes, program.granularity) == (16 << 20, 4096)
     assert program.inputs == ()
     assert program.outputs == ("after.bin",)
     np.testing.assert_array_equal(program.origin, [-1, -1, -1])
@@ -148,7 +148,7 @@ BAD: dict[str, tuple[Parts, str]] = {
     "no instructions": ({**parts(), "instructions.bin": b""}, "instructions.bin holds no instruction"),
     "half an instruction": ({**parts(), "instructions.bin": bytes(24)}, "24 bytes, not a whole number of 16-byte"),
     "missing part": (parts(dram=entry(0, "c.bin")), "the part c.bin is missing"),
-    "missing key": ({**parts(), "program.json": b'{"accelerator": "vta"}'}, "program.json, dram: the key is missing"),
+    "missing key": ({**parts(), "program.json": b'{"dram": []}'}, "program.json, accelerator: the key is missing"),
     "unknown key": (parts(colour=1), "program.json, colour: there is no such key; the keys are accelerator, dram, exp"),
     "unknown key of an entry": (parts(dram=[{**entry(0)[0], "size": 3}]), "program.json, dram.0.size: there is no"),
     "missing key of an entry": (parts(dram=[{"address": 0}]), "program.json, dram.0.file: the key is missing"),

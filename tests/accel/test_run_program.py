@@ -53,6 +53,30 @@ def test_a_changed_byte_is_found_with_the_instruction_that_stored_it(tmp_path):
 
 
 @needs_golden
+def test_a_store_beyond_all_that_was_listed_is_diagnosed(tmp_path):
+    program = load_parts(golden_parts("conv8x8_16_32_1x1_s2_r0", tmp_path))
+    (at, *_) = np.flatnonzero((program.words[:, 0] & 7 == 1) & (program.words[:, 1] >> 16 & 0xFFFF > 0))
+    moved = program.words.copy()
+    moved[at, 0] += np.uint64(1 << 40)  # dram_base: 256 KiB further
+    with pytest.raises(SimulationError, match=rf"instruction {at} \(store_out\): it writes DRAM bytes") as caught:
+        run_program(dataclasses.replace(program, words=moved), BOTH, None)
+    assert (caught.value.kind, caught.value.instruction) == ("dram-range", at)
+    moved[at, 0] |= np.uint64(0xFFFFFFFF << 26)
+    for engine in ("both", "timing", "function"):
+        with pytest.raises(SimulationError, match=rf"instruction {at} \(store_out\): DRAM byte \d+ is out of range"):
+            run_program(dataclasses.replace(program, words=moved), SimulateOptions(engine=engine), None)
+
+
+@needs_golden
+def test_where_nothing_is_expected_results_go_anywhere(tmp_path):
+    golden_parts("conv8x8_16_32_1x1_s2_r0", tmp_path)
+    document = json.loads((tmp_path / "program.json").read_text())
+    (tmp_path / "program.json").write_text(json.dumps(document | {"expected": []}))
+    report = run_program(load_parts(tmp_path), BOTH, None)
+    assert (report.verified, report.race_count, report.warnings) == (None, 0, [])
+
+
+@needs_golden
 def test_a_stream_without_data_is_timed_and_accused_of_nothing(tmp_path):
     streams = documents("streams.json")
     name = "resnet18_C2"
