@@ -259,4 +259,4 @@ def test_what_passes_the_check_executes() -> None:
 
 @pytest.mark.slow
 def test_what_passes_the_check_executes_at_length() -> None:
-    assert len({survives(seed) for seed in range(1000, 21000)}) > 2000
+    assert len({survives(seed) for seed in range(1000, 21000)}) > 1000
