@@ -4,53 +4,89 @@
 ``tokens.npy`` are the index; ``names.json`` has the rest. Nothing is compressed.
 """
 
-import io
-import json
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+import pydantic
 from numpy.lib import format as npy
+from pydantic import ConfigDict, Field
 
 from accel.errors import CyclopsError
 from accel.trace.names import FIXED, Names
 from accel.trace.ranges import Ranges, RangesFile
 from accel.trace.rows import Rows
-from accel.trace.source import STRETCH, Index, Source, stretches
+from accel.trace.source import STRETCH, Index, Int64, Source, stretches
 
-_HEADER = 1 << 16  # most bytes of the description of the records
-_TYPES = (np.int8, np.int16, np.int32, np.int64)
-# what a damaged archive, array or document raises
-_DAMAGE = (zipfile.BadZipFile, ValueError, KeyError, EOFError, SyntaxError, TypeError, NotImplementedError)
+Type = Literal["int8", "int16", "int32", "int64"]
+_TYPES: tuple[Type, ...] = ("int8", "int16", "int32", "int64")
+_LENGTHS = 26  # where a member's header has the lengths of its name and of what else follows, two bytes each
+# what a damaged archive or document raises
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    ValueError,
+    KeyError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+)
+
+
+class Head(pydantic.BaseModel):
+    """``names.json``: what the columns mean, and how the ``count`` rows are stored.
+
+    ``record`` gives the types of the columns that the records have, in their order; ``constants`` the values of the
+    others, which are the same in all rows.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    names: Names
+    count: Annotated[int, Field(ge=0)]
+    record: dict[str, Type]
+    constants: dict[str, Annotated[int, Field(ge=-(2**63), lt=2**63)]]
+
+    @pydantic.model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if sorted([*self.record, *self.constants]) != sorted(self.names.columns):
+            raise ValueError("the columns are not those that the names ask for")
+        return self
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """A record."""
+        return np.dtype([(name, np.dtype(kind).newbyteorder("<")) for name, kind in self.record.items()])
 
 
 def save(source: Source, path: Path) -> None:
     """Write all rows."""
-    limits = _limits(source)
-    stored = {name: (low, high) for name, (low, high) in limits.items() if name in FIXED or low != high}
-    constants = {name: low for name, (low, _) in limits.items() if name not in stored}
-    record = np.dtype([(name, _narrow(*stored[name])) for name in stored])
+    head = _head(source)
     index = source.index()
     with zipfile.ZipFile(path, "w") as archive:
         with _member(archive, "rows.npy") as file:
-            npy.write_array_header_2_0(file, {"descr": record.descr, "fortran_order": False, "shape": (len(source),)})
+            shape = {"descr": head.dtype.descr, "fortran_order": False, "shape": (len(source),)}
+            npy.write_array_header_2_0(file, shape)
             for rows in stretches(source):
-                file.write(_records(rows, record).tobytes())
+                file.write(_records(rows, head.dtype).tobytes())
         for name, array in (("spans.npy", index.spans), ("tokens.npy", index.tokens)):
             with _member(archive, name) as file:
-                npy.write_array(file, array, allow_pickle=False)
-        names = {"names": source.names.model_dump(mode="json"), "constants": constants}
-        archive.writestr(zipfile.ZipInfo("names.json"), json.dumps(names))
+                npy.write_array(file, array.astype("<i8"), allow_pickle=False)
+        archive.writestr(zipfile.ZipInfo("names.json"), head.model_dump_json())
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    return archive.open(zipfile.ZipInfo(name), "w", force_zip64=True)
+def _head(source: Source) -> Head:
+    limits = _limits(source)
+    constants = {name: low for name, (low, high) in limits.items() if name not in FIXED and low == high}
+    record = {name: _narrow(*limits[name]) for name in source.names.columns if name not in constants}
+    return Head(names=source.names, count=len(source), record=record, constants=constants)
 
 
 def _limits(source: Source) -> dict[str, tuple[int, int]]:
@@ -64,7 +100,7 @@ def _limits(source: Source) -> dict[str, tuple[int, int]]:
     return {name: limits.get(name, (0, 0)) for name in source.names.columns}
 
 
-def _narrow(low: int, high: int) -> type[np.signedinteger[Any]]:
+def _narrow(low: int, high: int) -> Type:
     return next(kind for kind in _TYPES if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
 
 
@@ -75,31 +111,37 @@ def _records(rows: Rows, record: np.dtype[Any]) -> npt.NDArray[np.void]:
     return records
 
 
-class _File:
-    """The rows of a file."""
+def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    return archive.open(zipfile.ZipInfo(name), "w", force_zip64=True)
 
-    def __init__(self, ranges: Ranges, names: Names, constants: dict[str, int], place: "_Place") -> None:
-        self.names = names
+
+class _File:
+    """The rows of a file, which begin at byte ``at``."""
+
+    def __init__(self, ranges: Ranges, head: Head, at: int) -> None:
+        self.names = head.names
         self._ranges = ranges
-        self._constants = constants
-        self._place = place
+        self._head = head
+        self._record = head.dtype
+        self._at = at
 
     def __len__(self) -> int:
-        return self._place.count
+        return self._head.count
 
     def read(self, begin: int, end: int) -> Rows:
         """Rows ``[begin, end)``.
 
         Raises:
-            CyclopsError: they refer to names that there are not.
+            CyclopsError: they refer to names that there are not, or are gone.
         """
-        at, record = self._place.at, self._place.record
-        data = self._ranges.read(at + begin * record.itemsize, at + end * record.itemsize)
-        records = np.frombuffer(data, record, end - begin)
+        size = self._record.itemsize
+        data = self._ranges.read(self._at + begin * size, self._at + end * size)
+        if len(data) < (end - begin) * size:
+            raise _damaged(f"it ends within the rows from {begin} on")
+        records = np.frombuffer(data, self._record, end - begin)
+        constants = self._head.constants
         columns = {
-            name: np.broadcast_to(np.int64(self._constants[name]), end - begin)
-            if name in self._constants
-            else records[name]
+            name: np.broadcast_to(np.int64(constants[name]), end - begin) if name in constants else records[name]
             for name in self.names.columns
         }
         rows = Rows.run(self.names, begin, columns)
@@ -114,21 +156,18 @@ class _File:
         Raises:
             CyclopsError: it is damaged.
         """
+        count, queues = -(-len(self) // STRETCH), len(self.names.queues)
         with _reading(self._ranges) as archive:
-            spans, tokens = (_array(archive, name) for name in ("spans.npy", "tokens.npy"))
-        count = -(-len(self) // STRETCH)
-        if spans.shape != (count, 2) or tokens.shape != (count, 2, len(self.names.queues)):
-            raise _damaged("the index has another number of stretches or queues")
-        return Index(spans, tokens)
+            return Index(_array(archive, "spans.npy", (count, 2)), _array(archive, "tokens.npy", (count, 2, queues)))
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where the rows lie: ``count`` records from byte ``at``."""
-
-    at: int
-    count: int
-    record: np.dtype[Any]
+def _array(archive: zipfile.ZipFile, name: str, shape: tuple[int, ...]) -> Int64:
+    """The numbers at the end of an array's file."""
+    count = int(np.prod(shape))
+    data = archive.read(name)
+    if len(data) < 8 * count:
+        raise ValueError(f"{name} has another shape")
+    return np.frombuffer(data[len(data) - 8 * count :], "<i8").astype(np.int64).reshape(shape)
 
 
 def _check(rows: Rows, name: str, low: int, end: int) -> None:
@@ -144,36 +183,14 @@ def open_file(ranges: Ranges) -> Source:
         CyclopsError: it is damaged, or of another version.
     """
     with _reading(ranges) as archive:
-        found = json.loads(archive.read("names.json"))
-        names = Names.model_validate(found["names"])
-        constants = {name: int(found["constants"][name]) for name in found["constants"]}
-        place = _place(ranges, archive)
-        stored = set(place.record.names or ())
-        if stored & constants.keys() or stored | constants.keys() != set(names.columns):
-            raise ValueError("the columns are not those that its names ask for")
-    return _File(ranges, names, constants, place)
-
-
-def _place(ranges: Ranges, archive: zipfile.ZipFile) -> _Place:
-    info = archive.getinfo("rows.npy")
-    with archive.open(info) as file:
-        if npy.read_magic(file) != (2, 0) or info.compress_type != zipfile.ZIP_STORED:
-            raise ValueError("its rows are stored in another way")
-        shape, _, record = npy.read_array_header_2_0(file, max_header_size=_HEADER)
-        header = file.tell()
-    if len(shape) != 1 or header + shape[0] * record.itemsize != info.file_size:
-        raise ValueError("its rows are not all there")
-    if any(record[name].kind != "i" for name in record.names or ()):
-        raise ValueError("a column is not of whole numbers")
-    # a local header: 26 bytes, the lengths of name and extra field, both
-    lengths = ranges.read(info.header_offset + 26, info.header_offset + 30)
-    at = info.header_offset + 30 + sum(struct.unpack("<HH", lengths)) + header
-    return _Place(at, shape[0], record)
-
-
-def _array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[np.int64]:
-    array = npy.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
-    return np.asarray(array, np.int64)
+        head = Head.model_validate_json(archive.read("names.json"))
+        rows = archive.getinfo("rows.npy")
+        before = rows.file_size - head.count * head.dtype.itemsize  # the array's own header
+        if before < 0 or rows.compress_type != zipfile.ZIP_STORED:
+            raise ValueError("its rows are not all there, or are compressed")
+        lengths = ranges.read(rows.header_offset + _LENGTHS, rows.header_offset + _LENGTHS + 4)
+        at = rows.header_offset + _LENGTHS + 4 + sum(struct.unpack("<HH", lengths)) + before
+    return _File(ranges, head, at)
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from tests.accel.trace.made import pipeline_trace, random_trace
 from tests.reference.perfetto import TraceProcessor
 from tests.reference.trace_events import check
 
+pytestmark = pytest.mark.slow  # the importer is compiled first
+
 TRACKS = """
     select thread.name track, count(*) slices, sum(dur) / 1000 cycles, max(depth) depth, min(dur) shortest
     from slice join thread_track on slice.track_id = thread_track.id join thread using (utid) group by thread.name
@@ -41,9 +43,7 @@ def test_it_finds_every_slice_counter_and_arrow(most: int) -> None:
     for tid, name in names.items():
         slices = [event.get("dur", 0) for event in ours if event["ph"] in "Xi" and event["tid"] == tid]
         assert (tracks[name]["slices"], tracks[name]["cycles"]) == (len(slices), sum(slices))
-    assert {name: row["depth"] for name, row in tracks.items() if row["depth"]} == (
-        {"load": 1} if most > 2_000 else {}
-    )
+    assert {name: row["depth"] for name, row in tracks.items() if row["depth"]} == ({"load": 1} if most > 2_000 else {})
     counted = [(e["ts"], e["name"], e["args"]["tokens"]) for e in ours if e["ph"] == "C"]
     assert [(row["ts"], row["name"], row["tokens"]) for row in theirs.query(COUNTERS)] == sorted(counted)
     assert {(row["begins"], row["ends"]) for row in theirs.query(ARROWS)} == arrows(ours)
