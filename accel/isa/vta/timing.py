@@ -99,7 +99,9 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
     times = np.empty((layout.TIMES, count), np.int64)
     waits = np.zeros((2 + len(names), count), np.int64)
     units = np.zeros((layout.UNITS, len(accelerator.units)), np.int64)
-    if kernel.run(table, parameters(accelerator), counters, times, waits, units) < count:
+    entries = 1 << min(count, max(accelerator.timing.queue_depths.values())).bit_length()
+    queues = np.empty((len(accelerator.units), entries), np.int64)
+    if kernel.run(table, parameters(accelerator), queues, counters, times, waits, units) < count:
         waiting = [int(index) for index in units[layout.STUCK] if index >= 0]
         raise deadlock(decoded, waiting, table[:, layout.POP_A : layout.POP_B + 1], names, counters)
     start, end = times

@@ -27,7 +27,6 @@ from accel.isa.vta.timing_layout import (
     QUEUE_DEPTHS,
     START,
     STUCK,
-    TAIL,
     TOKEN_LIMIT,
     UNIT,
 )
@@ -35,7 +34,6 @@ from accel.isa.vta.timing_reads import (
     BEATS,
     CLIENT,
     DATA_END,
-    FETCHER,
     LAST_GRANT,
     NEXT,
     RING,
@@ -123,34 +121,31 @@ def _dispatch(
 # One loop, not parts: its variables are its speed, eight million instructions a second against one and a half.
 @compiled
 def run(  # noqa: C901, PLR0912, PLR0915
-    table: Int64, parameters: Int64, tokens: Int64, times: Int64, waits: Int64, units: Int64
+    table: Int64, parameters: Int64, queues: Int64, tokens: Int64, times: Int64, waits: Int64, units: Int64
 ) -> int:
     """Run the instructions of ``table`` (n, 16).
 
-    Updates ``tokens`` (queues,). Fills ``times`` (2, n) and ``units`` (2, 3): cycles at work, and the instruction
-    that the unit could not start, or -1. Adds to ``waits`` (2 + queues, n), which are zero: cycles lost before the
-    start to the fetch and to each token queue, and after it to other readers. The earliest event comes next; at one
-    time ends before starts, starts before reads, reads by priority.
+    ``queues`` is room for what waits for the units (3, a power of two above their depths). Updates ``tokens``
+    (queues,). Fills ``times`` (2, n) and, where they are zero, ``waits`` (2 + queues, n): cycles lost before the start
+    to the fetch and to each token queue, and after it to other readers; and ``units`` (2, 3): cycles at work, and the
+    instruction that the unit could not start, or -1. The earliest event comes next; at one time ends before starts,
+    starts before reads, reads by priority.
 
     Returns the number of instructions that ended: fewer than n in a deadlock.
     """
     count, memory = len(table), len(waits) - 1
-    entries = 2
-    while entries <= min(count, parameters[QUEUE_DEPTHS : QUEUE_DEPTHS + 3].max()):
-        entries *= 2
-    queues = np.empty((3, entries), np.int64)
     counts = np.zeros((2, 3), np.int64)
     sent, done = counts[0], counts[1]
     state, free = np.zeros(4, np.int64), np.zeros(3, np.int64)
     next_ = np.full(4, _FAR * _ORDERS, np.int64)  # each one's next event: its time, and its order within that time
-    since = np.zeros_like(tokens)
-    clients = np.zeros((4, CLIENT), np.int64)
+    since = np.zeros(len(tokens), np.int64)
+    clients = np.zeros((4, CLIENT), np.int64)  # the three units, then the fetch
+    entries, fetcher = queues.shape[1], len(clients) - 1
     channel = np.zeros(RING + parameters[IN_FLIGHT], np.int64)
     channel[LAST_GRANT] = -1
-    units[BUSY] = 0
     fetched, position, dispatch_time, ended, moved, granted = 0, 0, 0, 0, False, False
     while ended < count:
-        if state[FETCHER] == _IDLE:
+        if state[fetcher] == _IDLE:
             if position < fetched:
                 before = position
                 position, dispatch_time = _dispatch(
@@ -159,8 +154,8 @@ def run(  # noqa: C901, PLR0912, PLR0915
                 moved = moved or position > before
             if position == fetched and fetched < count:
                 nbytes = min(parameters[FETCH_BURST], count - fetched) * _INSTRUCTION
-                begin_fetch(clients, nbytes, dispatch_time + parameters[FETCH_LEAD])
-                state[FETCHER] = _READING
+                begin_fetch(clients, fetcher, nbytes, dispatch_time + parameters[FETCH_LEAD])
+                state[fetcher] = _READING
                 granted = True
         if moved:  # something was dispatched or has ended: idle units may have become able to start
             moved = False
@@ -181,13 +176,13 @@ def run(  # noqa: C901, PLR0912, PLR0915
         time = next_[who] // _ORDERS
         if time >= _FAR:
             break
-        if who == FETCHER:
-            grant(channel, clients, FETCHER, time, 0, parameters)
+        if who == fetcher:
+            grant(channel, clients, who, time, parameters)
             granted = True
-            if clients[FETCHER, ROWS_LEFT] == 0:
-                state[FETCHER], next_[FETCHER] = _IDLE, _FAR * _ORDERS
+            if clients[fetcher, ROWS_LEFT] == 0:
+                state[fetcher], next_[fetcher] = _IDLE, _FAR * _ORDERS
                 fetched = min(fetched + parameters[FETCH_BURST], count)
-                dispatch_time = clients[FETCHER, DATA_END] + parameters[FETCH_TAIL]
+                dispatch_time = clients[fetcher, DATA_END] + parameters[FETCH_TAIL]
             continue
         index = queues[who, done[who] & entries - 1]
         if state[who] == _IDLE:
@@ -204,11 +199,11 @@ def run(  # noqa: C901, PLR0912, PLR0915
                 next_[who] = (time + table[index, DURATION]) * _ORDERS
                 state[who] = _RUNNING
         elif state[who] == _READING:
-            grant(channel, clients, who, time, table[index, TAIL], parameters)
+            grant(channel, clients, who, time, parameters)
             granted = True
             if clients[who, ROWS_LEFT] == 0:
                 alone = times[START, index] + table[index, DURATION] + parameters[LATENCY] + clients[who, BEATS]
-                end, lost = load_end(clients, who, table[index, TAIL], alone)
+                end, lost = load_end(clients, who, alone)
                 if lost > 0:
                     waits[memory, index] = lost
                 next_[who] = end * _ORDERS

@@ -21,6 +21,7 @@ from accel.isa.vta.timing_layout import (
     ROW_BYTES,
     ROWS,
     STRIDE,
+    TAIL,
     ZEROS,
     ZEROS_BELOW,
     ZEROS_LEAD,
@@ -28,11 +29,10 @@ from accel.isa.vta.timing_layout import (
 
 Int64 = npt.NDArray[np.int64]
 
-FETCHER = 3  # the client that fetches; those before it are the units
 # a client of the read channel
 NEXT, WHOSE, _ADDRESS, ROWS_LEFT, _ROW_BYTES, _LEFT, _STRIDE, DATA_END, BEATS = range(9)
-_CLOCK, _ZEROS, _BARE, _BELOW = range(9, 13)
-CLIENT = 13
+_TAIL, _CLOCK, _ZEROS, _BARE, _BELOW = range(9, 14)
+CLIENT = 14
 # the read channel
 _FREE, LAST_GRANT, _GRANTS, RING = range(4)
 
@@ -40,9 +40,9 @@ _FREE, LAST_GRANT, _GRANTS, RING = range(4)
 @compiled
 def _open(clients: Int64, who: int, first: int) -> None:
     """Begin reading: the first command at ``first``. What to read is for the caller to set."""
-    clients[who] = 0
     clients[who, NEXT] = first
-    clients[who, ROWS_LEFT] = 1
+    clients[who, DATA_END] = 0
+    clients[who, BEATS] = 0
 
 
 @compiled
@@ -102,7 +102,7 @@ def _write_zeros(clients: Int64, who: int, begin: int, end: int) -> None:
 
 
 @compiled
-def grant(channel: Int64, clients: Int64, who: int, time: int, tail: int, parameters: Int64) -> None:
+def grant(channel: Int64, clients: Int64, who: int, time: int, parameters: Int64) -> None:
     """Take the client's next command at ``time``: its data follow those before, after the latency at the earliest."""
     beats = _take_burst(clients, who, parameters)
     start = max(channel[_FREE], time + parameters[LATENCY])
@@ -112,7 +112,8 @@ def grant(channel: Int64, clients: Int64, who: int, time: int, tail: int, parame
     channel[_GRANTS] += 1
     channel[LAST_GRANT] = time
     if clients[who, _ZEROS] + clients[who, _BARE] + clients[who, _BELOW] > 0:
-        _write_zeros(clients, who, start + tail - 1, end + tail - 1)  # a load ends in the cycle after its last write
+        pipe = clients[who, _TAIL] - 1  # a load ends in the cycle after its last write
+        _write_zeros(clients, who, start + pipe, end + pipe)
     clients[who, DATA_END] = end
     clients[who, BEATS] += beats
     clients[who, NEXT] = time + 2  # a client's command queue holds one and is not flow-through
@@ -128,6 +129,7 @@ def begin_load(table: Int64, index: int, clients: Int64, who: int, time: int) ->
     clients[who, _ROW_BYTES] = table[index, ROW_BYTES]
     clients[who, _LEFT] = table[index, ROW_BYTES]
     clients[who, _STRIDE] = table[index, STRIDE]
+    clients[who, _TAIL] = table[index, TAIL]
     clients[who, _CLOCK] = time + table[index, ZEROS_LEAD]
     clients[who, _ZEROS] = table[index, ZEROS]
     clients[who, _BARE] = table[index, BARE_ROWS]
@@ -135,19 +137,22 @@ def begin_load(table: Int64, index: int, clients: Int64, who: int, time: int) ->
 
 
 @compiled
-def begin_fetch(clients: Int64, nbytes: int, first: int) -> None:
+def begin_fetch(clients: Int64, who: int, nbytes: int, first: int) -> None:
     """Where the instructions lie does not matter: they are fetched in whole pages (FetchVME64: xmax_bytes)."""
-    _open(clients, FETCHER, first)
-    clients[FETCHER, _ROW_BYTES] = nbytes
-    clients[FETCHER, _LEFT] = nbytes
+    _open(clients, who, first)
+    clients[who, ROWS_LEFT] = 1
+    clients[who, _ADDRESS] = 0
+    clients[who, _ROW_BYTES] = nbytes
+    clients[who, _LEFT] = nbytes
 
 
 @compiled
-def load_end(clients: Int64, who: int, tail: int, alone: int) -> tuple[int, int]:
+def load_end(clients: Int64, who: int, alone: int) -> tuple[int, int]:
     """The end of a load whose last command was granted: of its data, or of its zeros; and what other readers cost it.
 
-    ``alone`` is when its data end on an idle channel, ``tail`` the cycles from there to the end of the load.
+    ``alone`` is when its data would end on an idle channel.
     """
+    tail = clients[who, _TAIL]
     left = clients[who, _ZEROS] + clients[who, _BARE] + clients[who, _BELOW]
     zeros = clients[who, _CLOCK] + left + 1 if left > 0 else 0
     end = max(clients[who, DATA_END] + tail, zeros)

@@ -161,4 +161,4 @@ def prepare_timing() -> None:
     """Compile what timing runs, without running it."""
     columns = numba.types.UniTuple(VECTOR, role.ROLES)
     compile_now(role.fill, VECTOR, columns, VECTOR, numba.int64, numba.int64, MATRIX)
-    compile_now(kernel.run, MATRIX, VECTOR, VECTOR, MATRIX, MATRIX, MATRIX)
+    compile_now(kernel.run, MATRIX, VECTOR, MATRIX, VECTOR, MATRIX, MATRIX, MATRIX)
