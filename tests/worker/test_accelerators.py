@@ -1,0 +1,59 @@
+"""Accelerators in the store."""
+
+from pathlib import Path
+
+import pytest
+
+from accel.catalog import accelerator_id, load_accelerator, parse_accelerator, preset_names
+from accel.isa.vta.config import Variant, VtaConfig, vta_accelerator
+from worker.accelerators import Accelerators
+from worker.store import Store
+
+WIDE = vta_accelerator(VtaConfig(), Variant(bus_bytes=16), name="wide")
+
+
+@pytest.fixture
+def accelerators(tmp_path: Path) -> Accelerators:
+    return Accelerators(Store(tmp_path / "store"))
+
+
+def test_a_document_is_found_by_its_digest(accelerators: Accelerators, tmp_path: Path) -> None:
+    digest = accelerators.add(WIDE)
+    assert digest == accelerators.add(WIDE) == accelerator_id(WIDE)
+    assert accelerators.ids() == [*preset_names(), digest]
+    assert accelerators.get(digest) == WIDE
+    assert accelerators.title(digest) == WIDE.title
+    path = tmp_path / "accelerator.json"
+    assert accelerators.fetch(digest, path) == str(path)
+    assert load_accelerator(str(path)) == WIDE
+
+
+def test_a_preset_is_found_by_its_name(accelerators: Accelerators, tmp_path: Path) -> None:
+    assert accelerators.ids() == preset_names()
+    assert accelerators.get("vta") == load_accelerator("vta")
+    assert accelerators.title("vta") == "VTA 16x16"
+    assert accelerators.fetch("vta", tmp_path / "accelerator.json") == "vta"
+    assert not (tmp_path / "accelerator.json").exists()
+
+
+@pytest.mark.parametrize("name", ["", "tpu", "0" * 64, "0" * 63, "../vta", "vta.json", "A" * 64])
+def test_what_is_not_there(accelerators: Accelerators, tmp_path: Path, name: str) -> None:
+    assert not accelerators.known(name)
+    for act in (accelerators.get, accelerators.title, lambda key: accelerators.fetch(key, tmp_path / "a.json")):
+        with pytest.raises(KeyError):
+            act(name)
+
+
+def test_a_damaged_document_is_noticed(accelerators: Accelerators, tmp_path: Path) -> None:
+    digest = accelerators.add(WIDE)
+    (stored,) = (tmp_path / "store").rglob("document.json")
+    stored.write_bytes(stored.read_bytes().replace(b"wide", b"wild"))
+    with pytest.raises(OSError, match="damaged"):
+        accelerators.get(digest)
+    with pytest.raises(OSError, match="damaged"):
+        accelerators.fetch(digest, tmp_path / "a.json")
+
+
+def test_what_was_uploaded_reads_as_a_document(accelerators: Accelerators) -> None:
+    digest = accelerators.add(parse_accelerator({"vta_config": VtaConfig().model_dump()}))
+    assert accelerators.get(digest).name == "1x16_i8w8a32_15_15_18_17"
