@@ -20,7 +20,7 @@ from accel.isa.vta.timing import time_launch
 Words = npt.NDArray[np.uint64]
 RECORDINGS = Path(__file__).resolve().parents[2] / "shared" / "golden" / "vta" / "streams.npz"
 LARGE, LAUNCHES = 401_419, 25
-_RUNS = 7
+_RUNS = 15
 
 
 def least(act: Callable[[], object]) -> float:
