@@ -148,7 +148,7 @@ def unit_times(simulation: Simulation, accelerator: Accelerator) -> dict[str, Un
             last = int(result.timing.end[rows[-1]]) if len(rows) else 0
             total.instructions += len(rows)
             total.busy += result.timing.busy[accelerator.units[number]]
-            total.idle += result.timing.cycles - last
+            total.idle += max(result.timing.cycles - last, 0)  # a store may outlive FINISH
             _add(total.stalled, {cause: int(lost[rows].sum()) for cause, lost in result.timing.waits.items()})
     return times
 
