@@ -48,7 +48,7 @@ def test_to_a_file(directory: Path, tmp_path: Path) -> None:
     ("arguments", "code", "said"),
     [
         (("nowhere",), 2, "[trace] there is no trace.npz to read in"),
-        (("--events", "7"), 2, "[events] 7 events; expected 100 to 1000000"),
+        (("--events", "7"), 2, "[events] 7 events; expected 100 to 500000"),
         (("--begin", "-1"), 2, "[begin] cycle -1"),
         (("--begin", "9", "--end", "9"), 2, "[end] the window ends at cycle 9"),
         (("--begin", "x"), 2, "Invalid value"),

@@ -11,7 +11,7 @@ from accel.trace.index import until
 from accel.trace.rows import Rows
 from accel.trace.source import STRETCH, Int64, Source
 
-FEWEST, MOST = 100, 1_000_000
+FEWEST, MOST = 100, 500_000
 
 
 @dataclass(frozen=True)
