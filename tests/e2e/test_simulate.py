@@ -54,7 +54,7 @@ def test_a_directory_of_parts_as_json(program: Path, tmp_path: Path) -> None:
 def test_a_table(program: Path) -> None:
     done = simulate(program)
     assert done.exit_code == 0, done.stderr
-    for said in ("vta", "cycles", "compute", "busy", "stalled", "bytes read", "verified"):
+    for said in ("vta", "cycles", "compute", "busy", "waited for", "bytes read", "verified"):
         assert said in done.stdout
 
 
