@@ -28,7 +28,7 @@ _DERIVED: dict[
 }
 _IGNORED = ("HW_CLK_TARGET", "ACC_DEP_DISTANCE")  # of the synthesis: ns to aim at, stages of an accumulator
 _TO_VARIANT = ("HW_FREQ", "LOG_BUS_WIDTH")  # MHz; log2 of bits a beat
-_KNOWN = (*_KEYS, *_DERIVED, *_IGNORED, *_TO_VARIANT)
+KNOWN_KEYS = (*_KEYS, *_DERIVED, *_IGNORED, *_TO_VARIANT)
 _LARGEST = 64  # of a log2: figures stay readable
 
 
@@ -36,7 +36,7 @@ def is_config(document: object) -> bool:
     """Whether this is the ten keys, or the form that has them under ``vta_config``."""
     if not isinstance(document, Mapping) or {"family", "memories", "instructions"} & document.keys():
         return False
-    return "vta_config" in document or any(str(key).upper() in _KNOWN for key in document)
+    return "vta_config" in document or any(str(key).upper() in KNOWN_KEYS for key in document)
 
 
 def read_config(document: Mapping[str, Any]) -> Accelerator:
@@ -74,8 +74,8 @@ def _read_name(name: object) -> str | None:
 def _read_keys(document: Mapping[str, Any]) -> tuple[VtaConfig, dict[str, Any]]:
     """The configuration, and what its older keys say of the variant."""
     for key in document:
-        if key not in _KNOWN:
-            raise _unknown(key, _KNOWN)
+        if key not in KNOWN_KEYS:
+            raise _unknown(key, KNOWN_KEYS)
     keys = dict(document)
     if "LOG_BLOCK" not in keys and "LOG_BLOCK_IN" in keys:
         keys["LOG_BLOCK"] = keys["LOG_BLOCK_IN"]
@@ -124,7 +124,7 @@ def _shown(value: object) -> str:
 
 
 def _unknown(key: object, known: tuple[str, ...], prefix: str = "") -> InvalidAccelerator:
-    nearest = difflib.get_close_matches(str(key).upper() if known is _KNOWN else str(key), known, n=1, cutoff=0)
+    nearest = difflib.get_close_matches(str(key).upper() if known is KNOWN_KEYS else str(key), known, n=1, cutoff=0)
     field = prefix + str(key)[:64]
     hint = f"; the nearest known is {nearest[0]}" if nearest else ""
     return InvalidAccelerator(f"{field}: the key is unknown{hint}", field=field)
