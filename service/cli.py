@@ -128,11 +128,14 @@ def trace(
     events: Annotated[int, typer.Option(help="Most events of a Perfetto document: more are merged.")] = 50_000,
     begin: Annotated[int, typer.Option(help="First cycle that a Perfetto document shows.")] = 0,
     end: Annotated[int | None, typer.Option(help="The cycle before which it ends; else the trace's end.")] = None,
+    clock_mhz: Annotated[
+        float | None, typer.Option(min=1e-6, max=1e6, help="The clock of its times; else a cycle is shown as 1 us.")
+    ] = None,
 ) -> None:
     """Write the trace that a run left in another form. Exit status: 0 done, 1 it cannot be written, 2 refused."""
     from service.trace_files import write_trace
 
-    raise typer.Exit(write_trace(directory, form, out, (events, begin, end)))
+    raise typer.Exit(write_trace(directory, form, out, (events, begin, end), clock_mhz))
 
 
 @app.command()

@@ -14,9 +14,10 @@ from accel.trace import Trace, Window
 
 _DONE, _FAILED, _REFUSED = 0, 1, 2
 Form = Literal["csv", "text", "perfetto"]
+_Window = tuple[int, int, int | None]
 
 
-def write_trace(directory: Path, form: Form, out: Path | None, window: tuple[int, int, int | None]) -> int:
+def write_trace(directory: Path, form: Form, out: Path | None, window: _Window, clock_mhz: float | None = None) -> int:
     """Write the trace in ``directory`` to a file, or to standard output; gives the exit code.
 
     Args:
@@ -24,9 +25,10 @@ def write_trace(directory: Path, form: Form, out: Path | None, window: tuple[int
         form: the form.
         out: the file, or None.
         window: most events, first cycle, end cycle of a Perfetto document.
+        clock_mhz: the clock of its times, or None.
     """
     try:
-        pieces = _pieces(directory, form, window)
+        pieces = _pieces(directory, form, window, clock_mhz)
         with nullcontext(sys.stdout.buffer) if out is None else out.open("wb") as file:
             file.writelines(pieces)
             file.flush()
@@ -40,13 +42,13 @@ def write_trace(directory: Path, form: Form, out: Path | None, window: tuple[int
     return _DONE
 
 
-def _pieces(directory: Path, form: Form, window: tuple[int, int, int | None]) -> Iterator[bytes]:
+def _pieces(directory: Path, form: Form, window: _Window, clock_mhz: float | None) -> Iterator[bytes]:
     try:
         trace = Trace.load(directory)
     except OSError as error:
         raise CyclopsError(f"there is no trace.npz to read in {directory}: {error.strerror}", field="trace") from error
     if form == "perfetto":
-        return trace.perfetto(Window(*window))
+        return trace.perfetto(Window(*window), clock_mhz=clock_mhz)
     return trace.csv() if form == "csv" else trace.text()
 
 

@@ -99,7 +99,7 @@ def _names(program: Program, simulation: "Simulation") -> Names:
     )
     return Names(
         accelerator=accelerator.title,
-        clock_mhz=getattr(accelerator, "clock_mhz", None),
+        clock_mhz=accelerator.timing.clock_mhz,
         timed=len(timings) == len(results),
         units=accelerator.units,
         operations=operations,

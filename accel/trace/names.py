@@ -55,12 +55,12 @@ class Names(_Model):
     """The words of a trace.
 
     ``timed`` is False where timing did not run: starts and ends are then -1. ``causes`` are what instructions lost
-    cycles to, ``fields`` every field of some operation, once. ``clock_mhz`` is None where the accelerator has none.
+    cycles to, ``fields`` every field of some operation, once. ``clock_mhz`` is the accelerator's.
     """
 
     version: Literal[2] = 2
     accelerator: str
-    clock_mhz: float | None = Field(None, gt=0)
+    clock_mhz: float = Field(gt=0)
     timed: bool
     units: tuple[str, ...]
     operations: tuple[Operation, ...]

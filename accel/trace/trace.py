@@ -55,12 +55,12 @@ class Trace:
 
         Args:
             window: which cycles, and how many events at most; else all cycles, and the default.
-            clock_mhz: what a cycle takes; else the accelerator's clock, or 1 us a cycle where it has none.
+            clock_mhz: shows times by this clock; else a cycle is shown as a microsecond.
 
         Raises:
             CyclopsError: the trace has no times, as only function ran.
         """
-        return perfetto_form(self._source, window or Window(), clock_mhz or self.names.clock_mhz)
+        return perfetto_form(self._source, window or Window(), clock_mhz)
 
     def save(self, directory: Path) -> None:
         """Write ``trace.npz`` into ``directory``."""

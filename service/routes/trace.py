@@ -41,7 +41,7 @@ class PerfettoQuery:
     end: Annotated[int | None, Query(ge=1, description="the cycle before which it ends; else the trace's end")] = None
     clock_mhz: Annotated[
         float | None,
-        Query(gt=0, le=1e6, description="the clock of its times; else the accelerator's, or 1 us a cycle"),
+        Query(gt=0, le=1e6, description="the clock of a Perfetto document's times; else a cycle is shown as 1 us"),
     ] = None
 
     def window(self) -> Window:

@@ -36,12 +36,13 @@ def test_to_standard_output(directory: Path) -> None:
 
 def test_to_a_file(directory: Path, tmp_path: Path) -> None:
     out = tmp_path / "trace.perfetto.json"
-    options = ("--format", "perfetto", "-o", out, "--events", 500, "--begin", 100, "--end", 9000)
+    options = ("--format", "perfetto", "-o", out, "--events", 500, "--begin", 100, "--end", 9000, "--clock-mhz", 333)
     assert invoke(directory, *options) == (0, b"", "")
     document = json.loads(out.read_bytes())
     check(document)
     assert len(document["traceEvents"]) <= 500
     assert (document["otherData"]["begin"], document["otherData"]["end"]) == (100, 9000)
+    assert "333 MHz" in document["otherData"]["time"]
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,7 @@ def test_to_a_file(directory: Path, tmp_path: Path) -> None:
         (("--begin", "-1"), 2, "[begin] cycle -1"),
         (("--begin", "9", "--end", "9"), 2, "[end] the window ends at cycle 9"),
         (("--begin", "x"), 2, "Invalid value"),
+        (("--clock-mhz", "0"), 2, "Invalid value"),
         (("--format", "xml"), 2, "Invalid value"),
         (("-o", "/nowhere/at/all"), 1, "/nowhere/at/all"),
     ],

@@ -35,11 +35,12 @@ def _document(view: View, window: Window, clock: Clock) -> Iterator[bytes]:
     yield b"\n]}\n"
 
 
-def _about(view: View, shown: Full | Merged, clock: Clock) -> dict[str, str | int | bool]:
+def _about(view: View, shown: Full | Merged, clock: Clock) -> dict[str, str | float | bool]:
     """What a reader of the file must know to read it right."""
     merged = isinstance(shown, Merged)
-    about: dict[str, str | int | bool] = {
+    about: dict[str, str | float | bool] = {
         "accelerator": view.source.names.accelerator,
+        "clock_mhz": view.source.names.clock_mhz,
         "time": "1 us is 1 cycle" if clock.mhz is None else f"cycles at {clock.mhz:g} MHz",
         "begin": view.begin,
         "end": min(view.end, view.last),

@@ -45,6 +45,7 @@ def names(launches: list[tuple[str, int, int]], *, initial: int = 0, causes: tup
     pairs = (("load", "compute", initial), ("compute", "load", 0))
     return Names(
         accelerator="an <odd> one, \u00e9\u4e2d",
+        clock_mhz=100,
         timed=True,
         units=UNITS,
         operations=operations,

@@ -257,8 +257,7 @@ def test_times_by_a_clock(mhz: float, cycle: float, events: int) -> None:
     for before, after in zip(cycles["traceEvents"], times["traceEvents"], strict=True):
         assert after.get("ts", 0) == pytest.approx(before.get("ts", 0) * cycle, abs=6e-4)
     assert f"{mhz:g} MHz" in times["otherData"]["time"]
-    clocked = Held(held.names.model_copy(update={"clock_mhz": mhz}), held.columns)
-    assert document(clocked, Window(events)) == times
+    assert cycles["otherData"] | {"time": ""} == times["otherData"] | {"time": ""}
 
 
 @pytest.mark.parametrize(
