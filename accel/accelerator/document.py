@@ -6,21 +6,13 @@ elements unless the name says bytes; times are in cycles.
 
 from typing import Annotated, Any, Literal
 
-import pydantic
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-Count = Annotated[int, Field(strict=True, ge=1, le=1 << 31)]
-Position = Annotated[int, Field(strict=True, ge=0, le=1 << 16)]
-Name = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Label = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
+from accel.accelerator.base import Count, Label, Model, Name, Position
+from accel.accelerator.times import Dram, TimingParameters
+
 DType = Literal["int8", "uint8", "int16", "int32", "uint32"]
 DTYPE_BYTES: dict[DType, int] = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "uint32": 4}
-
-
-class Model(pydantic.BaseModel):
-    """Base: immutable, and an unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Memory(Model):
@@ -210,46 +202,6 @@ class Finish(Instruction):
 AnyInstruction = Annotated[Copy | Contract | Map | Sync | Finish, Field(discriminator="kind")]
 
 
-class Dram(Model):
-    """The memory bus and the bursts that go over it."""
-
-    bus_bytes: Annotated[Count, Field(description="bytes a beat")] = 8
-    read_latency: Annotated[
-        int, Field(strict=True, ge=0, le=100_000, description="cycles from a read request to its first beat")
-    ] = 16
-    burst_beats: Annotated[Count, Field(le=256, description="beats of the longest burst")] = 256
-    burst_boundary_bytes: Annotated[Count, Field(le=1 << 16, description="a burst does not cross these bytes")] = 2048
-    alignment_bytes: Annotated[
-        Count, Field(le=1 << 20, description="where a tensor may begin: what the compiler's allocator rounds to")
-    ] = 4096
-
-
-class TimingParameters(Model):
-    """Times and depths that differ between builds of one design.
-
-    The defaults are those of tvm-vta's Chisel design. What no build changes is in ``accel/isa/<family>``.
-    """
-
-    clock_mhz: Annotated[
-        float, Field(strict=True, gt=0, le=100_000, allow_inf_nan=False, description="the clock, MHz")
-    ] = 100.0
-    fetch_burst_instructions: Annotated[
-        Count, Field(le=4096, description="instructions that one fetch brings; it waits until all are dispatched")
-    ] = 128
-    queue_depths: Annotated[
-        dict[Name, Annotated[Count, Field(le=1 << 20)]],
-        Field(description="instructions that wait for each unit; the fetch stalls at a full queue"),
-    ]
-    token_limit: Annotated[Count, Field(le=1 << 20, description="where the counter of a token queue stops")] = 255
-    reads_in_flight: Annotated[Count, Field(le=256, description="read commands on their way at once")] = 16
-    immediate_pass_cycles: Annotated[
-        Count, Field(le=1024, description="cycles of the map instruction for each micro-op, with an immediate")
-    ] = 1
-    two_operand_pass_cycles: Annotated[
-        Count, Field(le=1024, description="cycles of the map instruction for each micro-op, with two operands")
-    ] = 2
-
-
 class Accelerator(Model):
     """A whole accelerator, as one document.
 
@@ -269,7 +221,7 @@ class Accelerator(Model):
     carry_tokens: Annotated[
         bool, Field(strict=True, description="tokens left over from a launch are there in the next")
     ] = True
-    source: Annotated[dict[str, Any], Field(description="the configuration it was derived from")] = {}
+    source: dict[str, Any] = Field(default_factory=dict, description="the configuration it was derived from")
 
     def memory(self, name: str) -> Memory:
         """The memory called ``name``; KeyError if there is none."""

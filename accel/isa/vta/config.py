@@ -6,7 +6,6 @@ from accel.accelerator.document import (
     Contract,
     Copy,
     CopyFields,
-    Dram,
     DType,
     Finish,
     HardwareLoop,
@@ -16,8 +15,8 @@ from accel.accelerator.document import (
     MicroOps,
     Operand,
     Sync,
-    TimingParameters,
 )
+from accel.accelerator.times import Dram, TimingParameters
 from accel.isa.vta import encoding
 from accel.isa.vta.encoding import UNITS
 from accel.isa.vta.fit import check_config, check_variant

@@ -10,7 +10,8 @@ from typing import Any
 
 import pydantic
 
-from accel.accelerator.document import Accelerator, Label
+from accel.accelerator.base import Label
+from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.isa.vta.variant import Variant

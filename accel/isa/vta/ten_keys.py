@@ -5,7 +5,8 @@ Source: tvm-vta ``config/pkg_config.py`` (the bitstream's name), ``include/vta/h
 
 from pydantic import Field
 
-from accel.accelerator.document import Memory, Model
+from accel.accelerator.base import Model
+from accel.accelerator.document import Memory
 from accel.isa.vta.encoding import MICROOP_BITS
 
 MEMORIES = ("uop", "wgt", "inp", "acc")  # by the numbers of LOAD's memory type

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from accel.accelerator.document import Model
+from accel.accelerator.base import Model
 from accel.isa.vta.encoding import UNITS
 
 _QUEUE_DEPTH = 512  # Configs.scala: instQueueEntries; vivado.tcl has the same

@@ -1,0 +1,17 @@
+"""What the parts of a document are made of."""
+
+from typing import Annotated
+
+import pydantic
+from pydantic import ConfigDict, Field
+
+Count = Annotated[int, Field(strict=True, ge=1, le=1 << 31)]
+Position = Annotated[int, Field(strict=True, ge=0, le=1 << 16)]
+Name = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Label = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
+
+
+class Model(pydantic.BaseModel):
+    """Base: immutable, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
