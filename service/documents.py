@@ -26,6 +26,11 @@ def content(description: str, *media_types: str) -> Responses:
     return {200: {"description": description, "content": {media: _schema(media) for media in media_types}}}
 
 
+def document(description: str, model: Any) -> Responses:
+    """The ``responses`` of a route that streams a JSON document of this model."""
+    return {200: {"description": description, "model": model}}
+
+
 def upload_body(description: str) -> dict[str, Any]:
     """The ``openapi_extra`` of an upload: the raw file, or a form with it."""
     binary = {"type": "string", "format": "binary"}

@@ -5,7 +5,7 @@ from fastapi.responses import StreamingResponse
 
 from accel.report_documents import Report, SimulationReport
 from service.context import Context, Here
-from service.documents import content, problems
+from service.documents import content, document, problems
 from service.problems import ProblemError
 from service.ranges import Range, send_blob
 from service.schemas import ArtifactIndex, ArtifactResource
@@ -52,9 +52,7 @@ def send(
     "/report",
     summary="The report",
     response_class=StreamingResponse,
-    responses={
-        200: {"description": "the report of a model's job, or of a program's", "model": Report | SimulationReport}
-    }
+    responses=document("the report of a model's job, or of a program's", Report | SimulationReport)
     | problems("not-found", "conflict"),
 )
 def get_report(id: str, here: Here) -> StreamingResponse:  # noqa: A002 - the API's name
