@@ -27,7 +27,6 @@ VTA, CHISEL = load_accelerator("vta"), load_accelerator("vta-chisel")
 PLAIN = vta_accelerator(VtaConfig(), Variant(acc_8bit=False, multiply=False), name="vta", title=VTA.title)
 LAYERS = {
     "wide": conv_model(Conv(64, 64, 28, 28)),
-    "deep": conv_model(Conv(256, 256, 14, 14)),
     "strided": conv_model(Conv(40, 24, 17, 9, kernel=(5, 3), strides=(2, 2))),
     "large kernel": conv_model(Conv(16, 32, 30, 30, kernel=(7, 7), pads=(3, 3, 3, 3))),
     "dense": dense_model(Dense(1, 300, 70)),

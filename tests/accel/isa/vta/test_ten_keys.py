@@ -202,7 +202,7 @@ def test_any_ten_keys_are_an_accelerator_or_name_a_key(keys: dict[str, int]) -> 
 
 
 @settings(
-    max_examples=12,
+    max_examples=8,
     deadline=None,
     suppress_health_check=[HealthCheck.filter_too_much],
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # each example compiles a kernel: shrinking takes minutes
