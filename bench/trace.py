@@ -10,10 +10,10 @@ import io
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from timing import launches
+from timing import launches, least
 
 from accel.catalog import load_accelerator
 from accel.isa.decode import decode
@@ -23,19 +23,7 @@ from accel.simulate.engine import simulate
 from accel.trace import Trace, Window, make_trace
 from accel.trace.ranges import Ranges
 
-_RUNS = 5
 _AWAY = 0.005  # seconds of a request to a store
-
-
-def least(act: Callable[[], object]) -> float:
-    """Seconds of the fastest of some runs, after one that does not count."""
-    act()
-    seconds = []
-    for _ in range(_RUNS):
-        begin = time.perf_counter()
-        act()
-        seconds.append(time.perf_counter() - begin)
-    return min(seconds)
 
 
 def stream() -> tuple[str, Program]:
