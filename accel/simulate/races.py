@@ -14,7 +14,7 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator, Copy
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
-from accel.isa.vta import function_kernel, races_kernel, timing_layout
+from accel.isa.vta import function_layout, races_kernel, timing_layout
 from accel.isa.vta.deadlock import deadlock
 from accel.isa.vta.function import copy_operation, geometry, launch_table
 from accel.isa.vta.timing import token_names, token_state
@@ -78,7 +78,7 @@ class HazardChecker:
         copies = [copy for copy in accelerator.instructions if isinstance(copy, Copy)]
         stores = [copy.dram_bytes(accelerator.memory(copy.memory)) for copy in copies if copy.direction == "store"]
         self._granule = min(stores)  # a store writes whole ones, so two accesses that share one share bytes
-        self._sizes = np.zeros((function_kernel.GEMM, 2), np.int64)
+        self._sizes = np.zeros((function_layout.GEMM, 2), np.int64)
         for copy in copies:
             size = copy.dram_bytes(accelerator.memory(copy.memory))
             self._sizes[copy_operation(accelerator, copy)] = self._memories.index(copy.memory), size
@@ -166,7 +166,7 @@ class HazardChecker:
         if not len(ends):
             return
         finish = int(ends[-1])
-        f = function_kernel
+        f = function_layout
         stores = np.flatnonzero(table[:, f.OP] == f.STORE)
         units = np.array([self._accelerator.units.index(i.unit) for i in self._accelerator.instructions])
         late = stores[clocks[stores, races_kernel.PLACE] >= clocks[finish, units[decoded.kind[stores]]]]

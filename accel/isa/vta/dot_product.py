@@ -13,6 +13,11 @@ _MULTIPLY_PAIRS = (  # lanes, CPU feature, intrinsic: int16 pairs to int32 sums
 )
 
 
+def vector(dtype: str, lanes: int) -> str:
+    """The name of the type."""
+    return dtype if lanes == 1 else f"{dtype}x{lanes}"
+
+
 @dataclass(frozen=True)
 class Geometry:
     """What the kernel is specialised to: element shapes, and the micro-op's fields as (lsb, bits)."""

@@ -14,17 +14,18 @@ from accel.errors import InvalidAccelerator, SimulationError
 from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import Decoded
 from accel.isa.vta import function_kernel as kernel
+from accel.isa.vta import function_layout as layout
 from accel.isa.vta.bounds import check_bounds
 from accel.isa.vta.dot_product import DotProduct, Geometry
 
 Int64 = npt.NDArray[np.int64]
 
 _CODES = {
-    "min": kernel.MIN,
-    "max": kernel.MAX,
-    "add": kernel.ADD,
-    "shift_right": kernel.SHIFT_RIGHT,
-    "multiply": kernel.MULTIPLY,
+    "min": layout.MIN,
+    "max": layout.MAX,
+    "add": layout.ADD,
+    "shift_right": layout.SHIFT_RIGHT,
+    "multiply": layout.MULTIPLY,
 }
 
 
@@ -83,12 +84,12 @@ class Machine:
         """
         check_bounds(decoded, len(dram))
         table = launch_table(decoded)
-        status = aligned_zeros(kernel.STATUS * 8).view(np.int64)
+        status = aligned_zeros(layout.STATUS * 8).view(np.int64)
         contraction = self.accelerator.contraction
         names = (contraction.microops, contraction.data, contraction.weights, contraction.dst)
         memories = [self._memories[operand.memory] for operand in names]
         self._launch(table, dram.view(np.int8), dram.view(np.int32), *memories, status)
-        if status[0] != kernel.FINE:
+        if status[0] != layout.FINE:
             raise _bad_microop(decoded, status)
 
 
@@ -113,7 +114,7 @@ def _bad_microop(decoded: Decoded, status: Int64) -> SimulationError:
 
 def launch_table(decoded: Decoded) -> Int64:
     """The kernel's table (n, 17) of the launch."""
-    table = aligned_zeros(len(decoded) * kernel.TABLE * 8).view(np.int64).reshape(-1, kernel.TABLE)
+    table = aligned_zeros(len(decoded) * layout.TABLE * 8).view(np.int64).reshape(-1, layout.TABLE)
     for instruction in decoded.accelerator.instructions:
         rows = decoded.rows(instruction)
         if isinstance(instruction, Copy):
@@ -131,13 +132,13 @@ def copy_operation(accelerator: Accelerator, copy: Copy) -> int:
     """
     contraction = accelerator.contraction
     if copy.direction == "store" and copy.memory == contraction.dst.memory and copy.dram_dtype == "int8":
-        return kernel.STORE
+        return layout.STORE
     ops = {
-        (contraction.microops.memory, "uint32"): kernel.LOAD_UOP,
-        (contraction.data.memory, "int8"): kernel.LOAD_INP,
-        (contraction.weights.memory, "int8"): kernel.LOAD_WGT,
-        (contraction.dst.memory, "int32"): kernel.LOAD_ACC,
-        (contraction.dst.memory, "int8"): kernel.LOAD_ACC8,
+        (contraction.microops.memory, "uint32"): layout.LOAD_UOP,
+        (contraction.data.memory, "int8"): layout.LOAD_INP,
+        (contraction.weights.memory, "int8"): layout.LOAD_WGT,
+        (contraction.dst.memory, "int32"): layout.LOAD_ACC,
+        (contraction.dst.memory, "int8"): layout.LOAD_ACC8,
     }
     if copy.direction == "store" or (copy.memory, copy.dram_dtype) not in ops:
         raise InvalidAccelerator(
@@ -152,17 +153,17 @@ def _copy_rows(decoded: Decoded, copy: Copy, rows: Int64) -> Int64:
     def column(name: str | None) -> Int64:
         return decoded.column(name)[rows]
 
-    table = np.zeros((len(rows), kernel.TABLE), np.int64)
-    table[:, kernel.OP] = copy_operation(decoded.accelerator, copy)
-    table[:, kernel.SRAM] = column(fields.sram)
-    table[:, kernel.DRAM] = column(fields.dram)
-    table[:, kernel.ROWS] = column(fields.rows)
-    table[:, kernel.COLUMNS] = column(fields.columns)
-    table[:, kernel.STRIDE] = column(fields.row_stride)
-    table[:, kernel.TOP] = column(fields.pad_top)
-    table[:, kernel.LEFT] = column(fields.pad_left)
-    table[:, kernel.HEIGHT] = column(fields.pad_top) + column(fields.rows) + column(fields.pad_bottom)
-    table[:, kernel.WIDTH] = column(fields.pad_left) + column(fields.columns) + column(fields.pad_right)
+    table = np.zeros((len(rows), layout.TABLE), np.int64)
+    table[:, layout.OP] = copy_operation(decoded.accelerator, copy)
+    table[:, layout.SRAM] = column(fields.sram)
+    table[:, layout.DRAM] = column(fields.dram)
+    table[:, layout.ROWS] = column(fields.rows)
+    table[:, layout.COLUMNS] = column(fields.columns)
+    table[:, layout.STRIDE] = column(fields.row_stride)
+    table[:, layout.TOP] = column(fields.pad_top)
+    table[:, layout.LEFT] = column(fields.pad_left)
+    table[:, layout.HEIGHT] = column(fields.pad_top) + column(fields.rows) + column(fields.pad_bottom)
+    table[:, layout.WIDTH] = column(fields.pad_left) + column(fields.columns) + column(fields.pad_right)
     table[column(fields.rows) * column(fields.columns) == 0] = 0
     return table
 
@@ -171,34 +172,34 @@ def _compute_rows(decoded: Decoded, instruction: Contract | Map, rows: Int64) ->
     def column(name: str) -> Int64:
         return decoded.column(name)[rows]
 
-    table = np.zeros((len(rows), kernel.TABLE), np.int64)
+    table = np.zeros((len(rows), layout.TABLE), np.int64)
     outer, inner = instruction.loops
-    table[:, kernel.BEGIN] = column(instruction.microops.begin)
-    table[:, kernel.COUNT] = column(instruction.microops.end) - column(instruction.microops.begin)
-    table[:, kernel.OUTER], table[:, kernel.INNER] = column(outer.extent), column(inner.extent)
-    operands = [("dst", instruction.dst, kernel.DST_OUT, kernel.DST_LIMIT)]
+    table[:, layout.BEGIN] = column(instruction.microops.begin)
+    table[:, layout.COUNT] = column(instruction.microops.end) - column(instruction.microops.begin)
+    table[:, layout.OUTER], table[:, layout.INNER] = column(outer.extent), column(inner.extent)
+    operands = [("dst", instruction.dst, layout.DST_OUT, layout.DST_LIMIT)]
     if isinstance(instruction, Contract):
         reset = column(instruction.reset) != 0
-        table[:, kernel.OP] = np.where(reset, kernel.RESET, kernel.GEMM)
-        operands.append(("data", instruction.data, kernel.SRC_OUT, kernel.SRC_LIMIT))
-        operands.append(("weights", instruction.weights, kernel.WGT_OUT, kernel.WGT_LIMIT))
+        table[:, layout.OP] = np.where(reset, layout.RESET, layout.GEMM)
+        operands.append(("data", instruction.data, layout.SRC_OUT, layout.SRC_LIMIT))
+        operands.append(("weights", instruction.weights, layout.WGT_OUT, layout.WGT_LIMIT))
         unused = reset
     else:
-        table[:, kernel.OP] = kernel.ALU
-        table[:, kernel.CODE] = _operation_codes(decoded, instruction, column(instruction.opcode), rows)
-        immediate = kernel.WITH_SRC if instruction.immediate_with == "src" else kernel.WITH_DST
-        table[:, kernel.USE_IMM] = np.where(column(instruction.use_immediate) != 0, immediate, kernel.BOTH)
-        table[:, kernel.IMM] = column(instruction.immediate)
-        operands.append(("src", instruction.src, kernel.SRC_OUT, kernel.SRC_LIMIT))
-        unused = table[:, kernel.USE_IMM] == kernel.WITH_DST
-    table[:, [kernel.SRC_LIMIT, kernel.WGT_LIMIT]] = np.iinfo(np.int64).max
+        table[:, layout.OP] = layout.ALU
+        table[:, layout.CODE] = _operation_codes(decoded, instruction, column(instruction.opcode), rows)
+        immediate = layout.WITH_SRC if instruction.immediate_with == "src" else layout.WITH_DST
+        table[:, layout.USE_IMM] = np.where(column(instruction.use_immediate) != 0, immediate, layout.BOTH)
+        table[:, layout.IMM] = column(instruction.immediate)
+        operands.append(("src", instruction.src, layout.SRC_OUT, layout.SRC_LIMIT))
+        unused = table[:, layout.USE_IMM] == layout.WITH_DST
+    table[:, [layout.SRC_LIMIT, layout.WGT_LIMIT]] = np.iinfo(np.int64).max
     for name, operand, steps, limit in operands:
         table[:, steps], table[:, steps + 1] = column(outer.factors[name]), column(inner.factors[name])
-        reach = (table[:, kernel.OUTER] - 1) * table[:, steps] + (table[:, kernel.INNER] - 1) * table[:, steps + 1]
+        reach = (table[:, layout.OUTER] - 1) * table[:, steps] + (table[:, layout.INNER] - 1) * table[:, steps + 1]
         table[:, limit] = decoded.accelerator.memory(operand.memory).depth - 1 - reach
         if name != "dst":
             table[unused, limit] = np.iinfo(np.int64).max
-    table[table[:, kernel.OUTER] * table[:, kernel.INNER] == 0, kernel.COUNT] = 0
+    table[table[:, layout.OUTER] * table[:, layout.INNER] == 0, layout.COUNT] = 0
     return table
 
 

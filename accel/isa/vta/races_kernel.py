@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.isa.compiled import compiled
-from accel.isa.vta import function_kernel as f
+from accel.isa.vta import function_layout as f
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]

@@ -14,19 +14,16 @@ from tests.accel.random_programs import by_reference, random_dram, random_progra
 from tests.accel.streams import stream
 
 _SMALL = {"LOG_UOP_BUFF_SIZE": 8, "LOG_INP_BUFF_SIZE": 12, "LOG_WGT_BUFF_SIZE": 14, "LOG_ACC_BUFF_SIZE": 14}
+_TINY = _SMALL | {"LOG_WGT_BUFF_SIZE": 8, "LOG_INP_BUFF_SIZE": 8, "LOG_ACC_BUFF_SIZE": 10}
 SHAPES = {  # (log2 batch, log2 block)
     (0, 3): vta_accelerator(VtaConfig(LOG_BLOCK=3, **_SMALL), name="b8", title="b8"),
     (0, 4): vta_accelerator(VtaConfig(LOG_BLOCK=4, **_SMALL), name="b16", title="b16"),
     (0, 5): vta_accelerator(VtaConfig(LOG_BLOCK=5, **_SMALL), name="b32", title="b32"),
+    (0, 1): vta_accelerator(VtaConfig(LOG_BLOCK=1, **_TINY), name="b2", title="b2"),
+    (0, 2): vta_accelerator(VtaConfig(LOG_BLOCK=2, **_TINY), name="b4", title="b4"),
     (2, 4): vta_accelerator(VtaConfig(LOG_BATCH=2, LOG_BLOCK=4, **_SMALL), name="b4x16", title="b4x16"),
     (1, 0): vta_accelerator(
-        VtaConfig(
-            LOG_BATCH=1,
-            LOG_BLOCK=0,
-            **_SMALL | {"LOG_WGT_BUFF_SIZE": 4, "LOG_INP_BUFF_SIZE": 8, "LOG_ACC_BUFF_SIZE": 10},
-        ),
-        name="b1",
-        title="b1",
+        VtaConfig(LOG_BATCH=1, LOG_BLOCK=0, **_TINY | {"LOG_WGT_BUFF_SIZE": 4}), name="b1", title="b1"
     ),
 }
 MACHINES = {shape: Machine(accelerator) for shape, accelerator in SHAPES.items()}
