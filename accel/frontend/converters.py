@@ -29,7 +29,7 @@ def clip(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, A
     dtype = str(data.ty.dtype)
     if "min" in attributes or "max" in attributes:  # before opset 11
         said = [attributes.get(key) for key in ("min", "max")]
-        bounds = [None if value is None else relax.const(np.array(value, dtype)) for value in said]
+        bounds = [None if value is None else relax.const(value, dtype) for value in said]
     constants = [_constant(bound) for bound in bounds]
     if dtype == "float32" and all((b is None) == (c is None) for b, c in zip(bounds, constants, strict=True)):
         limits = [-_FLOAT32_MAX, _FLOAT32_MAX]
@@ -42,7 +42,7 @@ def clip(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, A
             continue
         value = bound
         if dtype.startswith("float"):
-            value = relax.op.where(relax.op.isnan(bound), relax.const(np.array(limit, dtype)), bound)
+            value = relax.op.where(relax.op.isnan(bound), relax.const(limit, dtype), bound)
         data = builder.normalize(apply(data, builder.normalize(value)))
     return data
 

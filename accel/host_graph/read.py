@@ -16,7 +16,8 @@ from accel.host_graph.operators import OPERATORS, Field, attribute_fields, attri
 MOST_BYTES = 1 << 28  # of the text
 _MOST_VALUES = 1 << 20
 _MOST_TOTAL_BYTES = 1 << 34  # of all tensors of a graph, which are not all alive at once
-_DEEPEST = 3  # tuples in tuples
+_MOST_BINDINGS = 1 << 14
+_MOST_PARTS = 1 << 10  # of a tuple
 
 
 def read_host_graph(text: str, *, trust_host_code: bool = False) -> ir.IRModule:
@@ -33,10 +34,10 @@ def read_host_graph(text: str, *, trust_host_code: bool = False) -> ir.IRModule:
         document = parse_json(text.encode(), most_bytes=MOST_BYTES, most_values=_MOST_VALUES)
     except ValueError as error:
         raise InvalidProgram(str(error)) from error
-    if isinstance(document, dict) and set(document) == {"tvm"}:
+    if isinstance(document, dict) and set(document) == {"tvm"} and isinstance(document["tvm"], str):
         if not trust_host_code:
             raise InvalidProgram("it holds code that is no Relax operator; run it from its model")
-        return ir.load_json(values.string(document["tvm"], "tvm"))
+        return ir.load_json(document["tvm"])
     said = values.keys(document, ("parameters", "bindings", "results"), "the host graph")
     return _Reader().module(said)
 
@@ -52,10 +53,10 @@ class _Reader:
             self._parameter(value, f"parameter {index}")
             for index, value in enumerate(values.array(said["parameters"], "parameters"))
         ]
-        bindings = [
-            self._binding(value, f"binding {index}")
-            for index, value in enumerate(values.array(said["bindings"], "bindings"))
-        ]
+        listed = values.array(said["bindings"], "bindings")
+        if len(listed) > _MOST_BINDINGS:
+            raise InvalidProgram(f"there are {len(listed)} bindings; the limit is {_MOST_BINDINGS}")
+        bindings = [self._binding(value, f"binding {index}") for index, value in enumerate(listed)]
         results = [self._variable(name, "results") for name in values.array(said["results"], "results")]
         if not results:
             raise values.wrong("results", "the name of a variable", [])
@@ -125,28 +126,36 @@ class _Reader:
         except Exception as error:
             raise InvalidProgram(f"{where}: {_line(error)}") from error
 
-    def _argument(self, value: Any, where: str, depth: int = 0) -> Any:
-        if not isinstance(value, dict) or depth > _DEEPEST:
+    def _argument(self, value: Any, where: str) -> Any:
+        if isinstance(value, dict) and "tuple" in value:
+            items = values.array(values.keys(value, ("tuple",), where)["tuple"], where)
+            if len(items) > _MOST_PARTS:
+                raise values.wrong(where, f"a tuple of at most {_MOST_PARTS} parts", items)
+            return ir.Tuple([self._leaf(item, f"{where}.{index}") for index, item in enumerate(items)])
+        if isinstance(value, dict) and "item" in value:
+            said = values.keys(value, ("item", "of"), where)
+            of = self._leaf(said["of"], f"{where}.of")
+            size = len(of.ty.fields) if isinstance(of, relax.Var) and isinstance(of.ty, relax.TupleType) else 0
+            return ir.TupleGetItem(of, values.integer(said["item"], f"{where}.item", 0, size - 1))
+        return self._leaf(value, where)
+
+    def _leaf(self, value: Any, where: str) -> Any:
+        if not isinstance(value, dict):
             raise values.wrong(where, "an argument, an object with one of its tags", value)
         if "var" in value:
             return self._variable(values.keys(value, ("var",), where)["var"], where)
-        if "constant" in value:
-            return relax.const(values.constant(values.keys(value, ("constant",), where)["constant"], where))
         if "shape" in value:
             return relax.ShapeExpr(list(values.shape(values.keys(value, ("shape",), where)["shape"], where)))
         if "int" in value or "float" in value:
             return _scalar(value, where)
-        if "item" in value:
-            said = values.keys(value, ("item", "of"), where)
-            of = self._argument(said["of"], where, depth + 1)
-            size = len(of.ty.fields) if isinstance(of, relax.Var) and isinstance(of.ty, relax.TupleType) else 0
-            return ir.TupleGetItem(of, values.integer(said["item"], f"{where}.item", 0, size - 1))
-        items = values.array(values.keys(value, ("tuple",), where)["tuple"], where)
-        return ir.Tuple([self._argument(item, f"{where}.{index}", depth + 1) for index, item in enumerate(items)])
+        array = values.constant(values.keys(value, ("constant",), where)["constant"], where)
+        return relax.const(array, str(array.dtype))  # which it would narrow
 
     def _check_type(self, ty: Any, where: str) -> None:
-        """Tensors of static shape within the limits, shapes, and tuples of them."""
+        """Tensors of static shape within the limits, shapes, and a tuple of them."""
         if isinstance(ty, relax.TupleType):
+            if len(ty.fields) > _MOST_PARTS or any(isinstance(field, relax.TupleType) for field in ty.fields):
+                raise InvalidProgram(f"{where}: a tuple has at most {_MOST_PARTS} parts, and no tuples in it")
             for field in ty.fields:
                 self._check_type(field, where)
         elif isinstance(ty, relax.TensorType):
@@ -177,11 +186,18 @@ def _scalar(value: dict[str, Any], where: str) -> Any:
     if kind == "float":
         if not dtype.startswith("float"):
             raise values.wrong(f"{where}.dtype", "a float's", dtype)
-        return tirx.FloatImm(dtype, values.number(said["float"], where))
+        return _float(dtype, said["float"], where)
     if dtype.startswith("float"):
         raise values.wrong(f"{where}.dtype", "an integer's", dtype)
     low, high = (0, 1) if dtype == "bool" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
     return tirx.IntImm(dtype, values.integer(said["int"], where, low, min(high, (1 << 63) - 1)))
+
+
+def _float(dtype: str, value: Any, where: str) -> tirx.FloatImm:
+    try:
+        return tirx.FloatImm(dtype, values.number(value, where))
+    except ValueError as error:
+        raise values.wrong(where, f"a number that {dtype} has", value) from error
 
 
 def _attribute(field: Field, value: Any, where: str) -> Any:
@@ -205,8 +221,7 @@ def _single(field: Field, value: Any, where: str) -> Any:
         plain = values.integer(value, where)
         return tirx.IntImm("int64", plain) if field.boxed else plain
     if field.kind == "float":
-        real = values.number(value, where)
-        return tirx.FloatImm("float32", real) if field.boxed else real
+        return _float("float32", value, where) if field.boxed else values.number(value, where)
     return values.dtype(value, where) if field.kind == "dtype" else values.string(value, where)
 
 

@@ -9,8 +9,9 @@ from onnx import TensorProto
 
 from examples.graph import Graph
 
-FLOAT, INT8, INT32, INT64, UINT8, BOOL = (
+FLOAT, DOUBLE, INT8, INT32, INT64, UINT8, BOOL = (
     TensorProto.FLOAT,
+    TensorProto.DOUBLE,
     TensorProto.INT8,
     TensorProto.INT32,
     TensorProto.INT64,
@@ -92,6 +93,7 @@ CONVERTED = {
     "clip before opset 11": Case("Clip", (M,), (4, 6), opset=10, attributes={"min": -0.5, "max": 0.25}),
     "clip below": Case("Clip", (M, scalar(0)), (4, 6)),
     "clip integers": Case("Clip", (((4, 6), INT32), scalar(-5, np.int32), scalar(9, np.int32)), (4, 6), INT32),
+    "clip doubles": Case("Clip", (((4, 6), DOUBLE), scalar(0, np.float64), scalar(0.1, np.float64)), (4, 6), DOUBLE),
     "clip by tensors": Case("Clip", (M, ((), FLOAT), ((), FLOAT)), (4, 6)),
     "clip by a tensor": Case("Clip", (M, ((), FLOAT)), (4, 6)),
     "tile": Case("Tile", (M, i64(2, 3)), (8, 18)),
