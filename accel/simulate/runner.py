@@ -24,7 +24,7 @@ Dram = npt.NDArray[np.uint8]
 
 _ADDRESSES = 1 << 32  # bytes of DRAM for a bare stream, which says nothing of it; what is not touched costs nothing
 _LOOKED_AT = 10_000  # rows out of the segments that a launch may write zeros to before we stop looking
-WORK_LIMIT = 1 << 34  # micro-ops executed by a launch: some minutes
+WORK_LIMIT = 1 << 33  # micro-ops executed, and elements copied, by a launch: some minutes
 
 
 class Runner:
@@ -97,14 +97,17 @@ class Runner:
             rows = decoded.rows(instruction)
             if isinstance(instruction, Contract | Map):
                 work[rows] = passes(decoded, instruction, rows)
-            elif isinstance(instruction, Copy) and self._inside is not None:
-                self._check_copy(decoded, instruction)
+            elif isinstance(instruction, Copy):
+                fields = instruction.copy_fields
+                work[rows] = decoded.column(fields.rows)[rows] * decoded.column(fields.columns)[rows]
+                if self._inside is not None:
+                    self._check_copy(decoded, instruction)
         if work.sum() > WORK_LIMIT:
             at = int(np.argmax(np.cumsum(work) > WORK_LIMIT))
             raise decoded.error(
                 at,
                 "work-limit",
-                f"it takes the launch to {work[: at + 1].sum():.0f} micro-ops; the limit is {WORK_LIMIT}",
+                f"it takes the launch to {work[: at + 1].sum():.0f} micro-ops and copied elements; {WORK_LIMIT} are allowed",
             )
 
     def _check_copy(self, decoded: Decoded, copy: Copy) -> None:
