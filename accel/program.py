@@ -60,7 +60,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class HostStep:
-    """A function run on the host. ``module`` is the text of a host graph (``accel/host_graph.py``).
+    """A function run on the host. ``module`` is the text of a host graph (``accel/host_graph/``).
 
     It takes the segments ``inputs`` and fills the segments ``outputs``.
     """
