@@ -107,7 +107,7 @@ class Runner:
             raise decoded.error(
                 at,
                 "work-limit",
-                f"it takes the launch to {work[: at + 1].sum():.0f} micro-ops and copied elements; {WORK_LIMIT} are allowed",
+                f"it takes the launch to {work[: at + 1].sum():.0f} micro-ops and copied elements; {WORK_LIMIT} may be",
             )
 
     def _check_copy(self, decoded: Decoded, copy: Copy) -> None:
