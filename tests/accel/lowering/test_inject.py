@@ -165,6 +165,7 @@ def test_another_operation_is_no_gemm() -> None:
         (lambda v: v << 3, "shift_right", -3),
         (lambda v: tirx.max(v, -127), "max", -127),
         (lambda v: tirx.min(127, v), "min", 127),
+        (lambda v: v * 3, "multiply", 3),
     ],
 )
 def test_elementwise_operations(operation: Callable[[Any], Any], name: str, immediate: int) -> None:
@@ -186,4 +187,4 @@ def test_operations_that_it_has_not(operation: Callable[[Any], Any], message: st
     (acc,) = buffers(("a", 128, "int32", ACC))
     nest = peel(loops([8, 16], lambda x, o: tirx.BufferStore(acc, operation(acc[x * 16 + o]), [x * 16 + o])))
     with pytest.raises(CompileError, match=message):
-        inject_map(nest, VTA)
+        inject_map(nest, load_accelerator("vta-chisel"))
