@@ -119,6 +119,12 @@ def _check_shapes(module: IRModule, model: onnx.ModelProto) -> None:
     fields = result.fields if isinstance(result, relax.TupleType) else [result]
     makers = {name: node for node in model.graph.node for name in node.output}
     for info, field in zip(model.graph.output, fields, strict=True):
+        if info.name in makers and not isinstance(field, relax.TensorType):
+            node = makers[info.name]
+            raise UnsupportedOperator(
+                f"{node.op_type}: {info.name!r} is no tensor for TVM, and cannot be an output",
+                field=f"node:{node.name}",
+            )
         stated = [int(size.dim_value) for size in info.type.tensor_type.shape.dim]
         found = list(field.shape.values) if isinstance(field.shape, relax.ShapeExpr) else None
         if found is not None and found != stated and info.name in makers:

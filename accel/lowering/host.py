@@ -65,8 +65,9 @@ def is_launch(module: ir.IRModule, value: Any) -> bool:
 
 
 def free_vars(value: Any) -> list[relax.Var]:
-    """Variables of the Relax graph that a value reads."""
-    return [var for var in relax.analysis.free_vars(value) if isinstance(var, relax.Var)]
+    """Variables of the Relax graph that a value reads; those of a shape that depends on data are none."""
+    found = relax.analysis.free_vars(value)
+    return [var for var in found if isinstance(var, relax.Var) and not isinstance(var.ty, ir.PrimType)]
 
 
 def host_module(module: ir.IRModule, run: HostRun, outputs: list[relax.Var]) -> tuple[ir.IRModule, list[relax.Var]]:

@@ -123,3 +123,11 @@ def test_what_tvm_refuses_as_a_whole_is_an_unsupported_operator() -> None:
     graph.output(graph.node("Div", "halved", [shape, graph.constant("two", np.array([2]))]), (2,), 7)
     with pytest.raises(UnsupportedOperator, match="halved"):
         import_onnx(graph.model())
+
+
+def test_an_output_that_is_no_tensor_for_tvm_is_refused_by_name() -> None:
+    graph = Graph("shape")
+    graph.output(graph.node("Shape", "shape", [graph.input("x", (2, 3))]), (2,), 7)
+    with pytest.raises(UnsupportedOperator, match="is no tensor for TVM") as caught:
+        import_onnx(graph.model())
+    assert caught.value.field == "node:shape"
