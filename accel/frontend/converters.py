@@ -22,14 +22,11 @@ _ROW_MODES = (b"half_pixel", b"pytorch_half_pixel", b"asymmetric")  # which do n
 _PAD_MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}
 
 
-def clip(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
+def clip(builder: relax.BlockBuilder, inputs: Inputs, _attributes: Mapping[str, Any]) -> relax.Expr | None:
     """Clip of float32 by constants, or by any scalars. A bound that is NaN is none, as onnxruntime has it."""
     data, *given = inputs
     bounds = [*given, None, None][:2]
     dtype = str(data.ty.dtype)
-    if "min" in attributes or "max" in attributes:  # before opset 11
-        said = [attributes.get(key) for key in ("min", "max")]
-        bounds = [None if value is None else relax.const(value, dtype) for value in said]
     constants = [_constant(bound) for bound in bounds]
     if dtype == "float32" and all((b is None) == (c is None) for b, c in zip(bounds, constants, strict=True)):
         limits = [-_FLOAT32_MAX, _FLOAT32_MAX]
@@ -52,8 +49,6 @@ def pad(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, An
     data, *given = inputs
     widths, value, axes = [_constant(x) for x in [*given, None, None, None][:3]]
     shape = [int(extent) for extent in data.ty.shape]
-    if "pads" in attributes:  # before opset 11
-        widths, value = np.array(attributes["pads"]), np.array(attributes.get("value", 0.0))
     mode = attributes.get("mode", b"constant").decode()
     filling = 0 if value is None else value.item()
     unknown = any(x is not None and _constant(x) is None for x in given)

@@ -13,8 +13,9 @@ from accel.host_graph import values
 from accel.host_graph.graph import host_graph
 from accel.host_graph.operators import OPERATORS, Field, attribute_fields, attributes_type
 
-MOST_BYTES = 1 << 28  # of the text
+_MOST_BYTES = 1 << 29  # of the text
 _MOST_VALUES = 1 << 20
+_NO_LIMIT = 1 << 62
 _MOST_TOTAL_BYTES = 1 << 34  # of all tensors of a graph, which are not all alive at once
 _MOST_BINDINGS = 1 << 14
 _MOST_PARTS = 1 << 10  # of a tuple
@@ -25,13 +26,16 @@ def read_host_graph(text: str, *, trust_host_code: bool = False) -> ir.IRModule:
 
     Args:
         text: the host graph.
-        trust_host_code: read TVM's own JSON too; wrong text of that kind may crash the process.
+        trust_host_code: read TVM's own JSON too, and text of any length; wrong text of that kind may crash the process.
 
     Raises:
         InvalidProgram: it is no host graph; the message names the binding.
     """
     try:
-        document = parse_json(text.encode(), most_bytes=MOST_BYTES, most_values=_MOST_VALUES)
+        most = _NO_LIMIT if trust_host_code else _MOST_BYTES
+        document = parse_json(
+            text.encode(), most_bytes=most, most_values=_NO_LIMIT if trust_host_code else _MOST_VALUES
+        )
     except ValueError as error:
         raise InvalidProgram(str(error)) from error
     if isinstance(document, dict) and set(document) == {"tvm"} and isinstance(document["tvm"], str):
