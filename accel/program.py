@@ -78,8 +78,8 @@ class Program:
 
     ``image`` gives segments their contents before the run; for one of ``inputs`` it is a default. ``expected``
     gives what a segment must hold after the run, of the segment's shape and type, where somebody has said so.
-    ``granularity`` (bytes) is how exactly the segments are known: the program may write whole granules around them,
-    and with more than 1 it may read DRAM that no segment holds.
+    ``granularity`` (bytes) is how exactly the segments are known: with 1 a launch that leaves them is refused, with
+    more it is warned of what it changes beyond whole granules around them.
     """
 
     accelerator: Accelerator

@@ -46,7 +46,7 @@ class UnitTime(pydantic.BaseModel):
 class ProgramWarning(pydantic.BaseModel):
     """Something that is allowed and seldom meant."""
 
-    kind: Literal["never-written", "never-finishes"]
+    kind: Literal["never-written", "outside-segments", "never-finishes"]
     launch: str
     instruction: int = Field(description="its place in the program")
     detail: str

@@ -25,6 +25,7 @@ from accel.report_documents import (
 from accel.simulate.engine import Simulation
 from accel.simulate.races import Race, Unwritten
 from accel.simulate.runner import segment_view
+from accel.simulate.segments import Stray
 from accel.simulate.writer import last_writer
 
 _SHOWN = 10  # mismatches, races and warnings of a kind that a report lists
@@ -110,9 +111,10 @@ def _instruction(index: int, simulation: Simulation) -> Instruction:
 
 
 def warnings_of(program: Program, simulation: Simulation) -> list[ProgramWarning]:
-    """Reads of what nobody wrote, the first of them, and launches that never say that they are done."""
+    """Reads of what nobody wrote, writes to where nothing lies, and launches that never say that they are done."""
     unwritten = simulation.hazards.unwritten if simulation.hazards else ()
     found = [_unwritten(read, simulation) for read in unwritten[:_SHOWN]]
+    found += [_stray(stray, simulation) for stray in simulation.strays[:_SHOWN]]
     for result in simulation.launches:
         if len(result.decoded) and not len(result.decoded.rows(program.accelerator.finish)):
             last = result.launch.begin + len(result.decoded) - 1
@@ -132,6 +134,17 @@ def _unwritten(read: Unwritten, simulation: Simulation) -> ProgramWarning:
         instruction=read.instruction,
         detail=f"instruction {read.instruction} ({instruction.op}) reads {unit} {read.begin} to {read.end - 1} of "
         f"{read.memory}, some of which nothing has written: zero here, anything on hardware",
+    )
+
+
+def _stray(stray: Stray, simulation: Simulation) -> ProgramWarning:
+    instruction = _instruction(stray.instruction, simulation)
+    return ProgramWarning(
+        kind="outside-segments",
+        launch=instruction.launch,
+        instruction=stray.instruction,
+        detail=f"instruction {stray.instruction} ({instruction.op}) writes bytes {stray.begin} to {stray.end - 1} of "
+        "dram, which no segment holds",
     )
 
 

@@ -13,6 +13,7 @@ from accel.isa.vta.timing import Timing, time_launch
 from accel.program import HostStep, Launch, Program
 from accel.simulate.races import Hazards
 from accel.simulate.runner import Array, Dram, Runner
+from accel.simulate.segments import Stray
 
 T = TypeVar("T")
 
@@ -36,6 +37,7 @@ class Simulation:
 
     ``outputs`` and ``dram`` are empty where only timing was asked for, ``cycles`` is 0 where only function was.
     ``hazards`` is None where they were not looked for: without function, or in a bare stream with no data.
+    ``strays`` are changes of DRAM beyond the segments, where those are known by pages alone.
     """
 
     outputs: dict[str, Array]
@@ -44,6 +46,7 @@ class Simulation:
     tokens: dict[str, int]
     dram: Dram
     hazards: Hazards | None
+    strays: tuple[Stray, ...] = ()
 
 
 def simulate(
@@ -89,7 +92,7 @@ def simulate(
             cycles += measured.cycles
         _in_launch(step, lambda: runner.launch(decoded))  # noqa: B023
     hazards = Hazards.of(runner.hazards) if runner.hazards else None
-    return Simulation(runner.outputs(), tuple(launches), cycles, tokens, runner.dram, hazards)
+    return Simulation(runner.outputs(), tuple(launches), cycles, tokens, runner.dram, hazards, tuple(runner.strays))
 
 
 def _in_launch(launch: Launch, act: Callable[[], T]) -> T:

@@ -17,13 +17,14 @@ from accel.isa.vta.timing import passes
 from accel.program import HostStep, Program, Segment
 from accel.simulate.host import HostFunctions
 from accel.simulate.races import HazardChecker, Hazards
-from accel.simulate.segments import extents, outside
+from accel.simulate.segments import Stray, extents, outside
 
 Array = npt.NDArray[Any]
 Dram = npt.NDArray[np.uint8]
 
 _ADDRESSES = 1 << 32  # bytes of DRAM for a bare stream, which says nothing of it; what is not touched costs nothing
 _LOOKED_AT = 10_000  # rows out of the segments that a launch may write zeros to before we stop looking
+_NOTED = 10  # strays of a launch
 WORK_LIMIT = 1 << 33  # micro-ops executed, and elements copied, by a launch: some minutes
 
 
@@ -33,6 +34,7 @@ class Runner:
     Attributes:
         dram: the program's DRAM (bytes,); empty where it is inert.
         hazards: what each launch left open; empty for a bare stream, whose micro-ops nobody knows.
+        strays: the first changes of DRAM in each launch that no segment holds.
     """
 
     def __init__(self, program: Program, *, function: bool) -> None:
@@ -41,6 +43,7 @@ class Runner:
         self._inside = extents(program)
         self._dram_bytes = program.dram_bytes if self._inside is not None else _ADDRESSES
         self.hazards: list[Hazards] = []
+        self.strays: list[Stray] = []
         self.dram: Dram = np.zeros(0, np.uint8)
         if function:
             self.dram = aligned_zeros(self._dram_bytes)
@@ -113,35 +116,35 @@ class Runner:
     def _check_copy(self, decoded: Decoded, copy: Copy) -> None:
         assert self._inside is not None
         if self._program.granularity > 1:
-            return  # what is left out may be pages of zeros: see _check_changes
+            return  # what is left out may be pages of zeros: see _note_strays
         for index, begin, end in outside(decoded, copy, self._inside):
             verb = "writes" if copy.direction == "store" else "reads"
             raise decoded.error(index, "dram-range", f"it {verb} DRAM bytes {begin} to {end}, which no segment holds")
 
-    def _check_changes(self, decoded: Decoded) -> None:
-        """Refuse stores that change DRAM where nobody expects it; where they leave it zero, they are left alone."""
+    def _note_strays(self, decoded: Decoded) -> None:
+        """Stores that changed DRAM where nothing is listed; those that left it zero may have hit a page left out."""
         if self._inside is None or self._program.granularity == 1:
             return
         stores = (i for i in decoded.accelerator.instructions if isinstance(i, Copy) and i.direction == "store")
         for copy in stores:
-            for index, begin, end in itertools.islice(outside(decoded, copy, self._inside), _LOOKED_AT):
-                if self.dram[begin:end].any():
-                    raise decoded.error(
-                        index, "dram-range", f"it writes DRAM bytes {begin} to {end}, which no segment holds"
-                    )
+            rows = itertools.islice(outside(decoded, copy, self._inside), _LOOKED_AT)
+            found = (
+                Stray(decoded.first + index, begin, end) for index, begin, end in rows if self.dram[begin:end].any()
+            )
+            self.strays += itertools.islice(found, _NOTED)
 
     def launch(self, decoded: Decoded) -> None:
         """Run a launch, and note its hazards.
 
         Raises:
-            SimulationError: an index out of range, a deadlock, or a change of DRAM beyond the segments.
+            SimulationError: an index out of range, or a deadlock.
         """
         if not self._function:
             return
         if self._inside is not None:
             self.hazards.append(self._checker.check(decoded, self.dram))
         self._machine.run(decoded, self.dram)
-        self._check_changes(decoded)
+        self._note_strays(decoded)
 
     def host(self, step: HostStep) -> None:
         """Run a host step on the DRAM.

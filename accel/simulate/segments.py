@@ -27,6 +27,15 @@ class Extents:
         return np.asarray((at >= 0) & (end <= self.end[np.maximum(at, 0)]))
 
 
+@dataclass(frozen=True)
+class Stray:
+    """Instruction ``instruction`` of the program changed DRAM bytes ``[begin, end)``, which no segment holds."""
+
+    instruction: int
+    begin: int
+    end: int
+
+
 def extents(program: Program) -> Extents | None:
     """What the program's segments cover, in whole granules; None where it has none, as a bare stream."""
     whole = program.granularity
