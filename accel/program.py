@@ -5,7 +5,8 @@ steps (Relax functions on tensors in DRAM), with the image of the constants and 
 instruction.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -95,3 +96,29 @@ class Program:
     initial_tokens: dict[str, int] = field(default_factory=dict)
     expected: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     granularity: int = 1
+
+
+def renamed(program: Program, names: Mapping[str, str]) -> Program:
+    """The program with segments called as ``names`` says; a name that another segment has already is not given."""
+    taken = set(program.segments)
+    called = {}
+    for old, new in names.items():
+        if new not in taken:
+            called[old] = new
+            taken.add(new)
+
+    def of(old: str) -> str:
+        return called.get(old, old)
+
+    return replace(
+        program,
+        segments={of(name): replace(segment, name=of(name)) for name, segment in program.segments.items()},
+        image={of(name): array for name, array in program.image.items()},
+        expected={of(name): array for name, array in program.expected.items()},
+        inputs=tuple(map(of, program.inputs)),
+        outputs=tuple(map(of, program.outputs)),
+        steps=tuple(
+            replace(step, inputs=tuple(map(of, step.inputs)), outputs=tuple(map(of, step.outputs)))
+            for step in program.steps
+        ),
+    )

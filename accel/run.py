@@ -22,7 +22,7 @@ from accel.hosted import host_ops
 from accel.inputs import Array, Tensors, checked_inputs, draw_inputs, save_tensors
 from accel.locate import locate_fault
 from accel.options import Options
-from accel.program import Program
+from accel.program import Program, renamed
 from accel.program_file import save_program
 from accel.progress import Progress
 from accel.report_documents import Quality, Report, StageTime
@@ -100,7 +100,7 @@ class _Run:
             imported: ImportedModel = import_model(quantised)
             self.dumps.stage("import", imported.module.script())
         packed, module = self._lower(imported)
-        program = self._emit(module, [feeds[tensor.name] for tensor in info.inputs])
+        program = self._emit(module, info, feeds)
         simulation, outputs = self._simulate(info, program)
         save_tensors(self.out / "inputs.npz", feeds)
         save_tensors(self.out / "outputs.npz", outputs)
@@ -140,11 +140,17 @@ class _Run:
                 packed = module
         return packed, module
 
-    def _emit(self, module: ir.IRModule, inputs: list[Array]) -> Program:
-        """The program, which carries the inputs of this run, so that it can be run again without the model."""
+    def _emit(self, module: ir.IRModule, info: ModelInfo, feeds: Tensors) -> Program:
+        """The program, which carries the inputs of this run, so that it can be run again without the model.
+
+        Its inputs and outputs are called as the model's are.
+        """
         with self.next_stage("emit") as emit:
             program: Program = emit(module, self.accelerator)
-            program = replace(program, image=program.image | dict(zip(program.inputs, inputs, strict=True)))
+            ours, theirs = (*program.inputs, *program.outputs), (*info.inputs, *info.outputs)
+            program = renamed(program, {old: tensor.name for old, tensor in zip(ours, theirs, strict=True)})
+            fed = {name: feeds[tensor.name] for name, tensor in zip(program.inputs, info.inputs, strict=True)}
+            program = replace(program, image=program.image | fed)
             save_program(program, self.program_file)
             (self.out / "instructions.bin").write_bytes(program.words.astype("<u8").tobytes())
             self.dumps.stage("emit", describe_program(program))

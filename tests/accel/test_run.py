@@ -175,6 +175,9 @@ def test_the_program_of_a_job_verifies_itself_without_the_model(job: tuple[Path,
     assert (again.verified, again.race_count, again.warnings) == (True, 0, [])
     assert again.cycles == report(job[0])["cycles"]
     assert again.program.host_steps > 1
+    info = inspect_model(resnet8().SerializeToString())
+    assert program.inputs == tuple(tensor.name for tensor in info.inputs)
+    assert program.outputs == tuple(tensor.name for tensor in info.outputs)
     other = run_program(
         program, SimulateOptions(), None, inputs={program.inputs[0]: program.image[program.inputs[0]] * 0}
     )
