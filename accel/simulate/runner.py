@@ -25,7 +25,7 @@ Dram = npt.NDArray[np.uint8]
 _ADDRESSES = 1 << 32  # bytes of DRAM for a bare stream, which says nothing of it; what is not touched costs nothing
 _LOOKED_AT = 10_000  # rows out of the segments that a launch may write zeros to before we stop looking
 _NOTED = 10  # strays of a launch
-WORK_LIMIT = 1 << 33  # micro-ops executed, and elements copied, by a launch: some minutes
+WORK_LIMIT = 1 << 33  # micro-ops executed, and elements copied, by a program: some minutes
 
 
 class Runner:
@@ -44,6 +44,7 @@ class Runner:
         self._dram_bytes = program.dram_bytes if self._inside is not None else _ADDRESSES
         self.hazards: list[Hazards] = []
         self.strays: list[Stray] = []
+        self._work = 0.0
         self.dram: Dram = np.zeros(0, np.uint8)
         if function:
             self.dram = aligned_zeros(self._dram_bytes)
@@ -105,13 +106,15 @@ class Runner:
                 work[rows] = decoded.column(fields.rows)[rows] * decoded.column(fields.columns)[rows]
                 if self._inside is not None:
                     self._check_copy(decoded, instruction)
-        if work.sum() > WORK_LIMIT:
-            at = int(np.argmax(np.cumsum(work) > WORK_LIMIT))
+        total = self._work + np.cumsum(work)
+        if len(total) and total[-1] > WORK_LIMIT:
+            at = int(np.argmax(total > WORK_LIMIT))
             raise decoded.error(
                 at,
                 "work-limit",
-                f"it takes the launch to {work[: at + 1].sum():.0f} micro-ops and copied elements; {WORK_LIMIT} may be",
+                f"it takes the program to {total[at]:.0f} micro-ops and copied elements; {WORK_LIMIT} may be",
             )
+        self._work = float(total[-1]) if len(total) else self._work
 
     def _check_copy(self, decoded: Decoded, copy: Copy) -> None:
         assert self._inside is not None

@@ -26,6 +26,18 @@ class Extents:
         at = np.searchsorted(self.begin, begin, side="right") - 1
         return np.asarray((at >= 0) & (end <= self.end[np.maximum(at, 0)]))
 
+    def gaps(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """The parts of ``[begin, end)`` that no stretch covers."""
+        at = int(np.searchsorted(self.begin, begin, side="right")) - 1
+        if at >= 0:
+            begin = max(begin, int(self.end[at]))
+        while begin < end:
+            at += 1
+            low = int(self.begin[at]) if at < len(self.begin) else end
+            if begin < low:
+                yield begin, min(low, end)
+            begin = max(begin, int(self.end[at])) if at < len(self.begin) else end
+
 
 @dataclass(frozen=True)
 class Stray:
@@ -54,9 +66,9 @@ def extents(program: Program) -> Extents | None:
 
 
 def outside(decoded: Decoded, copy: Copy, inside: Extents) -> Iterator[tuple[int, int, int]]:
-    """The rows of DRAM that instructions of that sort touch out of the segments: instruction, and first and last byte.
+    """What instructions of that sort touch out of the segments: instruction, first byte, and the one after the last.
 
-    They come in the order of the program; the last byte is exclusive.
+    They come row by row in the order of the program.
     """
     fields = copy.copy_fields
     size = copy.dram_bytes(decoded.accelerator.memory(copy.memory))
@@ -73,7 +85,8 @@ def outside(decoded: Decoded, copy: Copy, inside: Extents) -> Iterator[tuple[int
         low = begin[of] + row * stride[of]
         high: Int64 = low + width[of] * size
         for at in np.flatnonzero(~inside.hold(low, high)).tolist():
-            yield int(rows[of[at]]), int(low[at]), int(high[at])
+            for gap in inside.gaps(int(low[at]), int(high[at])):
+                yield int(rows[of[at]]), *gap
 
 
 def _parts(items: Int64, rows: Int64) -> list[Int64]:

@@ -138,9 +138,21 @@ def test_a_launch_that_would_run_for_hours_is_refused():
     program.words[2, 0] &= ~np.uint64(0x1FFF << 8)
     for row in (2, 3, 4, 5):
         program.words[row, 0] |= np.uint64(0x1FF << 21)
-    with pytest.raises(SimulationError, match=r"launch first: instruction 2 \(alu\): it takes the launch to") as caught:
+    with pytest.raises(
+        SimulationError, match=r"launch first: instruction 2 \(alu\): it takes the program to"
+    ) as caught:
         simulate(program, {"x": X})
     assert caught.value.kind == "work-limit"
+
+
+def test_the_work_of_all_launches_counts(monkeypatch):
+    monkeypatch.setattr("accel.simulate.runner.WORK_LIMIT", 30)
+    program = small_program()  # 13 micro-ops and elements in the first launch, 4 + 4 in the second
+    thrice = replace(program, steps=(*program.steps[:3], *[program.steps[2]] * 2, program.steps[3]))
+    with pytest.raises(SimulationError, match=r"launch second: instruction 6 \(alu\): it takes the program to 33 "):
+        simulate(thrice, {"x": X})
+    twice = replace(program, steps=(*program.steps[:3], *program.steps[2:]))
+    assert simulate(twice, {"x": X}, timing=False).outputs["y"].shape == X.shape
 
 
 def test_an_accelerator_may_clear_its_tokens_between_launches():

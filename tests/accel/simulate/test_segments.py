@@ -28,7 +28,7 @@ def test_rows_may_lie_in_segments_of_their_own():
 
 def test_the_row_that_leaves_its_segment_is_named():
     decoded = stream(VTA, [("load_inp", {}), ("load_inp", COPY)])
-    assert list(outside(decoded, LOAD, extents(program((0, 32), (128, 159), (256, 288))))) == [(1, 128, 160)]
+    assert list(outside(decoded, LOAD, extents(program((0, 32), (128, 159), (256, 288))))) == [(1, 159, 160)]
 
 
 def test_segments_side_by_side_are_one_stretch():
@@ -36,11 +36,19 @@ def test_segments_side_by_side_are_one_stretch():
     assert list(outside(decoded, LOAD, extents(program((0, 144), (144, 288))))) == []
 
 
+def test_what_lies_between_segments_is_named():
+    inside = extents(program((10, 20), (30, 40)))
+    assert list(inside.gaps(0, 50)) == [(0, 10), (20, 30), (40, 50)]
+    assert list(inside.gaps(12, 18)) == []
+    assert list(inside.gaps(15, 35)) == [(20, 30)]
+    assert list(inside.gaps(40, 41)) == [(40, 41)]
+
+
 def test_many_rows_are_looked_at_in_parts(monkeypatch):
     monkeypatch.setattr("accel.simulate.segments._ROWS", 7)
     decoded = stream(VTA, [("load_inp", COPY)] * 50 + [("load_inp", COPY | {"dram_base": 1})])
     inside = extents(program((0, 32), (128, 160), (256, 288)))
-    wrong = [(50, 16, 48), (50, 144, 176), (50, 272, 304)]
+    wrong = [(50, 32, 48), (50, 160, 176), (50, 288, 304)]
     assert list(outside(decoded, LOAD, inside)) == wrong
     assert list(outside(stream(VTA, [("load_inp", COPY)] * 50), LOAD, inside)) == []
 
@@ -49,7 +57,7 @@ def test_a_program_that_leaves_its_segments_is_refused():
     base = small_program()
     x = {"x": np.zeros((4, 16), np.int8)}
     short = replace(base, segments=base.segments | {"sum": Segment("sum", 512, (3, 16), "int8")})
-    detail = r"launch first: instruction 3 \(store_out\): it writes DRAM bytes 512 to 576, which no segment holds"
+    detail = r"launch first: instruction 3 \(store_out\): it writes DRAM bytes 560 to 576, which no segment holds"
     with pytest.raises(SimulationError, match=detail) as caught:
         simulate(short, x)
     assert (caught.value.kind, caught.value.instruction) == ("dram-range", 3)
