@@ -161,14 +161,14 @@ def _field_bits(decoded: Decoded, instruction: Instruction, field: BitField, row
     if len(wrong):
         raise decoded.error(
             rows[wrong[0]],
-            "padding" if field.name in _padding(instruction) else "field-range",
+            "padding" if field.name in padding_fields(instruction) else "field-range",
             f"{field.name} = {int(values[wrong[0]])} is outside [{low}, {high}), the range of its {field.bits} bits",
         )
     return values.astype(np.uint64) & np.uint64((1 << field.bits) - 1)
 
 
-def _padding(instruction: Instruction) -> tuple[str | None, ...]:
-    """The fields that pad a copy."""
+def padding_fields(instruction: Instruction) -> tuple[str | None, ...]:
+    """The names of the fields that pad a copy; of other instructions there are none."""
     if not isinstance(instruction, Copy):
         return ()
     fields = instruction.copy_fields

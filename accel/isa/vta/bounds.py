@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from accel.accelerator.document import Contract, Copy, Map
 from accel.errors import Diagnosis
-from accel.isa.decode import Decoded
+from accel.isa.decode import Decoded, padding_fields
 
 Int64 = npt.NDArray[np.int64]
 _Found = tuple[int, Diagnosis, str]
@@ -42,12 +42,14 @@ def _copy(decoded: Decoded, copy: Copy, dram_bytes: int) -> list[_Found]:
     def column(name: str | None) -> Int64:
         return decoded.column(name)[rows]
 
+    found: list[_Found] = []
+    if (at := _first(_padded(decoded, copy, rows))) is not None:
+        found.append((int(rows[at]), "padding", f"a {copy.direction} takes no padding, and its padding bits are set"))
     height = column(fields.pad_top) + column(fields.rows) + column(fields.pad_bottom)
     width = column(fields.pad_left) + column(fields.columns) + column(fields.pad_right)
     last = column(fields.sram) + height * width - 1
     element = copy.dram_bytes(memory)
     end = column(fields.dram) + (column(fields.rows) - 1) * column(fields.row_stride) + column(fields.columns)
-    found: list[_Found] = []
     if (at := _first(last >= memory.depth)) is not None:
         message = f"index {last[at]} of {memory.name} is out of range; it has {memory.depth}"
         found.append((int(rows[at]), "memory-range", message))
@@ -55,6 +57,17 @@ def _copy(decoded: Decoded, copy: Copy, dram_bytes: int) -> list[_Found]:
         message = f"DRAM byte {end[at] * element - 1} is out of range; the program's DRAM has {dram_bytes}"
         found.append((int(rows[at]), "dram-range", message))
     return found
+
+
+def _padded(decoded: Decoded, copy: Copy, rows: Int64) -> npt.NDArray[np.bool_]:
+    """Whether an instruction that takes no padding has set a field that is the padding of another copy."""
+    padded = np.zeros(len(rows), np.bool_)
+    if copy.copy_fields.pad_top is None:
+        others = {name for other in decoded.accelerator.instructions for name in padding_fields(other)}
+        for field in copy.fields:
+            if field.name in others:
+                padded |= decoded.column(field.name)[rows] != 0
+    return padded
 
 
 def _microops(decoded: Decoded, instruction: Contract | Map) -> list[_Found]:
