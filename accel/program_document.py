@@ -140,4 +140,10 @@ def read_document(value: dict[str, Any], model: type[M]) -> M:
         raise InvalidProgram(f"program.json, {path}: {said}", field=path) from error
 
 
-_SAID = {"missing": "the key is missing", "extra_forbidden": "there is no such key"}
+_SAID = {
+    "missing": "the key is missing",
+    "extra_forbidden": "there is no such key",
+    "tuple_type": "it should be a list",
+    "dict_type": "it should be an object",
+    "model_type": "it should be an object",
+}

@@ -52,7 +52,8 @@ def load_parts(directory: Path) -> Program:
     try:
         document = part("program.json")
     except (KeyError, OSError) as error:
-        raise InvalidProgram(f"{directory} has no program.json that can be read", field="program.json") from error
+        hint = "; its program.zip is a program" if (root / "program.zip").is_file() else ""
+        raise InvalidProgram(f"{directory} has no program.json that can be read{hint}", field="program.json") from error
     return assemble(document, part)
 
 

@@ -68,6 +68,8 @@ def _verdict(report: Report) -> str:
         return "NOT verified: memory does not hold what was expected"
     if report["races"]:
         return "NOT verified: the result depends on how fast the units are"
+    if report["verified"] is False:
+        return "NOT verified: the program never says that it is done"
     if report["engine"] == "timing":
         return "nothing was verified: only timing was asked for"
     return "nothing was verified: the program does not say what memory must hold; no races"

@@ -159,7 +159,7 @@ BAD: dict[str, tuple[Parts, str]] = {
     "far": (parts(dram=entry(2**32)), "program.json, dram.0: a.bin ends at byte 4294967312"),
     "farther": (parts(dram=entry(10**40)), "program.json, dram.0.address"),
     "far expected": (parts(expected=entry(2**32 - 15)), "program.json, expected.0: a.bin ends at byte 4294967297"),
-    "no list": (parts(dram={}), "program.json, dram: it should be a valid tuple"),
+    "no list": (parts(dram={}), "program.json, dram: it should be a list"),
     "overlap": (
         parts(dram=[*entry(90), {"address": 0, "file": "b.bin"}]),
         r"dram.0: a.bin begins at byte 90, within b.bin \(dram.1\), which ends at 100",

@@ -169,3 +169,23 @@ def test_a_diagnosis_comes_out_as_it_is():
     with pytest.raises(SimulationError) as caught:
         run_program(program, BOTH, None)
     assert (caught.value.kind, caught.value.instruction) == ("dram-range", 3)
+
+
+def test_a_program_that_never_finishes_is_not_verified():
+    program = small_program()
+    expected = {"sum": (X + 1).astype(np.int8)}
+    image = program.image | {"wide": X.astype(np.int32)}
+    launch = dataclasses.replace(program.steps[1], inputs=())
+    right = dataclasses.replace(program, image=image, expected=expected, inputs=(), outputs=(), steps=(launch,))
+    assert run_program(right, BOTH, None).verified is True
+    cut = dataclasses.replace(right, steps=(dataclasses.replace(launch, count=5),))
+    report = run_program(cut, BOTH, None)
+    assert (report.verified, report.mismatch_count, [w.kind for w in report.warnings]) == (False, 0, ["never-finishes"])
+
+
+def test_padding_bits_of_a_store_are_diagnosed():
+    program = small_program()
+    program.words[3, 1] |= np.uint64(1 << 48)
+    with pytest.raises(SimulationError, match=r"instruction 3 \(store_out\): a store takes no padding") as caught:
+        run_program(program, BOTH, None)
+    assert (caught.value.kind, caught.value.instruction) == ("padding", 3)

@@ -82,7 +82,7 @@ def _read_keys(document: Mapping[str, Any]) -> tuple[VtaConfig, dict[str, Any]]:
         keys["LOG_BLOCK"] = keys["LOG_BLOCK_IN"]
     for key in _KEYS:
         if key not in keys and key not in _OPTIONAL:
-            raise InvalidAccelerator(f"{key}: the key is missing; the ten keys are {', '.join(_KEYS)}", field=key)
+            raise InvalidAccelerator(f"{key}: the key is missing; the keys are {', '.join(_KEYS)}", field=key)
     for key, value in keys.items():
         _check_type(key, value)
     for key, derived in _DERIVED.items():
