@@ -1,0 +1,71 @@
+"""The element types that expressions know, and the shapes of tensors."""
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from accel.expression.errors import ExpressionError
+
+CASTS: Mapping[str, str] = MappingProxyType(
+    {
+        "i8": "int8",
+        "u8": "uint8",
+        "i16": "int16",
+        "u16": "uint16",
+        "i32": "int32",
+        "u32": "uint32",
+        "f32": "float32",
+    }
+)
+ELEMENT_TYPES = tuple(CASTS.values())
+
+
+def is_float(dtype: str) -> bool:
+    """Whether the type is ``float32``."""
+    return dtype == "float32"
+
+
+def is_signed(dtype: str) -> bool:
+    """Whether the type is a signed integer."""
+    return dtype.startswith("int")
+
+
+def bits_of(dtype: str) -> int:
+    """Bits of one element."""
+    return int(dtype.lstrip("uintfloa"))
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """The least and the greatest value of an integer type."""
+    bits = bits_of(dtype)
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed(dtype) else (0, (1 << bits) - 1)
+
+
+def single(value: float) -> float:
+    """The nearest float32, ties to even.
+
+    Raises:
+        OverflowError: it is beyond the greatest float32.
+    """
+    rounded = struct.unpack("<f", struct.pack("<f", value))[0]
+    return float(rounded)
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """What one execution of an instruction sees of an operand: its element type, and its shape in elements."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ELEMENT_TYPES:
+            raise ExpressionError(f"a tensor of {self.dtype}; expected one of {', '.join(ELEMENT_TYPES)}")
+        if any(extent < 1 for extent in self.shape):
+            raise ExpressionError(f"a tensor of shape {self.shape}; expected positive extents")
+
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours along each axis, where the tensor is row-major and dense."""
+        return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))

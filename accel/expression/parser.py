@@ -1,0 +1,204 @@
+"""Recursive descent over tokens: what statements and costs have in common."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from accel.expression.element_types import CASTS
+from accel.expression.errors import ExpressionError
+from accel.expression.tokens import Token, tokenize
+from accel.expression.tree import (
+    COMPARISONS,
+    PRECEDENCE,
+    Access,
+    Binary,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    Negate,
+    Scalar,
+    Select,
+    children,
+)
+
+MAX_DEPTH = 50
+# a printed tree has a bracket and the right side of an operator for each of its levels
+_MAX_NESTING = 2 * MAX_DEPTH
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What a text may hold; ``functions`` gives the fewest and the most arguments of each."""
+
+    operators: frozenset[str]
+    functions: Mapping[str, tuple[int, int]]
+    tensors: bool
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Names that mean something and can name nothing else."""
+        return frozenset(self.functions) | (frozenset(CASTS) | {"select"} if self.tensors else frozenset())
+
+
+class Parser:
+    """One text; each method takes what it is named after and leaves the position behind it."""
+
+    def __init__(self, text: str, dialect: Dialect) -> None:
+        self._tokens = tokenize(text)
+        self._position = 0
+        self._nesting = 0
+        self._dialect = dialect
+
+    @property
+    def token(self) -> Token:
+        """The next token."""
+        return self._tokens[self._position]
+
+    def advance(self) -> Token:
+        """Take the next token."""
+        token = self.token
+        self._position += token.kind != "end"
+        return token
+
+    def fail(self, expected: str) -> NoReturn:
+        """Say what should have come instead of the next token."""
+        raise ExpressionError(f"column {self.token.column}: found {self.token}; expected {expected}")
+
+    def take(self, *symbols: str) -> str:
+        """Take one of ``symbols``."""
+        if self.token.kind != "symbol" or self.token.text not in symbols:
+            self.fail(" or ".join(f"'{symbol}'" for symbol in symbols))
+        return self.advance().text
+
+    def end(self) -> None:
+        """Nothing may be left."""
+        if self.token.kind != "end":
+            self.fail("an operator or the end")
+
+    def expression(self) -> Expression:
+        """A whole expression.
+
+        Raises:
+            ExpressionError: it is none, or deeper than ``MAX_DEPTH``.
+        """
+        found = self._binary(1)
+        level = [found]
+        for _ in range(MAX_DEPTH):
+            level = [child for node in level for child in children(node)]
+        if level:
+            self._too_deep()
+        return found
+
+    def access(self, name: str) -> Access:
+        """The brackets behind a tensor's name."""
+        self.take("[")
+        indices: list[str | int] = []
+        while not self._symbol("]"):
+            if indices:
+                self.take(",")
+            indices.append(self._index())
+        self.take("]")
+        return Access(name, tuple(indices))
+
+    def name(self, what: str) -> str:
+        """A name that is free to name something, without a point."""
+        token = self.token
+        if token.kind != "name" or token.text in self._dialect.words or "." in token.text:
+            self.fail(what)
+        return self.advance().text
+
+    def _index(self) -> str | int:
+        if self.token.kind == "number" and isinstance(value := self.token.value, int):
+            self.advance()
+            return value
+        return self.name("an axis or an integer")
+
+    def _symbol(self, symbol: str) -> bool:
+        return self.token.kind == "symbol" and self.token.text == symbol
+
+    def _binary(self, least: int) -> Expression:
+        """Operators that bind at least so tightly, from left to right."""
+        self._enter()
+        left = self._unary()
+        while self._operator() and PRECEDENCE[self.token.text] >= least:
+            operator = self.advance().text
+            left = Binary(operator, left, self._binary(PRECEDENCE[operator] + 1))
+        self._nesting -= 1
+        return left
+
+    def _operator(self) -> bool:
+        return self.token.kind == "symbol" and self.token.text in self._dialect.operators
+
+    def _unary(self) -> Expression:
+        if not self._symbol("-"):
+            return self._primary()
+        self.advance()
+        if self.token.kind == "number":
+            return Literal(-self.advance().value)
+        self._enter()
+        negated = Negate(self._unary())
+        self._nesting -= 1
+        return negated
+
+    def _primary(self) -> Expression:
+        token = self.token
+        if self._symbol("("):
+            self.advance()
+            inner = self._binary(1)
+            self.take(")")
+            return inner
+        if token.kind == "number":
+            value = token.value
+            self.advance()
+            return Literal(value)
+        if token.kind != "name":
+            self.fail("a number, a name, '-' or '('")
+        return self._named()
+
+    def _named(self) -> Expression:
+        word = self.token.text
+        if word in self._dialect.words:
+            self.advance()
+            return self._called(word)
+        following = self._tokens[self._position + 1]
+        if following.text == "(":
+            self.fail(f"a function, one of {', '.join(sorted(self._dialect.words))}")
+        if self._dialect.tensors and following.text == "[":
+            return self.access(self.name("the name of a tensor"))
+        return Scalar(self.advance().text)
+
+    def _called(self, word: str) -> Expression:
+        self.take("(")
+        if self._dialect.tensors and word == "select":
+            found: Expression = self._select()
+        elif self._dialect.tensors and word in CASTS:
+            found = Cast(word, self._binary(1))
+        else:
+            found = Call(word, self._arguments(*self._dialect.functions[word]))
+        self.take(")")
+        return found
+
+    def _arguments(self, fewest: int, most: int) -> tuple[Expression, ...]:
+        arguments = [self._binary(1)]
+        while len(arguments) < fewest or (len(arguments) < most and self._symbol(",")):
+            self.take(",")
+            arguments.append(self._binary(1))
+        return tuple(arguments)
+
+    def _select(self) -> Select:
+        left = self._binary(1)
+        comparison = self.take(*COMPARISONS)
+        right = self._binary(1)
+        self.take(",")
+        then = self._binary(1)
+        self.take(",")
+        return Select(comparison, left, right, then, self._binary(1))
+
+    def _enter(self) -> None:
+        self._nesting += 1
+        if self._nesting > _MAX_NESTING:
+            self._too_deep()
+
+    def _too_deep(self) -> NoReturn:
+        raise ExpressionError(f"column {self.token.column}: found more than {MAX_DEPTH} levels; expected fewer")

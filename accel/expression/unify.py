@@ -1,0 +1,126 @@
+"""Does one store of a program do what one iteration of a statement does, and with which operands?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tvm import sym, tirx
+from tvm.ir import TensorLoad
+from tvm_ffi import structural_equal
+
+from accel.expression.alike import equal, same_place
+from accel.expression.check import Typed
+from accel.expression.matcher import Accept, Bound, Matcher, TooManySteps
+from accel.expression.plain import plain
+from accel.expression.tree import Access, Scalar
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What the statement's names stand for in a store.
+
+    Attributes:
+        operands: a load for each operand, and for the target one of the place that is written.
+        scalars: an expression without loads for each scalar; a float for a float32, an integer of any type else.
+        accumulates: the store adds to what is there; always so for ``+=``. For ``=`` with a sum both are tried: a
+            store that does belongs to a nest that also writes zeros first.
+    """
+
+    operands: dict[str, TensorLoad]
+    scalars: dict[str, tirx.Expr]
+    accumulates: bool
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Nothing fits; ``reason`` says what was expected and what was found where most had fitted."""
+
+    reason: str
+
+
+def unify(typed: Typed, store: tirx.BufferStore, accept: Accept) -> Binding | Mismatch:
+    """The first of :func:`bindings`, or why there is none."""
+    search = _Search(typed, store, accept)
+    return next(search.bindings(), None) or Mismatch(search.reason)
+
+
+def bindings(typed: Typed, store: tirx.BufferStore, accept: Accept) -> Iterator[Binding]:
+    """Every way in which ``store`` does one iteration of ``typed``.
+
+    The store's loops are its caller's concern. ``accept`` is asked, with the name of an operand or of the target and
+    a load of the right element type, whether the one may be the other. A search of too many steps ends.
+
+    The order of the sides of ``+ * min max & | ^`` does not matter, for integers not that of a chain of them either;
+    ``clip`` may be written with its bounds either way round if they are constants or provably in order. A scalar whose
+    operation is missing stands for the number that changes nothing, as 0 does in ``x >> n``. Floats are taken to be
+    numbers: the order in a minimum decides only between zeros and on NaNs.
+    """
+    return _Search(typed, store, accept).bindings()
+
+
+class _Search:
+    def __init__(self, typed: Typed, store: tirx.BufferStore, accept: Accept) -> None:
+        self._typed, self._store, self._accept = typed, store, accept
+        self._name = typed.statement.target.name
+        self._buffers = {name: tirx.decl_buffer((1,), kind.dtype, name) for name, kind in typed.tensors.items()}
+        self._variables: dict[tuple[str, str], tirx.Var] = {}
+        self.reason = ""
+
+    def bindings(self) -> Iterator[Binding]:
+        target = tirx.BufferLoad(self._store.buffer, list(self._store.indices))
+        seen: list[Bound] = []
+        for accumulates, pattern in self._patterns():
+            matcher = self._matcher()
+            try:
+                for start in matcher.bind_operand(self._name, self._typed.dtype, target, Bound({}, {})):
+                    for bound in matcher.match(pattern, self._store.value, start):
+                        if missing := [name for name in self._names() if not bound.has(name)]:
+                            self.reason = f"{self._typed.statement}: {', '.join(missing)} could be anything"
+                        elif not any(_same(bound, other) for other in seen):
+                            seen.append(bound)
+                            yield Binding(dict(bound.operands), dict(bound.scalars), accumulates)
+            except TooManySteps:
+                matcher.reason = f"{self._typed.statement} fits {self._store.value} in too many ways to try"
+            self.reason = self.reason or f"{self._typed.statement}: {matcher.reason}"
+
+    def _names(self) -> tuple[str, ...]:
+        return (self._name, *self._typed.statement.operands, *self._typed.statement.scalars)
+
+    def _matcher(self) -> Matcher:
+        return Matcher(
+            {buffer: (name, self._typed.tensors[name].dtype) for name, buffer in self._buffers.items()},
+            {variable: (name, self._typed.scalars[name]) for (name, _), variable in self._variables.items()},
+            self._accept,
+        )
+
+    def _patterns(self) -> Iterator[tuple[bool, tirx.Expr]]:
+        """The statement's value as it is written and as TVM simplifies it, with and without what was there."""
+        statement = self._typed.statement
+        value = plain(self._typed.value, self._leaf)
+        forms = []
+        if statement.accumulate or statement.reduced:
+            forms.append((True, tirx.Add(self._leaf(statement.target, self._typed.dtype), value)))
+        if not statement.accumulate:
+            forms.append((False, value))
+        for accumulates, pattern in forms:
+            yield accumulates, pattern
+            simplified = _simplified(pattern)
+            if not structural_equal(simplified, pattern):
+                yield accumulates, simplified
+
+    def _leaf(self, leaf: Access | Scalar, dtype: str) -> tirx.Expr:
+        if isinstance(leaf, Access):
+            return tirx.BufferLoad(self._buffers[leaf.name], [tirx.const(0, "int32")])
+        return self._variables.setdefault((leaf.name, dtype), tirx.Var(leaf.name, dtype))
+
+
+def _same(a: Bound, b: Bound) -> bool:
+    return all(same_place(load, b.operands[name]) for name, load in a.operands.items()) and all(
+        equal(value, b.scalars[name]) for name, value in a.scalars.items()
+    )
+
+
+def _simplified(pattern: tirx.Expr) -> tirx.Expr:
+    try:
+        return sym.Analyzer().simplify(pattern)
+    except (ValueError, RuntimeError):  # a constant that its type cannot hold
+        return pattern

@@ -1,0 +1,146 @@
+"""Statements run by numpy, written from docs/expressions.md alone: slow, and plain to read."""
+
+import itertools
+
+import numpy as np
+
+from accel.expression.check import Typed
+from accel.expression.infer import Node
+from accel.expression.tree import Access, Binary, Call, Cast, Literal, Negate, Scalar, Select
+
+COMPARE = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+}
+PYTHON = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    ">>": lambda a, b: a >> b if b >= 0 else a << -b,
+    "<<": lambda a, b: a << b if b >= 0 else a >> -b,
+}
+
+
+def run(typed: Typed, tensors: dict[str, np.ndarray], scalars: dict[str, float]) -> np.ndarray:
+    """The target after one execution."""
+    statement = typed.statement
+    with np.errstate(all="ignore"):
+        value = _Grid(typed, tensors, scalars).of(typed.value)
+    result = tensors[statement.target.name].copy()
+    written, summed = statement.target.axes, statement.reduced
+    for position in itertools.product(*(range(typed.extents[axis]) for axis in written)):
+        at = dict(zip(written, position, strict=True))
+        where = tuple(at[index] if isinstance(index, str) else index for index in statement.target.indices)
+        if statement.accumulate or summed:
+            total = result[where] if statement.accumulate else result.dtype.type(0)
+            for step in itertools.product(*(range(typed.extents[axis]) for axis in summed)):
+                total = plus(total, value[position + step])
+        else:
+            total = value[position]
+        result[where] = total
+    return result
+
+
+def plus(a: np.generic, b: np.generic) -> np.generic:
+    if a.dtype == np.float32:
+        with np.errstate(all="ignore"):
+            return np.float32(a + b)
+    return wrap(int(a) + int(b), a.dtype)[()]
+
+
+def wrap(values: object, dtype: object) -> np.ndarray:
+    """Python integers, of which the low bits stay."""
+    dtype = np.dtype(dtype)
+    bits = dtype.itemsize * 8
+    low = np.asarray(np.asarray(values, dtype=object) & ((1 << bits) - 1))
+    return low.astype(np.uint64).astype(f"uint{bits}").view(dtype)
+
+
+def integers(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values.astype(object))
+
+
+class _Grid:
+    """Values over all axes, in the order of ``typed.extents``."""
+
+    def __init__(self, typed: Typed, tensors: dict[str, np.ndarray], scalars: dict[str, float]) -> None:
+        self.axes = list(typed.extents)
+        self.shape = tuple(typed.extents.values())
+        self.types = typed.scalars
+        self.tensors = tensors
+        self.scalars = scalars
+
+    def of(self, node: Node) -> np.ndarray:
+        return np.broadcast_to(self.raw(node), self.shape)
+
+    def raw(self, node: Node) -> np.ndarray:
+        below = [self.of(child) for child in node.children]
+        match node.expression:
+            case Literal(value):
+                found = np.asarray(value, node.dtype)
+            case Scalar(name):
+                found = convert(np.asarray(self.scalars[name], self.types[name]), node.dtype)
+            case Access() as access:
+                found = self.read(access)
+            case Negate():
+                found = -below[0] if node.dtype == "float32" else wrap(-integers(below[0]), node.dtype)
+            case Cast():
+                found = convert(below[0], node.dtype)
+            case Select(comparison):
+                found = np.where(COMPARE[comparison](below[0], below[1]), below[2], below[3])
+            case Call(function):
+                found = call(function, below, node.dtype)
+            case Binary(operator):
+                found = binary(operator, below, node.dtype)
+        return found
+
+    def read(self, access: Access) -> np.ndarray:
+        grid = np.indices(self.shape)
+        where = (
+            grid[self.axes.index(index)] if isinstance(index, str) else np.full(self.shape, index)
+            for index in access.indices
+        )
+        return self.tensors[access.name][tuple(where)] if access.indices else self.tensors[access.name]
+
+
+def binary(operator: str, sides: list[np.ndarray], dtype: str) -> np.ndarray:
+    if dtype == "float32":
+        return {"+": np.add, "-": np.subtract, "*": np.multiply}[operator](*sides)
+    left, right = map(integers, sides)
+    if operator in ("<<", ">>"):
+        right = np.clip(right, -99, 99)
+    exact = np.frompyfunc(PYTHON[operator], 2, 1)(left, right)
+    return wrap(exact, dtype)
+
+
+def convert(value: np.ndarray, dtype: str) -> np.ndarray:
+    if dtype == "float32":
+        return value.astype(np.float32)
+    if value.dtype == np.float32:
+        ends = np.iinfo(dtype)
+        exact = np.trunc(np.nan_to_num(value.astype(np.float64), nan=0.0))
+        return np.clip(exact, ends.min, ends.max).astype(np.int64).astype(dtype)
+    return wrap(integers(value), dtype)
+
+
+def call(function: str, given: list[np.ndarray], dtype: str) -> np.ndarray:
+    match function:
+        case "rint":
+            return np.rint(given[0])
+        case "abs":
+            return np.abs(given[0]) if dtype == "float32" else wrap(abs(integers(given[0])), dtype)
+        case "relu":
+            return np.where(given[0] > 0, given[0], np.asarray(0, dtype))
+        case "clip":
+            raised = np.where(given[0] > given[1], given[0], given[1])
+            return np.where(raised < given[2], raised, given[2])
+        case "min":
+            return np.where(given[0] < given[1], given[0], given[1])
+    return np.where(given[0] > given[1], given[0], given[1])

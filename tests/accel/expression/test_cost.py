@@ -1,0 +1,70 @@
+"""Costs of instructions as arithmetic over their fields."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.expression.cost import parse_cost
+from accel.expression.errors import ExpressionError
+
+
+def test_a_column_of_instructions() -> None:
+    cost = parse_cost("max(8 + ceil(bytes / 16), 3) + dma.setup - elements // 4")
+    assert cost.names == ("bytes", "dma.setup", "elements")
+    columns = {"bytes": np.array([1, 100, 10_000]), "dma.setup": 10, "elements": np.array([3, 4, 5]), "unused": 0}
+    assert cost.evaluate(columns).tolist() == [19.0, 24.0, 642.0]
+    assert cost.evaluate(columns).dtype == np.float64
+
+
+def test_a_constant_has_the_columns_shape() -> None:
+    assert parse_cost("12").evaluate({"bytes": np.zeros(3)}).tolist() == [12.0] * 3
+    assert parse_cost("12").evaluate({}).shape == ()
+    assert parse_cost("12").evaluate({"bytes": np.zeros(0, np.int64)}).shape == (0,)
+
+
+@given(st.integers(0, 1 << 40), st.integers(1, 1 << 20))
+def test_rounding_is_that_of_integers(a: int, b: int) -> None:
+    columns = {"a": np.array([a]), "b": np.array([b])}
+    assert parse_cost("ceil(a / b)").evaluate(columns)[0] == -(-a // b)
+    assert parse_cost("a // b").evaluate(columns)[0] == a // b
+    assert parse_cost("floor(-a / b)").evaluate(columns)[0] == math.floor(-a / b)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "message"),
+    [
+        ("a + b", {"a": 1}, "found the name b; expected one of a"),
+        ("1 / a", {"a": np.array([1, 2, 0])}, r"divides by zero where a is 0 \(first in row 2\)"),
+        ("1 // (a - a)", {"a": 1}, "divides by zero where a - a is 0"),
+        ("a * a", {"a": 1e200}, "is no finite number"),
+        ("a", {"a": np.array([1.0, np.nan])}, r"a is no finite number \(first in row 1\)"),
+    ],
+)
+def test_what_has_no_value(text: str, columns: dict[str, object], message: str) -> None:
+    with pytest.raises(ExpressionError, match=message):
+        parse_cost(text).evaluate(columns)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 / 0", "1 / 0 divides by zero"),
+        ("a // 0.0", "divides by zero"),
+        ("", "column 1: found the end"),
+        ("a[i]", "column 2"),
+        ("i8(a)", "found 'i8'; expected a function, one of ceil, floor, max, min"),
+        ("a >> 1", "column 3: found '>>'"),
+        ("ceil(a, b)", "column 7"),
+        ("max(a)", "column 6: found '\\)'; expected ','"),
+    ],
+)
+def test_what_is_no_cost(text: str, message: str) -> None:
+    with pytest.raises(ExpressionError, match=message):
+        parse_cost(text)
+
+
+def test_canonical_text() -> None:
+    assert str(parse_cost("( a+b )*max( 1,2 ,c)/3")) == "(a + b) * max(1, 2, c) / 3"
