@@ -1,4 +1,4 @@
-"""Calibration: the samples, and the scale of each activation from its values on them."""
+"""Calibration: the samples, and what int8 loses of each activation on them, scale by scale."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,14 +9,12 @@ import onnx
 import onnxruntime
 
 from accel.errors import InvalidModel, InvalidTensors
+from accel.frontend.grid import Grid, Loss, squared_error
 
 Array = npt.NDArray[Any]
 Sample = dict[str, Array]
 
 RANDOM_SAMPLES = 8
-_CANDIDATES = 5
-_INT8_MAX = 127
-_MAX_EXPONENT = 55  # the product of two scales is still a normal float32
 
 
 def samples(model: onnx.ModelProto, calibration: Mapping[str, Array] | None, seed: int) -> list[Sample]:
@@ -42,45 +40,27 @@ def samples(model: onnx.ModelProto, calibration: Mapping[str, Array] | None, see
     return [dict(zip(stacks, values, strict=True)) for values in zip(*stacks.values(), strict=True)]
 
 
-def activation_exponents(model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample]) -> dict[str, int]:
-    """For each of ``tensors``, the e whose scale 2**e has the least squared error over the samples.
+def activation_losses(
+    model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample], grid: Grid
+) -> dict[str, Loss]:
+    """What each of ``tensors`` loses over the samples, at every candidate scale of ``grid``.
 
     Raises:
         InvalidModel: onnxruntime cannot run the model.
     """
-    largest = dict.fromkeys(tensors, 0.0)
+    largest, energy = dict.fromkeys(tensors, 0.0), dict.fromkeys(tensors, 0.0)
     for values in _run(model, tensors, inputs):
         for name, value in values.items():
             if not np.isfinite(value).all():
                 raise InvalidModel(f"the values of {name!r} are not finite on the samples", field="model")
             largest[name] = max(largest[name], float(np.abs(value).max(initial=0)))
-    candidates = {name: candidate_exponents(bound) for name, bound in largest.items()}
-    errors = {name: np.zeros(_CANDIDATES) for name in tensors}
+            energy[name] += float(np.square(value, dtype=np.float64).sum())
+    losses = {name: Loss(energy[name], dict.fromkeys(grid.candidates(largest[name]), 0.0)) for name in tensors}
     for values in _run(model, tensors, inputs):
         for name, value in values.items():
-            errors[name] += [squared_error(value, exponent) for exponent in candidates[name]]
-    return {name: candidates[name][int(np.argmin(errors[name]))] for name in tensors}
-
-
-def best_exponent(values: Array) -> int:
-    """The e whose scale 2**e has the least squared error over ``values``."""
-    return min(
-        candidate_exponents(float(np.abs(values).max(initial=0))), key=lambda exponent: squared_error(values, exponent)
-    )
-
-
-def candidate_exponents(largest: float) -> list[int]:
-    """The exponent that just holds ``largest`` in int8, and finer ones, which clip."""
-    top = int(np.ceil(np.log2(largest / _INT8_MAX))) if largest > 0 else -7
-    top = min(max(top, -_MAX_EXPONENT), _MAX_EXPONENT)
-    return [top - finer for finer in range(_CANDIDATES)]
-
-
-def squared_error(values: Array, exponent: int) -> float:
-    """Summed squared error of int8 with scale 2**exponent."""
-    scaled = np.ldexp(values.astype(np.float64), -exponent)
-    error = np.clip(np.rint(scaled), -_INT8_MAX - 1, _INT8_MAX) - scaled
-    return float(np.ldexp(np.square(error).sum(), 2 * exponent))
+            for index in losses[name].errors:
+                losses[name].errors[index] += squared_error(value, grid.scale(index))
+    return losses
 
 
 def _draw(random: np.random.Generator, info: onnx.ValueInfoProto) -> Array:

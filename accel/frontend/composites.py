@@ -11,10 +11,17 @@ with the attributes ``op`` and ``nodes``. Their bindings, in order (brackets: ma
 - ``requantize``, for the host: f(a int32, scale float32); astype to float32, multiply, round (half to even),
   [add the zero point], clip, astype to int8 or uint8. Its attribute ``cause`` says why it is no epilogue.
 
-The epilogue requantises by a power of two: with shift s > 0 add 2^(s-1) and right_shift by s (which rounds
-half up), with s < 0 left_shift by -s, with s = 0 nothing; then maximum with the lower bound, minimum with the
-upper one (relu and clip are folded into these), and astype to int8. Without an epilogue, ``conv2d`` and
-``dense`` return the int32 accumulator.
+The epilogue is one of two, as the accelerator requantises; relu and clip are folded into its bounds.
+
+- :class:`Epilogue`, by a power of two: with shift s > 0 add 2^(s-1) and right_shift by s (which rounds half
+  up), with s < 0 left_shift by -s, with s = 0 nothing; maximum with the lower bound, minimum with the upper
+  one; astype to int8.
+- :class:`ScaledEpilogue`, by a float: astype to float32 (int32 beyond 2^24 rounds, half to even); multiply by
+  the scale, a constant float32 of shape [], as the second operand; round (half to even); clip to the bounds, as
+  floats; astype to int8. These five bindings are always there, also where the scale is 1.
+
+So the first binding after the accumulator is an astype to float32 in the second and in no other case. Without
+an epilogue, ``conv2d`` and ``dense`` return the int32 accumulator.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,6 +39,18 @@ class Epilogue:
     shift: int
     low: int
     high: int
+
+
+@dataclass(frozen=True)
+class ScaledEpilogue:
+    """Requantisation by ``scale``, a finite float32 not below 0, rounded half to even; then clipping to [low, high]."""
+
+    scale: float
+    low: int
+    high: int
+
+
+AnyEpilogue = Epilogue | ScaledEpilogue
 
 
 @dataclass(frozen=True)
@@ -53,7 +72,7 @@ class Window:
 
 
 def conv2d(
-    nodes: Sequence[str], x: Shape, w: Shape, window: Window, *, bias: bool, epilogue: Epilogue | None
+    nodes: Sequence[str], x: Shape, w: Shape, window: Window, *, bias: bool, epilogue: AnyEpilogue | None
 ) -> relax.Function:
     """The composite ``conv2d`` of data of shape ``x`` [N, C, H, W] with weights of shape ``w``."""
 
@@ -73,7 +92,7 @@ def conv2d(
     return _contraction("conv2d", nodes, (x, w, (1, w[0], 1, 1) if bias else None), accumulate, epilogue)
 
 
-def dense(nodes: Sequence[str], x: Shape, w: Shape, *, bias: bool, epilogue: Epilogue | None) -> relax.Function:
+def dense(nodes: Sequence[str], x: Shape, w: Shape, *, bias: bool, epilogue: AnyEpilogue | None) -> relax.Function:
     """The composite ``dense`` of data of shape ``x`` [M, K] with weights of shape ``w`` [K, N]."""
 
     def accumulate(builder: relax.BlockBuilder, data: relax.Var, weight: relax.Var) -> relax.Expr:
@@ -82,7 +101,7 @@ def dense(nodes: Sequence[str], x: Shape, w: Shape, *, bias: bool, epilogue: Epi
     return _contraction("dense", nodes, (x, w, (1, w[1]) if bias else None), accumulate, epilogue)
 
 
-def add(nodes: Sequence[str], shape: Shape, shifts: tuple[int, int], epilogue: Epilogue) -> relax.Function:
+def add(nodes: Sequence[str], shape: Shape, shifts: tuple[int, int], epilogue: AnyEpilogue) -> relax.Function:
     """The composite ``add``: the operands are shifted left by ``shifts`` to a common scale."""
     operands = [_parameter(name, shape, "int8") for name in ("a", "b")]
 
@@ -106,9 +125,7 @@ def requantize(
     parameters = [_parameter("acc", acc, "int32"), _parameter("scale", scale, "float32")]
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
-        value = builder.emit(relax.op.astype(parameters[0], "float32"))
-        value = builder.emit(relax.op.multiply(value, parameters[1]))
-        value = builder.emit(relax.op.round(value))
+        value = _rounded(builder, parameters[0], parameters[1])
         if quantum.zero_point:
             value = builder.emit(relax.op.add(value, relax.const(float(quantum.zero_point), "float32")))
         value = builder.emit(relax.op.clip(value, *map(float, bounds)))
@@ -122,7 +139,7 @@ def _contraction(
     nodes: Sequence[str],
     shapes: tuple[Shape, Shape, Shape | None],
     accumulate: Callable[[relax.BlockBuilder, relax.Var, relax.Var], relax.Expr],
-    epilogue: Epilogue | None,
+    epilogue: AnyEpilogue | None,
 ) -> relax.Function:
     data, weight = _parameter("x", shapes[0], "int8"), _parameter("w", shapes[1], "int8")
     bias = _parameter("b", shapes[2], "int32") if shapes[2] is not None else None
@@ -136,8 +153,24 @@ def _contraction(
     return _function(op, nodes, [data, weight] if bias is None else [data, weight, bias], compute)
 
 
-def _requantised(builder: relax.BlockBuilder, acc: relax.Expr, epilogue: Epilogue) -> relax.Expr:
+def _requantised(builder: relax.BlockBuilder, acc: relax.Expr, epilogue: AnyEpilogue) -> relax.Expr:
     """Emit the epilogue."""
+    return _scaled(builder, acc, epilogue) if isinstance(epilogue, ScaledEpilogue) else _shifted(builder, acc, epilogue)
+
+
+def _scaled(builder: relax.BlockBuilder, acc: relax.Expr, epilogue: ScaledEpilogue) -> relax.Expr:
+    value = _rounded(builder, acc, relax.const(epilogue.scale, "float32"))
+    value = builder.emit(relax.op.clip(value, float(epilogue.low), float(epilogue.high)))
+    return builder.emit(relax.op.astype(value, "int8"))
+
+
+def _rounded(builder: relax.BlockBuilder, acc: relax.Expr, scale: relax.Expr) -> relax.Expr:
+    value = builder.emit(relax.op.astype(acc, "float32"))
+    value = builder.emit(relax.op.multiply(value, scale))
+    return builder.emit(relax.op.round(value))
+
+
+def _shifted(builder: relax.BlockBuilder, acc: relax.Expr, epilogue: Epilogue) -> relax.Expr:
     shift = epilogue.shift
     if shift > 0:
         acc = builder.emit(relax.op.add(acc, relax.const(1 << (shift - 1), "int32")))

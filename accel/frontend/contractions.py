@@ -10,8 +10,9 @@ from tvm import relax
 from accel.frontend import composites
 from accel.frontend.chains import Chain, follow
 from accel.frontend.dataflow import Array, Quantised
+from accel.frontend.epilogues import Accumulator, Requantize, epilogue_of
 from accel.frontend.rewrite import Rewrite
-from accel.frontend.scales import INT32_MAX, exponent, requantisation_fits
+from accel.frontend.scales import INT32_MAX, factor
 from accel.frontend.weights import UINT8_OFFSET, Weights, integer_weights
 
 
@@ -41,12 +42,12 @@ class _Layer:
         return values.reshape((1, -1, 1, 1) if self.window else (1, -1))
 
 
-def recover(rewrite: Rewrite, binding: relax.Binding) -> bool:
+def recover(rewrite: Rewrite, binding: relax.Binding, requantize: Requantize) -> bool:
     """Replace ``binding`` and its chain by ``conv2d`` or ``dense``; False, and nothing done, if they do not fit."""
     layer = _layer(rewrite, binding.var)
     if layer is None or layer.magnitude > INT32_MAX:
         return False
-    found = _epilogue(layer)
+    found = _epilogue(layer, requantize)
     epilogue = None if isinstance(found, str) else found
     x = _data(rewrite, layer)
     callee = _composite(rewrite, layer, x, epilogue)
@@ -100,8 +101,8 @@ def _window(conv: tvm.ir.Call) -> composites.Window:
     )
 
 
-def _epilogue(layer: _Layer) -> composites.Epilogue | str:
-    """The requantisation by a power of two, or why there is none."""
+def _epilogue(layer: _Layer, requantize: Requantize) -> composites.AnyEpilogue | str:
+    """The requantisation inside the composite, or why there is none."""
     output = layer.chain.output
     if output is None:
         return "the result is wanted in float32"
@@ -114,12 +115,8 @@ def _epilogue(layer: _Layer) -> composites.Epilogue | str:
     for cause, present in obstacles.items():
         if present:
             return cause
-    acc, out = exponent(float(layer.scale)), exponent(float(output.scale))
-    if acc is None or out is None:
-        return "the scales are not powers of two"
-    if not requantisation_fits(layer.magnitude, out - acc):
-        return f"shifting by {out - acc} overflows int32"
-    return composites.Epilogue(out - acc, *layer.chain.limits)
+    acc = Accumulator(float(layer.scale), layer.magnitude)
+    return epilogue_of(acc, float(output.scale), layer.chain.limits, requantize)
 
 
 def _data(rewrite: Rewrite, layer: _Layer) -> relax.Expr:
@@ -140,7 +137,7 @@ def _data(rewrite: Rewrite, layer: _Layer) -> relax.Expr:
 
 
 def _composite(
-    rewrite: Rewrite, layer: _Layer, x: relax.Expr, epilogue: composites.Epilogue | None
+    rewrite: Rewrite, layer: _Layer, x: relax.Expr, epilogue: composites.AnyEpilogue | None
 ) -> tvm.ir.GlobalVar:
     """Add the composite function and its multiply-accumulates."""
     # without the epilogue, the chain after the bias is the host's
@@ -174,7 +171,7 @@ def _requantised(rewrite: Rewrite, layer: _Layer, acc: relax.Var, cause: str) ->
     """The host's requantisation of the accumulator, and why it is the host's."""
     output = layer.chain.output
     assert output is not None
-    scale = layer.along_channels(_factor(layer.scale / output.scale))
+    scale = layer.along_channels(factor(layer.scale / output.scale))
     tail = layer.chain.tail
     nodes = [name for var in layer.chain.members for name in rewrite.origin[var.name].covers]
     quantum = composites.Quantum(output.dtype, int(output.zero_point))
@@ -185,12 +182,7 @@ def _requantised(rewrite: Rewrite, layer: _Layer, acc: relax.Var, cause: str) ->
 def _dequantised(rewrite: Rewrite, layer: _Layer, acc: relax.Var) -> relax.Expr:
     """The accumulator as the float that the rest of the graph wants."""
     value = rewrite.emit(relax.op.astype(acc, "float32"), layer.chain.root, "acc_float")
-    return relax.op.multiply(value, relax.const(layer.along_channels(_factor(layer.scale))))
-
-
-def _factor(scale: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """``scale`` as a float32 that is never infinite: zero times it must stay zero."""
-    return np.minimum(scale, np.finfo(np.float32).max).astype(np.float32)
+    return relax.op.multiply(value, relax.const(layer.along_channels(factor(layer.scale))))
 
 
 def _like(rewrite: Rewrite, layer: _Layer, result: relax.Expr) -> relax.Expr:

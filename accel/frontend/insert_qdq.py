@@ -6,20 +6,22 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from accel.frontend.calibrate import Array, best_exponent
+from accel.frontend.calibrate import Array
+from accel.frontend.grid import Grid
 from accel.frontend.targets import Layer, Targets
 
 _BIAS_LIMIT = 2.0**30
 
 
 class Quantiser:
-    """Rewrites a float model to QDQ form, given the operators to quantise and the activations' scales."""
+    """Rewrites a float model to QDQ form, given the operators to quantise and the activations' scales on a grid."""
 
-    def __init__(self, model: onnx.ModelProto, targets: Targets, exponents: Mapping[str, int]) -> None:
+    def __init__(self, model: onnx.ModelProto, targets: Targets, indices: Mapping[str, int], grid: Grid) -> None:
         self._model = onnx.ModelProto()
         self._model.CopyFrom(model)
         self._targets = targets
-        self._exponents = exponents
+        self._indices = indices
+        self._grid = grid
         self._initializers: list[onnx.TensorProto] = []
         self._constants: list[onnx.NodeProto] = []
         self._dequantised: dict[str, str] = {}
@@ -39,7 +41,7 @@ class Quantiser:
             if node.name in bias_adds:
                 layer = bias_adds[node.name]
                 constant = 1 if node.input[0] == layer.node.output[0] else 0
-                node.input[constant] = self._bias(layer, self._weight_exponent(layer))
+                node.input[constant] = self._bias(layer, self._weight_scale(layer))
             nodes.append(node)
             for output in list(node.output):
                 nodes.extend(self._quantise(output, node if output in outputs else None))
@@ -61,14 +63,14 @@ class Quantiser:
 
     def _quantise(self, tensor: str, producer: onnx.NodeProto | None = None) -> list[onnx.NodeProto]:
         """The pair of nodes behind ``tensor``, if it has a scale; a graph output keeps its name on the last one."""
-        if tensor not in self._exponents:
+        if tensor not in self._indices:
             return []
         source, result = tensor, self._fresh(f"{tensor}_dequantized")
         if producer is not None:
             source, result = self._fresh(f"{tensor}_float"), tensor
             producer.output[list(producer.output).index(tensor)] = source
         self._dequantised[tensor] = result
-        parameters = self._parameters(tensor, self._exponents[tensor], np.int8)
+        parameters = self._parameters(tensor, self._activation_scale(tensor), np.int8)
         integer = self._fresh(f"{tensor}_quantized")
         return [
             helper.make_node("QuantizeLinear", [source, *parameters], [integer], name=integer),
@@ -79,43 +81,46 @@ class Quantiser:
 
     def _quantise_constants(self, node: onnx.NodeProto, layer: Layer) -> None:
         """Replace the weight and the bias of ``node`` by dequantised integers."""
-        exponent = self._weight_exponent(layer)
-        inputs = [node.input[0], self._constant(f"{node.name}_weight", layer.weight, exponent, np.int8)]
+        scale = self._weight_scale(layer)
+        inputs = [node.input[0], self._constant(f"{node.name}_weight", layer.weight, scale, np.int8)]
         if layer.bias is not None and layer.bias_add is None:
-            inputs.append(self._bias(layer, exponent))
+            inputs.append(self._bias(layer, scale))
         node.input[:] = inputs
         kept = [attribute for attribute in node.attribute if attribute.name not in ("alpha", "beta")]
         del node.attribute[:]
         node.attribute.extend(kept)
 
-    def _weight_exponent(self, layer: Layer) -> int:
-        """The weight's best exponent, or the least that lets the bias fit int32."""
-        exponent = best_exponent(layer.weight)
-        if layer.bias is not None and (largest := float(np.abs(layer.bias).max(initial=0))) > 0:
-            needed = int(np.ceil(np.log2(largest / _BIAS_LIMIT))) - self._exponents[layer.node.input[0]]
-            exponent = max(exponent, needed)
-        return exponent
+    def _activation_scale(self, tensor: str) -> float:
+        return self._grid.scale(self._indices[tensor])
 
-    def _bias(self, layer: Layer, weight_exponent: int) -> str:
+    def _weight_scale(self, layer: Layer) -> float:
+        """The weight's best scale, or the least that lets the bias fit int32."""
+        index = self._grid.best(layer.weight)
+        if layer.bias is not None and (largest := float(np.abs(layer.bias).max(initial=0))) > 0:
+            needed = self._grid.ceiling(largest / _BIAS_LIMIT) - self._indices[layer.node.input[0]]
+            index = max(index, needed)
+        return self._grid.scale(index)
+
+    def _bias(self, layer: Layer, weight_scale: float) -> str:
         assert layer.bias is not None
-        scale = weight_exponent + self._exponents[layer.node.input[0]]
+        scale = weight_scale * self._activation_scale(layer.node.input[0])
         return self._constant(f"{layer.node.name}_bias", layer.bias, scale, np.int32)
 
-    def _constant(self, name: str, value: Array, exponent: int, dtype: type[np.int8 | np.int32]) -> str:
+    def _constant(self, name: str, value: Array, scale: float, dtype: type[np.int8 | np.int32]) -> str:
         """Add ``value`` as integers and the node that dequantises it; returns that node's output."""
         limits = np.iinfo(dtype)
-        steps = np.clip(np.rint(np.ldexp(value.astype(np.float64), -exponent)), limits.min, limits.max).astype(dtype)
+        steps = np.clip(np.rint(value.astype(np.float64) / scale), limits.min, limits.max).astype(dtype)
         integer, result = self._fresh(f"{name}_quantized"), self._fresh(f"{name}_dequantized")
         self._initializers.append(numpy_helper.from_array(steps, integer))
-        inputs = [integer, *self._parameters(name, exponent, dtype)]
+        inputs = [integer, *self._parameters(name, scale, dtype)]
         self._constants.append(helper.make_node("DequantizeLinear", inputs, [result], name=result))
         return result
 
-    def _parameters(self, name: str, exponent: int, dtype: type[np.int8 | np.int32]) -> tuple[str, str]:
-        scale, zero_point = self._fresh(f"{name}_scale"), self._fresh(f"{name}_zero_point")
-        self._initializers.append(numpy_helper.from_array(np.array(2.0**exponent, np.float32), scale))
-        self._initializers.append(numpy_helper.from_array(np.array(0, dtype), zero_point))
-        return scale, zero_point
+    def _parameters(self, name: str, scale: float, dtype: type[np.int8 | np.int32]) -> tuple[str, str]:
+        names = self._fresh(f"{name}_scale"), self._fresh(f"{name}_zero_point")
+        self._initializers.append(numpy_helper.from_array(np.array(scale, np.float32), names[0]))
+        self._initializers.append(numpy_helper.from_array(np.array(0, dtype), names[1]))
+        return names
 
     def _fresh(self, name: str) -> str:
         while name in self._taken:

@@ -1,8 +1,9 @@
 """The pass that recovers integer arithmetic: dequantize -> float operator -> quantize becomes a composite.
 
-``accel/frontend/composites.py`` states the normal form. Convolutions and dense layers whose scales are powers
-of two requantise inside the composite; with any other scales the composite returns its int32 accumulator, and
-the host requantises. Everything else stays as Relax operators in ``main``.
+``accel/frontend/composites.py`` states the normal form. Convolutions and dense layers requantise inside the
+composite where the accelerator can: one that shifts, if the scales are powers of two; one that multiplies by a
+float32, if each tensor has one scale. Else the composite returns its int32 accumulator, and the host
+requantises. Everything else stays as Relax operators in ``main``.
 """
 
 import json
@@ -15,6 +16,7 @@ from tvm.ir import IRModule
 
 from accel.frontend import additions, contractions
 from accel.frontend.dataflow import Dataflow
+from accel.frontend.epilogues import Requantize
 from accel.frontend.importer import ImportedGraph, Node, import_onnx
 from accel.frontend.rewrite import Rewrite
 from accel.frontend.runnable import check_runnable
@@ -38,22 +40,28 @@ class ImportedModel:
     macs: dict[str, int]
 
 
-def import_integer_model(qdq: onnx.ModelProto) -> ImportedModel:
+def import_integer_model(qdq: onnx.ModelProto, requantize: Requantize = "shift") -> ImportedModel:
     """Import a model in QDQ form (or float: then all of it is for the host).
+
+    Args:
+        qdq: the model.
+        requantize: how the accelerator brings accumulators to int8: by a "shift", rounding half up, or by a
+            float32 "scale", rounding half to even.
 
     Raises:
         UnsupportedOperator: nobody can run a node; ``field`` is ``node:<name>``.
     """
-    return recover_integers(import_onnx(qdq))
+    return recover_integers(import_onnx(qdq), requantize)
 
 
-def recover_integers(imported: ImportedGraph) -> ImportedModel:
-    """Replace the float arithmetic between dequantize and quantize by composites."""
+def recover_integers(imported: ImportedGraph, requantize: Requantize = "shift") -> ImportedModel:
+    """Replace the float arithmetic between dequantize and quantize by composites (see above for ``requantize``)."""
     rewrite = Rewrite(Dataflow(imported.module["main"]), imported.origin)
     for binding in rewrite.graph.bindings:
         if binding.var.name in rewrite.replaced:
             continue
-        if not contractions.recover(rewrite, binding) and not additions.recover(rewrite, binding):
+        recovered = contractions.recover(rewrite, binding, requantize)
+        if not recovered and not additions.recover(rewrite, binding, requantize):
             rewrite.keep(binding)
     module = rewrite.module(imported.module)
     module = tvm.transform.Sequential(

@@ -1,7 +1,8 @@
-"""Post-training quantisation: a float32 ONNX model to QDQ form, int8, symmetric, scales powers of two.
+"""Post-training quantisation: a float32 ONNX model to QDQ form, int8, symmetric, one scale a tensor.
 
-onnxruntime first folds batch norms and constants; it also runs the calibration samples. Each scale is the
-power of two with the least mean squared error over the samples (activations) or the elements (weights).
+onnxruntime first folds batch norms and constants; it also runs the calibration samples. Each scale is the one
+with the least squared error over the samples (activations) or the elements (weights): of the powers of two, or
+of eight scales an octave, where the two operands of an addition still differ by a power of two.
 """
 
 import tempfile
@@ -14,10 +15,12 @@ import onnxruntime
 from accel.errors import InvalidModel
 from accel.frontend import calibrate
 from accel.frontend.covers import note_covers
+from accel.frontend.grid import GRIDS, Scales
 from accel.frontend.insert_qdq import Quantiser
 from accel.frontend.names import name_nodes
 from accel.frontend.padding import make_padding_explicit
 from accel.frontend.targets import find_targets
+from accel.frontend.ties import choose, tied
 
 # one renames the node, and we fuse the bias ourselves; the other drops layers that the user wrote
 _KEPT_APART = ("MatMulAddFusion", "CommonSubexpressionElimination")
@@ -25,7 +28,11 @@ _ONNX_DOMAINS = ("", "ai.onnx")
 
 
 def quantize_model(
-    model: onnx.ModelProto, calibration: Mapping[str, calibrate.Array] | None = None, *, seed: int = 0
+    model: onnx.ModelProto,
+    calibration: Mapping[str, calibrate.Array] | None = None,
+    *,
+    seed: int = 0,
+    scales: Scales = "power of two",
 ) -> onnx.ModelProto:
     """Quantise ``model``: Conv, Gemm and MatMul with constant weights, and Add of two activations.
 
@@ -34,6 +41,7 @@ def quantize_model(
         calibration: for each input, one sample of the input's shape, or samples along a leading axis; drawn
             from a normal distribution if absent.
         seed: of those random samples.
+        scales: powers of two, which shifting can requantise, or "free".
 
     Raises:
         InvalidTensors: the calibration data do not fit the inputs.
@@ -42,17 +50,23 @@ def quantize_model(
     folded = _fold(model)
     samples = calibrate.samples(folded, calibration, seed)
     targets = find_targets(folded)
-    exponents = calibrate.activation_exponents(folded, targets.activations, samples)
+    grid = GRIDS[scales]
+    losses = calibrate.activation_losses(folded, targets.activations, samples, grid)
+    indices = choose(tied(targets), losses, grid)
     for source, result in targets.moves:
-        exponents[result] = exponents[source]
-    return Quantiser(folded, targets, exponents).quantised()
+        indices[result] = indices[source]
+    return Quantiser(folded, targets, indices, grid).quantised()
 
 
 def ensure_quantised(
-    model: onnx.ModelProto, calibration: Mapping[str, calibrate.Array] | None = None, *, seed: int = 0
+    model: onnx.ModelProto,
+    calibration: Mapping[str, calibrate.Array] | None = None,
+    *,
+    seed: int = 0,
+    scales: Scales = "power of two",
 ) -> onnx.ModelProto:
     """``model`` itself if it is in QDQ form, else what :func:`quantize_model` makes of it."""
-    return model if is_quantised(model) else quantize_model(model, calibration, seed=seed)
+    return model if is_quantised(model) else quantize_model(model, calibration, seed=seed, scales=scales)
 
 
 def is_quantised(model: onnx.ModelProto) -> bool:

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnxruntime.quantization import QuantType
 
+from accel.frontend.epilogues import Requantize
 from accel.frontend.integers import ImportedModel, import_integer_model
 from examples.graph import Graph
 from examples.resnet8 import resnet8
@@ -48,10 +49,10 @@ def matmul_model() -> onnx.ModelProto:
     return graph.model()
 
 
-def check(model: onnx.ModelProto) -> ImportedModel:
+def check(model: onnx.ModelProto, requantize: Requantize = "shift") -> ImportedModel:
     """Within one step of the last scale of onnxruntime's result."""
     inputs = draw_inputs(model)
-    imported = import_integer_model(model)
+    imported = import_integer_model(model, requantize)
     (result,) = run_relax(imported.module, *inputs.values())
     (expected,) = run_onnx(model, inputs)
     constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
@@ -83,3 +84,12 @@ def test_matrix_products_of_more_axes(activations: QuantType, weights: QuantType
 def test_a_whole_network(quantise: Quantise) -> None:
     imported = check(quantise(resnet8(), UNSIGNED, SIGNED, per_channel=True))
     assert sum(imported.macs.values()) == 12_501_632
+
+
+def test_symmetric_int8_is_all_integer_where_the_accelerator_scales(quantise: Quantise) -> None:
+    imported = check(quantise(resnet8(), SIGNED, SIGNED, symmetric=True), "scale")
+    found = [function for function in imported.module.functions.values() if function.attrs.get("op")]
+    contractions = [function for function in found if function.attrs["op"] in ("conv2d", "dense")]
+    assert len(contractions) == 10
+    assert {str(function.ret_ty.dtype.dtype) for function in contractions} == {"int8"}
+    assert not [function for function in found if function.attrs["op"] == "requantize"]

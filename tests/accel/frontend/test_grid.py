@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.frontend.grid import GRIDS, Grid, squared_error
+
+grids = pytest.mark.parametrize("grid", GRIDS.values())
+
+
+def int8_error(values: np.ndarray, scale: float) -> float:
+    quantised = np.clip(np.rint(values.astype(np.float64) / scale), -128, 127) * scale
+    return float(np.square(values - quantised).sum())
+
+
+@grids
+@given(index=st.integers(-100, 100), octaves=st.integers(-5, 5))
+def test_indices_a_whole_number_of_octaves_apart_differ_by_a_power_of_two(grid: Grid, index: int, octaves: int) -> None:
+    scale = grid.scale(index)
+    assert scale == np.float32(scale)
+    assert scale == pytest.approx(2.0 ** (index / grid.density), rel=1e-7)
+    assert grid.scale(index + octaves * grid.density) == scale * 2.0**octaves
+
+
+@grids
+@given(scale=st.floats(1e-9, 1e9))
+def test_the_ceiling_is_the_next_scale(grid: Grid, scale: float) -> None:
+    index = grid.ceiling(scale)
+    assert grid.scale(index - 1) * 0.9999999 < scale <= grid.scale(index) * 1.0000001
+
+
+@grids
+@given(seed=st.integers(0, 999), size=st.integers(1, 200), magnitude=st.floats(1e-6, 1e6), heavy=st.booleans())
+def test_the_best_scale_is_the_one_of_least_error(
+    *, grid: Grid, seed: int, size: int, magnitude: float, heavy: bool
+) -> None:
+    random = np.random.default_rng(seed)
+    values = (random.standard_normal(size) ** (3 if heavy else 1) * magnitude).astype(np.float32)
+    error = int8_error(values, grid.scale(grid.best(values)))
+    top = np.abs(values).max() / 127
+    near = [index for index in range(grid.ceiling(top / 8), grid.ceiling(top) + 1) if top > 0]
+    assert error <= min((int8_error(values, grid.scale(index)) for index in near), default=0) * 1.000001
+    assert error <= int8_error(values, GRIDS["power of two"].scale(GRIDS["power of two"].best(values))) * 1.000001
+
+
+@grids
+def test_outliers_are_clipped_and_silence_has_a_scale(grid: Grid) -> None:
+    values = np.random.default_rng(0).standard_normal(100_000).astype(np.float32)
+    assert grid.scale(grid.best(np.array([*values, 33], np.float32))) < 33 / 127
+    assert grid.best(np.zeros(4, np.float32)) == grid.best(np.zeros(9, np.float32))
+    assert grid.scale(grid.best(np.zeros(4, np.float32))) == 2.0**-7
+
+
+def test_the_error_is_of_the_integers_of_int8() -> None:
+    values = np.array([0.0, 0.25, -1.0, 200.0], np.float32)
+    assert squared_error(values, 1.0) == pytest.approx(0.0625 + 73**2)
