@@ -3,39 +3,49 @@
 import hashlib
 import json
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 import pydantic
 
 from accel.accelerator.check import check_document
+from accel.accelerator.check_compilable import check_compilable
+from accel.accelerator.complaint import complaint
 from accel.accelerator.document import Accelerator
+from accel.accelerator.read_text import MAX_BYTES, read_text
 from accel.errors import InvalidAccelerator
-from accel.isa.vta.check import check_vta
+from accel.isa.family import Family
+from accel.isa.registry import family_of
 from accel.isa.vta.read_config import is_config, read_config
 
-MAX_BYTES = 1 << 20  # of a document
+_ENDINGS = (".json", ".yaml", ".yml")
+
+
+def _presets() -> dict[str, Traversable]:
+    found = (resources.files("accel.accelerator") / "presets").iterdir()
+    return {Path(entry.name).stem: entry for entry in found if entry.name.endswith(_ENDINGS)}
 
 
 def preset_names() -> list[str]:
     """Names of the accelerators that come with Cyclops."""
-    presets = resources.files("accel.accelerator") / "presets"
-    return sorted(entry.name.removesuffix(".json") for entry in presets.iterdir() if entry.name.endswith(".json"))
+    return sorted(_presets())
 
 
 def load_accelerator(name: str | Path) -> Accelerator:
-    """A preset by its name, or the accelerator of a file by its path, which ends in ``.json``.
+    """A preset by its name, or the accelerator of a file by its path, which ends in ``.json``, ``.yaml`` or ``.yml``.
 
     Raises:
         InvalidAccelerator: there is neither, or it is none; see :func:`parse_accelerator`.
     """
-    if name in preset_names():
-        return parse_accelerator((resources.files("accel.accelerator") / "presets" / f"{name}.json").read_bytes())
+    presets = _presets()
+    if name in presets:
+        return parse_accelerator(presets[str(name)].read_bytes())
     path = Path(name)
-    if path.suffix != ".json" or not path.is_file():
+    if path.suffix not in _ENDINGS or not path.is_file():
         raise InvalidAccelerator(
-            f"there is no accelerator {str(name)!r}; the presets are {', '.join(preset_names())}, and a file ends in "
-            ".json",
+            f"there is no accelerator {str(name)!r}; the presets are {', '.join(sorted(presets))}, and a file ends in "
+            f"{', '.join(_ENDINGS)}",
             field="accelerator",
         )
     with path.open("rb") as file:
@@ -43,19 +53,19 @@ def load_accelerator(name: str | Path) -> Accelerator:
 
 
 def parse_accelerator(document: bytes | object) -> Accelerator:
-    """An accelerator from JSON, or from what JSON was parsed to.
+    """An accelerator from JSON or YAML, or from what JSON was parsed to.
 
     It has one of three forms: a whole document; the ten keys of ``vta_config.json``; or ``{"vta_config": {ten keys},
     "variant": {...}}``.
 
     Raises:
-        InvalidAccelerator: no JSON, none of the forms, or no accelerator that can work. ``field`` is the key to mend,
-            such as ``LOG_ACC_BUFF_SIZE``, or a path such as ``accelerator.memories.0.depth``.
+        InvalidAccelerator: neither JSON nor YAML, none of the forms, or no accelerator that can work. ``field`` is the
+            key to mend, such as ``LOG_ACC_BUFF_SIZE``, or a path such as ``accelerator.memories.0.depth``.
     """
-    parsed = _parse(document) if isinstance(document, bytes) else document
+    parsed = read_text(document) if isinstance(document, bytes) else document
     if not isinstance(parsed, dict):
         raise InvalidAccelerator(
-            f"an accelerator is an object in JSON; found {type(parsed).__name__}", field="accelerator"
+            f"an accelerator is an object in JSON or YAML; found {type(parsed).__name__}", field="accelerator"
         )
     accelerator = read_config(parsed) if is_config(parsed) else _validate(parsed)
     check_accelerator(accelerator)
@@ -63,21 +73,31 @@ def parse_accelerator(document: bytes | object) -> Accelerator:
 
 
 def check_accelerator(accelerator: Accelerator) -> None:
-    """Refuse a document that contradicts itself, or that its family's compiler and simulator cannot execute.
+    """Refuse a document that contradicts itself, that its family cannot execute, or that nothing is compiled for.
 
     Raises:
         InvalidAccelerator: ``field`` is the path, such as ``accelerator.instructions.4.loops``.
     """
+    family = family_of(accelerator)
     check_document(accelerator)
-    check_vta(accelerator)
+    _check_parameters(accelerator, family)
+    family.check(accelerator)
+    check_compilable(accelerator)
     canonical(accelerator)
+
+
+def _check_parameters(accelerator: Accelerator, family: Family) -> None:
+    try:
+        family.parameters.model_validate(accelerator.parameters)
+    except pydantic.ValidationError as error:
+        raise complaint(error, accelerator.parameters, family.parameters, "parameters") from error
 
 
 def canonical(accelerator: Accelerator) -> bytes:
     """The document as JSON with sorted keys and no spaces: equal accelerators give equal bytes.
 
     Raises:
-        InvalidAccelerator: its ``source`` is no JSON: numbers that are none, or nested too deeply.
+        InvalidAccelerator: its ``source`` or ``parameters`` is no JSON: numbers that are none, or nested too deeply.
     """
     try:
         document = accelerator.model_dump(mode="json")
@@ -91,37 +111,10 @@ def accelerator_id(accelerator: Accelerator) -> str:
     return hashlib.sha256(canonical(accelerator)).hexdigest()
 
 
-def _parse(document: bytes) -> Any:
-    if len(document) > MAX_BYTES:
-        raise InvalidAccelerator(f"the document is larger than {MAX_BYTES} bytes", field="accelerator")
-    try:
-        parsed = json.loads(document, parse_constant=_refuse_constant, object_pairs_hook=_once)
-        json.dumps(parsed, ensure_ascii=False).encode()  # half of a surrogate pair is no text
-    except (ValueError, RecursionError) as error:
-        raise InvalidAccelerator(f"the document is not JSON: {error}", field="accelerator") from error
-    return parsed
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys are there once; else it would depend on the reader which of them counts."""
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise InvalidAccelerator(f"{twice[:64]}: the key is there twice", field=twice[:64])
-    return result
-
-
 def _validate(document: dict[str, Any]) -> Accelerator:
     try:
         return Accelerator.model_validate(document)
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(str(part)[:64] for part in first["loc"])
-        raise InvalidAccelerator(f"{where}: {first['msg']}", field=f"accelerator.{where}") from error
+        raise complaint(error, document, Accelerator) from error
     except RecursionError as error:
         raise InvalidAccelerator("the document is nested too deeply", field="accelerator") from error

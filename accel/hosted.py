@@ -13,9 +13,9 @@ def host_ops(imported: ImportedModel, module: ir.IRModule, accelerator: Accelera
 
     A node is here and in a layer if the host prepares its data or finishes its result.
     """
-    launches = load_launches(str(module["main"].attrs[LAUNCHES])).values()
+    launches = list(load_launches(str(module["main"].attrs[LAUNCHES])).values())
     shared = {node for launch in launches for node in launch.nodes}
-    reasons = {}
+    reasons = {node: launch.host_reason for launch in launches if launch.host_reason for node in launch.nodes}
     for node in imported.host_nodes.values():
         for name in node.covers:
             reasons[name] = _reason(node.op, accelerator, shared=name in shared)

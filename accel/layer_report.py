@@ -1,25 +1,30 @@
 """The report of one launch: a layer of the model on the accelerator."""
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
-from accel.isa.vta.timing import Timing
-from accel.isa.vta.work import work_of
+from accel.accelerator.roles import Contraction, contraction
+from accel.errors import InvalidAccelerator
+from accel.isa.family import Timing
+from accel.isa.registry import family_of
+from accel.isa.traffic import traffic
 from accel.report_documents import Layer
 from accel.simulate.engine import LaunchResult
 
 Int64 = npt.NDArray[np.int64]
+_HALF = 0.5
 
 
 def layer_of(result: LaunchResult, accelerator: Accelerator) -> Layer:
     """The report of one launch as it ran."""
-    work, launch = work_of(result.decoded), result.launch
-    timing = result.timing
+    family, launch, timing = family_of(accelerator), result.launch, result.timing
+    work = family.work(result.decoded)
+    read, written = traffic(family.boxes(result.decoded))
+    gemm = _contraction(accelerator)
     cycles = timing.cycles if timing else 0
-    peak = macs_per_cycle(accelerator)
+    limit, share = _limit(timing) if timing else ("", 0.0)
+    best = work.macs_per_cycle or (gemm.macs if gemm else 0)
     return Layer(
         name=launch.name,
         op=launch.op,
@@ -27,26 +32,44 @@ def layer_of(result: LaunchResult, accelerator: Accelerator) -> Layer:
         macs=launch.macs,
         cycles=cycles,
         lower_bound=work.lower_bound,
-        utilisation=launch.macs / (cycles * peak) if cycles else 0.0,
-        gemm_share=work.gemm_cycles / cycles if cycles else 0.0,
-        load_overlap=_overlap(result, timing) if timing else 0.0,
-        bytes_read=work.bytes_read,
-        bytes_written=work.bytes_written,
+        utilisation=launch.macs / (cycles * best) if cycles and best else 0.0,
+        gemm_share=work.contract_cycles / cycles if cycles else 0.0,
+        limited_by=limit,
+        limit_share=share,
+        load_overlap=_overlap(result, timing, gemm) if timing and gemm else 0.0,
+        bytes_read=read,
+        bytes_written=written,
         instructions=launch.count,
+        energy_pj=family.energy(result.decoded),
     )
 
 
-def macs_per_cycle(accelerator: Accelerator) -> int:
-    """Multiply-accumulates that one micro-op of the contraction does."""
-    gemm = accelerator.contraction
-    return math.prod(accelerator.extents(gemm.dst, gemm.data, gemm.weights).values())
+def total_energy(layers: list[Layer]) -> float | None:
+    """Picojoules of all launches; None where the document says of no instruction."""
+    known = [layer.energy_pj for layer in layers if layer.energy_pj is not None]
+    return sum(known) if known else None
 
 
-def _overlap(result: LaunchResult, timing: Timing) -> float:
-    instructions = result.decoded.accelerator.instructions
-    gemm = result.decoded.accelerator.contraction
-    compute, data = gemm.unit, gemm.data.memory
-    loading = next(i.unit for i in instructions if i.kind == "copy" and i.memory == data and i.direction == "load")
+def _limit(timing: Timing) -> tuple[str, float]:
+    """The busiest unit and its share of the cycles; no unit's name where it has less than half of them."""
+    busiest = max(timing.busy, key=lambda unit: timing.busy[unit])
+    share = min(timing.busy[busiest] / timing.cycles, 1.0) if timing.cycles else 0.0
+    return busiest if share >= _HALF else "waiting", share
+
+
+def _contraction(accelerator: Accelerator) -> Contraction | None:
+    """The instruction that contracts; one that runs programs alone may have none."""
+    try:
+        return contraction(accelerator)
+    except InvalidAccelerator:
+        return None
+
+
+def _overlap(result: LaunchResult, timing: Timing, gemm: Contraction) -> float:
+    accelerator = result.decoded.accelerator
+    instructions, compute = accelerator.instructions, gemm.instruction.unit
+    load = accelerator.copy_instruction(gemm.data.memory.name, "load")
+    loading = load.unit if load is not None else None
     unit = np.array([i.unit for i in instructions])[result.decoded.kind]
     loads, computes = _busy(timing, unit == loading), _busy(timing, unit == compute)
     busy = int((loads[1] - loads[0]).sum())

@@ -6,7 +6,7 @@ import numpy as np
 
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidProgram
-from accel.isa.vta.timing import token_names
+from accel.isa.registry import family_of
 from accel.program import Launch, Program, Words
 
 
@@ -31,12 +31,14 @@ def check_tokens(tokens: dict[str, int], accelerator: Accelerator) -> None:
     Raises:
         InvalidProgram: ``field`` is ``initial_tokens.<queue>``.
     """
-    names, limit = token_names(accelerator), accelerator.timing.token_limit
+    names, sync = family_of(accelerator).token_queues(accelerator), accelerator.synchronisation
+    limit = sync.limit if sync.kind == "tokens" else 0
     for name, count in tokens.items():
         field = f"initial_tokens.{name[:64]}"
         if name not in names:
             raise InvalidProgram(
-                f"program.json, {field}: there is no such token queue; there are {', '.join(names)}", field=field
+                f"program.json, {field}: there is no such token queue; there are {', '.join(names) or 'none'}",
+                field=field,
             )
         if not 0 <= count <= limit:
             raise InvalidProgram(

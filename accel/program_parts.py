@@ -6,7 +6,8 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from accel.accelerator.document import Accelerator, Instruction
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Instruction
 from accel.catalog import load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator, InvalidProgram
 from accel.program import Launch, Program, Segment, Words
@@ -171,11 +172,9 @@ def _dram_bytes(said: PartsDocument, segments: dict[str, Segment]) -> int:
 
 
 def _launches(words: Words, accelerator: Accelerator) -> tuple[Launch, ...]:
-    """The stream cut after each FINISH; a rest without one is a launch too."""
+    """The stream cut after each FINISH; a rest without one, or a stream that has none, is a launch too."""
     finish = accelerator.finish
-    at = np.flatnonzero(_matches(words, finish))
-    for earlier in accelerator.instructions[: accelerator.instructions.index(finish)]:  # the first that fits counts
-        at = at[~_matches(words[at], earlier)]
+    at = np.flatnonzero(_matches(words, finish)) if finish is not None else np.zeros(0, np.int64)
     ends = [int(index) + 1 for index in at[:MOST_LAUNCHES]]
     if not ends or ends[-1] < len(words):
         ends.append(len(words))

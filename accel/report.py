@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from accel.isa.vta.calibration import timing_model
-from accel.layer_report import layer_of
+from accel.isa.registry import family_of
+from accel.layer_report import layer_of, total_energy
 from accel.program import Program
 from accel.report_documents import HostOp, Macs, Quality, Report
 from accel.simulate.engine import Simulation
@@ -28,6 +28,7 @@ def make_report(
         accelerator=program.accelerator.name,
         verified=True if macs else None,
         cycles=simulation.cycles,
+        energy_pj=total_energy(layers),
         macs=Macs(total=total_macs, accelerator=macs, share=macs / total_macs if total_macs else 0.0),
         units=unit_times(simulation, program.accelerator),
         warnings=warnings_of(program, simulation),
@@ -35,6 +36,6 @@ def make_report(
         host_ops=list(host_ops),
         quantisation=list(quantisation),
         program=program_size(program),
-        timing_model=timing_model(program.accelerator),
+        timing_model=family_of(program.accelerator).timing_model(program.accelerator),
         stages=[],
     )

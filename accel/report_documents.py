@@ -5,7 +5,7 @@ from typing import Literal
 import pydantic
 from pydantic import Field
 
-from accel.isa.vta.calibration import TimingModel
+from accel.accelerator.timing_model import TimingModel
 
 Engine = Literal["function", "timing", "both"]
 
@@ -19,16 +19,24 @@ class Layer(pydantic.BaseModel):
     macs: int = Field(description="multiply-accumulates of the model, padding not counted")
     cycles: int
     lower_bound: int = Field(
-        description="the larger of the compute unit's own cycles (GEMM, reset, ALU passes) and its bytes over the bus"
+        description="cycles that no order of its instructions goes below: the larger of the compute unit's own and its "
+        "bytes over the bus"
     )
     utilisation: float = Field(description="macs / (cycles x multiply-accumulates a cycle at best)")
-    gemm_share: float = Field(description="share of the cycles in which the GEMM core multiplies, padding included")
+    gemm_share: float = Field(description="share of the cycles in which the matrix unit multiplies, padding included")
+    limited_by: str = Field(
+        "", description="the unit that is busy for most of the cycles; `waiting` where none is for half of them"
+    )
+    limit_share: float = Field(0.0, description="share of the cycles in which the busiest unit is busy")
     load_overlap: float = Field(
         description="share of the load unit's busy cycles during which the compute unit is busy"
     )
     bytes_read: int
     bytes_written: int
     instructions: int
+    energy_pj: float | None = Field(
+        None, description="picojoules of the instructions whose energy the accelerator says; null if it says none"
+    )
 
 
 class UnitTime(pydantic.BaseModel):
@@ -37,8 +45,8 @@ class UnitTime(pydantic.BaseModel):
     instructions: int
     busy: int = Field(description="cycles in which it ran an instruction")
     stalled: dict[str, int] = Field(
-        description="cycles lost by cause: before an instruction to `fetch` or a token queue; within its busy cycles "
-        "to `memory`, where the bus served others"
+        description="cycles lost by cause: before an instruction to `fetch`, a token queue, or what else its family "
+        "names; within its busy cycles to `memory`, where the bus served others"
     )
     idle: int = Field(description="cycles after its last instruction of each launch")
 
@@ -101,6 +109,7 @@ class Report(pydantic.BaseModel):
         "accelerator did no multiply-accumulate"
     )
     cycles: int = Field(description="cycles of the accelerator over all launches; host steps cost none")
+    energy_pj: float | None = Field(None, description="picojoules of all launches, as in their rows")
     macs: Macs
     units: dict[str, UnitTime]
     warnings: list[ProgramWarning]
@@ -162,6 +171,7 @@ class SimulationReport(pydantic.BaseModel):
     units: dict[str, UnitTime] | None = Field(description="null where timing did not run")
     bytes_read: int
     bytes_written: int
+    energy_pj: float | None = Field(None, description="picojoules of all launches, as in their rows")
     tokens: dict[str, int] | None = Field(description="what is left in the queues; null where timing did not run")
     launches: list[Layer]
     program: ProgramSize

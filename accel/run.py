@@ -77,7 +77,7 @@ class _Run:
         self.program_file = out / "program.zip"
         self.dumps = Dumps(out / "tir")
         self.times: list[StageTime] = []
-        self.stages = job_stages()
+        self.stages = job_stages(accelerator)
         self.progress = progress
 
     @contextmanager

@@ -1,16 +1,15 @@
 """What came of running a program: its cycles, whether it is right, and what made its units wait."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
-from accel.isa.decode import Decoded
-from accel.isa.vta.calibration import timing_model
-from accel.isa.vta.timing import traffic
-from accel.layer_report import layer_of
+from accel.isa.hazards import Race, Unwritten
+from accel.isa.registry import family_of
+from accel.layer_report import layer_of, total_energy
 from accel.program import HostStep, Launch, Program
 from accel.report_documents import (
     Engine,
@@ -23,7 +22,6 @@ from accel.report_documents import (
     UnitTime,
 )
 from accel.simulate.engine import Simulation
-from accel.simulate.races import Race, Unwritten
 from accel.simulate.runner import segment_view
 from accel.simulate.segments import Stray
 from accel.simulate.writer import last_writer
@@ -39,25 +37,26 @@ def make_simulation_report(program: Program, simulation: Simulation, engine: Eng
     warnings = warnings_of(program, simulation)
     ends = all(warning.kind != "never-finishes" for warning in warnings)  # or the host never knows when to look
     verified = not count and not races and ends if function and program.expected else None
-    read, written = _traffic(result.decoded for result in simulation.launches)
+    launches = [layer_of(result, program.accelerator) for result in simulation.launches]
     return SimulationReport(
         accelerator=program.accelerator.name,
         engine=engine,
         verified=verified,
         cycles=simulation.cycles if timed else None,
-        seconds=simulation.cycles / (program.accelerator.timing.clock_mhz * 1e6) if timed else None,
+        seconds=simulation.cycles / (program.accelerator.clock_mhz * 1e6) if timed else None,
         mismatch_count=count,
         mismatches=mismatches,
         race_count=None if simulation.hazards is None else len(races),
         races=[race_record(race, simulation) for race in races[:_SHOWN]],
         warnings=warnings,
         units=unit_times(simulation, program.accelerator) if timed else None,
-        bytes_read=read,
-        bytes_written=written,
+        bytes_read=sum(launch.bytes_read for launch in launches),
+        bytes_written=sum(launch.bytes_written for launch in launches),
+        energy_pj=total_energy(launches),
         tokens=simulation.tokens if timed else None,
-        launches=[layer_of(result, program.accelerator) for result in simulation.launches],
+        launches=launches,
         program=program_size(program),
-        timing_model=timing_model(program.accelerator),
+        timing_model=family_of(program.accelerator).timing_model(program.accelerator),
     )
 
 
@@ -117,8 +116,10 @@ def warnings_of(program: Program, simulation: Simulation) -> list[ProgramWarning
     unwritten = simulation.hazards.unwritten if simulation.hazards else ()
     found = [_unwritten(read, simulation) for read in unwritten[:_SHOWN]]
     found += [_stray(stray, simulation) for stray in simulation.strays[:_SHOWN]]
-    for result in simulation.launches:
-        if len(result.decoded) and not len(result.decoded.rows(program.accelerator.finish)):
+    finish = program.accelerator.finish
+    for result in simulation.launches if finish is not None else ():
+        assert finish is not None
+        if len(result.decoded) and not len(result.decoded.rows(finish)):
             last = result.launch.begin + len(result.decoded) - 1
             detail = "the launch has no FINISH: the accelerator never says that it is done"
             found.append(
@@ -172,14 +173,6 @@ def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
     for cause, cycles in more.items():
         if cycles:
             total[cause] = total.get(cause, 0) + cycles
-
-
-def _traffic(launches: Iterable[Decoded]) -> tuple[int, int]:
-    read = written = 0
-    for decoded in launches:
-        more_read, more_written = traffic(decoded)
-        read, written = read + int(more_read.sum()), written + int(more_written.sum())
-    return read, written
 
 
 def program_size(program: Program) -> ProgramSize:

@@ -4,9 +4,15 @@
 ``allocate`` go from one IRModule to the next and are listed in ``accel/lowering/stages.py``.
 """
 
+from functools import partial
+
+from accel.accelerator.document import Accelerator
+from accel.frontend.epilogues import Requantize
+from accel.frontend.grid import Scales
 from accel.frontend.integers import import_integer_model
 from accel.frontend.quantize import ensure_quantised
-from accel.isa.vta.cost import tiling_cost
+from accel.isa.registry import family_of
+from accel.lowering.capabilities import Capabilities
 from accel.lowering.emit import emit
 from accel.lowering.stages import Stage, lowering_stages
 from accel.report import make_report
@@ -14,14 +20,30 @@ from accel.simulate.engine import simulate
 from accel.verify import check_equal
 
 
-def job_stages() -> tuple[Stage, ...]:
+def job_stages(accelerator: Accelerator) -> tuple[Stage, ...]:
     """The stages, from the ONNX file to the report."""
+    requantize, scales = requantisation(accelerator)
     return (
-        Stage("quantize", "bring a float model into QDQ form; a QDQ model stays as it is", ensure_quantised),
-        Stage("import", "turn dequantize, float operator, quantize into integer operations", import_integer_model),
-        *lowering_stages(tiling_cost),
+        Stage(
+            "quantize",
+            "bring a float model into QDQ form; a QDQ model stays as it is",
+            partial(ensure_quantised, scales=scales),
+        ),
+        Stage(
+            "import",
+            "turn dequantize, float operator, quantize into integer operations",
+            partial(import_integer_model, requantize=requantize),
+        ),
+        *lowering_stages(family_of(accelerator).tiling_cost),
         Stage("emit", "place tensors in DRAM and make the instruction words of every launch", emit),
         Stage("simulate", "run the program: what it computes, and in how many cycles", simulate),
         Stage("verify", "compare the outputs with the integer graph on the host, bit by bit", check_equal),
         Stage("report", "say what ran where, how long it took and what bounds it", make_report),
     )
+
+
+def requantisation(accelerator: Accelerator) -> tuple[Requantize, Scales]:
+    """How int32 becomes int8 again on it, and the scales that a float model gets for that."""
+    if Capabilities.of(accelerator).scales:
+        return "scale", "free"
+    return "shift", "power of two"

@@ -14,7 +14,7 @@ import numpy as np
 from accel.catalog import load_accelerator
 from accel.frontend.integers import import_integer_model
 from accel.frontend.quantize import quantize_model
-from accel.isa.vta.cost import tiling_cost
+from accel.isa.registry import family_of
 from accel.lowering.emit import emit
 from accel.lowering.stages import lowering_stages
 from accel.program import Launch, Program
@@ -43,7 +43,7 @@ def compile_once(clock: Clock) -> Program:
     accelerator = load_accelerator("vta")
     model = clock.time("quantize", lambda: quantize_model(resnet8()))
     module = clock.time("import", lambda: import_integer_model(model).module)
-    for stage in lowering_stages(tiling_cost):
+    for stage in lowering_stages(family_of(accelerator).tiling_cost):
         module = clock.time(stage.name, partial(stage.run, module, accelerator))
     return clock.time("emit", lambda: emit(module, accelerator))
 

@@ -29,7 +29,8 @@ from accel.catalog import load_accelerator
 from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import decode
 from accel.isa.vta.dot_product import DotProduct
-from accel.isa.vta.function import Machine, geometry
+from accel.isa.vta.function import Machine
+from accel.isa.vta.geometry import Geometry
 from accel.program import Launch
 from accel.simulate.engine import simulate
 
@@ -201,7 +202,7 @@ def compare(accelerator: Accelerator, model: onnx.ModelProto) -> tuple[int, dict
     x = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
     layer = layer_of(model, x)
     engine = Engine(accelerator, model, x)
-    portable = DotProduct(accelerator.tile[1], None)
+    portable = DotProduct(Geometry.of(accelerator).block_out, None)
     acts = {"engine": engine.runner(), "portable": engine.runner(portable)}
     acts |= {"scalar": scalar_nest(layer), "onnxruntime": onnxruntime_conv(layer)}
     results = {name: act() for name, act in acts.items()}
@@ -215,7 +216,7 @@ def main() -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     accelerator = load_accelerator("vta")
-    host = DotProduct.of_host(geometry(accelerator), tvm.target.Target({"kind": "llvm", "mcpu": host_cpu()}))
+    host = DotProduct.of_host(Geometry.of(accelerator), tvm.target.Target({"kind": "llvm", "mcpu": host_cpu()}))
     print(f"the engine multiplies by {host.intrinsic or 'plain arithmetic'}; G MAC/s, one thread")
     head = ("engine", "portable", "scalar", "onnxruntime")
     print(f"{'layer':26} {'G MAC':>6}" + "".join(f" {name:>11}" for name in head) + "   /scalar  /onnxruntime")

@@ -11,7 +11,7 @@ import onnx
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
 from accel.frontend.integers import import_integer_model
-from accel.isa.vta.cost import tiling_cost
+from accel.isa.registry import family_of
 from accel.isa.vta.work import work_of
 from accel.lowering.emit import emit
 from accel.lowering.stages import lowering_stages
@@ -55,7 +55,7 @@ def layers() -> list[tuple[str, onnx.ModelProto, int]]:
 
 def build(model: onnx.ModelProto, accelerator: Accelerator) -> Program:
     module = import_integer_model(model).module
-    for stage in lowering_stages(tiling_cost):
+    for stage in lowering_stages(family_of(accelerator).tiling_cost):
         module = stage.run(module, accelerator)
     return emit(module, accelerator)
 

@@ -8,7 +8,16 @@ from pydantic import ConfigDict, Field
 Count = Annotated[int, Field(strict=True, ge=1, le=1 << 31)]
 Position = Annotated[int, Field(strict=True, ge=0, le=1 << 16)]
 Name = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+FieldName = Annotated[
+    str,
+    Field(
+        max_length=129,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$",
+        description="a field of the instruction, or part.field where it is a sequence of parts",
+    ),
+]
 Label = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
+Expression = Annotated[str, Field(max_length=2000, description="see docs/expressions.md")]
 
 
 class Model(pydantic.BaseModel):

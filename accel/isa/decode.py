@@ -6,7 +6,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Accelerator, BitField, Copy, Instruction
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import BitField, Copy, Instruction
 from accel.errors import Diagnosis, SimulationError
 from accel.isa import decode_kernel as kernel
 from accel.isa.compiled import MATRIX, VECTOR, compile_now
@@ -20,9 +21,9 @@ class Decoded:
     """A stream of n instructions by field.
 
     ``kind`` (n,) indexes ``accelerator.instructions``; ``columns`` maps a field's name to its values (n,), zero
-    where the instruction has no such field. ``rest`` (n, words) holds the bits that no field covers: writers
-    leave them unset or undefined, and encoding gives them back. ``first`` is its first instruction's place in the
-    program, from which errors count.
+    where the instruction has no such field. A field of 64 bits, and one that is a float32, stands there by its bits.
+    ``rest`` (n, words) holds the bits that no field covers: writers leave them unset or undefined, and encoding gives
+    them back. ``first`` is its first instruction's place in the program, from which errors count.
     """
 
     accelerator: Accelerator
@@ -77,6 +78,8 @@ def _layout(accelerator: Accelerator) -> _Layout:
     fields: list[tuple[int, int, int, int, int]] = []
     starts = [0]
     for index, instruction in enumerate(accelerator.instructions):
+        if instruction.sequence:
+            values[index][0] = 1  # under no mask: no word is one, as it is encoded by its parts
         for field in instruction.fields:
             word, lsb = divmod(field.lsb, 64)
             mask = ((1 << field.bits) - 1) << lsb
@@ -87,7 +90,7 @@ def _layout(accelerator: Accelerator) -> _Layout:
             column = names.setdefault(field.name, len(names))
             if field.bits == 0:
                 continue  # its column stays zero, and no word can be shifted by its whole width
-            fields.append((column, word, 64 - lsb - field.bits, 64 - field.bits, int(field.signed)))
+            fields.append((column, word, 64 - lsb - field.bits, 64 - field.bits, int(field.type == "signed")))
         starts.append(len(fields))
     return _Layout(
         np.array(masks, np.uint64),
@@ -156,7 +159,7 @@ def _field_bits(decoded: Decoded, instruction: Instruction, field: BitField, row
     values = decoded.column(field.name)[rows]
     if field.value is not None:
         values = np.full(len(rows), field.value, np.int64)
-    low, high = (-(1 << field.bits - 1), 1 << field.bits - 1) if field.signed else (0, 1 << field.bits)
+    low, high = value_range(field)
     wrong = np.flatnonzero((values < low) | (values >= high))
     if len(wrong):
         raise decoded.error(
@@ -165,6 +168,14 @@ def _field_bits(decoded: Decoded, instruction: Instruction, field: BitField, row
             f"{field.name} = {int(values[wrong[0]])} is outside [{low}, {high}), the range of its {field.bits} bits",
         )
     return values.astype(np.uint64) & np.uint64((1 << field.bits) - 1)
+
+
+def value_range(field: BitField) -> tuple[int, int]:
+    """The values ``[low, high)`` that a column may hold for ``field``: of one of 64 bits any, which are its bits."""
+    if field.bits == 64:
+        return -(1 << 63), 1 << 63
+    # an index into a memory of one element has no bits
+    return (-(1 << field.bits - 1), 1 << field.bits - 1) if field.type == "signed" else (0, 1 << field.bits)
 
 
 def padding_fields(instruction: Instruction) -> tuple[str | None, ...]:

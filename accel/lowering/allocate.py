@@ -12,11 +12,12 @@ from typing import Any
 from tvm import ir, tirx
 from tvm_ffi import structural_mutate
 
-from accel.accelerator.document import Accelerator, Contract, Copy, Map
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy, MicroOps
 from accel.errors import CompileError
 from accel.lowering import intrinsic
 from accel.lowering.attributes import ADDRESSES, CONTEXTS_PRAGMA, DRAM_UNITS, MICROOPS, Region, map_regions
-from accel.lowering.microops import Table, Walk, dump_tables
+from accel.lowering.microops import Table, Walk, dump_tables, table_of
 from accel.lowering.nest import constant, simplify
 from accel.lowering.survey import Allocation, Loop, Survey, instances, linear_index, survey
 from accel.lowering.walk import collect, rewrite_calls, scope_of
@@ -32,12 +33,13 @@ def allocate(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     def allocated(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
         view = survey(function, accelerator)
         places = _places(view, accelerator)
-        rewriter = _Rewriter(accelerator, places, _dram_bases(function))
+        rewriter = _Rewriter(accelerator, places, _dram_bases(function, view, accelerator))
         body = rewriter.rewrite(function.body)
-        load = _load_microops(rewriter.tables, accelerator, rewriter.microop_base)
-        result = tirx.PrimFunc(
-            [*rewriter.dram.values(), rewriter.microop_base], tirx.SeqStmt([load, body]), attrs=function.attrs
-        )
+        parameters = list(rewriter.dram.values())
+        if rewriter.tables:
+            parameters.append(rewriter.microop_base)
+            body = tirx.SeqStmt([_load_microops(rewriter.tables, accelerator, rewriter.microop_base), body])
+        result = tirx.PrimFunc(parameters, body, attrs=function.attrs)
         addresses = {p.name: [p.memory, p.address, p.elements, p.copies] for p in places.values()}
         attributes = {
             MICROOPS: dump_tables(rewriter.tables),
@@ -87,20 +89,27 @@ def _copies(allocation: Allocation, view: Survey) -> int:
     return min(allocation.contexts, instances(allocation.loops)) if len(units) > 1 else 1
 
 
-def _dram_bases(function: tirx.PrimFunc) -> dict[tirx.Var, tirx.Var]:
-    return {buffer: tirx.Var(f"{buffer.name}_base", "int32") for buffer in function.params}
+def _dram_bases(function: tirx.PrimFunc, view: Survey, accelerator: Accelerator) -> dict[tirx.Var, tirx.Var]:
+    """A base address for each tensor in DRAM; one that counts bytes may pass 31 bits."""
+    copies = [accelerator.instruction(site.name) for site in view.sites]
+    wide = any(isinstance(copy, Copy) and copy.dram_unit == "byte" for copy in copies)
+    dtype = "int64" if wide else "int32"
+    return {buffer: tirx.Var(f"{buffer.name}_base", dtype) for buffer in function.params}
 
 
 def _load_microops(tables: Sequence[Table], accelerator: Accelerator, base: tirx.Var) -> tirx.Stmt:
-    memory = accelerator.memory(accelerator.contraction.microops.memory)
+    layout = table_of(accelerator)
+    assert layout is not None
+    memory = accelerator.memory(layout.memory)
     entries = max(table.begin + table.size for table in tables)
     copy = accelerator.copy_instruction(memory.name, "load")
     if copy is None or entries > memory.depth:
         raise CompileError(f"the region needs {entries} micro-ops; {memory.name} has {memory.depth}", field=memory.name)
     names, one = copy.copy_fields, tirx.const(1, "int32")
     count = tirx.const(entries, "int32")
-    fields = {names.sram: tirx.const(0, "int32"), names.dram: base, names.rows: one, names.columns: count}
-    return intrinsic.call(copy.name, {**fields, names.row_stride: count})
+    fields = {names.sram: tirx.const(0, "int32"), names.dram: base}
+    sizes = {names.rows: one, names.columns: count, names.row_stride: count}
+    return intrinsic.call(copy.name, fields | {name: value for name, value in sizes.items() if name is not None})
 
 
 class _Rewriter:
@@ -124,7 +133,8 @@ class _Rewriter:
 
         def sequence(statement: tirx.SeqStmt, mutator: Any) -> tirx.Stmt:
             gone = (tirx.AllocBuffer, tirx.DeclBuffer)
-            return tirx.SeqStmt([mutator.mutate(child) for child in statement.seq if not isinstance(child, gone)])
+            kept = [mutator.mutate(child) for child in statement.seq if not isinstance(child, gone)]
+            return tirx.SeqStmt(kept) if len(kept) > 1 else kept[0]
 
         def attribute(statement: tirx.AttrStmt, mutator: Any) -> tirx.Stmt:
             done = statement.attr_key == CONTEXTS_PRAGMA
@@ -138,30 +148,50 @@ class _Rewriter:
         instruction = self.accelerator.instruction(name)
         if isinstance(instruction, Copy):
             return intrinsic.call(name, self._copy(instruction, fields))
-        if isinstance(instruction, Contract | Map):
-            return intrinsic.call(name, self._walked(instruction, fields, loops))
+        if isinstance(instruction, Compute):
+            if instruction.microops is not None:
+                return intrinsic.call(name, self._walked(instruction, instruction.microops, fields, loops))
+            return intrinsic.call(name, self._addressed(instruction, fields))
         return statement
+
+    def _place(self, name: str, fields: dict[str, Any]) -> tuple[_Place, Any]:
+        """Where an operand's buffer lies, and the index into it; takes both from the fields."""
+        place = self.places[intrinsic.buffer_of(fields.pop(intrinsic.operand(name)))]
+        return place, fields.pop(intrinsic.index(name))
 
     def _copy(self, copy: Copy, fields: dict[str, Any]) -> dict[str, Any]:
         names = copy.copy_fields
-        place = self.places[intrinsic.buffer_of(fields.pop("sram"))]
-        context = _context(place) * place.elements + place.address if place.copies > 1 else place.address
-        fields[names.sram] = simplify(fields[names.sram] + context)
-        base = self.views[intrinsic.buffer_of(fields.pop("dram"))]
-        self.units[base] = copy.dram_bytes(self.accelerator.memory(copy.memory))
-        fields[names.dram] = simplify(fields[names.dram] + base)
-        return fields
+        place, index = self._place("sram", fields)
+        base = self.views[intrinsic.buffer_of(fields.pop(intrinsic.operand("dram")))]
+        offset = fields.pop(intrinsic.index("dram"))
+        size = copy.dram_bytes(self.accelerator.memory(copy.memory))
+        self.units[base] = size if copy.dram_unit == "element" else 1
+        if copy.dram_unit == "byte":
+            offset = tirx.Cast("int64", offset) * tirx.const(size, "int64")
+        elif str(base.ty.dtype) == "int64":
+            offset = tirx.Cast("int64", offset)
+        addresses = {names.sram: _address(place, index), names.dram: simplify(offset + base)}
+        return addresses | fields
+
+    def _addressed(self, instruction: Compute, fields: dict[str, Any]) -> dict[str, Any]:
+        """Every operand's address in its own field; one that the operation does not use is at 0."""
+        addresses = {}
+        for name, operand in instruction.operands.items():
+            if operand.address is not None and intrinsic.operand(name) in fields:
+                addresses[operand.address] = _address(*self._place(name, fields))
+        return addresses | fields
 
     def _walked(
-        self, instruction: Contract | Map, fields: dict[str, Any], loops: list[tuple[int, ...]]
+        self, instruction: Compute, microops: MicroOps, fields: dict[str, Any], loops: list[tuple[int, ...]]
     ) -> dict[str, Any]:
-        operands = [operand for operand in instruction.microops.operands.values() if operand in fields]
-        places = {operand: self.places[intrinsic.buffer_of(fields.pop(operand))] for operand in operands}
-        bases = {operand: constant(fields.pop(f"{operand}_base")) for operand in operands}
+        operands = [name for name in instruction.operands if intrinsic.operand(name) in fields]
+        found = {name: self._place(name, fields) for name in operands}
+        places = {name: place for name, (place, _) in found.items()}
+        bases = {name: constant(index) for name, (_, index) in found.items()}
         # contexts that always change together are one
         contexts = {_lifetime(place): place for place in places.values() if place.copies > 1}
         walks = {}
-        for field, operand in instruction.microops.operands.items():
+        for field, operand in microops.operands.items():
             if operand not in places:
                 continue
             place, base = places[operand], bases[operand]
@@ -178,7 +208,6 @@ class _Rewriter:
         for place in contexts.values():
             index = index * place.copies + _context(place)
         first = simplify(tirx.const(begin, "int32") + index * table.length)
-        microops = instruction.microops
         return {**fields, microops.begin: first, microops.end: simplify(first + table.length)}
 
     def _place_table(self, table: Table) -> int:
@@ -194,6 +223,11 @@ class _Rewriter:
 def _lifetime(place: _Place) -> tuple[Any, ...]:
     """Equal for buffers whose contexts alternate together."""
     return (place.copies, tuple(loop.variable for loop in place.loops if loop.extent > 1))
+
+
+def _address(place: _Place, index: Any) -> tirx.Expr:
+    context = _context(place) * place.elements + place.address if place.copies > 1 else place.address
+    return simplify(index + context)
 
 
 def _context(place: _Place) -> tirx.Expr:

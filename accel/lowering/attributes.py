@@ -24,22 +24,30 @@ CONTEXTS_PRAGMA = "pragma_contexts"
 
 @dataclass(frozen=True)
 class Region:
-    """A PrimFunc that the accelerator runs: its shape, what follows it, and how it is cut."""
+    """A PrimFunc that the accelerator runs: its shape, what follows it, and how it is cut.
+
+    ``host_reason`` says why the host does the rest of the composite; empty where there is none.
+    """
 
     kind: Literal["convolution", "addition"]
     shape: Convolution | Addition
     epilogue: Epilogue
     tiling: Tiling
+    host_reason: str = ""
 
 
 @dataclass(frozen=True)
 class LaunchInfo:
-    """What the report says of one call of a region: the layer's name, operator, model nodes and MACs."""
+    """What the report says of one call of a region: the layer's name, operator, model nodes and MACs.
+
+    ``host_reason`` says why the host finishes what the region begins; empty where it does not.
+    """
 
     name: str
     op: str
     nodes: tuple[str, ...]
     macs: int
+    host_reason: str = ""
 
 
 _REGION = TypeAdapter(Region)

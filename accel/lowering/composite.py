@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 from tvm import ir, relax
 
-from accel.lowering.geometry import EpilogueOp
+from accel.lowering.geometry import EpilogueOp, Scaling
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class Composite:
     """A composite, read.
 
     ``root`` is its contraction (None for an addition). ``shifts`` align the operands of an addition.
-    ``steps`` follow the accumulation in order; ``narrow`` says whether the result is int8.
+    ``steps`` follow the accumulation in order, or ``scaling`` does; ``narrow`` says whether the result is int8.
+    ``first_step`` is the place of the first binding after the accumulation, bias included.
     """
 
     op: str
@@ -29,6 +30,8 @@ class Composite:
     has_bias: bool
     steps: tuple[tuple[EpilogueOp, int], ...]
     narrow: bool
+    scaling: Scaling | None
+    first_step: int
 
 
 _STEPS: dict[str, EpilogueOp] = {
@@ -57,7 +60,9 @@ def read_composite(function: relax.Function) -> Composite:
     else:
         root, rest = calls[0], calls[1:]
     has_bias = bool(rest) and rest[0].op.name == "relax.add" and len(parameters) > 2
-    steps = [_step(call) for call in rest[int(has_bias) :] if call.op.name != "relax.astype"]
+    rest = rest[int(has_bias) :]
+    scaling = _scaling(rest)
+    steps = [] if scaling else [_step(call) for call in rest if call.op.name != "relax.astype"]
     return Composite(
         op=op,
         nodes=tuple(str(node) for node in function.attrs["nodes"]),
@@ -67,8 +72,19 @@ def read_composite(function: relax.Function) -> Composite:
         shifts=(shifts[0], shifts[1]),
         has_bias=has_bias,
         steps=tuple(steps),
-        narrow=bool(rest) and rest[-1].op.name == "relax.astype",
+        narrow=bool(rest),
+        scaling=scaling,
+        first_step=len(calls) - len(rest),
     )
+
+
+def _scaling(rest: list[ir.Call]) -> Scaling | None:
+    """The scaling of an epilogue that begins with a cast to float32."""
+    if not rest or rest[0].op.name != "relax.astype" or str(rest[0].attrs.dtype) != "float32":
+        return None
+    clip = next(call for call in rest if call.op.name == "relax.clip")
+    low, high = (int(bound.value) for bound in clip.args[1:3])
+    return Scaling(float(rest[1].args[1].value.numpy()), low, high)
 
 
 def _step(call: ir.Call) -> tuple[EpilogueOp, int]:

@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 from tvm import ir, relax, tirx
 
-from accel.accelerator.document import Accelerator, Contract, Copy, Map
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy
 from accel.errors import CompileError
 from accel.frontend.integers import HOST_NODES
 from accel.host_graph.write import write_host_graph
 from accel.lowering.attributes import DRAM_UNITS, LAUNCHES, MICROOPS, LaunchInfo, load_launches, region_functions
 from accel.lowering.encode import Encoder, compile_encoders
 from accel.lowering.host import HostRun, LaunchRun, free_vars, host_module, split_main
-from accel.lowering.microops import expand, load_tables
+from accel.lowering.microops import expand, load_tables, table_of
 from accel.program import HostStep, Launch, Origin, Program, Segment
 
 _LIMIT = 1 << 32  # bytes of DRAM that a program may map
@@ -146,7 +147,7 @@ class _Emitter:
         segments = [*inputs, *outputs]
         bases = [segment.address // unit for segment, unit in zip(segments, units, strict=True)]
         table = self._microops(function)
-        words, sites = self.encoders[function]([*bases, table.address // table_unit(table)])
+        words, sites = self.encoders[function]([*bases, *(entry.address // table_unit(entry) for entry in table)])
         begin = sum(len(block) for block in self.words)
         self.words.append(words)
         self.origin.append(sites + np.int32(len(self.origins)))
@@ -159,7 +160,7 @@ class _Emitter:
                 begin=begin,
                 count=len(words),
                 macs=info.macs,
-                inputs=tuple(segment.name for segment in [*inputs, table]),
+                inputs=tuple(segment.name for segment in [*inputs, *table]),
                 outputs=tuple(segment.name for segment in outputs),
             )
         )
@@ -179,18 +180,21 @@ class _Emitter:
         self.planes[var] = segments
         return segments
 
-    def _microops(self, function: str) -> Segment:
+    def _microops(self, function: str) -> list[Segment]:
+        """The table of the function's micro-ops, if it walks any."""
+        tables, layout = load_tables(str(self.functions[function].attrs[MICROOPS])), table_of(self.accelerator)
+        if not tables or layout is None:
+            return []
         if function not in self.microops:
-            tables = load_tables(str(self.functions[function].attrs[MICROOPS]))
-            image = expand(tables, self.accelerator.contraction.microops)
-            self.microops[function] = self.dram.constant(f"{function}.microops", image)
-        return self.microops[function]
+            self.microops[function] = self.dram.constant(f"{function}.microops", expand(tables, layout))
+        return [self.microops[function]]
 
     def _add_origins(self, function: str, info: LaunchInfo) -> None:
+        layout = table_of(self.accelerator)
         for site, name in enumerate(self.encoders[function].sites):
             instruction = self.accelerator.instruction(name)
-            pragma = instruction.pragma if isinstance(instruction, Copy | Contract | Map) else ""
-            table = isinstance(instruction, Copy) and instruction.memory == self.accelerator.contraction.microops.memory
+            pragma = instruction.pragma if isinstance(instruction, Copy | Compute) else ""
+            table = isinstance(instruction, Copy) and layout is not None and instruction.memory == layout.memory
             stage = "allocate" if table else "inject" if pragma else "sync"
             self.origins.append(Origin(info.nodes, function, site, "" if table else pragma, stage))
 

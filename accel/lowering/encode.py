@@ -11,9 +11,11 @@ import numpy.typing as npt
 import tvm
 from tvm import ir, tirx
 
-from accel.accelerator.document import Accelerator, BitField
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import BitField, Part
 from accel.errors import CompileError
 from accel.lowering import intrinsic
+from accel.lowering.choose import field_range
 from accel.lowering.nest import constant
 from accel.lowering.survey import instances, survey
 from accel.lowering.walk import rewrite_calls
@@ -25,7 +27,8 @@ _WORD = 64
 class Encoder:
     """A compiled region: call it with DRAM addresses to get its words.
 
-    ``count`` is the number of instructions; ``sites`` names the instruction of each call site.
+    ``count`` is the number of instructions; ``sites`` names the instruction of each call site. ``sticky`` are the mask
+    and the value of the constant bits of every part that sets registers, (parts, words_each) each.
     """
 
     name: str
@@ -34,11 +37,13 @@ class Encoder:
     words_each: int
     sites: tuple[str, ...]
     fields: tuple[str, ...]
+    sticky: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]
 
     def __call__(self, bases: list[int]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
-        """Words ``(count, words_each)`` and the call site of each instruction ``(count,)``.
+        """Words ``(n, words_each)`` and the call site of each instruction ``(n,)``.
 
-        ``bases`` are the tensors' DRAM addresses, in elements of the memory that each is copied to.
+        There are ``count``, less those that would set registers to what they hold. ``bases`` are the tensors' DRAM
+        addresses, in the unit of the copies that move them.
 
         Raises:
             CompileError: a value that its field cannot hold; the message names both.
@@ -52,7 +57,33 @@ class Encoder:
             raise CompileError(f"{self.fields[overflow - 1]} does not fit its field", field=self.name)
         if emitted != self.count:
             raise CompileError(f"{emitted} of {self.count} instructions were emitted", field=self.name)
-        return words.numpy().reshape(self.count, self.words_each), sites.numpy()
+        rows = words.numpy().reshape(self.count, self.words_each)
+        kept = _needed(rows, self.sticky)
+        return rows[kept], sites.numpy()[kept]
+
+
+def _needed(
+    words: npt.NDArray[np.uint64], sticky: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]
+) -> npt.NDArray[np.bool_]:
+    """Which of the words (n, words_each) are not the same as the one before that sets the same registers."""
+    kept = np.ones(len(words), np.bool_)
+    for mask, value in zip(*sticky, strict=True):
+        rows = np.flatnonzero(((words & mask) == value).all(axis=1))
+        kept[rows[1:]] = (words[rows[1:]] != words[rows[:-1]]).any(axis=1)
+    return kept
+
+
+def _sticky(accelerator: Accelerator) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Mask and value of the constant bits of the parts that set registers."""
+    parts = [part for part in accelerator.instructions if isinstance(part, Part) and part.sticky]
+    found = np.zeros((2, len(parts), accelerator.word_bits // _WORD), np.uint64)
+    for number, part in enumerate(parts):
+        for field in part.fields:
+            if field.value is not None:
+                word, shift = divmod(field.lsb, _WORD)
+                found[0, number, word] |= np.uint64(((1 << field.bits) - 1) << shift)
+                found[1, number, word] |= np.uint64(field.value << shift)
+    return found[0], found[1]
 
 
 def compile_encoders(module: ir.IRModule, accelerator: Accelerator) -> dict[str, Encoder]:
@@ -71,6 +102,7 @@ def compile_encoders(module: ir.IRModule, accelerator: Accelerator) -> dict[str,
             words_each=accelerator.word_bits // _WORD,
             sites=tuple(site.name for site in draft.view.sites),
             fields=tuple(draft.checked),
+            sticky=_sticky(accelerator),
         )
         for name, draft in drafts.items()
     }
@@ -84,7 +116,8 @@ class _Draft:
         self.source = function
         self.accelerator = accelerator
         self.view = survey(function, accelerator)
-        self.count = sum(instances(site.loops) for site in self.view.sites)
+        parts = {site.name: len(accelerator.parts(accelerator.instruction(site.name))) for site in self.view.sites}
+        self.count = sum(instances(site.loops) * parts[site.name] for site in self.view.sites)
         self.words_each = accelerator.word_bits // _WORD
         self.checked: list[str] = []
         self.words = tirx.decl_buffer((self.count * self.words_each,), "uint64", "words")
@@ -99,16 +132,27 @@ class _Draft:
 
     def _stores(self, site: int, call: tirx.Evaluate) -> tirx.Stmt:
         name, fields, _ = intrinsic.parse(call)
-        layout = {field.name: field for field in self.accelerator.instruction(name).fields}
-        if unknown := fields.keys() - layout.keys():
-            raise CompileError(f"{name} has no field {sorted(unknown)}", field=self.name)
+        instruction = self.accelerator.instruction(name)
+        statements: list[tirx.Stmt] = []
+        for part in self.accelerator.parts(instruction):
+            prefix = f"{part.name}." if instruction.sequence else ""
+            own = {
+                field.name: fields.pop(prefix + field.name) for field in part.fields if prefix + field.name in fields
+            }
+            statements += self._word(site, part.name, part.fields, own)
+        if fields:
+            raise CompileError(f"{name} has no field {sorted(fields)}", field=self.name)
+        return tirx.SeqStmt(statements)
+
+    def _word(self, site: int, name: str, layout: tuple[BitField, ...], fields: dict[str, Any]) -> list[tirx.Stmt]:
+        """The statements that put one instruction word where the next belongs."""
         fixed_bits = [0] * self.words_each
         varying: list[Any] = [None] * self.words_each
         checks: list[tirx.Stmt] = []
-        for field in layout.values():
+        for field in layout:
             value = fields.get(field.name, field.value or 0)
             word, shift = divmod(field.lsb, _WORD)
-            if (fixed := constant(value)) is not None:
+            if (fixed := _fixed(value, field)) is not None:
                 self._check_constant(name, field, fixed)
                 fixed_bits[word] |= (fixed & (1 << field.bits) - 1) << shift
             else:
@@ -123,26 +167,28 @@ class _Draft:
         stores = [tirx.BufferStore(self.words, word, [position * self.words_each + i]) for i, word in enumerate(words)]
         mark = tirx.BufferStore(self.sites, tirx.const(site, "int32"), [position])
         advance = tirx.BufferStore(self.state, position + 1, [tirx.const(0, "int32")])
-        return tirx.SeqStmt([*checks, *stores, mark, advance])
+        return [*checks, *stores, mark, advance]
 
     def _check_constant(self, name: str, field: BitField, value: int) -> None:
-        low, high = _range(field)
+        low, high = field_range(field)
         if not low <= value < high:
             raise CompileError(f"{name}.{field.name} = {value} does not fit {field.bits} bits", field=self.name)
 
     def _check(self, name: str, field: BitField, value: tirx.Expr) -> tirx.Stmt:
         """Note the first value, if any, that the field cannot hold."""
         self.checked.append(f"{name}.{field.name}")
-        low, high = _range(field)
+        low, high = field_range(field)
         wide = tirx.Cast("int64", value)
         outside = tirx.Or(wide < tirx.const(low, "int64"), wide >= tirx.const(high, "int64"))
         mark = tirx.BufferStore(self.state, tirx.const(len(self.checked), "int32"), [tirx.const(1, "int32")])
         return tirx.IfThenElse(outside, mark, None)
 
 
-def _range(field: BitField) -> tuple[int, int]:
-    # an index into a memory of one element has no bits
-    return (-(1 << field.bits - 1), 1 << field.bits - 1) if field.signed else (0, 1 << field.bits)
+def _fixed(value: object, field: BitField) -> int | None:
+    """The number that a constant puts into a field: of a float its bits."""
+    if isinstance(value, tirx.FloatImm) and field.type == "float32":
+        return int(np.float32(value.value).view(np.uint32))
+    return constant(value)
 
 
 def _bits(value: tirx.Expr, bits: int) -> tirx.Expr:

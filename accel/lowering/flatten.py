@@ -5,6 +5,7 @@ from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute
 from accel.lowering.attributes import Region, map_regions, region_functions
 from accel.lowering.nest import peel
 from accel.lowering.walk import loads_of, pragma_nests, rename_buffers, scope_of
@@ -13,15 +14,14 @@ from accel.lowering.walk import loads_of, pragma_nests, rename_buffers, scope_of
 def flatten(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     """Lower every region's blocks; buffers shrink to one tile and keep their scope.
 
-    TVM's own passes do the lowering; what is ours is that elementwise stages share one buffer, as the
-    accelerator's map instruction works in place.
+    TVM's own passes do the lowering; what is ours is that elementwise stages share one buffer, so that
+    instructions can work in place.
     """
     lowered = _TVM_PASSES(ir.IRModule(region_functions(module)))
+    computes = {i.pragma for i in accelerator.instructions if isinstance(i, Compute)}
 
     def flattened(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
-        return share_buffers_in_place(
-            lowered[str(function.attrs["global_symbol"])], accelerator.pragmas, accelerator.map.pragma
-        )
+        return share_buffers_in_place(lowered[str(function.attrs["global_symbol"])], accelerator.pragmas, computes)
 
     return map_regions(module, flattened)
 
@@ -41,17 +41,18 @@ _TVM_PASSES = ir.transform.Sequential(
 )
 
 
-def share_buffers_in_place(function: tirx.PrimFunc, pragmas: set[str], elementwise: str) -> tirx.PrimFunc:
+def share_buffers_in_place(function: tirx.PrimFunc, pragmas: set[str], computes: set[str]) -> tirx.PrimFunc:
     """Let an elementwise stage write where it read, if nobody reads the old value afterwards."""
     nests = pragma_nests(function.body, pragmas)
     shared: dict[tirx.Var, tirx.Var] = {}
     for position, statement in enumerate(nests):
-        if statement.attr_key != elementwise:
+        if statement.attr_key not in computes:
             continue
         store = peel(statement.body).store
         read_later = {load.source for later in nests[position + 1 :] for load in loads_of(later)}
         for load in loads_of(store.value):
-            if load.source not in read_later and _same_element(load, store):
+            other = not load.source.same_as(store.buffer)
+            if other and load.source not in read_later and _same_element(load, store):
                 shared[store.buffer] = shared.get(load.source, load.source)
                 break
     return function.with_body(rename_buffers(function.body, shared))

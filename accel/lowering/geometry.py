@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 EpilogueOp = Literal["add", "max", "min", "shift_right", "add_tensor"]
+Start = Literal["zero", "bias"]
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A packed int8 activation ``[batch, blocks, pitch_h, pitch_w, tile_batch, tile_channels]``.
+    """A packed activation ``[batch, blocks, pitch_h, pitch_w, *tile]``; the document orders the tile's two axes.
 
     ``height`` and ``width`` are the rows and columns that mean something; the pitches may be larger, as the
     producer's tiles need not divide its height and width.
@@ -23,10 +24,22 @@ class Packed:
 
 
 @dataclass(frozen=True)
+class Window:
+    """How a convolution over [N, C, H, W] walks its data; ``padding`` is top, left, bottom, right."""
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
 class Convolution:
     """A two-dimensional convolution over packed operands; a dense layer has height 1 and its rows as width.
 
-    ``padding`` is what the loads add; ``host_padding`` (top, left, bottom, right) is already in ``data``.
+    ``padding`` is what the loads add; ``host_padding`` (top, left, bottom, right) is already in ``data``. Where
+    ``unfolded`` is set it stands for the convolution with that window, whose patches the host makes the rows of a
+    matrix.
     """
 
     data: Packed
@@ -38,6 +51,7 @@ class Convolution:
     out_height: int
     out_width: int
     host_padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    unfolded: Window | None = None
 
 
 @dataclass(frozen=True)
@@ -54,19 +68,33 @@ class Addition:
 
 
 @dataclass(frozen=True)
-class Epilogue:
-    """What follows the accumulation: elementwise int32 operations, then the narrowing store.
+class Scaling:
+    """``clip(rint(f32(x) * scale), low, high)``, half to even, as int8."""
 
-    ``steps`` are (operation, immediate); ``add_tensor`` adds the bias and has immediate 0. ``planes`` is 1 for an
-    int8 result, 4 where the whole int32 accumulator leaves as four int8 planes, low byte first.
+    scale: float
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """How the accumulators begin, and what follows: elementwise int32 operations, then the store.
+
+    They begin at zero, or as the bias that a load puts there. ``steps`` are (operation, immediate); ``add_tensor`` adds
+    the bias and has immediate 0. The store moves them as they are (``int32``), narrows them to their low bits
+    (``int8``), or scales them if ``scaling`` is set. ``planes`` is 4 where the whole accumulator leaves as four int8
+    planes, low byte first.
     """
 
     steps: tuple[tuple[EpilogueOp, int], ...]
     planes: int = 1
+    start: Start = "zero"
+    result: Literal["int8", "int32"] = "int8"
+    scaling: Scaling | None = None
 
     @property
     def has_bias(self) -> bool:
-        """Whether a bias tensor is an argument."""
+        """Whether the epilogue adds a bias tensor."""
         return any(name == "add_tensor" for name, _ in self.steps)
 
     @property

@@ -1,54 +1,122 @@
-"""Share a nest's loops between the hardware loops of an instruction and its micro-op table."""
+"""Share a nest's loops between the hardware loops of an instruction, its micro-op table, and loops around it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tvm import tirx
 
-from accel.accelerator.document import Contract, Map
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, HardwareLoop
+from accel.lowering.nest import simplify
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One loop: its extent, and for each operand its step in elements."""
+    """One loop: its variable, its extent, and for each operand its step in elements."""
 
     extent: int
     strides: tuple[int, ...]
+    variable: tirx.Var | None = None
 
 
-def coalesce(axes: Sequence[Axis], limit: int) -> list[Axis]:
-    """Merge neighbours that every operand walks as one loop of fewer than ``limit`` iterations."""
+@dataclass(frozen=True)
+class Assignment:
+    """Where the loops went: fields of the hardware loops, and the axes left, outermost first."""
+
+    fields: dict[str, tirx.Expr] = field(default_factory=dict)
+    left: tuple[Axis, ...] = ()
+
+
+def coalesce(axes: Sequence[Axis], limit: int | None) -> list[Axis]:
+    """Merge neighbours that every operand walks as one loop, of fewer than ``limit`` iterations if it is given."""
     merged: list[Axis] = []
     for axis in axes:
         outer = merged[-1] if merged else None
         if (
             outer
-            and outer.extent * axis.extent < limit
+            and (limit is None or outer.extent * axis.extent < limit)
             and all(o == i * axis.extent for o, i in zip(outer.strides, axis.strides, strict=True))
         ):
-            merged[-1] = Axis(outer.extent * axis.extent, axis.strides)
+            merged[-1] = Axis(outer.extent * axis.extent, axis.strides, axis.variable)
         else:
             merged.append(axis)
     return merged
 
 
-def assign(
-    axes: Sequence[Axis], instruction: Contract | Map, operands: Sequence[str]
-) -> tuple[dict[str, tirx.Expr], list[tuple[int, ...]]]:
-    """The fields of the hardware loops, and the loops left for the micro-op table, outermost first.
+def assign(axes: Sequence[Axis], instruction: Compute, operands: Sequence[str], accelerator: Accelerator) -> Assignment:
+    """Choose the loops that run in hardware: the longest that fit, in the order of the nest.
 
-    The longest loops run in hardware, which keeps the table short; a nest with fewer loops leaves extents of 1.
+    A hardware loop that nothing fits makes one iteration. Without micro-ops a loop that is too long for its field runs
+    in pieces, and what is left becomes loops around the instruction.
     """
     loops = instruction.loops
-    merged = coalesce(axes, 1 << min(instruction.bits(loop.extent) for loop in loops))
-    longest = sorted(range(len(merged)), key=lambda i: -merged[i].extent)[: len(loops)]
+    if instruction.microops is not None:
+        merged = coalesce(axes, 1 << min(accelerator.bits(instruction, loop.extent) for loop in loops))
+    else:
+        merged = coalesce(axes, None)
+    places = {name: number for number, name in enumerate(operands)}
+    chosen: dict[int, int] = {}  # loop -> axis
+    for group in _alike(loops):
+        fitting = [
+            number
+            for number, axis in enumerate(merged)
+            if number not in chosen.values() and _fits(axis, loops[group[0]], instruction, places, accelerator)
+        ]
+        longest = sorted(fitting, key=lambda number: -merged[number].extent)[: len(group)]
+        # idle loops come first, so that the others keep the order of the nest
+        chosen |= dict(zip(group[len(group) - len(longest) :], sorted(longest), strict=True))
     fields: dict[str, tirx.Expr] = {}
-    chosen = [merged[i] for i in sorted(longest)]
-    idle = Axis(1, (0,) * len(operands))
-    for loop, axis in zip(loops, [idle] * (len(loops) - len(chosen)) + chosen, strict=True):
-        fields[loop.extent] = tirx.const(axis.extent, "int32")
-        for operand, stride in zip(operands, axis.strides, strict=True):
-            if operand in loop.factors:
-                fields[loop.factors[operand]] = tirx.const(stride, "int32")
-    rest = [(axis.extent, *axis.strides) for i, axis in enumerate(merged) if i not in longest]
-    return fields, rest
+    pieces: dict[int, Axis] = {}
+    for number, loop in enumerate(loops):
+        axis = merged[chosen[number]] if number in chosen else Axis(1, (0,) * len(operands))
+        extent, piece = _pieces(axis, _limit(loop, instruction, accelerator))
+        if piece is not None:
+            pieces[chosen[number]] = piece
+        fields |= dict.fromkeys((loop.extent, *loop.repeated_in), extent)
+        for operand, name in loop.factors.items():
+            step = axis.strides[places[operand]] if operand in places else 0
+            fields[name] = tirx.const(step, "int32")
+    kept = {number: axis for number, axis in enumerate(merged) if number not in chosen.values()} | pieces
+    return Assignment(fields, tuple(axis for _, axis in sorted(kept.items())))
+
+
+def _alike(loops: Sequence[HardwareLoop]) -> list[list[int]]:
+    """Loops that ask the same of an axis, together; those that ask most come first."""
+    groups: dict[tuple[tuple[str, ...], tuple[tuple[str, int], ...]], list[int]] = {}
+    for number, loop in enumerate(loops):
+        groups.setdefault((tuple(sorted(loop.factors)), tuple(sorted(loop.steps.items()))), []).append(number)
+    return [group for _, group in sorted(groups.items(), key=lambda item: len(item[0][0]))]
+
+
+def _fits(
+    axis: Axis, loop: HardwareLoop, instruction: Compute, places: dict[str, int], accelerator: Accelerator
+) -> bool:
+    """Whether the loop can step as the axis does."""
+    for operand, place in places.items():
+        stride = axis.strides[place]
+        if operand in loop.factors:
+            if instruction.microops is None and not 0 <= stride < 1 << accelerator.bits(
+                instruction, loop.factors[operand]
+            ):
+                return False
+        elif stride != loop.steps.get(operand, 0):
+            return False
+    return True
+
+
+def _limit(loop: HardwareLoop, instruction: Compute, accelerator: Accelerator) -> int:
+    most = (1 << accelerator.bits(instruction, loop.extent)) - 1
+    return most if loop.limit is None else min(most, loop.limit)
+
+
+def _pieces(axis: Axis, limit: int) -> tuple[tirx.Expr, Axis | None]:
+    """The extent of a hardware loop, and the loop over its pieces if there must be more than one."""
+    if axis.extent <= limit:
+        return tirx.const(axis.extent, "int32"), None
+    count = -(-axis.extent // limit)
+    assert axis.variable is not None
+    variable = tirx.Var(f"{axis.variable.name}_piece", "int32")
+    extent = tirx.min(tirx.const(limit, "int32"), tirx.const(axis.extent, "int32") - variable * limit)
+    if axis.extent % limit == 0:
+        extent = tirx.const(limit, "int32")
+    return simplify(extent), Axis(count, tuple(stride * limit for stride in axis.strides), variable)

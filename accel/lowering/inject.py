@@ -1,48 +1,61 @@
-"""Inject: replace every nest under a pragma by calls of the instruction that the pragma names.
+"""Inject: replace every nest under a pragma by calls of an instruction that answers to it.
 
-One file a kind of instruction: ``inject_copy``, ``inject_contract``, ``inject_map``. Each brings the nest to its
-normal form (``nest.py``), matches it against what the accelerator document says the instruction does, and
-fills in the fields by affine analysis.
+A nest is brought to its normal form (``nest.py``) and matched against the expressions of the instructions that answer
+to the pragma, in the order of the document (``choose.py``); affine analysis fills in the fields. One file a kind of
+instruction: ``inject_copy`` and ``inject_compute``.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from tvm import ir, tirx
 from tvm_ffi import structural_mutate
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Copy
+from accel.accelerator.meanings import Meaning, meanings
+from accel.errors import CompileError
 from accel.lowering.attributes import Region, map_regions
-from accel.lowering.inject_contract import inject_contract
+from accel.lowering.inject_compute import inject_compute
 from accel.lowering.inject_copy import inject_copy
-from accel.lowering.inject_map import inject_map
-from accel.lowering.nest import peel
+from accel.lowering.nest import Nest, peel
 from accel.lowering.walk import pragma_nests
-
-Injector = Callable[[Any, Accelerator], tirx.Stmt]
 
 
 def inject(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     """Consume the pragmas of every region.
 
     Raises:
-        CompileError: a nest that its instruction cannot do; the message says what is in the way.
+        CompileError: a nest that no instruction can do; the message says what is in the way.
     """
-    injectors: dict[str, Injector] = {
-        accelerator.contraction.pragma: inject_contract,
-        accelerator.map.pragma: inject_map,
-    }
-    for pragma in accelerator.pragmas:
-        injectors.setdefault(pragma, inject_copy)
+    known = meanings(accelerator)
 
     def injected(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
-        nests = pragma_nests(function.body, set(injectors))
+        nests = pragma_nests(function.body, accelerator.pragmas)
         # made before the tree is rebuilt: an error that crosses TVM's callbacks would lose its type
-        calls = iter([injectors[nest.attr_key](peel(nest.body), accelerator) for nest in nests])
+        calls = iter([_call(nest.attr_key, peel(nest.body), known, accelerator) for nest in nests])
 
         def attribute(statement: tirx.AttrStmt, mutator: Any) -> tirx.Stmt:
-            return next(calls) if statement.attr_key in injectors else mutator.default_mutate(statement)
+            taken = statement.attr_key in accelerator.pragmas
+            return next(calls) if taken else mutator.default_mutate(statement)
 
         return function.with_body(structural_mutate(function.body, (tirx.AttrStmt, attribute)))
 
     return map_regions(module, injected)
+
+
+def _call(pragma: str, nest: Nest, known: tuple[Meaning, ...], accelerator: Accelerator) -> tirx.Stmt:
+    """The calls for one nest, by the copies that answer to its pragma, or by the others."""
+    answering = [meaning for meaning in known if meaning.instruction.pragma == pragma]
+    copies = [meaning for meaning in answering if isinstance(meaning.instruction, Copy)]
+    computes = [meaning for meaning in answering if not isinstance(meaning.instruction, Copy)]
+    if not copies:
+        return inject_compute(nest, computes, accelerator)
+    try:
+        return inject_copy(nest, copies, accelerator)
+    except CompileError as error:
+        if not computes:
+            raise
+        try:
+            return inject_compute(nest, computes, accelerator)
+        except CompileError as other:
+            raise CompileError(f"{error.detail}; {other.detail}", field=error.field) from other

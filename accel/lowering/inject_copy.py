@@ -1,15 +1,19 @@
 """A nest that moves a tensor between DRAM and a scratchpad becomes two-dimensional copy instructions."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from tvm import ir, tirx
-from tvm.ir import TensorLoad
 
-from accel.accelerator.document import Accelerator, Copy, Memory
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Copy
+from accel.accelerator.meanings import Meaning, scalar_field
+from accel.accelerator.memories import Memory
 from accel.errors import CompileError
 from accel.lowering import intrinsic
+from accel.lowering.choose import Choice, choose
 from accel.lowering.nest import Access, Nest, constant, simplify
-from accel.lowering.walk import loads_of, scope_of
+from accel.lowering.walk import scope_of
 
 _ZERO = tirx.const(0, "int32")
 
@@ -19,7 +23,7 @@ class _Axis:
     """One loop of the copy, in elements: extent, steps in the scratchpad and in DRAM, padding before and after."""
 
     variable: tirx.Var
-    extent: int
+    extent: Any  # an int but for the rows of a piece
     sram: int
     dram: int
     before: tirx.Expr | None = None
@@ -30,7 +34,7 @@ class _Axis:
         return self.before is not None or self.after is not None
 
 
-def inject_copy(nest: Nest, accelerator: Accelerator) -> tirx.Stmt:
+def inject_copy(nest: Nest, known: list[Meaning], accelerator: Accelerator) -> tirx.Stmt:
     """The copy instruction for ``nest``, inside the loops that one instruction has no dimension for.
 
     The nest stores one buffer from another with equal element order; a guard that yields zero outside bounds
@@ -39,32 +43,40 @@ def inject_copy(nest: Nest, accelerator: Accelerator) -> tirx.Stmt:
     Raises:
         CompileError: no such copy in the accelerator, or a shape that its fields cannot say.
     """
-    loads = loads_of(nest.store.value)
-    if len(loads) != 1:
-        raise CompileError("a copy must read exactly one buffer", field=nest.store.buffer.name)
-    target, source = nest.target, nest.access(loads[0].source, loads[0].indices)
-    into, out_of = (accelerator.memory_of_scope(scope_of(access.buffer)) for access in (target, source))
-    memory = into or out_of
-    copy = accelerator.copy_instruction(memory.name, "load" if into else "store") if memory else None
-    if memory is None or copy is None or (into and out_of):
-        raise CompileError(
-            f"no instruction copies {scope_of(source.buffer)} to {scope_of(target.buffer)}", field=target.buffer.name
-        )
-    sram, dram = (target, source) if into else (source, target)
-    axes = _element_axes(nest, sram, dram, memory)
-    axes = _with_padding(axes, nest, _guard(nest.store.value, copy))
-    return _emit(copy, memory, sram, dram, _coalesce(axes, copy))
+    guard, store = _unguarded(nest.store)
+    refused: list[str] = []
+    for choice in choose(store, known, accelerator, refused):
+        try:
+            return _made(nest, guard, choice, accelerator)
+        except CompileError as error:
+            refused.append(error.detail)
+    raise CompileError(
+        f"no instruction copies {store.value} to {store.buffer.name} in {scope_of(store.buffer)}: "
+        f"{'; '.join(dict.fromkeys(refused))}",
+        field=str(store.buffer.name),
+    )
 
 
-def _guard(value: tirx.Expr, copy: Copy) -> tirx.Expr | None:
-    """The condition of ``if_then_else(condition, load, 0)``; None for a plain load or a narrowing cast."""
-    if isinstance(value, tirx.Cast) and copy.direction == "store":
-        value = value.value
-    if isinstance(value, TensorLoad):
-        return None
+def _made(nest: Nest, guard: tirx.Expr | None, choice: Choice, accelerator: Accelerator) -> tirx.Stmt:
+    copy = choice.meaning.instruction
+    assert isinstance(copy, Copy)
+    memory = accelerator.memory(copy.memory)
+    load = choice.operands["dram" if copy.direction == "load" else "sram"]
+    target, source = nest.target, nest.access(load.source, load.indices)
+    sram, dram = (target, source) if copy.direction == "load" else (source, target)
+    axes = _with_padding(_element_axes(nest, sram, dram, memory), nest, guard)
+    fields: dict[str, Any] = {
+        scalar_field(accelerator, copy, name): value for name, value in choice.scalars.items()
+    } | {name: tirx.const(value, "int32") for name, value in choice.meaning.operation.when.items()}
+    return _Copying(copy, memory, accelerator).statement(sram, dram, axes, fields)
+
+
+def _unguarded(store: tirx.BufferStore) -> tuple[tirx.Expr | None, tirx.BufferStore]:
+    """The condition of ``if_then_else(condition, value, 0)``, if there is one, and the store of the value."""
+    value = store.value
     if isinstance(value, ir.Call) and value.op.name == "prim.if_then_else" and constant(value.args[2]) == 0:
-        return value.args[0]
-    raise CompileError(f"{copy.name} moves data unchanged; found {value}", field=copy.name)
+        return value.args[0], tirx.BufferStore(store.buffer, value.args[1], store.indices)
+    return None, store
 
 
 def _element_axes(nest: Nest, sram: Access, dram: Access, memory: Memory) -> list[_Axis]:
@@ -127,64 +139,119 @@ def _apply_bound(axes: list[_Axis], nest: Nest, difference: tirx.Expr, bound: ti
     return [*axes[:index], _Axis(**{**vars(axis), **padding}), *axes[index + 1 :]]
 
 
-def _coalesce(axes: list[_Axis], copy: Copy) -> list[_Axis]:
-    """Merge neighbouring loops that both sides walk as one, as far as the fields can count."""
-    limit = 1 << min(copy.bits(copy.copy_fields.columns), copy.bits(copy.copy_fields.rows))
-    merged: list[_Axis] = []
-    for axis in axes:
-        outer = merged[-1] if merged else None
-        if (
-            outer
-            and not outer.padded
-            and not axis.padded
-            and outer.sram == axis.sram * axis.extent
-            and outer.dram == axis.dram * axis.extent
-            and outer.extent * axis.extent < limit
+class _Copying:
+    """One copy instruction and the fields it has."""
+
+    def __init__(self, copy: Copy, memory: Memory, accelerator: Accelerator) -> None:
+        self.copy = copy
+        self.memory = memory
+        self.names = copy.copy_fields
+        self.most_columns = self._most(self.names.columns, None, accelerator)
+        self.most_rows = self._most(self.names.rows, copy.max_rows, accelerator)
+        unit = copy.dram_bytes(memory) if copy.dram_unit == "byte" else 1
+        self.unit = unit
+        name = self.names.row_stride
+        self.most_stride = ((1 << accelerator.bits(copy, name)) - 1) // unit if name is not None else 0
+
+    def _most(self, name: str | None, limit: int | None, accelerator: Accelerator) -> int:
+        if name is None:
+            return 1
+        most = (1 << accelerator.bits(self.copy, name)) - 1
+        return most if limit is None else min(most, limit)
+
+    def statement(self, sram: Access, dram: Access, axes: list[_Axis], fields: dict[str, Any]) -> tirx.Stmt:
+        """The call, inside loops over the dimensions that it has not."""
+        axes = self._coalesced(axes)
+        columns = self._columns(axes)
+        pitch = columns.extent if columns else 1
+        rows = self._rows(axes, pitch)
+        if any(axis.padded for axis in axes):
+            raise CompileError(f"{self.copy.name} cannot pad a dimension that it has not", field=self.copy.name)
+        if rows is not None and rows.extent > self.most_rows:
+            rows, piece = self._pieces(rows)
+            axes = [*axes, piece]
+        size = self.memory.element_count
+        sram_base, dram_base = _whole(sram.base, size), _whole(dram.base, size)
+        for axis in axes:
+            sram_base = sram_base + axis.variable * axis.sram
+            dram_base = dram_base + axis.variable * axis.dram
+        for inner in (rows, columns):
+            if inner is not None and inner.before is not None:
+                dram_base = dram_base + inner.before * inner.dram
+        operands = {
+            intrinsic.operand("sram"): sram.buffer.data,
+            intrinsic.index("sram"): simplify(sram_base),
+            intrinsic.operand("dram"): dram.buffer.data,
+            intrinsic.index("dram"): simplify(dram_base),
+        }
+        statement = intrinsic.call(self.copy.name, operands | self._sizes(rows, columns) | fields)
+        for axis in reversed(axes):
+            extent = tirx.const(constant(axis.extent), "int32")
+            statement = tirx.For(axis.variable, _ZERO, extent, tirx.ForKind.SERIAL, statement)
+        return statement
+
+    def _coalesced(self, axes: list[_Axis]) -> list[_Axis]:
+        """Merge neighbouring loops that both sides walk as one, as far as the fields can count."""
+        limit = None if self.names.columns is None else min(self.most_columns, self.most_rows)
+        merged: list[_Axis] = []
+        for axis in axes:
+            outer = merged[-1] if merged else None
+            if (
+                outer
+                and not outer.padded
+                and not axis.padded
+                and outer.sram == axis.sram * axis.extent
+                and outer.dram == axis.dram * axis.extent
+                and (limit is None or outer.extent * axis.extent <= limit)
+            ):
+                merged[-1] = _Axis(axis.variable, outer.extent * axis.extent, axis.sram, axis.dram)
+            else:
+                merged.append(axis)
+        return merged
+
+    def _columns(self, axes: list[_Axis]) -> _Axis | None:
+        """Take the loop that walks along rows, if the last one does."""
+        if self.names.columns is None or not axes or axes[-1].extent > self.most_columns:
+            return None
+        last = axes[-1]
+        return axes.pop() if last.sram == 1 and (last.dram == 1 or _is_single(last)) else None
+
+    def _rows(self, axes: list[_Axis], pitch: int) -> _Axis | None:
+        """Take the loop that walks from row to row, if the last one does."""
+        if self.names.rows is None or not axes or axes[-1].sram != pitch or axes[-1].dram > self.most_stride:
+            return None
+        return axes.pop() if axes[-1].extent <= self.most_rows or not axes[-1].padded else None
+
+    def _pieces(self, rows: _Axis) -> tuple[_Axis, _Axis]:
+        """Rows beyond the instruction's most: the rows of one piece, and the loop over the pieces."""
+        most = self.most_rows
+        variable = tirx.Var(f"{rows.variable.name}_piece", "int32")
+        count = -(-rows.extent // most)
+        rest = tirx.min(tirx.const(most, "int32"), tirx.const(rows.extent, "int32") - variable * most)
+        extent: Any = most if rows.extent % most == 0 else simplify(rest)
+        return (
+            _Axis(rows.variable, extent, rows.sram, rows.dram),
+            _Axis(variable, count, rows.sram * most, rows.dram * most),
+        )
+
+    def _sizes(self, rows: _Axis | None, columns: _Axis | None) -> dict[str, Any]:
+        """The fields of rows, columns, stride and padding that the instruction has."""
+        names, fields = self.names, {}
+        for name, axis in ((names.rows, rows), (names.columns, columns)):
+            if name is not None:
+                fields[name] = _size(axis)
+        if names.row_stride is not None:
+            fields[names.row_stride] = tirx.const((rows.dram if rows else 1) * self.unit, "int32")
+        for inner, before, after in (
+            (rows, names.pad_top, names.pad_bottom),
+            (columns, names.pad_left, names.pad_right),
         ):
-            merged[-1] = _Axis(axis.variable, outer.extent * axis.extent, axis.sram, axis.dram)
-        else:
-            merged.append(axis)
-    return merged
-
-
-def _emit(copy: Copy, memory: Memory, sram: Access, dram: Access, axes: list[_Axis]) -> tirx.Stmt:
-    columns = axes.pop() if axes and axes[-1].sram == 1 and (axes[-1].dram == 1 or _is_single(axes[-1])) else None
-    pitch = columns.extent if columns else 1
-    rows = None
-    if axes and axes[-1].sram == pitch and axes[-1].dram < 1 << copy.bits(copy.copy_fields.row_stride):
-        rows = axes.pop()
-    if any(axis.padded for axis in axes):
-        raise CompileError(f"{copy.name} cannot pad a third dimension", field=copy.name)
-
-    size = memory.element_count
-    sram_base, dram_base = _whole(sram.base, size), _whole(dram.base, size)
-    for axis in axes:
-        sram_base = sram_base + axis.variable * axis.sram
-        dram_base = dram_base + axis.variable * axis.dram
-    for inner in (rows, columns):
-        if inner is not None and inner.before is not None:
-            dram_base = dram_base + inner.before * inner.dram
-
-    names = copy.copy_fields
-    fields = {
-        "sram": sram.buffer.data,
-        names.sram: simplify(sram_base),
-        "dram": dram.buffer.data,
-        names.dram: simplify(dram_base),
-        names.rows: _size(rows),
-        names.columns: _size(columns),
-        names.row_stride: tirx.const(rows.dram if rows else 1, "int32"),
-    }
-    for inner, before, after in ((rows, names.pad_top, names.pad_bottom), (columns, names.pad_left, names.pad_right)):
-        if inner is not None and inner.padded and (before is None or after is None):
-            raise CompileError(f"{copy.name} cannot pad", field=copy.name)
-        if before is not None and after is not None:
-            fields[before] = simplify(inner.before) if inner and inner.before is not None else _ZERO
-            fields[after] = simplify(inner.after) if inner and inner.after is not None else _ZERO
-    statement = intrinsic.call(copy.name, fields)
-    for axis in reversed(axes):
-        statement = tirx.For(axis.variable, _ZERO, tirx.const(axis.extent, "int32"), tirx.ForKind.SERIAL, statement)
-    return statement
+            if inner is not None and inner.padded and (before is None or after is None):
+                raise CompileError(f"{self.copy.name} cannot pad", field=self.copy.name)
+            if before is not None and after is not None:
+                fields[before] = simplify(inner.before) if inner and inner.before is not None else _ZERO
+                fields[after] = simplify(inner.after) if inner and inner.after is not None else _ZERO
+        return fields
 
 
 def _is_single(axis: _Axis) -> bool:
@@ -196,6 +263,8 @@ def _size(axis: _Axis | None) -> tirx.Expr:
     """Elements that come from DRAM along this axis: its extent less the padding."""
     if axis is None:
         return tirx.const(1, "int32")
+    if not axis.padded:
+        return tirx.const(axis.extent, "int32") if isinstance(axis.extent, int) else axis.extent
     return simplify(
         axis.extent - (_ZERO if axis.before is None else axis.before) - (_ZERO if axis.after is None else axis.after)
     )

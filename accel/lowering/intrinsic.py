@@ -1,8 +1,8 @@
 """Calls of the accelerator's instructions inside TIR.
 
 A call is ``T.call_extern("int32", instruction, "field", value, "field", value, ...)``: the fields by name, so
-that a dump can be read. Until ``allocate``, an operand in memory is two fields: the operand's buffer, and its
-index in elements of that memory under the name of the field that will hold the address.
+that a dump can be read. Until ``allocate``, an operand in memory is two fields, ``&operand``, the buffer, and
+``&operand.index``, an index into it in elements of its memory; ``dram`` and ``sram`` are the operands of a copy.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,16 @@ from tvm import ir, tirx
 
 MICROOP_LOOP = "microop_loop"
 CALL_OP = "tirx.call_extern"
+
+
+def operand(name: str) -> str:
+    """The key under which a call holds the buffer of an operand."""
+    return f"&{name}"
+
+
+def index(name: str) -> str:
+    """The key under which a call holds an operand's index into its buffer, elements."""
+    return f"&{name}.index"
 
 
 def call(name: str, fields: Mapping[str, Any], microop_loops: list[tuple[int, ...]] | None = None) -> tirx.Stmt:

@@ -1,7 +1,8 @@
 """Packed layouts: how the host packs and unpacks activations, in Relax operators, and the packing of constants.
 
-An image [N, C, H, W] packs to ``[N/b, C/c, pitch_h, pitch_w, b, c]``; a matrix [M, K] to
-``[1, K/c, 1, M/b, b, c]``. What a tile has beyond the tensor is zero.
+An image [N, C, H, W] packs to ``[N/m, C/k, pitch_h, pitch_w, *tile]``, a matrix [M, K] to ``[1, K/k, 1, M/m, *tile]``,
+where the tile has rows m and channels k in the document's order. What a tile has beyond the tensor is zero. The int8
+of the graph lies in a memory of uint8 with 128 added; the bias takes that back.
 """
 
 from collections.abc import Sequence
@@ -10,40 +11,84 @@ import numpy as np
 import numpy.typing as npt
 from tvm import relax
 
-from accel.lowering.geometry import Packed
+from accel.accelerator.roles import Contraction, Tile
+from accel.lowering.geometry import Packed, Window
 
 Shape = tuple[int, ...]
 Pads = tuple[int, int, int, int]
 
-
-def packed_shape(packed: Packed, tile: tuple[int, int]) -> Shape:
-    """Shape in memory of a packed activation; ``tile`` is batch and channels of one element."""
-    return (packed.batch, packed.blocks, packed.pitch_h, packed.pitch_w, *tile)
+OFFSET = 128  # what uint8 data hold more than the int8 they stand for
 
 
-def pack_tensor(source: relax.Expr, packed: Packed, tile: tuple[int, int], padding: Pads) -> relax.Expr:
+def packed_shape(packed: Packed, tile: Tile) -> Shape:
+    """Shape in memory of a packed activation."""
+    return (packed.batch, packed.blocks, packed.pitch_h, packed.pitch_w, *tile.shape)
+
+
+def pack_tensor(source: relax.Expr, packed: Packed, tile: Tile, padding: Pads) -> relax.Expr:
     """int8 [N, C, H, W] or [M, K] to packed, with ``padding`` (top, left, bottom, right) of zeros around an image."""
     shape = [int(extent) for extent in source.ty.shape]
-    batch, channels = tile
+    rows, channels = tile.extent("m"), tile.extent("k")
     top, left = padding[:2]
     before: tuple[int, ...]
+    order: tuple[int, ...]
     if len(shape) == 4:
-        wanted = [packed.batch * batch, packed.blocks * channels, packed.pitch_h, packed.pitch_w]
-        split = (packed.batch, batch, packed.blocks, channels, packed.pitch_h, packed.pitch_w)
-        before, order = (0, 0, top, left), (0, 2, 4, 5, 1, 3)
+        wanted = [packed.batch * rows, packed.blocks * channels, packed.pitch_h, packed.pitch_w]
+        split = (packed.batch, rows, packed.blocks, channels, packed.pitch_h, packed.pitch_w)
+        before, order = (0, 0, top, left), (0, 2, 4, 5, *_tile_axes(tile, m=1, k=3))
     else:
-        wanted = [packed.pitch_w * batch, packed.blocks * channels]
-        split = (1, 1, packed.pitch_w, batch, packed.blocks, channels)
-        before, order = (0, 0), (0, 4, 1, 2, 3, 5)
+        wanted = [packed.pitch_w * rows, packed.blocks * channels]
+        split = (1, 1, packed.pitch_w, rows, packed.blocks, channels)
+        before, order = (0, 0), (0, 4, 1, 2, *_tile_axes(tile, m=3, k=5))
     after = [want - first - extent for want, first, extent in zip(wanted, before, shape, strict=True)]
     value = source
     if shape != wanted:
         value = relax.op.nn.pad(value, [width for pair in zip(before, after, strict=True) for width in pair])
-    return relax.op.permute_dims(relax.op.reshape(value, split), order)
+    value = relax.op.permute_dims(relax.op.reshape(value, split), order)
+    return value if tile.memory.dtype == "int8" else _offset(value)
 
 
-def unpack_tensor(planes: Sequence[relax.Expr], shape: Shape, packed: Packed, tile: tuple[int, int]) -> relax.Expr:
-    """Packed int8 (one plane), or four byte planes of int32, low byte first, to ``shape``."""
+def _offset(value: relax.Expr) -> relax.Expr:
+    """int8 as the uint8 that is 128 more."""
+    wide = relax.op.add(relax.op.astype(value, "int16"), relax.const(OFFSET, "int16"))
+    return relax.op.astype(wide, "uint8")
+
+
+def _tile_axes(tile: Tile, **axes: int) -> tuple[int, ...]:
+    return tuple(axes[axis] for axis in tile.axes)
+
+
+def unfold(source: relax.Expr, window: Window, rows: tuple[int, int]) -> relax.Expr:
+    """The patches of an image int8 [N, C, H, W] as a matrix [N * OH * OW, KH * KW * C]; ``rows`` is (OH, OW)."""
+    batch, channels = (int(source.ty.shape[axis]) for axis in (0, 1))
+    top, left, bottom, right = window.padding
+    value = source
+    if any(window.padding):
+        value = relax.op.nn.pad(value, [0, 0, 0, 0, top, bottom, left, right])
+    patches = []
+    for y in range(window.kernel[0]):
+        for x in range(window.kernel[1]):
+            first = (y * window.dilation[0], x * window.dilation[1])
+            last = [f + (n - 1) * step + 1 for f, n, step in zip(first, rows, window.strides, strict=True)]
+            patches.append(relax.op.strided_slice(value, [2, 3], list(first), last, list(window.strides)))
+    value = relax.op.concat(patches, axis=1) if len(patches) > 1 else patches[0]
+    matrix = (batch * rows[0] * rows[1], channels * window.kernel[0] * window.kernel[1])
+    return relax.op.reshape(relax.op.permute_dims(value, [0, 2, 3, 1]), matrix)
+
+
+def unfold_weights(weights: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    """[O, C, KH, KW] to [O, KH * KW * C, 1, 1], in the order of :func:`unfold`."""
+    return np.ascontiguousarray(weights.transpose(0, 2, 3, 1).reshape(weights.shape[0], -1, 1, 1))
+
+
+def fold(matrix: relax.Expr, shape: Shape) -> relax.Expr:
+    """A matrix [N * OH * OW, O] as the image [N, O, OH, OW] of ``shape``."""
+    batch, channels, height, width = shape
+    return relax.op.permute_dims(relax.op.reshape(matrix, (batch, height, width, channels)), [0, 3, 1, 2])
+
+
+def unpack_tensor(planes: Sequence[relax.Expr], shape: Shape, packed: Packed, tile: Tile) -> relax.Expr:
+    """A packed result (one plane), or four byte planes of int32, low byte first, to ``shape``."""
     plain = [_unpack_plane(plane, shape, packed, tile) for plane in planes]
     if len(plain) == 1:
         return plain[0]
@@ -54,15 +99,17 @@ def unpack_tensor(planes: Sequence[relax.Expr], shape: Shape, packed: Packed, ti
     return value
 
 
-def _unpack_plane(plane: relax.Expr, shape: Shape, packed: Packed, tile: tuple[int, int]) -> relax.Expr:
-    batch, channels = tile
+def _unpack_plane(plane: relax.Expr, shape: Shape, packed: Packed, tile: Tile) -> relax.Expr:
+    rows, channels = tile.extent("m"), tile.extent("n")
+    at = {axis: 4 + place for place, axis in enumerate(tile.axes)}
     whole: Shape
+    order: tuple[int, ...]
     if len(shape) == 4:
-        order = (0, 4, 1, 5, 2, 3)
-        whole = (packed.batch * batch, packed.blocks * channels, packed.pitch_h, packed.pitch_w)
+        order = (0, at["m"], 1, at["n"], 2, 3)
+        whole = (packed.batch * rows, packed.blocks * channels, packed.pitch_h, packed.pitch_w)
     else:
-        order = (0, 2, 3, 4, 1, 5)
-        whole = (packed.pitch_w * batch, packed.blocks * channels)
+        order = (0, 2, 3, at["m"], 1, at["n"])
+        whole = (packed.pitch_w * rows, packed.blocks * channels)
     value = relax.op.reshape(relax.op.permute_dims(plane, order), whole)
     if whole == shape:
         return value
@@ -70,25 +117,27 @@ def _unpack_plane(plane: relax.Expr, shape: Shape, packed: Packed, tile: tuple[i
     return relax.op.strided_slice(value, axes, [0] * len(axes), list(shape))
 
 
-def pack_weights(weights: npt.NDArray[np.int8], tile: tuple[int, int]) -> npt.NDArray[np.int8]:
-    """[O, C, KH, KW] to ``[O/o, C/i, KH, KW, o, i]``; ``tile`` is (o, i)."""
-    o, i = tile
+def pack_weights(weights: npt.NDArray[np.int8], tile: Tile) -> npt.NDArray[np.int8]:
+    """[O, C, KH, KW] to ``[O/n, C/k, KH, KW, *tile]``."""
+    n, k = tile.extent("n"), tile.extent("k")
     out, channels, kh, kw = weights.shape
-    blocks = -(-out // o), -(-channels // i)
-    padded = np.zeros((blocks[0] * o, blocks[1] * i, kh, kw), dtype=np.int8)
+    blocks = -(-out // n), -(-channels // k)
+    padded = np.zeros((blocks[0] * n, blocks[1] * k, kh, kw), dtype=np.int8)
     padded[:out, :channels] = weights
-    return np.ascontiguousarray(padded.reshape(blocks[0], o, blocks[1], i, kh, kw).transpose(0, 2, 4, 5, 1, 3))
+    split = padded.reshape(blocks[0], n, blocks[1], k, kh, kw)
+    return np.ascontiguousarray(split.transpose(0, 2, 4, 5, *_tile_axes(tile, n=1, k=3)))
 
 
-def pack_bias(bias: npt.NDArray[np.int32], blocks: int, tile: tuple[int, int]) -> npt.NDArray[np.int32]:
-    """A bias a channel to ``[blocks, b, o]``, the same for every row of a tile; ``tile`` is (b, o)."""
-    b, o = tile
-    padded = np.zeros(blocks * o, dtype=np.int32)
+def pack_bias(bias: npt.NDArray[np.int32], blocks: int, tile: Tile) -> npt.NDArray[np.int32]:
+    """A bias a channel to ``[blocks, *tile]``, the same for every row of a tile."""
+    channels = tile.extent("n")
+    padded = np.zeros(blocks * channels, dtype=np.int32)
     padded[: bias.size] = bias.ravel()
-    return np.ascontiguousarray(np.broadcast_to(padded.reshape(blocks, 1, o), (blocks, b, o)))
+    split = padded.reshape(blocks, 1, channels) if tile.axes == ("m", "n") else padded.reshape(blocks, channels, 1)
+    return np.ascontiguousarray(np.broadcast_to(split, (blocks, *tile.shape)))
 
 
-def identities(shifts: tuple[int, int], tile: tuple[int, int]) -> npt.NDArray[np.int8]:
-    """``diag(1 << shift)`` for each operand of an addition, ``[2, o, i]``."""
-    eye = np.eye(tile[0], tile[1], dtype=np.int8)
+def identities(shifts: tuple[int, int], gemm: Contraction) -> npt.NDArray[np.int8]:
+    """``diag(1 << shift)`` for each operand of an addition, ``[2, *tile]``."""
+    eye = np.eye(gemm.out_channels, gemm.in_channels, dtype=np.int8)
     return np.stack([eye << shift for shift in shifts]).astype(np.int8)

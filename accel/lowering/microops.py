@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter
 
-from accel.accelerator.document import MicroOps
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, MicroOps
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,12 @@ class Table:
     def size(self) -> int:
         """Entries of all sets."""
         return self.length * int(np.prod(self.contexts, dtype=np.int64))
+
+
+def table_of(accelerator: Accelerator) -> MicroOps | None:
+    """The table of micro-ops that its instructions walk, if they do."""
+    computes = [instruction for instruction in accelerator.instructions if isinstance(instruction, Compute)]
+    return next((compute.microops for compute in computes if compute.microops is not None), None)
 
 
 _TABLES = TypeAdapter(list[Table])

@@ -4,18 +4,19 @@ Where one region feeds another the packed tensor passes straight through.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tvm import ir, relax
 from tvm_ffi import structural_map
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.roles import contraction
 from accel.lowering import layout
 from accel.lowering.attributes import LAUNCHES, REGION, LaunchInfo, Region, dump_launches, dump_region, region_of
 from accel.lowering.composite import Composite, is_composite_call, read_composite
 from accel.lowering.expressions import addition, convolution
-from accel.lowering.geometry import Addition, Convolution, Packed
+from accel.lowering.geometry import Addition, Convolution, Packed, Window
 
 
 def pack(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
@@ -29,11 +30,15 @@ def pack(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
 
 @dataclass(frozen=True)
 class _Packed:
-    """A value that exists packed: its variables (one a plane), its layout, and the shape it stands for."""
+    """A value that exists packed: its variables (one a plane), its layout, and the shape it stands for.
+
+    ``image`` is that of the image whose pixels are the rows of a matrix, if it is one.
+    """
 
     planes: tuple[relax.Var, ...]
     packed: Packed
     shape: tuple[int, ...]
+    image: tuple[int, ...] | None = None
 
 
 class _Packer:
@@ -41,11 +46,7 @@ class _Packer:
 
     def __init__(self, module: ir.IRModule, accelerator: Accelerator) -> None:
         self.source = module
-        self.accelerator = accelerator
-        gemm = accelerator.contraction
-        self.data_tile: tuple[int, int] = _pair(accelerator.memory(gemm.data.memory).shape)
-        self.weight_tile: tuple[int, int] = _pair(accelerator.memory(gemm.weights.memory).shape)
-        self.result_tile: tuple[int, int] = _pair(accelerator.memory(gemm.dst.memory).shape)
+        self.gemm = contraction(accelerator)
         self.builder = relax.BlockBuilder()
         self.plain: dict[relax.Var, relax.Expr] = {}
         self.packed: dict[relax.Var, _Packed] = {}
@@ -78,9 +79,23 @@ class _Packer:
             return
         composite = read_composite(self.source[value.op])
         if isinstance(region.shape, Convolution):
-            self.packed[var] = self._convolution(var, value, region, composite)
+            packed = self._convolution(var, value, region, composite)
         else:
-            self.packed[var] = self._addition(var, value, region, composite)
+            packed = self._addition(var, value, region, composite)
+        self.packed[var] = packed
+        if region.host_reason:
+            self.plain[var] = self._finished(self._unpacked(var), value, composite)
+            del self.packed[var]
+
+    def _finished(self, accumulators: relax.Expr, call: ir.Call, composite: Composite) -> relax.Expr:
+        """What follows the accumulation in a composite, on the host."""
+        function = self.source[call.op]
+        bindings = [binding for block in function.body.blocks for binding in block.bindings]
+        known = {bindings[composite.first_step - 1].var: accumulators}
+        for binding in bindings[composite.first_step :]:
+            value = structural_map(binding.value, (relax.Var, lambda leaf: known.get(leaf, leaf)))
+            known[binding.var] = self.builder.emit(value, name_hint=str(binding.var.name))
+        return known[bindings[-1].var]
 
     def _rebuilt(self, value: relax.Expr) -> relax.Expr:
         """The value with its variables replaced by unpacked ones."""
@@ -98,54 +113,84 @@ class _Packer:
     def _unpacked(self, var: relax.Var) -> relax.Expr:
         if var not in self.plain:
             value = self.packed[var]
-            tensor = layout.unpack_tensor(value.planes, value.shape, value.packed, self.result_tile)
+            tensor = layout.unpack_tensor(value.planes, value.shape, value.packed, self.gemm.dst)
+            if value.image is not None:
+                tensor = layout.fold(tensor, value.image)
             self.plain[var] = self.builder.emit(tensor, name_hint=f"{var.name}_unpacked")
         return self.plain[var]
 
-    def _data(self, var: relax.Var, wanted: Packed, padding: layout.Pads) -> tuple[relax.Var, Packed]:
+    def _data(self, var: relax.Var, conv: Convolution) -> tuple[relax.Var, Packed]:
         """The operand packed, and its pitches: as it is if a region made it, else packed by the host."""
         known = self.packed.get(var)
-        if known and len(known.planes) == 1 and not any(padding) and self.data_tile == self.result_tile:
+        wanted, padding = conv.data, conv.host_padding
+        if known and self._passes(known) and not any(padding) and conv.unfolded is None:
             pitches = replace(wanted, pitch_h=known.packed.pitch_h, pitch_w=known.packed.pitch_w)
             if pitches == known.packed:
                 return known.planes[0], pitches
         source = self._rebuilt(var)
-        tensor = layout.pack_tensor(source, wanted, self.data_tile, padding)
+        if conv.unfolded is not None:
+            source = self._unfolded(source, conv.unfolded)
+        tensor = layout.pack_tensor(source, wanted, self.gemm.data, padding)
         name = getattr(var, "name", "constant")
         return self.builder.emit(tensor, name_hint=f"{name}_packed"), wanted
+
+    def _passes(self, value: _Packed) -> bool:
+        """Whether a result can be the data of another region as it is."""
+        data, dst = self.gemm.data, self.gemm.dst
+        rows = {"m": "m", "n": "k"}  # a result's channels are summed by its reader
+        alike = tuple(rows[axis] for axis in dst.axes) == data.axes and dst.shape == data.shape
+        dtype = str(value.planes[0].ty.dtype)
+        return len(value.planes) == 1 and alike and value.image is None and dtype == data.memory.dtype
+
+    def _unfolded(self, source: relax.Expr, window: Window) -> relax.Expr:
+        source = self.builder.emit(source)
+        height, width = (int(source.ty.shape[axis]) for axis in (2, 3))
+        top, left, bottom, right = window.padding
+        rows = (
+            (height + top + bottom - (window.kernel[0] - 1) * window.dilation[0] - 1) // window.strides[0] + 1,
+            (width + left + right - (window.kernel[1] - 1) * window.dilation[1] - 1) // window.strides[1] + 1,
+        )
+        return self.builder.normalize(layout.unfold(source, window, rows))
 
     def _convolution(self, var: relax.Var, call: ir.Call, region: Region, composite: Composite) -> _Packed:
         conv = region.shape
         assert isinstance(conv, Convolution)
-        data, packed = self._data(call.args[0], conv.data, conv.host_padding)
+        data, packed = self._data(call.args[0], conv)
         conv = replace(conv, data=packed)
         weights = call.args[1].value.numpy()
         if composite.op == "dense":
             weights = weights.T[:, :, None, None]
-        arguments = [data, relax.const(layout.pack_weights(weights, self.weight_tile))]
-        if region.epilogue.has_bias:
-            bias = _bias(call, composite, weights.shape[0])
-            arguments.append(relax.const(layout.pack_bias(bias, conv.out_blocks, self.result_tile)))
+        elif conv.unfolded is not None:
+            weights = layout.unfold_weights(weights)
+        arguments = [data, relax.const(layout.pack_weights(weights, self.gemm.weights))]
+        epilogue = region.epilogue
+        if epilogue.has_bias or epilogue.start == "bias":
+            bias = _bias(call, composite, region, weights)
+            if self.gemm.data.memory.dtype == "uint8":
+                bias = bias - np.int32(layout.OFFSET) * weights.astype(np.int32).sum(axis=(1, 2, 3), dtype=np.int32)
+            arguments.append(relax.const(layout.pack_bias(bias, conv.out_blocks, self.gemm.dst)))
         return self._launch(var, call, arguments, replace(region, shape=conv), composite)
 
     def _addition(self, var: relax.Var, call: ir.Call, region: Region, composite: Composite) -> _Packed:
         add = region.shape
         assert isinstance(add, Addition)
-        operands = [
-            self._data(argument, packed, (0, 0, 0, 0)) for argument, packed in zip(call.args, add.operands, strict=True)
-        ]
-        add = replace(add, operands=(operands[0][1], operands[1][1]))
-        eyes = relax.const(layout.identities(add.shifts, self.weight_tile))
-        arguments = [operands[0][0], operands[1][0], eyes]
+        first, second = (
+            self._data(argument, _plain(packed)) for argument, packed in zip(call.args, add.operands, strict=True)
+        )
+        add = replace(add, operands=(first[1], second[1]))
+        arguments = [first[0], second[0], relax.const(layout.identities(add.shifts, self.gemm))]
+        if region.epilogue.start == "bias":
+            zeros = np.zeros(add.operands[0].blocks * self.gemm.out_channels, np.int32)
+            arguments.append(relax.const(layout.pack_bias(zeros, add.operands[0].blocks, self.gemm.dst)))
         return self._launch(var, call, arguments, replace(region, shape=add), composite)
 
     def _region(self, region: Region, op: str) -> ir.GlobalVar:
         """The PrimFunc of a region; equal regions share one."""
         if region not in self.regions:
             if isinstance(region.shape, Convolution):
-                function = convolution(region.shape, region.epilogue, region.tiling, self.accelerator)
+                function = convolution(region.shape, region.epilogue, region.tiling, self.gemm)
             else:
-                function = addition(region.shape, region.epilogue, region.tiling, self.accelerator)
+                function = addition(region.shape, region.epilogue, region.tiling, self.gemm)
             name = f"{op}_{len(self.regions)}"
             function = function.with_attr("global_symbol", name).with_attr(REGION, dump_region(region))
             self.regions[region] = self.builder.add_func(function, name)
@@ -161,20 +206,21 @@ class _Packer:
     ) -> _Packed:
         function = self._region(region, composite.op)
         packed = _result(region)
-        shape = layout.packed_shape(packed, self.result_tile)
-        results = [relax.TensorType(list(shape), "int8") for _ in range(region.epilogue.planes)]
+        shape = layout.packed_shape(packed, self.gemm.dst)
+        results = [relax.TensorType(list(shape), region.epilogue.result) for _ in range(region.epilogue.planes)]
         out = results[0] if len(results) == 1 else results
         value = self.builder.emit(relax.call_tir(function, relax.Tuple(arguments), out), name_hint=str(var.name))
         macs = int(self.source[call.op].attrs.get("macs", 0))
         name = composite.nodes[0] if composite.nodes else str(var.name)
-        self.launches[str(value.name)] = LaunchInfo(name, composite.op, composite.nodes, macs)
+        info = LaunchInfo(name, composite.op, composite.nodes, macs, region.host_reason)
+        self.launches[str(value.name)] = info
         planes = [value]
         if len(results) > 1:
             planes = [
                 self.builder.emit(relax.TupleGetItem(value, i), name_hint=f"{var.name}_plane{i}")
                 for i in range(len(results))
             ]
-        return _Packed(tuple(planes), packed, composite.result)
+        return _Packed(tuple(planes), packed, *_meant(region, composite))
 
 
 def _result(region: Region) -> Packed:
@@ -187,12 +233,22 @@ def _result(region: Region) -> Packed:
     return Packed(*size, pitch_h=tiling.out_pitch_h, pitch_w=tiling.out_pitch_w)
 
 
-def _bias(call: ir.Call, composite: Composite, channels: int) -> Any:
-    """The bias a channel, with the rounding constant added (int32, wrapping as the accumulators do)."""
-    bias = call.args[2].value.numpy().ravel() if composite.has_bias else np.zeros(channels, dtype=np.int32)
-    rounding = composite.steps[0][1] if composite.steps and composite.steps[0][0] == "add" else 0
-    return bias.astype(np.int32) + np.int32(rounding)
+def _meant(region: Region, composite: Composite) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """The shape that a region's result stands for, and the image it is of if that is its pixels as rows."""
+    if isinstance(region.shape, Convolution) and region.shape.unfolded is not None:
+        batch, channels, height, width = composite.result
+        return (batch * height * width, channels), composite.result
+    return composite.result, None
 
 
-def _pair(shape: tuple[int, ...]) -> tuple[int, int]:
-    return shape[0], shape[1]
+def _plain(packed: Packed) -> Convolution:
+    """Data that are read as they are."""
+    return Convolution(packed, 1, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), packed.height, packed.width)
+
+
+def _bias(call: ir.Call, composite: Composite, region: Region, weights: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
+    """The bias a channel, with the rounding constant added where it has no step (int32, wrapping as they do)."""
+    bias = call.args[2].value.numpy().ravel() if composite.has_bias else np.zeros(weights.shape[0], dtype=np.int32)
+    rounds = bool(composite.steps) and composite.steps[0][0] == "add" and not region.host_reason
+    joined = rounds and ("add", composite.steps[0][1]) not in region.epilogue.steps[:1]
+    return bias.astype(np.int32) + np.int32(composite.steps[0][1] if joined else 0)

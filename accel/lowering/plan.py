@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.roles import Contraction
 from accel.lowering.geometry import Convolution, Epilogue, Tiling
 
 Ints = npt.NDArray[np.int64]
@@ -38,10 +39,12 @@ class Candidates:
     result_contexts: int
 
 
-Cost = Callable[[Candidates, Convolution, Epilogue, Accelerator], npt.NDArray[np.float64]]
+Cost = Callable[[Candidates, Convolution, Epilogue, Contraction, Accelerator], npt.NDArray[np.float64]]
 
 
-def plan_convolution(conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, cost: Cost) -> Tiling | None:
+def plan_convolution(
+    conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction, cost: Cost
+) -> Tiling | None:
     """The cheapest tiling that fits, or None if not even the smallest does.
 
     The result's pitches are its height and width rounded up to whole tiles.
@@ -52,7 +55,7 @@ def plan_convolution(conv: Convolution, epilogue: Epilogue, accelerator: Acceler
     for operand_contexts in (2, 1):
         for result_contexts in result_choices:
             for order in ("stream", "weights", "data") if operand_contexts == 2 else ("stream",):
-                found = _best(conv, epilogue, accelerator, cost, order, operand_contexts, result_contexts)
+                found = _best(conv, epilogue, accelerator, gemm, cost, order, operand_contexts, result_contexts)
                 if found is not None and (best is None or found[0] < best[0]):
                     best = found
         if best is not None:
@@ -112,20 +115,26 @@ def _candidates(conv: Convolution, order: Order, contexts: int, result_contexts:
 
 
 def _fits(
-    c: Candidates, conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, order: Order
+    c: Candidates, conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction, order: Order
 ) -> npt.NDArray[np.bool_]:
-    gemm = accelerator.contraction
     bias = c.out_blocks if epilogue.has_bias else np.zeros_like(c.out_blocks)
-    data = c.contexts * c.in_blocks * c.data_rows * c.data_columns
-    weights = c.contexts * c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
-    accumulators = c.result_contexts * c.out_blocks * c.out_rows * c.out_columns + bias
-    fits = data <= accelerator.memory(gemm.data.memory).depth
-    fits &= weights <= accelerator.memory(gemm.weights.memory).depth
-    fits &= accumulators <= accelerator.memory(gemm.dst.memory).depth
-    fits &= _resident_microops(c) <= accelerator.memory(gemm.microops.memory).depth
-    fits &= _padding_fits(c, conv, accelerator)
-    for extent in (c.out_rows * c.out_columns, c.in_blocks, c.out_blocks):
-        fits &= extent < 1 << min(gemm.bits(loop.extent) for loop in gemm.loops)
+    sizes = (
+        (gemm.data, c.contexts * c.in_blocks * c.data_rows * c.data_columns),
+        (gemm.weights, c.contexts * c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns),
+        (gemm.dst, c.result_contexts * c.out_blocks * c.out_rows * c.out_columns + bias),
+    )
+    used: dict[str, Ints] = {}
+    for tile, count in sizes:
+        used[tile.memory.name] = used.get(tile.memory.name, np.int64(0)) + count * tile.elements
+    fits = np.ones(c.out_rows.shape, np.bool_)
+    for name, elements in used.items():
+        fits &= elements <= accelerator.memory(name).depth
+    fits &= _padding_fits(c, conv, accelerator, gemm)
+    instruction = gemm.instruction
+    if instruction.microops is not None:
+        fits &= _resident_microops(c) <= accelerator.memory(instruction.microops.memory).depth
+        for extent in (c.out_rows * c.out_columns, c.in_blocks, c.out_blocks):
+            fits &= extent < 1 << min(accelerator.bits(instruction, loop.extent) for loop in instruction.loops)
     if order != "stream":  # the operand that stays is guarded by the tokens of the one that passes: it must pass twice
         inner = c.tiles * c.reductions // (c.weight_loads if order == "weights" else c.data_loads)
         fits &= inner >= c.contexts
@@ -140,9 +149,11 @@ def _resident_microops(c: Candidates) -> Ints:
     return np.asarray(table * c.contexts**2 * c.result_contexts + 3 * c.result_contexts * c.out_blocks)
 
 
-def _padding_fits(c: Candidates, conv: Convolution, accelerator: Accelerator) -> npt.NDArray[np.bool_]:
+def _padding_fits(
+    c: Candidates, conv: Convolution, accelerator: Accelerator, gemm: Contraction
+) -> npt.NDArray[np.bool_]:
     """Every tile must hold at least one row and column of real data, and its padding must fit the fields."""
-    copy = accelerator.copy_instruction(accelerator.contraction.data.memory, "load")
+    copy = accelerator.copy_instruction(gemm.data.memory.name, "load")
     names = (copy.copy_fields.pad_top, copy.copy_fields.pad_left) if copy else (None, None)
     fits = np.ones(c.out_rows.shape, dtype=np.bool_)
     for axis, tile, extent, out, size, name in (
@@ -153,7 +164,7 @@ def _padding_fits(c: Candidates, conv: Convolution, accelerator: Accelerator) ->
         last = (_ceil(out, tile) - 1) * tile * conv.strides[axis] - before
         reach = (tile - 1) * conv.strides[axis] + (conv.kernel[axis] - 1) * conv.dilation[axis] + 1
         after = np.maximum(last + reach - size, 0)
-        limit = (1 << copy.bits(name)) - 1 if copy and name else 0
+        limit = (1 << accelerator.bits(copy, name)) - 1 if copy and name else 0
         fits &= (before < extent) & (last < size) & (before <= limit) & (after <= limit)
     return fits
 
@@ -162,16 +173,17 @@ def _best(
     conv: Convolution,
     epilogue: Epilogue,
     accelerator: Accelerator,
+    gemm: Contraction,
     cost: Cost,
     order: Order,
     contexts: int,
     result_contexts: int,
 ) -> tuple[float, Tiling] | None:
     c = _candidates(conv, order, contexts, result_contexts)
-    fits = _fits(c, conv, epilogue, accelerator, order)
+    fits = _fits(c, conv, epilogue, accelerator, gemm, order)
     if not fits.any():
         return None
-    price = np.where(fits, cost(c, conv, epilogue, accelerator), np.inf)
+    price = np.where(fits, cost(c, conv, epilogue, gemm, accelerator), np.inf)
     i = int(np.argmin(price))
     rows, columns = int(c.out_rows[i]), int(c.out_columns[i])
     return float(price[i]), Tiling(

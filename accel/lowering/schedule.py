@@ -4,30 +4,33 @@ After it every nest that an instruction will replace carries that instruction's 
 iterations may overlap carry ``pragma_contexts``: the copies of each buffer that lives inside.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 from tvm import ir, tirx
 from tvm.s_tir import Schedule
 
-from accel.accelerator.document import Accelerator, Memory
+from accel.accelerator.document import Accelerator
+from accel.accelerator.memories import Memory
 from accel.errors import CompileError
 from accel.lowering.attributes import CONTEXTS_PRAGMA, Region, map_regions
-from accel.lowering.geometry import Tiling
+from accel.lowering.capabilities import Capabilities
+from accel.lowering.geometry import Epilogue, Tiling
 
 Handle = Any  # a LoopRV or SBlockRV of tvm.s_tir
 
 
 def schedule(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     """Schedule every PrimFunc that pack marked as a region of the accelerator."""
+    able = Capabilities.of(accelerator)
 
     def scheduled(function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
         sch = Schedule(ir.IRModule({"main": function}))
         tile = _tile_loops(sch, region.tiling)
         if region.kind == "convolution":
-            _place_convolution(sch, region, tile, accelerator)
+            _place_convolution(sch, region, tile, able)
         else:
-            _place_addition(sch, tile, accelerator)
-        _place_epilogue(sch, region, tile, accelerator)
+            _place_addition(sch, region, tile, able)
+        _place_epilogue(sch, region, tile, able)
         sch.annotate(tile.inner, CONTEXTS_PRAGMA, region.tiling.result_contexts)
         return sch.mod["main"]
 
@@ -44,11 +47,11 @@ class _Tile:
         self.depth = depth
 
 
-def _copy_pragma(accelerator: Accelerator, memory: Memory, direction: Literal["load", "store"]) -> str:
-    copy = accelerator.copy_instruction(memory.name, direction)
-    if copy is None:
-        raise CompileError(f"the accelerator has no {direction} for memory {memory.name}", field="instructions")
-    return copy.pragma
+def _load_pragma(able: Capabilities, memory: Memory, dtype: str) -> str:
+    pragma = able.load(memory.name, dtype)
+    if pragma is None:
+        raise CompileError(f"the accelerator has no load of {dtype} into {memory.name}", field="instructions")
+    return pragma
 
 
 def _tile_loops(sch: Schedule, tiling: Tiling) -> _Tile:
@@ -62,8 +65,8 @@ def _tile_loops(sch: Schedule, tiling: Tiling) -> _Tile:
     return _Tile(c_tile, x_tile, outer[-1], len(outer))
 
 
-def _place_convolution(sch: Schedule, region: Region, tile: _Tile, accelerator: Accelerator) -> None:
-    gemm, tiling = accelerator.contraction, region.tiling
+def _place_convolution(sch: Schedule, region: Region, tile: _Tile, able: Capabilities) -> None:
+    gemm, tiling = able.gemm, region.tiling
     block = sch.get_sblock("accumulate")
     c, y, x, b, o, ci, kh, kw, i = sch.get_loops(block)[tile.depth :]
     ci_step, ci_in = sch.split(ci, [None, tiling.in_blocks])
@@ -71,24 +74,24 @@ def _place_convolution(sch: Schedule, region: Region, tile: _Tile, accelerator: 
     kw_step, kw_in = sch.split(kw, [None, tiling.kernel_columns])
     sch.reorder(ci_step, kh_step, kw_step, c, y, x, ci_in, kh_in, kw_in, b, o, i)
     step = sch.fuse(ci_step, kh_step, kw_step)
-    sch.annotate(c, gemm.pragma, 1)
+    sch.annotate(c, gemm.instruction.pragma, 1)
     sch.annotate(step, CONTEXTS_PRAGMA, tiling.operand_contexts)
-    sch.set_scope(block, 0, accelerator.memory(gemm.dst.memory).scope)
+    sch.set_scope(block, 0, gemm.dst.memory.scope)
 
-    data, weights = accelerator.memory(gemm.data.memory), accelerator.memory(gemm.weights.memory)
+    data, weights = gemm.data.memory, gemm.weights.memory
     padded = _named_block(sch, "padded")
     if padded is None:
         padded = sch.cache_read(block, 0, data.scope)
     else:
         sch.set_scope(padded, 0, data.scope)
     stays = {"stream": None, "weights": tile.channels, "data": tile.pixels}[tiling.order]
-    _copy_in(sch, padded, tile.pixels if tiling.order == "data" else step, _copy_pragma(accelerator, data, "load"))
+    _copy_in(sch, padded, tile.pixels if tiling.order == "data" else step, _load_pragma(able, data, data.dtype))
     kernel = sch.cache_read(block, 1, weights.scope)
     where = tile.channels if tiling.order == "weights" else step
-    _copy_in(sch, kernel, where, _copy_pragma(accelerator, weights, "load"))
+    _copy_in(sch, kernel, where, _load_pragma(able, weights, weights.dtype))
     if stays is not None:
         sch.annotate(stays, CONTEXTS_PRAGMA, tiling.operand_contexts)
-    _reset(sch, block, step, tile.depth, gemm.pragma)
+    _start(sch, block, step, tile.depth, region.epilogue, able)
 
 
 def _named_block(sch: Schedule, name: str) -> Handle | None:
@@ -108,47 +111,62 @@ def _copy_in(sch: Schedule, block: Handle, loop: Handle | None, pragma: str) -> 
     sch.annotate(sch.get_loops(block)[depth], pragma, 1)
 
 
-def _reset(sch: Schedule, block: Handle, step: Handle, depth: int, pragma: str) -> None:
+def _start(sch: Schedule, block: Handle, step: Handle, depth: int, epilogue: Epilogue, able: Capabilities) -> None:
+    """The nest that gives the accumulators their first value: zeros by the contraction, the bias by a load."""
     init = sch.decompose_reduction(block, step)
-    sch.annotate(sch.get_loops(init)[depth], pragma, 1)
+    results = able.gemm.dst.memory
+    zeros = epilogue.start == "zero"
+    pragma = able.gemm.instruction.pragma if zeros else _load_pragma(able, results, results.dtype)
+    nest = sch.get_loops(init)[depth]
+    sch.unannotate(nest, able.gemm.instruction.pragma)  # the nest that it was taken from has it already
+    sch.annotate(nest, pragma, 1)
 
 
-def _place_addition(sch: Schedule, tile: _Tile, accelerator: Accelerator) -> None:
-    gemm = accelerator.contraction
+def _place_addition(sch: Schedule, region: Region, tile: _Tile, able: Capabilities) -> None:
+    gemm = able.gemm
     block = sch.get_sblock("accumulate")
     c, y, x, b, o, operand, i = sch.get_loops(block)[tile.depth :]
     sch.reorder(operand, c, y, x, b, o, i)
-    sch.annotate(c, gemm.pragma, 1)
-    sch.set_scope(block, 0, accelerator.memory(gemm.dst.memory).scope)
-    data, weights = accelerator.memory(gemm.data.memory), accelerator.memory(gemm.weights.memory)
+    sch.annotate(c, gemm.instruction.pragma, 1)
+    sch.set_scope(block, 0, gemm.dst.memory.scope)
+    data, weights = gemm.data.memory, gemm.weights.memory
     for index in (0, 1):
         # both loads come before both contractions, so that they run ahead together
         copy = sch.cache_read(block, index, data.scope)
-        _copy_in(sch, copy, tile.inner, _copy_pragma(accelerator, data, "load"))
-    _copy_in(sch, sch.cache_read(block, 2, weights.scope), None, _copy_pragma(accelerator, weights, "load"))
+        _copy_in(sch, copy, tile.inner, _load_pragma(able, data, data.dtype))
+    _copy_in(sch, sch.cache_read(block, 2, weights.scope), None, _load_pragma(able, weights, weights.dtype))
     sch.unroll(operand)
-    _reset(sch, block, operand, tile.depth, gemm.pragma)
+    _start(sch, block, operand, tile.depth, region.epilogue, able)
 
 
-def _place_epilogue(sch: Schedule, region: Region, tile: _Tile, accelerator: Accelerator) -> None:
+def _place_epilogue(sch: Schedule, region: Region, tile: _Tile, able: Capabilities) -> None:
     """Compute every stage and every result inside the tile, in the order in which they use the accumulators."""
-    results = accelerator.memory(accelerator.contraction.dst.memory)
-    for number, (name, _) in enumerate(region.epilogue.steps):
-        block = _place_stage(sch, f"epilogue{number}_{name}", tile, results, accelerator.map.pragma)
+    results, epilogue = able.gemm.dst.memory, region.epilogue
+    for number, (name, immediate) in enumerate(epilogue.steps):
+        pragma = able.step(name, immediate)
+        block = _place_stage(sch, f"epilogue{number}_{name}", tile, results, pragma)
         if name == "add_tensor":
             bias = sch.cache_read(block, 1, results.scope)
-            _copy_in(sch, bias, tile.channels, _copy_pragma(accelerator, results, "load"))
-    for plane in range(region.epilogue.planes):
+            _copy_in(sch, bias, tile.channels, _load_pragma(able, results, results.dtype))
+    for plane in range(epilogue.planes):
         if plane:
-            _place_stage(sch, f"plane{plane}_shift_right", tile, results, accelerator.map.pragma)
+            shift = able.step("shift_right", 8)
+            _place_stage(sch, f"plane{plane}_shift_right", tile, results, shift)
         result = sch.get_sblock(f"result{plane}")
         sch.reverse_compute_at(result, tile.inner, preserve_unit_loops=True)
-        sch.annotate(sch.get_loops(result)[tile.depth], _copy_pragma(accelerator, results, "store"), 1)
+        pragma = able.store(epilogue.result, epilogue.scaling)
+        sch.annotate(sch.get_loops(result)[tile.depth], _known(pragma, f"store{plane}"), 1)
 
 
-def _place_stage(sch: Schedule, name: str, tile: _Tile, memory: Memory, pragma: str) -> Handle:
+def _known(pragma: str | None, what: str) -> str:
+    if pragma is None:
+        raise CompileError(f"the accelerator has no instruction for {what}", field="instructions")
+    return pragma
+
+
+def _place_stage(sch: Schedule, name: str, tile: _Tile, memory: Memory, pragma: str | None) -> Handle:
     block = sch.get_sblock(name)
     sch.reverse_compute_at(block, tile.inner, preserve_unit_loops=True)
     sch.set_scope(block, 0, memory.scope)
-    sch.annotate(sch.get_loops(block)[tile.depth], pragma, 1)
+    sch.annotate(sch.get_loops(block)[tile.depth], _known(pragma, name), 1)
     return block

@@ -7,7 +7,8 @@ from typing import Any
 
 from tvm import tirx
 
-from accel.accelerator.document import Accelerator, Contract, Copy, Map
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy
 from accel.errors import CompileError
 from accel.lowering import intrinsic
 from accel.lowering.attributes import CONTEXTS_PRAGMA
@@ -112,6 +113,4 @@ def _flat(statement: Any, loops: tuple[Loop, ...], contexts: int) -> Iterator[tu
 def writes(site: Site, accelerator: Accelerator) -> bool:
     """Whether the call writes a scratchpad, as against storing from one."""
     instruction = accelerator.instruction(site.name)
-    return isinstance(instruction, Contract | Map) or (
-        isinstance(instruction, Copy) and instruction.direction == "load"
-    )
+    return isinstance(instruction, Compute) or (isinstance(instruction, Copy) and instruction.direction == "load")

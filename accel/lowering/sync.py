@@ -1,5 +1,7 @@
 """Synchronise: dependence tokens between the units, and as many contexts of each buffer as may be in flight.
 
+Where the hardware orders accesses itself there are no tokens to set.
+
 For every buffer that one unit fills and another uses, a token says "filled" and another says "free again". With
 two contexts the free token is awaited two iterations late, so that the next tile loads while this one computes.
 The tokens' conditions are expressions of the loops, so the loops stay rolled and no token is left over.
@@ -12,6 +14,7 @@ from typing import Any
 from tvm import ir, tirx
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.synchronisation import TokenSync
 from accel.errors import CompileError
 from accel.lowering import intrinsic
 from accel.lowering.attributes import Region, map_regions
@@ -30,19 +33,28 @@ def synchronise(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     """
 
     def synchronised(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
-        view = survey(function, accelerator)
-        flags: Flags = {}
         finish = accelerator.finish
+        body = function.body
         ending: dict[str, tirx.Expr] = {}
-        for carrier in _carriers(_groups(view, accelerator)):
-            last = finish.unit == carrier.producer
-            _place(carrier, view, accelerator, flags, drain=last)
-            if last:
-                ending[finish.tokens.pop[carrier.consumer]] = tirx.const(1, "int32")
-        body = _with_flags(function.body, flags)
-        return function.with_body(tirx.SeqStmt([body, intrinsic.call(finish.name, ending)]))
+        if isinstance(accelerator.synchronisation, TokenSync):
+            body, ending = _with_tokens(function, accelerator)
+        return function.with_body(body if finish is None else tirx.SeqStmt([body, intrinsic.call(finish.name, ending)]))
 
     return map_regions(module, synchronised)
+
+
+def _with_tokens(function: tirx.PrimFunc, accelerator: Accelerator) -> tuple[tirx.Stmt, dict[str, tirx.Expr]]:
+    """The body with its tokens, and the fields of the instruction that ends the launch."""
+    view = survey(function, accelerator)
+    flags: Flags = {}
+    finish = accelerator.finish
+    ending: dict[str, tirx.Expr] = {}
+    for carrier in _carriers(_groups(view, accelerator)):
+        last = finish is not None and finish.unit == carrier.producer
+        _place(carrier, view, accelerator, flags, drain=last)
+        if finish is not None and last:
+            ending[finish.tokens.pop[carrier.consumer]] = tirx.const(1, "int32")
+    return _with_flags(function.body, flags), ending
 
 
 @dataclass(frozen=True)

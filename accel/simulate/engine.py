@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded, decode
-from accel.isa.vta.timing import Timing, time_launch
+from accel.isa.family import Timing
+from accel.isa.hazards import Hazards
+from accel.isa.registry import family_of
 from accel.program import HostStep, Launch, Program
-from accel.simulate.races import Hazards
 from accel.simulate.runner import Array, Dram, Runner
 from accel.simulate.segments import Stray
 
@@ -70,7 +71,9 @@ def simulate(
     Raises:
         InvalidTensors: an input is missing, unknown, or of another shape or type.
         SimulationError: an undefined or out-of-range instruction, a deadlock, a host step that does not fit.
+        InvalidAccelerator: its family is not installed.
     """
+    family, sync = family_of(program.accelerator), program.accelerator.synchronisation
     runner = Runner(program, function=function)
     if function:
         runner.write_inputs(inputs)
@@ -85,10 +88,10 @@ def simulate(
             continue
         decoded = _decode(program, step)
         _in_launch(step, lambda: runner.check(decoded))  # noqa: B023
-        measured = _in_launch(step, lambda: time_launch(decoded, tokens)) if timing else None  # noqa: B023
+        measured = _in_launch(step, lambda: family.time(decoded, tokens)) if timing else None  # noqa: B023
         launches.append(LaunchResult(step, decoded, cycles, measured))
         if measured is not None:
-            tokens = measured.tokens if program.accelerator.carry_tokens else {}
+            tokens = measured.tokens if sync.kind == "tokens" and sync.carry else {}
             cycles += measured.cycles
         _in_launch(step, lambda: runner.launch(decoded))  # noqa: B023
     hazards = Hazards.of(runner.hazards) if runner.hazards else None

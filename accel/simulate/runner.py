@@ -7,17 +7,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Contract, Copy, Map
 from accel.errors import InvalidTensors, SimulationError
 from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import Decoded
-from accel.isa.vta.bounds import check_bounds
-from accel.isa.vta.function import Machine
-from accel.isa.vta.timing import passes
+from accel.isa.family import Boxes, HazardChecker
+from accel.isa.hazards import Hazards
+from accel.isa.registry import family_of
 from accel.program import HostStep, Program, Segment
 from accel.simulate.host import HostFunctions
-from accel.simulate.races import HazardChecker, Hazards
-from accel.simulate.segments import Stray, extents, outside
+from accel.simulate.segments import Extents, Stray, extents, outside
 
 Array = npt.NDArray[Any]
 Dram = npt.NDArray[np.uint8]
@@ -25,7 +23,7 @@ Dram = npt.NDArray[np.uint8]
 _ADDRESSES = 1 << 32  # bytes of DRAM for a bare stream, which says nothing of it; what is not touched costs nothing
 _LOOKED_AT = 10_000  # rows out of the segments that a launch may write zeros to before we stop looking
 _NOTED = 10  # strays of a launch
-WORK_LIMIT = 1 << 33  # micro-ops executed, and elements copied, by a program: some minutes
+WORK_LIMIT = 1 << 33  # effort of a program, as its family counts it: some minutes
 
 
 class Runner:
@@ -40,6 +38,7 @@ class Runner:
     def __init__(self, program: Program, *, function: bool) -> None:
         self._program = program
         self._function = function
+        self._family = family_of(program.accelerator)
         self._inside = extents(program)
         self._dram_bytes = program.dram_bytes if self._inside is not None else _ADDRESSES
         self.hazards: list[Hazards] = []
@@ -48,17 +47,21 @@ class Runner:
         self.dram: Dram = np.zeros(0, np.uint8)
         if function:
             self.dram = aligned_zeros(self._dram_bytes)
-            self._machine = Machine(program.accelerator)
+            self._machine = self._family.machine(program.accelerator)
             traced = program.dram_bytes if self._inside is not None else 0
-            self._checker = HazardChecker(program.accelerator, program.initial_tokens, traced)
+            self._checker = self._hazard_checker(traced)
             self._host = HostFunctions()
             for name, array in program.image.items():
                 self._write(name, array)
 
+    def _hazard_checker(self, traced: int) -> HazardChecker | None:
+        return self._family.hazard_checker(self._program.accelerator, self._program.initial_tokens, traced)
+
     def _write(self, name: str, array: Array) -> None:
         segment = self._program.segments[name]
         segment_view(self.dram, segment)[...] = array
-        self._checker.wrote(segment.address, segment.address + segment.nbytes)
+        if self._checker is not None:
+            self._checker.wrote(segment.address, segment.address + segment.nbytes)
 
     def _view(self, name: str) -> Array:
         return segment_view(self.dram, self._program.segments[name])
@@ -95,18 +98,10 @@ class Runner:
         Raises:
             SimulationError: the instruction, and why.
         """
-        check_bounds(decoded, self._dram_bytes)
-        work = np.zeros(len(decoded))
-        for instruction in decoded.accelerator.instructions:
-            rows = decoded.rows(instruction)
-            if isinstance(instruction, Contract | Map):
-                work[rows] = passes(decoded, instruction, rows)
-            elif isinstance(instruction, Copy):
-                fields = instruction.copy_fields
-                work[rows] = decoded.column(fields.rows)[rows] * decoded.column(fields.columns)[rows]
-                if self._inside is not None:
-                    self._check_copy(decoded, instruction)
-        total = self._work + np.cumsum(work)
+        self._family.check_launch(decoded, self._dram_bytes)
+        if self._inside is not None and self._program.granularity == 1:
+            self._check_copies(decoded, self._family.boxes(decoded), self._inside)
+        total = self._work + np.cumsum(self._family.effort(decoded))
         if len(total) and total[-1] > WORK_LIMIT:
             at = int(np.argmax(total > WORK_LIMIT))
             raise decoded.error(
@@ -116,25 +111,24 @@ class Runner:
             )
         self._work = float(total[-1]) if len(total) else self._work
 
-    def _check_copy(self, decoded: Decoded, copy: Copy) -> None:
-        assert self._inside is not None
-        if self._program.granularity > 1:
-            return  # what is left out may be pages of zeros: see _note_strays
-        for index, begin, end in outside(decoded, copy, self._inside):
-            verb = "writes" if copy.direction == "store" else "reads"
+    def _check_copies(self, decoded: Decoded, boxes: Boxes, inside: Extents) -> None:
+        for box, begin, end in outside(boxes, inside):
+            verb = "writes" if boxes.write[box] else "reads"
+            index = int(boxes.instruction[box])
             raise decoded.error(index, "dram-range", f"it {verb} DRAM bytes {begin} to {end}, which no segment holds")
 
     def _note_strays(self, decoded: Decoded) -> None:
         """Stores that changed DRAM where nothing is listed; those that left it zero may have hit a page left out."""
         if self._inside is None or self._program.granularity == 1:
             return
-        stores = (i for i in decoded.accelerator.instructions if isinstance(i, Copy) and i.direction == "store")
-        for copy in stores:
-            rows = itertools.islice(outside(decoded, copy, self._inside), _LOOKED_AT)
-            found = (
-                Stray(decoded.first + index, begin, end) for index, begin, end in rows if self.dram[begin:end].any()
-            )
-            self.strays += itertools.islice(found, _NOTED)
+        boxes = self._family.boxes(decoded).writes()
+        rows = itertools.islice(outside(boxes, self._inside), _LOOKED_AT)
+        found = (
+            Stray(decoded.first + int(boxes.instruction[box]), begin, end)
+            for box, begin, end in rows
+            if self.dram[begin:end].any()
+        )
+        self.strays += itertools.islice(found, _NOTED)
 
     def launch(self, decoded: Decoded) -> None:
         """Run a launch, and note its hazards.
@@ -145,7 +139,8 @@ class Runner:
         if not self._function:
             return
         if self._inside is not None:
-            self.hazards.append(self._checker.check(decoded, self.dram))
+            # without a checker the hardware orders all accesses
+            self.hazards.append(self._checker.check(decoded, self.dram) if self._checker else Hazards((), ()))
         self._machine.run(decoded, self.dram)
         self._note_strays(decoded)
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Copy
-from accel.isa.decode import Decoded
+from accel.isa.family import Boxes
 from accel.program import Program
 
 Int64 = npt.NDArray[np.int64]
-_ROWS = 1 << 20  # rows of copies looked at in one go
+_ROWS = 1 << 20  # rows of boxes looked at in one go
 
 
 @dataclass(frozen=True)
@@ -65,28 +64,23 @@ def extents(program: Program) -> Extents | None:
     return Extents(*np.array(merged, np.int64).T.copy())
 
 
-def outside(decoded: Decoded, copy: Copy, inside: Extents) -> Iterator[tuple[int, int, int]]:
-    """What instructions of that sort touch out of the segments: instruction, first byte, and the one after the last.
+def outside(boxes: Boxes, inside: Extents) -> Iterator[tuple[int, int, int]]:
+    """What accesses touch out of the segments: index of the box, first byte, and the one after the last.
 
     They come row by row in the order of the program.
     """
-    fields = copy.copy_fields
-    size = copy.dram_bytes(decoded.accelerator.memory(copy.memory))
-    rows = decoded.rows(copy)
-    height, width = decoded.column(fields.rows)[rows], decoded.column(fields.columns)[rows]
-    begin = decoded.column(fields.dram)[rows] * size
-    stride = decoded.column(fields.row_stride)[rows] * size
-    whole: Int64 = begin + stride * np.maximum(height - 1, 0) + width * size
-    open_ = np.flatnonzero((height * width > 0) & ~inside.hold(begin, whole))
+    height, stride = boxes.rows, boxes.row_stride
+    whole: Int64 = boxes.begin + stride * np.maximum(height - 1, 0) + boxes.row_bytes
+    open_ = np.flatnonzero((height * boxes.row_bytes > 0) & ~inside.hold(boxes.begin, whole))
     for part in _parts(open_, height):
         of = np.repeat(part, height[part])
         first = np.cumsum(height[part]) - height[part]
         row = np.arange(len(of)) - np.repeat(first, height[part])
-        low = begin[of] + row * stride[of]
-        high: Int64 = low + width[of] * size
+        low = boxes.begin[of] + row * stride[of]
+        high: Int64 = low + boxes.row_bytes[of]
         for at in np.flatnonzero(~inside.hold(low, high)).tolist():
             for gap in inside.gaps(int(low[at]), int(high[at])):
-                yield int(rows[of[at]]), *gap
+                yield int(of[at]), *gap
 
 
 def _parts(items: Int64, rows: Int64) -> list[Int64]:

@@ -1,36 +1,27 @@
 """Which instruction wrote a byte of DRAM: where to look first when an output is wrong."""
 
-from typing import Any
-
 import numpy as np
 
-from accel.accelerator.document import Copy
+from accel.isa.family import Boxes
+from accel.isa.registry import family_of
 from accel.program import Program
-from accel.simulate.engine import LaunchResult, Simulation
+from accel.simulate.engine import Simulation
 
 
 def last_writer(program: Program, simulation: Simulation, address: int) -> int | None:
     """Index of the last instruction of the program that stored DRAM byte ``address``; None if none did."""
+    family = family_of(program.accelerator)
     for result in reversed(simulation.launches):
-        writers = [_last_store(result, copy, address) for copy in program.accelerator.instructions if _stores(copy)]
-        if writers and max(writers) >= 0:
-            return result.launch.begin + max(writers)
+        index = _last_store(family.boxes(result.decoded), address)
+        if index >= 0:
+            return result.launch.begin + index
     return None
 
 
-def _stores(instruction: Any) -> bool:
-    return isinstance(instruction, Copy) and instruction.direction == "store"
-
-
-def _last_store(result: LaunchResult, copy: Any, address: int) -> int:
-    """Position in the launch of the last such store over ``address``; -1 if there is none."""
-    decoded, fields = result.decoded, copy.copy_fields
-    rows = decoded.rows(copy)
-    size = copy.dram_bytes(decoded.accelerator.memory(copy.memory))
-    height, width = decoded.column(fields.rows)[rows], decoded.column(fields.columns)[rows]
-    stride = decoded.column(fields.row_stride)[rows]
-    offset = address // size - decoded.column(fields.dram)[rows]
-    row = np.where(stride > 0, np.minimum(offset // np.maximum(stride, 1), height - 1), 0)
+def _last_store(boxes: Boxes, address: int) -> int:
+    """Position in the launch of the last store over ``address``; -1 if there is none."""
+    offset, stride = address - boxes.begin, boxes.row_stride
+    row = np.where(stride > 0, np.minimum(offset // np.maximum(stride, 1), boxes.rows - 1), 0)
     within = offset - row * stride
-    hits = np.flatnonzero((offset >= 0) & (height > 0) & (within >= 0) & (within < width))
-    return int(rows[hits[-1]]) if len(hits) else -1
+    hits = np.flatnonzero(boxes.write & (offset >= 0) & (boxes.rows > 0) & (within >= 0) & (within < boxes.row_bytes))
+    return int(boxes.instruction[hits].max(initial=-1))

@@ -16,7 +16,7 @@ def make_index(source: Source) -> Index:
         spans.append((int(rows["start"].min()), int(until(rows).max())))
         tokens.append([[int(moved.sum()) for moved in tokens_of(rows, verb)] for verb in ("push", "pop")])
     queues = len(source.names.queues)
-    return Index(np.array(spans, np.int64).reshape(-1, 2), np.array(tokens, np.int64).reshape(-1, 2, queues))
+    return Index(np.array(spans, np.int64).reshape(-1, 2), np.array(tokens, np.int64).reshape(len(tokens), 2, queues))
 
 
 def until(rows: Rows) -> Int64:

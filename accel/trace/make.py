@@ -99,7 +99,7 @@ def _names(program: Program, simulation: "Simulation") -> Names:
     )
     return Names(
         accelerator=accelerator.title,
-        clock_mhz=accelerator.timing.clock_mhz,
+        clock_mhz=accelerator.clock_mhz,
         timed=len(timings) == len(results),
         units=accelerator.units,
         operations=operations,

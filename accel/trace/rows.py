@@ -53,6 +53,7 @@ class Rows:
         operation = names.operations[row["kind"]]
         origin = names.origins[row["origin"]] if row["origin"] >= 0 else None
         waits = {cause: row[f"wait/{cause}"] for cause in names.causes}
+        queues = {queue.name for queue in names.queues}
         return {
             "index": row["index"],
             "launch": names.launches[row["launch"]].name,
@@ -62,7 +63,7 @@ class Rows:
             "start": row["start"],
             "end": row["end"],
             "waited_for": [
-                {"cause": cause if cause in ("fetch", "memory") else "token", "cycles": cycles, "on": cause}
+                {"cause": "token" if cause in queues else cause, "cycles": cycles, "on": cause}
                 for cause, cycles in waits.items()
                 if cycles > 0
             ],

@@ -10,7 +10,8 @@ from collections import deque
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Accelerator, Contract, Copy, Finish, Map
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy, Finish
 from accel.isa.decode import Decoded, decode
 from accel.program import Launch, Program
 
@@ -103,30 +104,28 @@ def _accesses(accelerator: Accelerator, decoded: Decoded, row: int, microops: El
         width = value(names.columns) + value(names.pad_left) + value(names.pad_right)
         elements = value(names.sram) + np.arange(height * width)
         return [(instruction.memory, elements, instruction.direction == "load")]
-    if isinstance(instruction, Contract | Map):
+    if isinstance(instruction, Compute):
         return _walked(accelerator, instruction, decoded, row, microops)
     return []
 
 
 def _walked(
-    accelerator: Accelerator, instruction: Contract | Map, decoded: Decoded, row: int, microops: Elements
+    accelerator: Accelerator, instruction: Compute, decoded: Decoded, row: int, microops: Elements
 ) -> list[Access]:
     table = instruction.microops
     begin, end = int(decoded.column(table.begin)[row]), int(decoded.column(table.end)[row])
     entries = microops[begin:end]
-    operands = [instruction.dst]
-    if isinstance(instruction, Contract):
-        operands += [] if decoded.column(instruction.reset)[row] else [instruction.data, instruction.weights]
+    operands = ["dst"]
+    if instruction.name == "gemm":
+        operands += [] if decoded.column("reset_reg")[row] else ["data", "weights"]
     else:
-        operands += [] if decoded.column(instruction.use_immediate)[row] else [instruction.src]
+        operands += [] if decoded.column("use_imm")[row] else ["src"]
     found: list[Access] = [(table.memory, np.arange(begin, end), False)]
     for operand in operands:
-        field = next(f for f in table.fields if table.operands.get(f.name) == operand.name)
+        field = next(f for f in table.fields if table.operands.get(f.name) == operand)
         elements = entries >> field.lsb & (1 << field.bits) - 1
         for loop in instruction.loops:
-            steps = np.arange(int(decoded.column(loop.extent)[row])) * int(
-                decoded.column(loop.factors[operand.name])[row]
-            )
+            steps = np.arange(int(decoded.column(loop.extent)[row])) * int(decoded.column(loop.factors[operand])[row])
             elements = (elements[..., None] + steps).reshape(-1)
-        found.append((operand.memory, np.unique(elements), operand is instruction.dst))
+        found.append((instruction.operands[operand].memory, np.unique(elements), operand == "dst"))
     return found

@@ -45,10 +45,15 @@ def random_loops(random: np.random.Generator, accelerator: Accelerator, name: st
         return name, fields | {"reset_reg": int(random.integers(0, 8) == 0)}
     immediate = random.integers(-(1 << 15), 1 << 15) if random.integers(0, 2) else random.integers(-33, 34)
     return name, fields | {
-        "alu_opcode": int(random.choice([op.code for op in accelerator.map.ops])),
+        "alu_opcode": int(random.choice(opcodes(accelerator))),
         "use_imm": int(random.integers(0, 2)),
         "imm": int(immediate),
     }
+
+
+def opcodes(accelerator: Accelerator) -> list[int]:
+    """The codes of the ALU's operations."""
+    return sorted({operation.when["alu_opcode"] for operation in accelerator.instruction("alu").operations})
 
 
 def _step(accelerator: Accelerator, memory: str) -> int:
@@ -76,7 +81,7 @@ def random_dram(accelerator: Accelerator, seed: int, dram_bytes: int) -> np.ndar
     dram[:] = random.integers(0, 256, dram_bytes)
     words = np.zeros(MICROOPS, np.uint32)
     memories = {"dst_idx": ["acc"], "src_idx": ["inp", "acc"], "wgt_idx": ["wgt"]}
-    for field in accelerator.contraction.microops.fields:
+    for field in accelerator.instruction("gemm").microops.fields:
         room = 6 * max(_step(accelerator, memory) for memory in memories[field.name])
         depth = min(accelerator.memory(memory).depth for memory in memories[field.name])
         words |= (random.integers(0, max(depth - room, 1), MICROOPS) << field.lsb).astype(np.uint32)

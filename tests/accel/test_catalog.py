@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from accel.accelerator.document import Accelerator
 from accel.catalog import accelerator_id, canonical, load_accelerator, parse_accelerator, preset_names
@@ -19,6 +20,7 @@ from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.isa.vta.function import Machine
 from accel.isa.vta.presets import PRESETS
 from accel.isa.vta.timing import time_launch
+from accel.isa.vta.view import view
 from accel.isa.vta.work import work_of
 
 DOCUMENTS = {name: load_accelerator(name).model_dump(mode="json") for name in ("vta", "vta-chisel", "vta-8")}
@@ -32,29 +34,29 @@ def at(document: Any, path: Place) -> Any:
     return document
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_what_its_configuration_derives(name: str) -> None:
     title, config, variant = PRESETS[name]
     assert load_accelerator(name) == vta_accelerator(config, variant, name=name, title=title)
 
 
 def test_every_derived_preset_has_its_file() -> None:
-    assert sorted(PRESETS) == preset_names()
+    assert set(PRESETS) == {name for name in preset_names() if load_accelerator(name).family == "vta"}
 
 
 def test_the_presets_of_boards() -> None:
     chisel, pynq, ultra96 = (load_accelerator(f"vta-{name}") for name in ("chisel", "pynq", "ultra96"))
     assert chisel.memory("uop").depth == 2048
-    assert chisel.map.immediate_with == "src"
-    assert (pynq.timing.clock_mhz, pynq.dram.bus_bytes) == (100.0, 8)
-    assert (ultra96.timing.clock_mhz, ultra96.dram.bus_bytes) == (333.0, 16)
+    assert view(chisel).alu.immediate_with == "src"
+    assert (pynq.clock_mhz, pynq.dram.bus_bytes) == (100.0, 8)
+    assert (ultra96.clock_mhz, ultra96.dram.bus_bytes) == (333.0, 16)
     for hardware in (chisel, pynq, ultra96):
         assert [i.name for i in hardware.instructions if i.name == "load_acc_8bit"] == []
-        assert [op.name for op in hardware.map.ops] == ["min", "max", "add", "shift_right"]
+        assert view(hardware).alu.codes == {0: "min", 1: "max", 2: "add", 3: "shift_right"}
     for hls in (pynq, ultra96):
-        assert hls.map.immediate_with == "dst"
-        assert hls.timing.immediate_pass_cycles == hls.timing.two_operand_pass_cycles == 2
-        assert (hls.timing.token_limit, hls.memory("uop").depth) == (1024, 8192)
+        assert view(hls).alu.immediate_with == "dst"
+        assert hls.parameters["immediate_pass_cycles"] == hls.parameters["two_operand_pass_cycles"] == 2
+        assert (hls.synchronisation.limit, hls.memory("uop").depth) == (1024, 8192)
 
 
 def test_each_form_gives_the_same_accelerator(tmp_path: Path) -> None:
@@ -102,45 +104,86 @@ def place(kind: str) -> int:
 
 
 GEMM, ALU, STORE, INP = (("instructions", place(name)) for name in ("gemm", "alu", "store_out", "load_inp"))
+AT_GEMM, AT_ALU = "instructions.5", "instructions.6"
 TAMPERED = {
     "two memories of one name": (("memories", 1, "name"), "uop", "memories.1"),
-    "two instructions of one name": ((*ALU, "name"), "gemm", "instructions.6"),
+    "two instructions of one name": ((*ALU, "name"), "gemm", f"{AT_ALU}"),
     "a memory that is none": ((*INP, "memory"), "nowhere", "instructions.0.memory"),
     "a unit that is none": ((*INP, "unit"), "elsewhere", "instructions.0.unit"),
-    "a field that is none": ((*GEMM, "reset"), "nothing", "instructions.5.reset"),
-    "a field of two roles": ((*GEMM, "reset"), "pop_prev", "instructions.5.reset"),
-    "a constant in a role": ((*GEMM, "reset"), "opcode", "instructions.5.reset"),
+    "a field that is none": ((*GEMM, "operations", 0, "when"), {"nothing": 0}, f"{AT_GEMM}.operations.0.when.nothing"),
+    "a field of two roles": ((*GEMM, "microops", "begin"), "pop_prev", f"{AT_GEMM}.microops.begin"),
+    "a role that also chooses": ((*GEMM, "loops", 0, "extent"), "reset_reg", f"{AT_GEMM}.operations.0.when.reset_reg"),
+    "a constant in a role": ((*GEMM, "microops", "begin"), "opcode", f"{AT_GEMM}.microops.begin"),
     "a field beyond the word": ((*INP, "fields", 8, "lsb"), 120, "instructions.0.fields.8"),
     "a field across words": ((*INP, "fields", 7, "lsb"), 60, "instructions.0.fields.7"),
     "overlapping fields": ((*INP, "fields", 8, "lsb"), 70, "instructions.0.fields.9"),
     "a constant too large": ((*INP, "fields", 5, "value"), 8, "instructions.0.fields.5"),
     "two loads alike": ((*INP, "fields", 5, "value"), 1, "instructions.1.fields"),
-    "a memory too deep": (("memories", 2, "depth"), 1 << 17, "instructions.5.microops.fields"),
+    "a memory too deep": (("memories", 2, "depth"), 1 << 17, f"{AT_GEMM}.microops.fields"),
     "a memory too large": (("memories", 1, "depth"), 1 << 17, "memories.1.depth"),
-    "micro-ops too many": (("memories", 0, "depth"), 8193, "instructions.5.microops.begin"),
+    "micro-ops too many": (("memories", 0, "depth"), 8193, f"{AT_GEMM}.microops.begin"),
     "an empty memory": (("memories", 0, "depth"), 0, "memories.0.depth"),
     "a negative size": (("memories", 0, "depth"), -4, "memories.0.depth"),
     "text for a number": (("memories", 0, "depth"), "8192", "memories.0.depth"),
     "a truth value": (("memories", 0, "depth"), True, "memories.0.depth"),
-    "tiles that do not match": (("memories", 2, "shape"), [1, 8], "instructions.5"),
-    "a tile of three": (("memories", 1, "shape"), [3, 16], "instructions.5"),
+    "tiles that do not match": (("memories", 2, "shape"), [1, 8], f"{AT_GEMM}.operations.0.does"),
+    "a tile of three": (("memories", 1, "shape"), [3, 16], f"{AT_GEMM}.operations.0.does"),
     "a tile of no rows": (("memories", 3, "shape"), [], "memories.3.shape"),
     "four units": (("units",), ["load", "compute", "store", "more"], "units"),
-    "one loop": ((*GEMM, "loops"), at(DOCUMENTS["vta"], (*GEMM, "loops"))[:1], "instructions.5.loops"),
-    "no operations known": ((*ALU, "ops", 0, "code"), 9, "instructions.6.ops.0.code"),
-    "an operation twice": ((*ALU, "ops", 0, "name"), "max", "instructions.6.ops.1"),
-    "a store of words": ((*STORE, "dram_dtype"), "int32", "instructions.7"),
+    "one loop": ((*GEMM, "loops"), at(DOCUMENTS["vta"], (*GEMM, "loops"))[:1], f"{AT_GEMM}.loops"),
+    "a code too large": (
+        (*ALU, "operations", 0, "when"), {"alu_opcode": 9, "use_imm": 1}, f"{AT_ALU}.operations.0.when.alu_opcode"
+    ),
+    "an operation twice": ((*ALU, "operations", 0, "name"), "max_imm", f"{AT_ALU}.operations.1"),
+    "a choice twice": (
+        (*ALU, "operations", 1, "when"), {"alu_opcode": 0, "use_imm": 1}, f"{AT_ALU}.operations.1.when"
+    ),
+    "no expression": ((*ALU, "operations", 1, "does"), "dst[b, o] = max(dst[b, o]", f"{AT_ALU}.operations.1.does"),
+    "no operation of VTA's": (
+        (*ALU, "operations", 1, "does"), "dst[b, o] = abs(dst[b, o])", f"{AT_ALU}.operations.1.does"
+    ),
+    "an unknown operand": (
+        (*ALU, "operations", 1, "does"), "dst[b, o] = max(dst[b, o], x[b, o])", f"{AT_ALU}.operations.1.does"
+    ),
+    "an unknown scalar": (
+        (*ALU, "operations", 1, "does"), "dst[b, o] = max(dst[b, o], immediate)", f"{AT_ALU}.operations.1.does"
+    ),
+    "an operand of another shape": ((*GEMM, "operands", "data", "shape"), [4, 16], f"{AT_GEMM}.operands.data.shape"),
+    "an operand in two places": (
+        (*GEMM, "operands", "data", "address"), "reset_reg", f"{AT_GEMM}.operations.0.when.reset_reg"
+    ),
+    "a store that multiplies": (
+        (*STORE, "operations", 0, "does"), "dram[b, o] = i8(sram[b, o] * 2)", "instructions.7.operations.0.does"
+    ),
+    "a store to itself": (
+        (*STORE, "operations", 0, "does"), "sram[b, o] = i32(dram[b, o])", "instructions.7.operations.0.does"
+    ),
+    "a cost of nothing known": ((*GEMM, "energy"), "iter_out * rows", f"{AT_GEMM}.energy"),
+    "bytes of no copy": ((*GEMM, "energy"), "bytes", f"{AT_GEMM}.energy"),
+    "a cost that is none": ((*GEMM, "cycles"), "iter_out *", f"{AT_GEMM}.cycles"),
+    "a sequence of instructions": ((*GEMM, "sequence"), ["alu"], f"{AT_GEMM}.fields"),
+    "no such unit to wait for": ((*GEMM, "tokens", "pop"), {"loader": "pop_prev"}, f"{AT_GEMM}.tokens.pop"),
+    "another synchronisation": (("synchronisation",), {"kind": "in_order"}, "instructions.0.tokens.pop"),
+    "an unknown synchronisation": (("synchronisation",), {"kind": "hope"}, "synchronisation"),
+    "another schema": (("schema_version",), 1, "schema_version"),
+    "no such family": (("family",), "vtb", "family"),
+    "a limit beyond the field": ((*GEMM, "loops", 0, "limit"), 1 << 20, f"{AT_GEMM}.loops.0.limit"),
+    "an unknown parameter": (("parameters", "speed"), 4, "parameters.speed"),
+    "a composite that begins with a clip": (
+        ("composites",), [{"name": "c", "operators": ["clip"]}], "composites.0.operators.0"
+    ),
+    "a store of words": ((*STORE, "dram_dtype"), "int32", "instructions.7.operations.0.does"),
     "data in words": (("memories", 2, "dtype"), "int32", "memories.2.dtype"),
-    "an infinite clock": (("timing", "clock_mhz"), float("inf"), "timing.clock_mhz"),
+    "an infinite clock": (("clock_mhz",), float("inf"), "clock_mhz"),
     "no latency": (("dram", "read_latency"), -1, "dram.read_latency"),
     "an odd bus": (("dram", "bus_bytes"), 12, "dram.bus_bytes"),
     "a boundary of no power": (("dram", "burst_boundary_bytes"), 1000, "dram.burst_boundary_bytes"),
-    "a queue that is missing": (("timing", "queue_depths"), {"load": 1}, "timing.queue_depths"),
+    "a queue that is missing": (("parameters", "queue_depths"), {"load": 1}, "parameters.queue_depths"),
     "an unknown key": (("calibration",), "exact everywhere", "calibration"),
     "a name with a space": (("memories", 0, "name"), "u op", "memories.0.name"),
     "another scope": (("memories", 0, "scope"), "global", "memories.0.scope"),
     "wider words": (("word_bits",), 192, "word_bits"),
-    "a signed address": ((*INP, "fields", 6, "signed"), True, "instructions.0.copy_fields.sram"),
+    "a signed address": ((*INP, "fields", 6, "type"), "signed", "instructions.0.copy_fields.sram"),
     "no tokens": ((*INP, "tokens", "pop"), {}, "instructions.0.tokens.pop"),
     "one pragma for all": ((*ALU, "pragma"), "pragma_gemm", "instructions"),
 }  # fmt: skip
@@ -165,6 +208,28 @@ def test_an_instruction_that_is_missing_or_there_twice_is_refused(name: str) -> 
         parse_accelerator(document)
 
 
+def test_what_was_found_is_told() -> None:
+    with pytest.raises(InvalidAccelerator, match=r"valid integer; found '8192'$"):
+        parse_accelerator(changed(("memories", 0, "depth"), "8192"))
+
+
+def as_yaml(accelerator: Accelerator) -> bytes:
+    return yaml.safe_dump(accelerator.model_dump(mode="json"), sort_keys=False).encode()
+
+
+@pytest.mark.parametrize("ending", ["yaml", "yml"])
+def test_yaml_says_the_same(tmp_path: Path, ending: str) -> None:
+    (tmp_path / f"mine.{ending}").write_bytes(as_yaml(load_accelerator("vta")))
+    assert load_accelerator(tmp_path / f"mine.{ending}") == load_accelerator("vta")
+    assert parse_accelerator(yaml.safe_dump(VtaConfig().model_dump()).encode()).name == VtaConfig().label
+
+
+def test_a_number_beyond_any_is_no_parameter() -> None:
+    text = json.dumps(DOCUMENTS["vta"]).replace('"immediate_pass_cycles": 1', '"immediate_pass_cycles": 1e999')
+    with pytest.raises(InvalidAccelerator):
+        parse_accelerator(text.encode())
+
+
 def paths(node: Any, path: Place = ()) -> list[Place]:
     found = [path] if path else []
     items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else []
@@ -175,7 +240,12 @@ def paths(node: Any, path: Place = ()) -> list[Place]:
 
 PATHS = {name: [path for path in paths(document) if path[0] != "source"] for name, document in DOCUMENTS.items()}
 FREE = {  # places where another value is often one more accelerator
-    name: [path for path in found if path[0] in ("dram", "timing", "carry_tokens") or path[-1] in ("depth", "code")]
+    name: [
+        path
+        for path in found
+        if path[0] in ("dram", "parameters", "synchronisation", "clock_mhz")
+        or path[-1] in ("depth", "ports", "alu_opcode")
+    ]
     for name, found in PATHS.items()
 }
 NUMBERS = (-2, -1, 0, 1, 2, 3, 4, 8, 16, 31, 32, 63, 64, 128, 129, 256, 1000, 1024, 2047, 2048, 4096, 8192, 65536)
@@ -197,6 +267,8 @@ def mutate(random: np.random.Generator) -> Any:
             parent, old = at(document, path[:-1]), at(document, path)
         except (KeyError, IndexError, TypeError):
             continue  # an earlier change took it away
+        if isinstance(parent, str):
+            continue
         act = one_of(["delete", "double", "exchange", *["replace"] * 7])
         if act == "delete":
             del parent[path[-1]]
@@ -259,4 +331,4 @@ def test_what_passes_the_check_executes() -> None:
 
 @pytest.mark.slow
 def test_what_passes_the_check_executes_at_length() -> None:
-    assert len({survives(seed) for seed in range(1000, 21000)}) > 1000
+    assert len({survives(seed) for seed in range(1000, 9000)}) > 400

@@ -134,7 +134,7 @@ def test_an_accelerator_may_be_a_name_an_object_or_a_part() -> None:
     }
     assert read(parts(accelerator=document)).accelerator == VTA
     config = read(parts(accelerator=keys)).accelerator
-    assert config.tile == VTA.tile
+    assert config.memories == VTA.memories
     for name, value in (("vta_config.json", keys), ("mine", document)):
         given = parts(accelerator=name) | {name: json.dumps(value).encode()}
         assert read(given).accelerator == (config if value is keys else VTA)

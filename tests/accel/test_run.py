@@ -61,7 +61,8 @@ def test_the_report_says_it_all(job: tuple[Path, list[Progress]]) -> None:
     (quality,) = document["quantisation"]
     assert quality["sqnr_db"] > 20
     assert quality["cosine"] > 0.99
-    assert [stage["name"] for stage in document["stages"]] == [stage.name for stage in job_stages()]
+    stages = [stage.name for stage in job_stages(load_accelerator("vta"))]
+    assert [stage["name"] for stage in document["stages"]] == stages
 
 
 def test_every_stage_is_dumped(job: tuple[Path, list[Progress]]) -> None:

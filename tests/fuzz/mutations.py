@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from accel.accelerator.document import Copy
+from accel.accelerator.instructions import Copy
 from accel.isa.decode import Decoded, decode, encode
 from accel.program import Launch, Program
 
@@ -52,8 +52,9 @@ def _field(program: Program, random: Random) -> Program:
         return program
     field = fields[random.integers(len(fields))]
     old = int(decoded.columns[field.name][row])
-    value = _value(random, field.bits - field.signed, abs(old))
-    decoded.columns[field.name][row] = -value if field.signed and random.integers(2) else value
+    signed = field.type == "signed"
+    value = _value(random, field.bits - signed, abs(old))
+    decoded.columns[field.name][row] = -value if signed and random.integers(2) else value
     return replace(program, words=encode(decoded))
 
 

@@ -16,8 +16,9 @@ class ReferenceVta:
             m.name: np.zeros((m.depth, *m.shape), {"int8": np.int8, "uint32": np.uint32, "int32": np.int32}[m.dtype])
             for m in accelerator.memories
         }
-        self.immediate_with = accelerator.map.immediate_with
-        self.field_bits = {f.name: (f.lsb, f.bits) for f in accelerator.contraction.microops.fields}
+        with_immediate = [op.does for op in accelerator.instruction("alu").operations if op.when["use_imm"]]
+        self.immediate_with = "src" if all("src[" in does for does in with_immediate) else "dst"
+        self.field_bits = {f.name: (f.lsb, f.bits) for f in accelerator.instruction("gemm").microops.fields}
 
     def load(self, name: str, fields: Mapping[str, int], dtype: type | None = None) -> None:
         memory = self.memories[name]

@@ -406,9 +406,9 @@ class Design:
     def _begin(self, kind, f):
         if kind.kind == "finish":
             return _BUSY, None
-        if kind.kind in ("contract", "map"):
+        if kind.kind == "compute":
             steps = f["iter_out"] * f["iter_in"] * (f["uop_end"] - f["uop_bgn"])
-            cycles = 2 if kind.kind == "map" and not f["use_imm"] else 1
+            cycles = 2 if kind.name == "alu" and not f["use_imm"] else 1
             return _BUSY, lambda: self.pipeline.start(steps, cycles)
         if kind.kind == "sync" or not _moves(f):
             return _SYNC, None
@@ -418,6 +418,6 @@ class Design:
     def _done(self, kind):
         if kind.kind == "finish":
             return True
-        if kind.kind in ("contract", "map"):
+        if kind.kind == "compute":
             return self.pipeline.done
         return self.storer.done if kind.direction == "store" else self.loaders[kind.memory].done

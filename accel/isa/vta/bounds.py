@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Contract, Copy, Map
+from accel.accelerator.instructions import Compute, Copy, MicroOps
 from accel.errors import Diagnosis
 from accel.isa.decode import Decoded, padding_fields
 
@@ -21,8 +21,8 @@ def check_bounds(decoded: Decoded, dram_bytes: int) -> None:
     for instruction in decoded.accelerator.instructions:
         if isinstance(instruction, Copy):
             found += _copy(decoded, instruction, dram_bytes)
-        elif isinstance(instruction, Contract | Map):
-            found += _microops(decoded, instruction)
+        elif isinstance(instruction, Compute) and instruction.microops is not None:
+            found += _microops(decoded, decoded.rows(instruction), instruction.microops)
     if found:
         raise decoded.error(*min(found))
 
@@ -70,10 +70,8 @@ def _padded(decoded: Decoded, copy: Copy, rows: Int64) -> npt.NDArray[np.bool_]:
     return padded
 
 
-def _microops(decoded: Decoded, instruction: Contract | Map) -> list[_Found]:
-    table = instruction.microops
+def _microops(decoded: Decoded, rows: Int64, table: MicroOps) -> list[_Found]:
     memory = decoded.accelerator.memory(table.memory)
-    rows = decoded.rows(instruction)
     begin, end = decoded.column(table.begin)[rows], decoded.column(table.end)[rows]
     found: list[_Found] = []
     if (at := _first(end > memory.depth)) is not None:

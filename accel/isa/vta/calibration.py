@@ -4,12 +4,14 @@ The comparison is with a Verilated VTAShell of tvm-vta's Chisel sources: cycles 
 runs at a read latency of 16 cycles, 16 streams at others) and of micro-benchmarks.
 """
 
-import pydantic
-from pydantic import Field
-
-from accel.accelerator.document import Accelerator, Memory
+from accel.accelerator.document import Accelerator
+from accel.accelerator.memories import Memory
+from accel.accelerator.synchronisation import TokenSync
+from accel.accelerator.timing_model import TimingModel
 from accel.isa.vta.config import VtaConfig, vta_accelerator
+from accel.isa.vta.parameters import parameters_of
 from accel.isa.vta.variant import CHISEL
+from accel.isa.vta.view import view
 
 PROGRAMS = 59
 EXACT_PROGRAMS = 59
@@ -17,17 +19,6 @@ MICRO_BENCHMARKS = 95
 EXACT_MICRO_BENCHMARKS = 95
 WORST_PERCENT = 0.0
 LATENCIES = (0, 16, 64, 128, 200)
-
-
-class TimingModel(pydantic.BaseModel):
-    """What is known of the cycle counts' error."""
-
-    statement: str = Field(description="the rest in words")
-    calibrated: bool = Field(description="the accelerator is timed as the one that was compared with hardware")
-    exact: int = Field(description="programs with the cycles of the RTL, of those compared")
-    of: int = Field(description="programs compared on this accelerator; 0 where it is not the calibrated one")
-    worst_percent: float | None = Field(description="largest error of those programs; null where there are none")
-    outside: list[str] = Field(description="where it differs from the calibrated accelerator: found, then calibrated")
 
 
 def timing_model(accelerator: Accelerator) -> TimingModel:
@@ -79,17 +70,14 @@ def _shape(memory: Memory) -> str:
 
 
 def _roles(accelerator: Accelerator) -> dict[str, str]:
-    gemm = accelerator.contraction
-    return {
-        "microops": gemm.microops.memory,
-        "data": gemm.data.memory,
-        "weights": gemm.weights.memory,
-        "accumulators": gemm.dst.memory,
-    }
+    return dict(zip(("microops", "data", "weights", "accumulators"), view(accelerator).memories, strict=True))
 
 
 def _clockwork(accelerator: Accelerator, wanted: Accelerator) -> list[tuple[str, object, object]]:
-    dram, timing, like = accelerator.dram, accelerator.timing, wanted.timing
+    dram, timing, like = accelerator.dram, parameters_of(accelerator), parameters_of(wanted)
+    sync, like_sync = accelerator.synchronisation, wanted.synchronisation
+    assert isinstance(sync, TokenSync)
+    assert isinstance(like_sync, TokenSync)
     depths = [timing.queue_depths[unit] for unit in accelerator.units]
     return [
         ("bits of the memory bus", 8 * dram.bus_bytes, 8 * wanted.dram.bus_bytes),
@@ -97,9 +85,9 @@ def _clockwork(accelerator: Accelerator, wanted: Accelerator) -> list[tuple[str,
         ("bytes that a burst does not cross", dram.burst_boundary_bytes, wanted.dram.burst_boundary_bytes),
         ("instructions of a fetch", timing.fetch_burst_instructions, like.fetch_burst_instructions),
         ("depth of the instruction queues", depths, [like.queue_depths[unit] for unit in wanted.units]),
-        ("limit of a token counter", timing.token_limit, like.token_limit),
+        ("limit of a token counter", sync.limit, like_sync.limit),
         ("reads in flight", timing.reads_in_flight, like.reads_in_flight),
         ("ALU cycles a pass with an immediate", timing.immediate_pass_cycles, like.immediate_pass_cycles),
         ("ALU cycles a pass with two operands", timing.two_operand_pass_cycles, like.two_operand_pass_cycles),
-        ("leftover tokens carried over", accelerator.carry_tokens, wanted.carry_tokens),
+        ("leftover tokens carried over", sync.carry, like_sync.carry),
     ]

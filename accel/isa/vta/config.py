@@ -1,32 +1,31 @@
 """The accelerator document of a VTA: what follows from the ten keys, and from the implementation's variant."""
 
-from accel.accelerator.document import (
-    Accelerator,
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import (
     BitField,
-    Contract,
+    Compute,
     Copy,
     CopyFields,
-    DType,
     Finish,
     HardwareLoop,
-    Map,
-    MapOp,
-    Memory,
     MicroOps,
     Operand,
+    Operation,
     Sync,
 )
-from accel.accelerator.times import Dram, TimingParameters
+from accel.accelerator.memories import Dram, DType, Memory
+from accel.accelerator.synchronisation import TokenSync
 from accel.isa.vta import encoding
 from accel.isa.vta.encoding import UNITS
 from accel.isa.vta.fit import check_config, check_variant
+from accel.isa.vta.meaning import ACCUMULATE, ZERO, two_operands, with_immediate
+from accel.isa.vta.parameters import VtaParameters
 from accel.isa.vta.ten_keys import MEMORIES, VtaConfig
 from accel.isa.vta.variant import SPECIFICATION, Variant
 
 __all__ = ["Variant", "VtaConfig", "vta_accelerator"]
 
 _OPERATIONS = ("min", "max", "add", "shift_right")  # by their codes
-_MULTIPLY = 4
 _OUT, _ACC_8BIT = 4, 5  # memory types that are no memory of their own: the low bits of acc
 
 
@@ -51,9 +50,11 @@ def vta_accelerator(
         name=name,
         title=title or f"VTA {name}",
         family="vta",
+        clock_mhz=variant.clock_mhz,
         word_bits=encoding.WORD_BITS,
         memories=tuple(memories.values()),
         units=UNITS,
+        synchronisation=TokenSync(limit=variant.token_limit, carry=variant.carry_tokens),
         instructions=(
             _load("load_inp", "load", memories["inp"]),
             _load("load_wgt", "load", memories["wgt"]),
@@ -72,47 +73,53 @@ def vta_accelerator(
             ),
         ),
         dram=Dram(bus_bytes=variant.bus_bytes, read_latency=variant.read_latency),
-        timing=TimingParameters(
-            clock_mhz=variant.clock_mhz,
+        parameters=VtaParameters(
             queue_depths=variant.depths(),
-            token_limit=variant.token_limit,
             immediate_pass_cycles=variant.immediate_pass_cycles,
             two_operand_pass_cycles=variant.two_operand_pass_cycles,
-        ),
-        carry_tokens=variant.carry_tokens,
+        ).model_dump(),
         source={"vta_config": config.model_dump(), "variant": variant.model_dump(exclude_defaults=True)},
     )
 
 
-def _copy(name: str, unit: str, memory: Memory, fields: tuple[BitField, ...], dram_dtype: DType, *, pads: bool) -> Copy:
-    pad = {"pad_top": "y_pad_0", "pad_bottom": "y_pad_1", "pad_left": "x_pad_0", "pad_right": "x_pad_1"} if pads else {}
+def _copy(name: str, unit: str, memory: Memory, fields: tuple[BitField, ...], dram_dtype: DType, does: str) -> Copy:
+    """``does`` is empty where elements stay as they are; stores do not pad."""
+    store = does.startswith("dram")
+    pads = {"pad_top": "y_pad_0", "pad_bottom": "y_pad_1", "pad_left": "x_pad_0", "pad_right": "x_pad_1"}
     return Copy(
         name=name,
         unit=unit,
         fields=fields,
         tokens=encoding.tokens(unit),
         pragma="pragma_dma_copy",
-        direction="load" if pads else "store",
+        direction="store" if store else "load",
         memory=memory.name,
         dram_dtype=dram_dtype,
         copy_fields=CopyFields(
-            sram="sram_base", dram="dram_base", rows="y_size", columns="x_size", row_stride="x_stride", **pad
+            sram="sram_base",
+            dram="dram_base",
+            rows="y_size",
+            columns="x_size",
+            row_stride="x_stride",
+            **({} if store else pads),
         ),
+        operations=(Operation(name="narrow" if store else "widen", does=does),) if does else (),
     )
 
 
 def _load(name: str, unit: str, memory: Memory) -> Copy:
-    fields = encoding.copy_fields(encoding.LOAD, memory.id)
-    return _copy(name, unit, memory, fields, memory.dtype, pads=True)
+    fields = encoding.copy_fields(encoding.LOAD, MEMORIES.index(memory.name))
+    return _copy(name, unit, memory, fields, memory.dtype, "")
 
 
 def _load_acc_8bit(acc: Memory) -> Copy:
     fields = encoding.copy_fields(encoding.LOAD, _ACC_8BIT)
-    return _copy("load_acc_8bit", "compute", acc, fields, "int8", pads=True)
+    return _copy("load_acc_8bit", "compute", acc, fields, "int8", "sram[b, o] = i32(dram[b, o])")
 
 
 def _store(acc: Memory) -> Copy:
-    return _copy("store_out", "store", acc, encoding.copy_fields(encoding.STORE, _OUT), "int8", pads=False)
+    fields = encoding.copy_fields(encoding.STORE, _OUT)
+    return _copy("store_out", "store", acc, fields, "int8", "dram[b, o] = i8(sram[b, o])")
 
 
 def _store_sync() -> Sync:
@@ -135,39 +142,39 @@ def _table(bits: dict[str, int], operands: dict[str, str]) -> MicroOps:
     return MicroOps(memory="uop", begin="uop_bgn", end="uop_end", fields=fields, operands=operands)
 
 
-def _gemm(bits: dict[str, int]) -> Contract:
-    return Contract(
+def _gemm(bits: dict[str, int]) -> Compute:
+    return Compute(
         name="gemm",
         unit="compute",
         fields=encoding.gemm_fields(bits),
         tokens=encoding.tokens("compute"),
         pragma="pragma_gemm",
-        dst=Operand(name="dst", memory="acc", axes=("b", "o")),
-        data=Operand(name="data", memory="inp", axes=("b", "i")),
-        weights=Operand(name="weights", memory="wgt", axes=("o", "i")),
-        reset="reset_reg",
+        operands={"dst": Operand(memory="acc"), "data": Operand(memory="inp"), "weights": Operand(memory="wgt")},
+        operations=(
+            Operation(name="accumulate", when={"reset_reg": 0}, does=ACCUMULATE),
+            Operation(name="zero", when={"reset_reg": 1}, does=ZERO),
+        ),
         loops=_loops({"dst": "dst", "data": "src", "weights": "wgt"}),
         microops=_table(bits, {"dst_idx": "dst", "src_idx": "data", "wgt_idx": "weights"}),
     )
 
 
-def _alu(bits: dict[str, int], variant: Variant) -> Map:
-    operations = [MapOp(name=name, code=code) for code, name in enumerate(_OPERATIONS)]
-    if variant.multiply:
-        operations.append(MapOp(name="multiply", code=_MULTIPLY))
-    return Map(
+def _alu(bits: dict[str, int], variant: Variant) -> Compute:
+    names = (*_OPERATIONS, "multiply") if variant.multiply else _OPERATIONS
+    immediates = [with_immediate(name, variant.immediate_with) for name in names]
+    pairs = [two_operands(name) for name in names]
+    return Compute(
         name="alu",
         unit="compute",
         fields=encoding.alu_fields(bits),
         tokens=encoding.tokens("compute"),
         pragma="pragma_alu",
-        dst=Operand(name="dst", memory="acc", axes=("b", "o")),
-        src=Operand(name="src", memory="acc", axes=("b", "o")),
-        ops=tuple(operations),
-        opcode="alu_opcode",
-        use_immediate="use_imm",
-        immediate="imm",
-        immediate_with=variant.immediate_with,
+        operands={"dst": Operand(memory="acc"), "src": Operand(memory="acc")},
+        operations=tuple(
+            Operation(name=f"{name}{suffix}", when={"alu_opcode": code, "use_imm": use}, does=texts[code])
+            for use, suffix, texts in ((1, "_imm", immediates), (0, "", pairs))
+            for code, name in enumerate(names)
+        ),
         loops=_loops({"dst": "dst", "src": "src"}),
         microops=_table(bits, {"dst_idx": "dst", "src_idx": "src"}),
     )

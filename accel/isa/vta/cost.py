@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.memories import Memory
+from accel.accelerator.roles import Contraction
 from accel.lowering.geometry import Convolution, Epilogue
 from accel.lowering.plan import Candidates
 
@@ -16,14 +18,13 @@ _STORE_ELEMENT = 3  # cycles a stored element takes, and each burst once more
 
 
 def tiling_cost(
-    c: Candidates, conv: Convolution, epilogue: Epilogue, accelerator: Accelerator
+    c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, accelerator: Accelerator
 ) -> npt.NDArray[np.float64]:
     """Estimated cycles of each candidate: the busiest unit, plus the first load and the last store."""
-    gemm = accelerator.contraction
     bus, latency = accelerator.dram.bus_bytes, accelerator.dram.read_latency
 
-    def beats(memory: str) -> float:
-        return accelerator.memory(memory).element_bytes / bus
+    def beats(memory: Memory) -> float:
+        return memory.element_bytes / bus
 
     data = c.in_blocks * (_PASS + latency) + c.in_blocks * c.data_rows * c.data_columns * beats(gemm.data.memory)
     taps = c.kernel_rows * c.kernel_columns

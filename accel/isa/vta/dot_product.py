@@ -6,6 +6,8 @@ from typing import Any
 from tvm.script import tirx as T  # noqa: N812  TVM's own name for it
 from tvm.target import codegen
 
+from accel.isa.vta.geometry import Geometry
+
 _MULTIPLY_PAIRS = (  # lanes, CPU feature, intrinsic: int16 pairs to int32 sums
     (16, "avx512bw", "llvm.x86.avx512.pmaddw.d.512"),
     (8, "avx2", "llvm.x86.avx2.pmadd.wd"),
@@ -16,38 +18,6 @@ _MULTIPLY_PAIRS = (  # lanes, CPU feature, intrinsic: int16 pairs to int32 sums
 def vector(dtype: str, lanes: int) -> str:
     """The name of the type."""
     return dtype if lanes == 1 else f"{dtype}x{lanes}"
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """What the kernel is specialised to: element shapes, and the micro-op's fields as (lsb, bits)."""
-
-    batch: int
-    block_in: int
-    block_out: int
-    dst: tuple[int, int]
-    src: tuple[int, int]
-    wgt: tuple[int, int]
-
-    @property
-    def pairs(self) -> int:
-        """Pairs of input channels in one element."""
-        return (self.block_in + 1) // 2
-
-    @property
-    def acc_words(self) -> int:
-        """int32 words of one accumulator element."""
-        return self.batch * self.block_out
-
-    @property
-    def inp_words(self) -> int:
-        """int32 words of one data element."""
-        return self.batch * self.pairs
-
-    @property
-    def wgt_words(self) -> int:
-        """int32 words of one weight element."""
-        return self.pairs * self.block_out
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 Fields fill a 64-bit word from bit 0; one that would cross into the next word begins it.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from accel.accelerator.document import BitField, Tokens
+from accel.accelerator.instructions import BitField, Tokens
 
 UNITS = ("load", "compute", "store")
 WORD_BITS = 128
@@ -28,7 +28,8 @@ def pack(fields: list[F]) -> tuple[BitField, ...]:
     for name, bits, value in fields:
         if lsb % 64 + bits > 64:
             lsb += -lsb % 64
-        placed.append(BitField(name=name, lsb=lsb, bits=bits, signed=name == "imm", value=value))
+        kind: Literal["signed", "unsigned"] = "signed" if name == "imm" else "unsigned"
+        placed.append(BitField(name=name, lsb=lsb, bits=bits, type=kind, value=value))
         lsb += bits
     return tuple(placed)
 

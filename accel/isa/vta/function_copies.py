@@ -11,7 +11,7 @@ from typing import Any
 
 from tvm.script import tirx as T  # noqa: N812  TVM's own name for it
 
-from accel.isa.vta.dot_product import Geometry, vector
+from accel.isa.vta.dot_product import vector
 from accel.isa.vta.function_layout import (
     COLUMNS,
     DRAM,
@@ -29,6 +29,7 @@ from accel.isa.vta.function_layout import (
     TOP,
     WIDTH,
 )
+from accel.isa.vta.geometry import Geometry
 
 
 def _pair(dram: Any, address: Any, p: Any, block: int) -> Any:

@@ -14,7 +14,7 @@ import tvm
 from tvm.script import tirx as T  # noqa: N812  TVM's own name for it
 from tvm.target import codegen
 
-from accel.isa.vta.dot_product import DotProduct, Geometry, vector
+from accel.isa.vta.dot_product import DotProduct, vector
 from accel.isa.vta.function_copies import copy
 from accel.isa.vta.function_layout import (
     ADD,
@@ -51,6 +51,7 @@ from accel.isa.vta.function_layout import (
     WGT_OUT,
     WITH_SRC,
 )
+from accel.isa.vta.geometry import Geometry
 
 
 def build(geometry: Geometry, dot: DotProduct | None = None) -> Any:

@@ -6,7 +6,7 @@ Source: tvm-vta ``config/pkg_config.py`` (the bitstream's name), ``include/vta/h
 from pydantic import Field
 
 from accel.accelerator.base import Model
-from accel.accelerator.document import Memory
+from accel.accelerator.memories import Memory
 from accel.isa.vta.encoding import MICROOP_BITS
 
 MEMORIES = ("uop", "wgt", "inp", "acc")  # by the numbers of LOAD's memory type
@@ -49,7 +49,7 @@ class VtaConfig(Model):
         return {
             name: Memory.model_validate(
                 {"name": name, "scope": f"local.{name}_buffer", "dtype": dtypes[name], "shape": shapes[name]}
-                | {"depth": 1, "id": MEMORIES.index(name)}
+                | {"depth": 1}
             )
             for name in MEMORIES
         }

@@ -4,38 +4,30 @@ What single instructions cost is in :mod:`accel.isa.vta.timing_table`, what depe
 :mod:`accel.isa.vta.timing_kernel`; ``docs/timing.md`` has all rules, with their sources.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Accelerator, Contract, Copy, Map
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute
+from accel.accelerator.synchronisation import TokenSync
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
+from accel.isa.family import Timing
 from accel.isa.vta import timing_kernel as kernel
 from accel.isa.vta import timing_layout as layout
 from accel.isa.vta.deadlock import deadlock
-from accel.isa.vta.timing_table import instruction_table, parameters, token_queues
+from accel.isa.vta.parameters import parameters_of
+from accel.isa.vta.timing_table import instruction_table, kernel_parameters, token_queues
+from accel.isa.vta.view import Alu
 
 Int64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Timing:
-    """Cycles of one launch of n instructions.
-
-    ``start`` and ``end`` are (n,); ``waits`` maps a cause to the cycles (n,) that an instruction lost to it:
-    ``fetch`` (not fetched yet, or its unit's queue was full), a token queue such as ``load_to_compute``, or
-    ``memory`` (the read channel served others). ``cycles`` is when FINISH ended, or without one the last instruction;
-    what other units still do then is in ``end`` and ``busy`` and not in it. ``busy`` maps a unit to its cycles at work.
-    """
-
-    start: Int64
-    end: Int64
-    waits: dict[str, Int64]
-    cycles: int
-    busy: dict[str, int]
-    tokens: dict[str, int]
+def token_sync(accelerator: Accelerator) -> TokenSync:
+    """How the units of a VTA wait for each other."""
+    sync = accelerator.synchronisation
+    assert isinstance(sync, TokenSync)  # check_vta has seen to it
+    return sync
 
 
 def token_names(accelerator: Accelerator) -> list[str]:
@@ -50,7 +42,7 @@ def token_state(accelerator: Accelerator, tokens: dict[str, int]) -> Int64:
         SimulationError: a queue that the accelerator does not have, or a count beyond its counter.
     """
     names = token_names(accelerator)
-    limit = accelerator.timing.token_limit
+    limit = token_sync(accelerator).limit
     for name, count in tokens.items():
         if name not in names:
             raise SimulationError(f"no token queue is called {name}; there are {', '.join(names)}", field="tokens")
@@ -59,36 +51,30 @@ def token_state(accelerator: Accelerator, tokens: dict[str, int]) -> Int64:
     return np.array([tokens.get(name, 0) for name in names], np.int64)
 
 
-def passes(decoded: Decoded, instruction: Contract | Map, rows: Int64) -> Int64:
+def passes(decoded: Decoded, instruction: Compute, rows: Int64) -> Int64:
     """Micro-ops executed: the product of the loop extents and the number of micro-ops."""
     table = instruction.microops
+    assert table is not None
     count = decoded.column(table.end)[rows] - decoded.column(table.begin)[rows]
     for loop in instruction.loops:
         count = count * decoded.column(loop.extent)[rows]
     return np.asarray(np.maximum(count, 0))
 
 
-def map_cycles(decoded: Decoded, instruction: Map, rows: Int64) -> Int64:
-    """Cycles of a map's passes: what the document says of one pass, with an immediate and with two operands."""
-    timing = decoded.accelerator.timing
-    immediate = decoded.column(instruction.use_immediate)[rows] != 0
-    each = np.where(immediate, timing.immediate_pass_cycles, timing.two_operand_pass_cycles)
-    return np.asarray(each * passes(decoded, instruction, rows))
-
-
-def traffic(decoded: Decoded) -> tuple[Int64, Int64]:
-    """Bytes read and bytes written (n,) by each instruction's own copy; fetching instructions is not counted."""
-    moved = {"load": np.zeros(len(decoded), np.int64), "store": np.zeros(len(decoded), np.int64)}
-    for copy in decoded.accelerator.instructions:
-        if isinstance(copy, Copy):
-            rows, fields = decoded.rows(copy), copy.copy_fields
-            elements = decoded.column(fields.rows)[rows] * decoded.column(fields.columns)[rows]
-            moved[copy.direction][rows] = elements * copy.dram_bytes(decoded.accelerator.memory(copy.memory))
-    return moved["load"], moved["store"]
+def alu_cycles(decoded: Decoded, alu: Alu, rows: Int64) -> Int64:
+    """Cycles of the ALU's passes: what the document says of one pass, with an immediate and with two operands."""
+    parameters = parameters_of(decoded.accelerator)
+    immediate = decoded.column(alu.use_immediate)[rows] != 0
+    each = np.where(immediate, parameters.immediate_pass_cycles, parameters.two_operand_pass_cycles)
+    return np.asarray(each * passes(decoded, alu.instruction, rows))
 
 
 def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
     """Cycles of one launch that finds ``tokens`` in the queues.
+
+    Instructions lose cycles to ``fetch`` (not fetched yet, or its unit's queue was full), to a token queue such as
+    ``load_to_compute``, and to ``memory`` (the read channel served others). What other units still do when FINISH
+    ended is in ``end`` and ``busy``, and not in ``cycles``.
 
     Raises:
         SimulationError: a deadlock, with the unit, the instruction and the token it waits for.
@@ -99,9 +85,9 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
     times = np.empty((layout.TIMES, count), np.int64)
     waits = np.zeros((2 + len(names), count), np.int64)
     units = np.zeros((layout.UNITS, len(accelerator.units)), np.int64)
-    entries = 1 << min(count, max(accelerator.timing.queue_depths.values())).bit_length()
+    entries = 1 << min(count, max(parameters_of(accelerator).queue_depths.values())).bit_length()
     queues = np.empty((len(accelerator.units), entries), np.int64)
-    if kernel.run(table, parameters(accelerator), queues, counters, times, waits, units) < count:
+    if kernel.run(table, kernel_parameters(accelerator), queues, counters, times, waits, units) < count:
         waiting = [int(index) for index in units[layout.STUCK] if index >= 0]
         raise deadlock(decoded, waiting, table[:, layout.POP_A : layout.POP_B + 1], names, counters)
     start, end = times
@@ -117,5 +103,7 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
 
 def _finish(decoded: Decoded, end: Int64) -> int:
     """When the launch is over: EventCounters stops at FINISH, whatever the other units still do."""
-    finishes = decoded.rows(decoded.accelerator.finish)
-    return int(end[finishes[0]]) if len(finishes) else int(end.max(initial=0))
+    finish = decoded.accelerator.finish
+    if finish is not None and len(finishes := decoded.rows(finish)):
+        return int(end[finishes[0]])
+    return int(end.max(initial=0))

@@ -9,12 +9,16 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Accelerator, AnyInstruction, Contract, Copy, Map
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import AnyInstruction, Compute, Copy
+from accel.accelerator.synchronisation import TokenSync
 from accel.isa.compiled import MATRIX, VECTOR, compile_now
 from accel.isa.decode import Decoded
 from accel.isa.vta import timing_fill as role
 from accel.isa.vta import timing_kernel as kernel
 from accel.isa.vta import timing_layout as layout
+from accel.isa.vta.parameters import VtaParameters, parameters_of
+from accel.isa.vta.view import Vta, view
 
 Int64 = npt.NDArray[np.int64]
 
@@ -32,8 +36,6 @@ _FETCH_COMMAND = 1  # from launch, or from the cycle after the last dispatch, to
 _FETCH_DATA = 2  # from the cycle after the burst's last beat to the unit's first sight of it: sDrain, its queue
 _RESPONSE = 2  # from a read command to the first beat, with a latency of 0: the memory of the recordings
 
-_PRIORITY = ("microops", "data", "weights", "dst")  # the memory engine's clients after fetch, first served first
-
 
 def token_queues(accelerator: Accelerator) -> list[tuple[str, str]]:
     """The (producer, consumer) pairs of the document, in the order in which its instructions name them."""
@@ -44,25 +46,17 @@ def token_queues(accelerator: Accelerator) -> list[tuple[str, str]]:
     return list(pairs)
 
 
-def _role(accelerator: Accelerator, memory: str) -> str:
-    contraction = accelerator.contraction
-    if memory == contraction.microops.memory:
-        return "microops"
-    roles = {contraction.data.memory: "data", contraction.weights.memory: "weights", contraction.dst.memory: "dst"}
-    return roles[memory]
-
-
-def _sort(accelerator: Accelerator, instruction: AnyInstruction) -> Int64:
+def _sort(accelerator: Accelerator, vta: Vta, parameters: VtaParameters, instruction: AnyInstruction) -> Int64:
     """What is the same for all instructions of a sort; queues are filled in by :func:`_tokens`."""
     sort = np.zeros(role.SORT, np.int64)
     sort[role.UNIT] = accelerator.units.index(instruction.unit)
     sort[role.SYNC] = _SYNC
-    if isinstance(instruction, Contract | Map):
+    if isinstance(instruction, Compute):
         sort[role.ACTION] = role.PASSES
         sort[role.PIPELINE] = _PIPELINE
         each = (1, 1)
-        if isinstance(instruction, Map):
-            each = (accelerator.timing.immediate_pass_cycles, accelerator.timing.two_operand_pass_cycles)
+        if instruction.name == vta.alu.instruction.name:
+            each = (parameters.immediate_pass_cycles, parameters.two_operand_pass_cycles)
         sort[[role.WITH_IMMEDIATE, role.TWO_OPERANDS]] = each
     elif isinstance(instruction, Copy):
         size = instruction.dram_bytes(accelerator.memory(instruction.memory))
@@ -73,14 +67,14 @@ def _sort(accelerator: Accelerator, instruction: AnyInstruction) -> Int64:
                 role.STORES, _STORE_START, _STORE_BURST, _STORE_ELEMENT + beats
             )  # fmt: skip
         else:
-            client = 1 + _PRIORITY.index(_role(accelerator, instruction.memory))
-            sort[[role.ACTION, role.PRIORITY]] = role.LOADS, client
+            # the memory engine's clients after fetch, first served first
+            sort[[role.ACTION, role.PRIORITY]] = role.LOADS, 1 + vta.memories.index(instruction.memory)
             wide = size <= accelerator.dram.bus_bytes
             sort[[role.TAIL, role.ZEROS_LEAD]] = (_DATA_WIDE, _ZEROS_WIDE) if wide else (_DATA, _ZEROS)
     return sort
 
 
-def _fields(instruction: AnyInstruction) -> dict[int, str | None]:
+def _fields(vta: Vta, instruction: AnyInstruction) -> dict[int, str | None]:
     """The field of each role that the instruction has."""
     fields: dict[int, str | None] = {}
     if isinstance(instruction, Copy):
@@ -95,7 +89,7 @@ def _fields(instruction: AnyInstruction) -> dict[int, str | None]:
             role.LEFT: copy.pad_left,
             role.RIGHT: copy.pad_right,
         }
-    elif isinstance(instruction, Contract | Map):
+    elif isinstance(instruction, Compute) and instruction.microops is not None:
         outer, inner = instruction.loops
         fields = {
             role.BEGIN: instruction.microops.begin,
@@ -103,8 +97,8 @@ def _fields(instruction: AnyInstruction) -> dict[int, str | None]:
             role.OUTER: outer.extent,
             role.INNER: inner.extent,
         }
-        if isinstance(instruction, Map):
-            fields[role.IMMEDIATE] = instruction.use_immediate
+        if instruction.name == vta.alu.instruction.name:
+            fields[role.IMMEDIATE] = vta.alu.use_immediate
     return fields
 
 
@@ -127,33 +121,35 @@ def instruction_table(decoded: Decoded) -> Int64:
     accelerator = decoded.accelerator
     table = np.empty((len(decoded), layout.TABLE), np.int64)
     absent = np.zeros(len(decoded), np.int64)
+    vta, parameters = view(accelerator), parameters_of(accelerator)
     for instruction in accelerator.instructions:
         rows = decoded.rows(instruction)
         if not len(rows):
             continue
-        sort = _sort(accelerator, instruction)
-        fields = _fields(instruction) | _tokens(accelerator, instruction, sort)
+        sort = _sort(accelerator, vta, parameters, instruction)
+        fields = _fields(vta, instruction) | _tokens(accelerator, instruction, sort)
         names = [fields.get(number) for number in range(role.ROLES)]
         columns = tuple(absent if name is None else decoded.columns.get(name, absent) for name in names)
         role.fill(rows, columns, sort, _COMMAND, accelerator.dram.burst_boundary_bytes, table)
     return table
 
 
-def parameters(accelerator: Accelerator) -> Int64:
+def kernel_parameters(accelerator: Accelerator) -> Int64:
     """The kernel's parameters, which are the same for all instructions."""
-    dram, timing = accelerator.dram, accelerator.timing
+    dram, parameters, sync = accelerator.dram, parameters_of(accelerator), accelerator.synchronisation
+    assert isinstance(sync, TokenSync)
     values = np.zeros(layout.PARAMETERS, np.int64)
     values[layout.BUS] = dram.bus_bytes
     values[layout.LATENCY] = _RESPONSE + dram.read_latency
     values[layout.BURST_BEATS] = dram.burst_beats
     values[layout.BOUNDARY] = dram.burst_boundary_bytes
-    values[layout.FETCH_BURST] = timing.fetch_burst_instructions
-    values[layout.TOKEN_LIMIT] = timing.token_limit
-    values[layout.IN_FLIGHT] = timing.reads_in_flight
+    values[layout.FETCH_BURST] = parameters.fetch_burst_instructions
+    values[layout.TOKEN_LIMIT] = sync.limit
+    values[layout.IN_FLIGHT] = parameters.reads_in_flight
     values[layout.FETCH_LEAD] = _FETCH_COMMAND
     values[layout.FETCH_TAIL] = _FETCH_DATA
     for unit, name in enumerate(accelerator.units):
-        values[layout.QUEUE_DEPTHS + unit] = timing.queue_depths[name]
+        values[layout.QUEUE_DEPTHS + unit] = parameters.queue_depths[name]
     return values
 
 

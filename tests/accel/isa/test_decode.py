@@ -58,7 +58,8 @@ def test_any_values_of_the_fields_survive(data, block, kind):
     instruction = accelerator.instructions[kind]
     columns = {field.name: np.zeros(3, np.int64) for i in accelerator.instructions for field in i.fields}
     for field in instruction.fields:
-        low, high = (-(1 << field.bits - 1), (1 << field.bits - 1) - 1) if field.signed else (0, (1 << field.bits) - 1)
+        signed = field.type == "signed"
+        low, high = (-(1 << field.bits - 1), (1 << field.bits - 1) - 1) if signed else (0, (1 << field.bits) - 1)
         value = st.integers(low, high) if field.value is None else st.just(field.value)
         columns[field.name] = np.array(data.draw(st.lists(value, min_size=3, max_size=3)), np.int64)
     written = Decoded(accelerator, np.full(3, kind, np.int16), columns, np.zeros((3, 2), np.uint64))

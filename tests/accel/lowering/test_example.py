@@ -58,7 +58,8 @@ def test_loads_are_padded_and_gemms_walk_nine_microops(decoded: Decoded) -> None
 def test_the_requantisation_is_add_shift_min_max(decoded: Decoded) -> None:
     alu = rows(decoded, "alu")
     assert decoded.column("use_imm")[alu].all()
-    codes = {operation.code: operation.name for operation in VTA.map.ops}
+    operations = VTA.instruction("alu").operations
+    codes = {op.when["alu_opcode"]: op.name.removesuffix("_imm") for op in operations if op.when["use_imm"]}
     done = {
         (codes[int(code)], int(immediate))
         for code, immediate in zip(decoded.column("alu_opcode")[alu], decoded.column("imm")[alu], strict=True)

@@ -1,20 +1,30 @@
 """The passes read the accelerator's document and know none of its names."""
 
+import re
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
-from accel.accelerator.document import Accelerator, Contract, Copy, Map
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy
 from accel.catalog import check_accelerator, load_accelerator
 from examples.conv224 import conv224
 from examples.single import Conv, conv_model
 from tests.accel.lowering.build import build
 
 VTA = load_accelerator("vta")
-MAPS = {"pop", "push", "factors", "operands", "queue_depths"}  # whose keys are names of the document, not of the schema
-WORDS = {"direction", "kind", "dtype", "dram_dtype"}  # whose values are the schema's
+MAPS = {
+    "pop",
+    "push",
+    "factors",
+    "steps",
+    "operands",
+    "when",
+    "queue_depths",
+}  # whose keys are names of the document, not of the schema
+WORDS = {"direction", "kind", "dtype", "dram_dtype", "dram_unit", "type"}  # whose values are the schema's
 
 
 def new_names() -> dict[str, str]:
@@ -23,8 +33,8 @@ def new_names() -> dict[str, str]:
     names |= set(VTA.units) | VTA.pragmas
     for instruction in VTA.instructions:
         names |= {instruction.name} | {field.name for field in instruction.fields}
-        if isinstance(instruction, Contract | Map):
-            names |= {field.name for field in instruction.microops.fields}
+        if isinstance(instruction, Compute) and instruction.microops is not None:
+            names |= {field.name for field in instruction.microops.fields} | set(instruction.operands)
     table = {name: f"q{index}" for index, name in enumerate(sorted(names))}
     table |= {memory.scope: f"local.{table[memory.name]}" for memory in VTA.memories}
     return table | {pragma: f"pragma_{table[pragma]}" for pragma in VTA.pragmas}
@@ -36,6 +46,8 @@ def rename(node: Any, names: dict[str, str], key: str = "") -> Any:
             names.get(name, name) if key in MAPS else name: rename(value, names, name if key not in MAPS else "")
             for name, value in node.items()
         }
+    if key == "does":
+        return re.sub(r"[A-Za-z_]\w*", lambda found: names.get(found[0], found[0]), node)
     if isinstance(node, list | tuple):
         return [rename(value, names, key) for value in node]
     return names.get(node, node) if isinstance(node, str) and key not in WORDS else node

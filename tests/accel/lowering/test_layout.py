@@ -1,22 +1,39 @@
 from collections.abc import Callable
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
-from accel.lowering.geometry import Packed
+from accel.accelerator.memories import DType, Memory
+from accel.accelerator.roles import Axis, Tile
+from accel.lowering.geometry import Packed, Window
 from accel.lowering.layout import (
-    identities,
+    fold,
     pack_bias,
     pack_tensor,
     pack_weights,
     packed_shape,
+    unfold,
+    unfold_weights,
     unpack_tensor,
 )
 from tests.reference.host import run_relax
 
-TILES = st.sampled_from([(1, 16), (1, 8), (2, 4)])
+Axes = tuple[Axis, Axis]
+
+
+def data_tile(m: int, k: int, axes: Axes = ("m", "k"), dtype: DType = "int8") -> Tile:
+    return a_tile({"m": m, "k": k}, axes, dtype)
+
+
+def a_tile(extents: dict[str, int], axes: Axes, dtype: DType = "int8") -> Tile:
+    shape = (extents[axes[0]], extents[axes[1]])
+    return Tile("t", Memory(name="t", scope="local.t", dtype=dtype, shape=shape, depth=1), axes, shape)
+
+
+SIZES = st.sampled_from([(1, 16), (1, 8), (2, 4)])
+ORDERS = st.sampled_from([("m", "k"), ("k", "m")])
 
 
 def run(make: Callable[..., relax.Expr], *arrays: np.ndarray) -> np.ndarray:
@@ -29,35 +46,48 @@ def run(make: Callable[..., relax.Expr], *arrays: np.ndarray) -> np.ndarray:
     return run_relax(builder.get(), *arrays)[0]
 
 
-@settings(max_examples=10, deadline=None)
-@given(shape=st.tuples(*[st.integers(1, size) for size in (3, 20, 5, 4)]), tile=TILES, top=st.integers(0, 2))
-def test_images(shape: tuple[int, int, int, int], tile: tuple[int, int], top: int) -> None:
+@settings(max_examples=20, deadline=None)
+@given(
+    shape=st.tuples(*[st.integers(1, size) for size in (3, 20, 5, 4)]),
+    size=SIZES,
+    order=ORDERS,
+    top=st.integers(0, 2),
+    unsigned=st.booleans(),
+)
+def test_images(shape: tuple[int, int, int, int], size: tuple[int, int], order: Axes, top: int, unsigned: bool) -> None:
     n, c, h, w = shape
+    m, k = size
     data = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
-    packed = Packed(-(-n // tile[0]), -(-c // tile[1]), h + top, w + 1, h + top, w + 1)
+    packed = Packed(-(-n // m), -(-c // k), h + top, w + 1, h + top, w + 1)
+    tile = data_tile(m, k, order, "uint8" if unsigned else "int8")
     result = run(lambda x: pack_tensor(x, packed, tile, (top, 0, 0, 1)), data)
     assert result.shape == packed_shape(packed, tile)
 
-    padded = np.zeros((packed.batch * tile[0], packed.blocks * tile[1], h + top, w + 1), np.int8)
+    padded = np.zeros((packed.batch * m, packed.blocks * k, h + top, w + 1), np.int8)
     padded[:n, :c, top:, :w] = data
-    split = padded.reshape(packed.batch, tile[0], packed.blocks, tile[1], h + top, w + 1)
-    np.testing.assert_array_equal(result, split.transpose(0, 2, 4, 5, 1, 3))
+    split = padded.reshape(packed.batch, m, packed.blocks, k, h + top, w + 1)
+    expected = split.transpose(0, 2, 4, 5, *((1, 3) if order == ("m", "k") else (3, 1)))
+    if unsigned:
+        expected = (expected.astype(np.int16) + 128).astype(np.uint8)
+    np.testing.assert_array_equal(result, expected)
 
 
 @settings(max_examples=10, deadline=None)
-@given(shape=st.tuples(st.integers(1, 9), st.integers(1, 40)), tile=TILES)
-def test_matrices_there_and_back(shape: tuple[int, int], tile: tuple[int, int]) -> None:
+@given(shape=st.tuples(st.integers(1, 9), st.integers(1, 40)), size=SIZES, turned=st.booleans())
+def test_matrices_there_and_back(shape: tuple[int, int], size: tuple[int, int], turned: bool) -> None:
     data = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
-    columns = -(-shape[0] // tile[0])
-    packed = Packed(1, -(-shape[1] // tile[1]), 1, columns, 1, columns)
+    (m, k), columns = size, -(-shape[0] // size[0])
+    packed = Packed(1, -(-shape[1] // k), 1, columns, 1, columns)
+    tile = data_tile(m, k, ("k", "m") if turned else ("m", "k"))
+    result = a_tile({"m": m, "n": k}, ("n", "m") if turned else ("m", "n"))
     middle = run(lambda x: pack_tensor(x, packed, tile, (0, 0, 0, 0)), data)
     assert middle.shape == packed_shape(packed, tile)
-    np.testing.assert_array_equal(run(lambda x: unpack_tensor([x], shape, packed, tile), middle), data)
+    np.testing.assert_array_equal(run(lambda x: unpack_tensor([x], shape, packed, result), middle), data)
 
 
 def test_planes_make_the_accumulator() -> None:
     values = np.array([0, 1, -1, 2**31 - 1, -(2**31), 123456789, -987654321, 255, 256, -256], np.int32)
-    packed, tile = Packed(1, 1, 1, 1, 1, 1), (1, 16)
+    packed, tile = Packed(1, 1, 1, 1, 1, 1), a_tile({"m": 1, "n": 16}, ("m", "n"))
     padded = np.zeros(16, np.int32)
     padded[:10] = values
     planes = [(padded >> 8 * i).astype(np.int8).reshape(packed_shape(packed, tile)) for i in range(4)]
@@ -65,13 +95,51 @@ def test_planes_make_the_accumulator() -> None:
     np.testing.assert_array_equal(back[0], values)
 
 
+@settings(max_examples=20, deadline=None)
+@given(
+    shape=st.tuples(*[st.integers(1, size) for size in (2, 5, 7, 6)]),
+    kernel=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    strides=st.tuples(st.integers(1, 2), st.integers(1, 3)),
+    dilation=st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    padding=st.tuples(*[st.integers(0, 2)] * 4),
+)
+def test_the_product_of_patches_and_kernels_is_the_convolution(
+    shape: tuple[int, int, int, int],
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    dilation: tuple[int, int],
+    padding: tuple[int, int, int, int],
+) -> None:
+    rng = np.random.default_rng(0)
+    data = rng.integers(-128, 128, shape).astype(np.int8)
+    weights = rng.integers(-128, 128, (3, shape[1], *kernel)).astype(np.int8)
+    top, left, bottom, right = padding
+    padded = np.pad(data.astype(np.int32), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    reach = [(size - 1) * step + 1 for size, step in zip(kernel, dilation, strict=True)]
+    rows = tuple((extent - one) // step + 1 for extent, one, step in zip(padded.shape[2:], reach, strides, strict=True))
+    assume(min(rows) > 0 and all(extent >= one for extent, one in zip(padded.shape[2:], reach, strict=True)))
+    expected = np.zeros((shape[0], 3, *rows), np.int32)
+    for y, x in np.ndindex(*rows):
+        y0, x0 = y * strides[0], x * strides[1]
+        patch = padded[:, :, y0 : y0 + reach[0] : dilation[0], x0 : x0 + reach[1] : dilation[1]]
+        expected[:, :, y, x] = np.einsum("nchw,ochw->no", patch, weights.astype(np.int32))
+    window = Window(kernel, strides, dilation, padding)
+    patches = run(lambda x: unfold(x, window, (rows[0], rows[1])), data)
+    product = patches.astype(np.int32) @ unfold_weights(weights)[:, :, 0, 0].astype(np.int32).T
+    np.testing.assert_array_equal(run(lambda x: fold(x, expected.shape), product), expected)
+
+
 def test_constants() -> None:
     weights = np.arange(3 * 5 * 2 * 1, dtype=np.int8).reshape(3, 5, 2, 1)
-    packed = pack_weights(weights, (2, 4))
+    packed = pack_weights(weights, a_tile({"n": 2, "k": 4}, ("n", "k")))
     assert packed.shape == (2, 2, 2, 1, 2, 4)
+    turned = pack_weights(weights, a_tile({"n": 2, "k": 4}, ("k", "n")))
     for o, c, y in np.ndindex(3, 5, 2):
         assert packed[o // 2, c // 4, y, 0, o % 2, c % 4] == weights[o, c, y, 0]
-    assert packed.astype(int).sum() == weights.astype(int).sum()
-    bias = pack_bias(np.array([[7], [8], [9]], np.int32), 2, (3, 2))
-    np.testing.assert_array_equal(bias, [[[7, 8]] * 3, [[9, 0]] * 3])
-    np.testing.assert_array_equal(identities((0, 6), (2, 2)), [[[1, 0], [0, 1]], [[64, 0], [0, 64]]])
+        assert turned[o // 2, c // 4, y, 0, c % 4, o % 2] == weights[o, c, y, 0]
+    assert packed.astype(int).sum() == turned.astype(int).sum() == weights.astype(int).sum()
+    bias = np.array([[7], [8], [9]], np.int32)
+    np.testing.assert_array_equal(
+        pack_bias(bias, 2, a_tile({"m": 3, "n": 2}, ("m", "n"))), [[[7, 8]] * 3, [[9, 0]] * 3]
+    )
+    np.testing.assert_array_equal(pack_bias(bias, 2, a_tile({"m": 1, "n": 2}, ("n", "m"))), [[[7], [8]], [[9], [0]]])

@@ -1,10 +1,12 @@
 import itertools
 
+from accel.accelerator.roles import contraction
 from accel.catalog import load_accelerator
 from accel.lowering.hardware_loops import Axis, assign
 from accel.lowering.microops import Table, Walk, dump_tables, expand, load_tables
 
-GEMM = load_accelerator("vta").contraction
+VTA = load_accelerator("vta")
+GEMM = contraction(VTA).instruction
 OPERANDS = ["dst", "data", "weights"]
 TABLES = [
     Table(0, (), (), {"dst_idx": Walk(5, (), ())}),
@@ -22,6 +24,7 @@ TABLES = [
 
 
 def test_expansion_is_the_loop_nest() -> None:
+    assert GEMM.microops is not None
     image = expand(TABLES, GEMM.microops).tolist()
     fields = {field.name: field.lsb for field in GEMM.microops.fields}
     expected = [5 << fields["dst_idx"]]
@@ -37,8 +40,8 @@ def test_tables_travel_as_text() -> None:
 
 def test_the_longest_loops_run_in_hardware() -> None:
     axes = [Axis(3, (0, 16, 3)), Axis(7, (14, 16, 0)), Axis(2, (0, 0, 9)), Axis(14, (1, 1, 0))]
-    fields, microops = assign(axes, GEMM, OPERANDS)
-    assert {name: int(value) for name, value in fields.items()} == {
+    assigned = assign(axes, GEMM, OPERANDS, VTA)
+    assert {name: int(value) for name, value in assigned.fields.items()} == {
         "iter_out": 7,
         "dst_factor_out": 14,
         "src_factor_out": 16,
@@ -48,17 +51,18 @@ def test_the_longest_loops_run_in_hardware() -> None:
         "src_factor_in": 1,
         "wgt_factor_in": 0,
     }
-    assert microops == [(3, 0, 16, 3), (2, 0, 0, 9)]
+    assert assigned.left == (axes[0], axes[2])
 
 
 def test_loops_that_all_operands_walk_as_one_are_one() -> None:
     axes = [Axis(7, (14, 28, 0)), Axis(14, (1, 2, 0))]
-    fields, microops = assign(axes, GEMM, OPERANDS)
-    assert (int(fields["iter_out"]), int(fields["iter_in"])) == (1, 98)
-    assert microops == []
+    assigned = assign(axes, GEMM, OPERANDS, VTA)
+    assert (int(assigned.fields["iter_out"]), int(assigned.fields["iter_in"])) == (1, 98)
+    assert assigned.left == ()
 
 
 def test_a_hardware_loop_is_never_longer_than_its_field_counts() -> None:
-    limit = 1 << GEMM.bits("iter_in")
-    fields, microops = assign([Axis(limit // 8, (8, 8, 0)), Axis(8, (1, 1, 0))], GEMM, OPERANDS)
-    assert (int(fields["iter_out"]), int(fields["iter_in"]), microops) == (limit // 8, 8, [])
+    limit = 1 << VTA.bits(GEMM, "iter_in")
+    assigned = assign([Axis(limit // 8, (8, 8, 0)), Axis(8, (1, 1, 0))], GEMM, OPERANDS, VTA)
+    assert (int(assigned.fields["iter_out"]), int(assigned.fields["iter_in"])) == (limit // 8, 8)
+    assert assigned.left == ()

@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.roles import contraction
 from accel.catalog import load_accelerator
 from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.lowering.attributes import HOST_REASON, region_of
@@ -57,4 +58,4 @@ def test_tiles_fit_and_cover(preset: str) -> None:
     assert tiling.out_pitch_h >= shape.out_height
     assert tiling.out_pitch_h % tiling.out_rows == 0 == tiling.out_pitch_w % tiling.out_columns
     tile = tiling.out_blocks * tiling.out_rows * tiling.out_columns * tiling.result_contexts
-    assert tile <= accelerator.memory(accelerator.contraction.dst.memory).depth
+    assert tile <= contraction(accelerator).dst.memory.depth

@@ -157,6 +157,7 @@ def test_the_work_of_all_launches_counts(monkeypatch):
 
 def test_an_accelerator_may_clear_its_tokens_between_launches():
     program = replace(small_program(), initial_tokens={"store_to_compute": 2})
-    forgetful = program.accelerator.model_copy(update={"carry_tokens": False})
+    sync = program.accelerator.synchronisation.model_copy(update={"carry": False})
+    forgetful = program.accelerator.model_copy(update={"synchronisation": sync})
     tokens = simulate(replace(program, accelerator=forgetful), {}, function=False).tokens
     assert tokens == {} or not any(tokens.values())

@@ -6,24 +6,25 @@ import numpy as np
 from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import decode
 from accel.isa.vta import function_kernel, races_kernel, timing_kernel
-from accel.isa.vta.function import Machine, geometry
+from accel.isa.vta.function import Machine
+from accel.isa.vta.geometry import Geometry
+from accel.isa.vta.races import HazardChecker
 from accel.isa.vta.timing import time_launch
 from accel.simulate.prepare import prepare
-from accel.simulate.races import HazardChecker
 from tests.accel.golden import board
 
 
 def test_after_preparing_nothing_is_compiled_any_more():
     accelerator = board()
     prepare(accelerator)
-    kernel = function_kernel.build(geometry(accelerator))
+    kernel = function_kernel.build(Geometry.of(accelerator))
     begin = time.monotonic()
     machine = Machine(accelerator)
     assert machine._launch is kernel
     machine.run(decode(accelerator, np.array([[3, 0]], np.uint64)), aligned_zeros(64))
     assert time_launch(decode(accelerator, np.array([[3, 0]], np.uint64)), {}).cycles == 25
     assert time.monotonic() - begin < 0.5
-    assert function_kernel.build(geometry(accelerator)) is kernel
+    assert function_kernel.build(Geometry.of(accelerator)) is kernel
     HazardChecker(accelerator, {}, 64).check(decode(accelerator, np.array([[3, 0]], np.uint64)), aligned_zeros(64))
     assert len(timing_kernel.run.signatures) == len(races_kernel.find.signatures) == 1
 

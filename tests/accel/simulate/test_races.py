@@ -8,11 +8,12 @@ import pytest
 from accel.errors import SimulationError
 from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import Decoded, decode
+from accel.isa.hazards import Race, Unwritten
 from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.isa.vta.function import Machine
+from accel.isa.vta.races import HazardChecker
 from accel.program import Program
 from accel.simulate.engine import simulate
-from accel.simulate.races import HazardChecker, Race, Unwritten
 from tests.accel.golden import FOLDER, board, documents, needs_golden
 from tests.accel.interleave import at_finish, dram_copy
 from tests.accel.streams import small_program, stream

@@ -11,6 +11,7 @@ from accel.simulate.engine import simulate
 from accel.trace import Trace, make_trace
 from tests.accel.golden import needs_golden, words
 from tests.accel.streams import small_program
+from tests.accel.trace.made import Held, random_trace
 
 X = np.zeros((4, 16), np.int8)
 
@@ -75,6 +76,19 @@ def test_csv_quotes_what_a_model_may_be_called():
     rows = list(csv.DictReader(io.StringIO(b"".join(trace.csv()).decode(), newline="")))
     assert rows[0]["nodes"] == 'a,"b"\n c'
     assert rows[0]["function"] == "'=1+1"
+
+
+def test_a_cause_that_is_no_queue_stands_for_itself():
+    held = random_trace(1, 1)
+    causes = {"fetch": 3, "hazard": 5, "load_to_compute": 7, "memory": 0}
+    names = held.names.model_copy(update={"causes": tuple(causes)})
+    columns = held.columns | {f"wait/{cause}": np.array([cycles]) for cause, cycles in causes.items()}
+    (record,) = Trace(Held(names, columns)).page(0, 1)
+    assert [(wait["cause"], wait["on"], wait["cycles"]) for wait in record["waited_for"]] == [
+        ("fetch", "fetch", 3),
+        ("hazard", "hazard", 5),
+        ("token", "load_to_compute", 7),
+    ]
 
 
 def test_text_has_a_line_an_instruction(trace):

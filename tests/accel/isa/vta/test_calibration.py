@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator, parse_accelerator, preset_names
+from accel.catalog import load_accelerator, parse_accelerator
 from accel.isa.decode import decode
 from accel.isa.vta import calibration
 from accel.isa.vta.calibration import timing_model
 from accel.isa.vta.config import Variant, VtaConfig, vta_accelerator
+from accel.isa.vta.presets import PRESETS
 from accel.isa.vta.timing import time_launch
 from tests.accel.golden import FOLDER, board, documents, needs_golden, words
 
@@ -66,7 +67,7 @@ def test_the_calibrated_accelerators(latency: int) -> None:
 
 
 def test_which_presets_are_calibrated() -> None:
-    calibrated = [name for name in preset_names() if timing_model(load_accelerator(name)).calibrated]
+    calibrated = [name for name in PRESETS if timing_model(load_accelerator(name)).calibrated]
     assert calibrated == ["vta", "vta-chisel"]
 
 
@@ -77,16 +78,16 @@ def test_which_presets_are_calibrated() -> None:
         ({"dram": {"read_latency": 17}}, "read latency 17 cycles, calibrated 0, 16, 64, 128 and 200"),
         ({"dram": {"burst_beats": 16}}, "beats of a burst 16, calibrated 256"),
         ({"dram": {"burst_boundary_bytes": 4096}}, "bytes that a burst does not cross 4096, calibrated 2048"),
-        ({"timing": {"token_limit": 1024}}, "limit of a token counter 1024, calibrated 255"),
-        ({"timing": {"reads_in_flight": 4}}, "reads in flight 4, calibrated 16"),
-        ({"timing": {"fetch_burst_instructions": 64}}, "instructions of a fetch 64, calibrated 128"),
-        ({"timing": {"immediate_pass_cycles": 2}}, "ALU cycles a pass with an immediate 2, calibrated 1"),
-        ({"timing": {"two_operand_pass_cycles": 1}}, "ALU cycles a pass with two operands 1, calibrated 2"),
+        ({"synchronisation": {"limit": 1024}}, "limit of a token counter 1024, calibrated 255"),
+        ({"parameters": {"reads_in_flight": 4}}, "reads in flight 4, calibrated 16"),
+        ({"parameters": {"fetch_burst_instructions": 64}}, "instructions of a fetch 64, calibrated 128"),
+        ({"parameters": {"immediate_pass_cycles": 2}}, "ALU cycles a pass with an immediate 2, calibrated 1"),
+        ({"parameters": {"two_operand_pass_cycles": 1}}, "ALU cycles a pass with two operands 1, calibrated 2"),
         (
-            {"timing": {"queue_depths": {"load": 512, "compute": 8, "store": 512}}},
+            {"parameters": {"queue_depths": {"load": 512, "compute": 8, "store": 512}}},
             "depth of the instruction queues [512, 8, 512], calibrated [512, 512, 512]",
         ),
-        ({"carry_tokens": False}, "leftover tokens carried over False, calibrated True"),
+        ({"synchronisation": {"carry": False}}, "leftover tokens carried over False, calibrated True"),
     ],
 )
 def test_a_document_cannot_claim_more_than_its_fields_say(change: dict, outside: str) -> None:

@@ -5,10 +5,10 @@ import tvm
 
 from accel.isa.vta import function_kernel
 from accel.isa.vta.dot_product import DotProduct
-from accel.isa.vta.function import geometry
+from accel.isa.vta.geometry import Geometry
 from tests.accel.golden import board
 
-GEOMETRY = geometry(board())
+GEOMETRY = Geometry.of(board())
 
 
 def assembly(dot, **target):

@@ -8,7 +8,8 @@ from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import decode
 from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.isa.vta.dot_product import DotProduct
-from accel.isa.vta.function import Machine, geometry
+from accel.isa.vta.function import Machine
+from accel.isa.vta.geometry import Geometry
 from tests.accel.golden import FOLDER, board, documents, needs_golden
 from tests.accel.random_programs import by_reference, random_dram, random_program
 from tests.accel.streams import stream
@@ -82,7 +83,7 @@ def test_plain_arithmetic_gives_the_bits_of_the_dot_product_instructions():
             machine.run(stream(accelerator, program), dram)
         assert np.array_equal(with_instruction.accumulators(), without.accumulators())
         assert with_instruction.accumulators().any()
-    assert geometry(accelerator).pairs == 8
+    assert Geometry.of(accelerator).pairs == 8
 
 
 def test_an_8_bit_load_extends_the_sign():
@@ -120,7 +121,7 @@ def test_a_bad_instruction_is_named(name):
 def test_loops_that_step_beyond_a_memory_are_stopped(operand, memory, place):
     accelerator, machine = SHAPES[0, 4], MACHINES[0, 4]
     depth = accelerator.memory(memory).depth
-    (field,) = [f for f in accelerator.contraction.microops.fields if f.name == f"{operand}_idx"]
+    (field,) = [f for f in accelerator.instruction("gemm").microops.fields if f.name == f"{operand}_idx"]
     assert field.lsb == place
     dram = aligned_zeros(4096)
     dram.view(np.uint32)[1] = depth - 3 << field.lsb

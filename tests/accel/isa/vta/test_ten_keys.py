@@ -59,7 +59,7 @@ def test_the_originals_own_files_are_accepted(name: str, tmp_path: Path) -> None
     accelerator = load_accelerator(str(path))
     sizes = "15_15_15_17" if name == "2018" else "15_15_18_17"
     assert accelerator.name == f"1x16_i8w8a32_{sizes}"
-    assert (accelerator.dram.bus_bytes, accelerator.timing.clock_mhz) == (8, 100.0)
+    assert (accelerator.dram.bus_bytes, accelerator.clock_mhz) == (8, 100.0)
     if name != "2018":
         same = load_accelerator("vta").model_dump(exclude={"name", "title", "source"})
         assert accelerator.model_dump(exclude={"name", "title", "source"}) == same
@@ -79,9 +79,9 @@ def test_the_usual_depths_and_encoding() -> None:
     assert places["iter_in"] == (49, 63)
     assert places["dst_factor_out"] == (64, 75)
     assert places["wgt_factor_in"] == (118, 128)
-    alu = {f.name: (f.lsb, f.lsb + f.bits, f.signed) for f in accelerator.instruction("alu").fields}
-    assert alu["alu_opcode"] == (108, 111, False)
-    assert alu["imm"] == (112, 128, True)
+    alu = {f.name: (f.lsb, f.lsb + f.bits, f.type) for f in accelerator.instruction("alu").fields}
+    assert alu["alu_opcode"] == (108, 111, "unsigned")
+    assert alu["imm"] == (112, 128, "signed")
 
 
 def test_fields_fill_the_first_word_where_they_fit() -> None:

@@ -56,11 +56,13 @@ def accelerator(machine):
         "queue_depths": dict.fromkeys(VTA.units, machine.queue),
         "reads_in_flight": machine.in_flight,
         "fetch_burst_instructions": machine.page // 16,
-        "token_limit": machine.token_limit,
     }
-    return VTA.model_copy(
-        update={"dram": VTA.dram.model_copy(update=dram), "timing": VTA.timing.model_copy(update=timing)}
-    )
+    update = {
+        "dram": VTA.dram.model_copy(update=dram),
+        "synchronisation": VTA.synchronisation.model_copy(update={"limit": machine.token_limit}),
+        "parameters": VTA.parameters | timing,
+    }
+    return VTA.model_copy(update=update)
 
 
 def compare(decoded, machine, tokens=None):

@@ -10,8 +10,10 @@ from accel.errors import SimulationError
 from accel.isa.arrays import aligned_zeros
 from accel.isa.vta.config import Variant, VtaConfig, vta_accelerator
 from accel.isa.vta.function import Machine
+from accel.isa.vta.parameters import VtaParameters
 from accel.isa.vta.timing import time_launch, token_state
 from accel.isa.vta.variant import CHISEL, SPECIFICATION
+from accel.isa.vta.view import view
 from accel.isa.vta.work import work_of
 from tests.accel.random_programs import by_reference, random_dram, random_program
 from tests.accel.streams import stream
@@ -63,7 +65,7 @@ def test_src_beyond_the_memory_matters_only_where_it_is_read() -> None:
     alu |= {"iter_out": 2, "src_factor_out": 2047}
     for target in (vta(), vta(immediate_with="src")):
         machine, decoded = Machine(target), stream(target, [("alu", alu)])
-        if target.map.immediate_with == "dst":
+        if view(target).alu.immediate_with == "dst":
             machine.run(decoded, aligned_zeros(64))
         else:
             with pytest.raises(SimulationError, match="beyond its 2048 elements"):
@@ -129,7 +131,7 @@ def test_an_instruction_has_sixteen_bytes_on_any_bus(bus_bytes: int, beats: int)
 def test_the_rtls_micro_op_memory_is_shallower_than_its_fields() -> None:
     target = vta_accelerator(VtaConfig(), CHISEL)
     assert target.memory("uop").depth == 2048
-    assert target.contraction.bits("uop_bgn") == 13
+    assert target.bits(target.instruction("gemm"), "uop_bgn") == 13
     with pytest.raises(SimulationError, match="index 2048 of uop is out of range; it has 2048"):
         Machine(target).run(stream(target, [("gemm", {"uop_bgn": 2048, "uop_end": 2049})]), aligned_zeros(64))
 
@@ -137,5 +139,5 @@ def test_the_rtls_micro_op_memory_is_shallower_than_its_fields() -> None:
 def test_every_field_has_a_description_and_the_defaults_are_the_specifications() -> None:
     assert Variant() == SPECIFICATION
     assert all(field.description and not field.is_required() for field in Variant.model_fields.values())
-    for model in (type(vta().timing), type(vta().dram)):
+    for model in (VtaParameters, type(vta().dram), type(vta().synchronisation)):
         assert all(field.description for field in model.model_fields.values())

@@ -6,65 +6,27 @@ show. Both are found by running each launch in an order that its tokens allow, w
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Accelerator, Copy
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Copy
 from accel.errors import SimulationError
+from accel.isa.compiled import BYTES, CUBE, MATRIX, SCALAR, VECTOR, WORD_MATRIX, WORDS, compile_now
 from accel.isa.decode import Decoded
+from accel.isa.hazards import Hazards, Race, Unwritten
 from accel.isa.vta import function_layout, races_kernel, timing_layout
 from accel.isa.vta.deadlock import deadlock
-from accel.isa.vta.function import copy_operation, geometry, launch_table
-from accel.isa.vta.timing import token_names, token_state
+from accel.isa.vta.function_table import copy_operation, launch_table
+from accel.isa.vta.geometry import Geometry
+from accel.isa.vta.timing import token_names, token_state, token_sync
 from accel.isa.vta.timing_table import instruction_table
+from accel.isa.vta.view import view
 
 Int64 = npt.NDArray[np.int64]
 
 _ROOM = 1000  # findings of a launch that are told apart; there may be more
-
-
-@dataclass(frozen=True)
-class Race:
-    """Instructions ``first`` and ``second`` touch ``memory`` in no fixed order; one of them writes.
-
-    Instructions count from the program's first. Where ``second`` ends a launch, ``first`` is a store that it does not
-    wait for. ``begin`` to ``end`` (exclusive) spans what both touch: elements of an on-chip memory, bytes of ``dram``.
-    """
-
-    first: int
-    second: int
-    memory: str
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Unwritten:
-    """Instruction ``instruction`` reads what nobody wrote: elements of an on-chip memory, or bytes of ``dram``."""
-
-    instruction: int
-    memory: str
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Hazards:
-    """What a launch leaves open, or all of a program's: of each launch at most some hundreds."""
-
-    races: tuple[Race, ...]
-    unwritten: tuple[Unwritten, ...]
-
-    @staticmethod
-    def of(launches: "Iterable[Hazards]") -> "Hazards":
-        """Those of all launches."""
-        every = list(launches)
-        return Hazards(
-            tuple(race for hazards in every for race in hazards.races),
-            tuple(read for hazards in every for read in hazards.unwritten),
-        )
 
 
 class HazardChecker:
@@ -72,9 +34,7 @@ class HazardChecker:
 
     def __init__(self, accelerator: Accelerator, tokens: dict[str, int], dram_bytes: int) -> None:
         self._accelerator = accelerator
-        contraction = accelerator.contraction
-        operands = (contraction.microops, contraction.data, contraction.weights, contraction.dst)
-        self._memories = [operand.memory for operand in operands]
+        self._memories = list(view(accelerator).memories)
         copies = [copy for copy in accelerator.instructions if isinstance(copy, Copy)]
         stores = [copy.dram_bytes(accelerator.memory(copy.memory)) for copy in copies if copy.direction == "store"]
         self._granule = min(stores)  # a store writes whole ones, so two accesses that share one share bytes
@@ -87,7 +47,7 @@ class HazardChecker:
         self._known = np.zeros(self._bases[-1], np.uint8)
         self._last = np.zeros((self._bases[-1], 6), np.int32)
         self._microops = np.zeros(depths[0], np.int32)
-        shape = geometry(accelerator)
+        shape = Geometry.of(accelerator)
         self._fields = np.array([*shape.dst, *shape.src, *shape.wgt], np.int64)
         self._tokens = token_state(accelerator, tokens)
         self._carried = np.zeros((len(self._tokens), int(self._tokens.max(initial=0)), 3), np.int64)
@@ -160,9 +120,14 @@ class HazardChecker:
             return "dram", low * self._granule, (high + 1) * self._granule
         return self._memories[memory], low, high + 1
 
+    def _ends(self, decoded: Decoded) -> Int64:
+        """The instructions that end the launch."""
+        finish = self._accelerator.finish
+        return decoded.rows(finish) if finish is not None else np.zeros(0, np.int64)
+
     def _after_finish(self, decoded: Decoded, table: Int64, clocks: Int64) -> Iterable[Race]:
         """Stores that may still run when the launch is over and the host reads DRAM."""
-        ends = decoded.rows(self._accelerator.finish)
+        ends = self._ends(decoded)
         if not len(ends):
             return
         finish = int(ends[-1])
@@ -179,7 +144,7 @@ class HazardChecker:
 
     def _carry_on(self, decoded: Decoded, order: Int64, clocks: Int64, sender: Int64, sent: Int64, pops: Int64) -> None:
         """What the next launch starts from: after FINISH, and after its own unit's last instruction."""
-        ends = decoded.rows(self._accelerator.finish)
+        ends = self._ends(decoded)
         over = self._done.copy()  # without FINISH nobody starts another before all is still
         if len(ends):
             over = clocks[ends[-1], :3].copy()
@@ -190,7 +155,8 @@ class HazardChecker:
             self._before[unit] = np.maximum(last, over)
             self._before[unit, unit] = self._done[unit]
         total = self._tokens + sent
-        counts = np.minimum(total - pops, self._accelerator.timing.token_limit) * self._accelerator.carry_tokens
+        sync = token_sync(self._accelerator)
+        counts = np.minimum(total - pops, sync.limit) * sync.carry
         left = [
             np.concatenate([self._carried[queue, : self._tokens[queue]], sender[queue, : sent[queue]]])[pops[queue] :]
             for queue in range(len(total))
@@ -199,3 +165,11 @@ class HazardChecker:
         self._carried = np.zeros((len(left), int(self._tokens.max(initial=0)), 3), np.int64)
         for queue, kept in enumerate(left):
             self._carried[queue, : self._tokens[queue]] = kept[: self._tokens[queue]]
+
+
+def prepare_races() -> None:
+    """Compile what the check runs, without running it."""
+    compile_now(
+        races_kernel.find, MATRIX, MATRIX, MATRIX, VECTOR, VECTOR, CUBE, CUBE, VECTOR, VECTOR, WORDS, WORDS, VECTOR,
+        MATRIX, SCALAR, VECTOR, BYTES, WORD_MATRIX, MATRIX, MATRIX,
+    )  # fmt: skip

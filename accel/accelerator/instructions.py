@@ -1,0 +1,253 @@
+"""The instructions of a document: what each does, the pragma it answers to, its encoding, its unit and its costs."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from accel.accelerator.base import Count, Expression, FieldName, Model, Name, Position
+from accel.accelerator.memories import DTYPE_BYTES, DType, Memory
+
+Pragma = Annotated[
+    str,
+    Field(
+        max_length=64,
+        pattern=r"^pragma_[A-Za-z0-9_]+$",
+        description="the pragma under which the schedule leaves nests for it",
+        examples=["pragma_gemm"],
+    ),
+]
+Cost = Annotated[
+    str,
+    Field(
+        max_length=500,
+        description="arithmetic over its fields and, in a copy, bytes and elements; over bus_bytes and read_latency",
+        examples=["4 + ceil(bytes / bus_bytes)"],
+    ),
+]
+
+
+class BitField(Model):
+    """Bits ``[lsb, lsb + bits)`` of an instruction or micro-op; it never crosses a 64-bit word."""
+
+    name: Annotated[Name, Field(description="what the rest of the document and the trace call it", examples=["rows"])]
+    lsb: Annotated[Position, Field(description="its lowest bit", examples=[16])]
+    bits: Annotated[
+        int,
+        Field(
+            strict=True, ge=0, le=64, description="its width, bits; 0 where there is nothing to choose", examples=[8]
+        ),
+    ]
+    type: Annotated[
+        Literal["unsigned", "signed", "float32"],
+        Field(description="how its bits are read; float32 has 32 of them", examples=["unsigned"]),
+    ] = "unsigned"
+    value: Annotated[
+        int | None,
+        Field(strict=True, ge=0, lt=1 << 63, description="its bits, where they are constant", examples=[2]),
+    ] = None
+
+
+class Tokens(Model):
+    """The fields by which an instruction waits for, and signals, other units: unit -> field of one bit."""
+
+    pop: Annotated[
+        dict[Name, FieldName],
+        Field(description="wait for a token of that unit", examples=[{"load": "pop_load"}]),
+    ] = Field(default_factory=dict)
+    push: Annotated[
+        dict[Name, FieldName],
+        Field(description="send a token to that unit", examples=[{"store": "push_store"}]),
+    ] = Field(default_factory=dict)
+
+
+class Instruction(Model):
+    """Common to all instructions.
+
+    One with a ``sequence`` is encoded as those parts, one after the other, and its fields are called part.field.
+    """
+
+    name: Annotated[Name, Field(description="its name in TIR, trace and reports", examples=["mvin"])]
+    unit: Annotated[Name, Field(description="the unit that executes it", examples=["load"])]
+    fields: Annotated[
+        tuple[BitField, ...], Field(max_length=64, description="its encoding; fields with a value tell it from others")
+    ] = ()
+    sequence: Annotated[
+        tuple[Name, ...],
+        Field(max_length=8, description="the parts that it is encoded as", examples=[["config_ld", "mvin"]]),
+    ] = ()
+    tokens: Annotated[Tokens, Field(description="where units wait for tokens")] = Tokens()
+    cycles: Annotated[Cost | None, Field(description="cycles that it keeps its unit, where the family asks")] = None
+    energy: Annotated[Cost | None, Field(description="energy that it takes, picojoules")] = None
+
+
+class Operation(Model):
+    """One of the things that an instruction can do, and the fields that choose it."""
+
+    name: Annotated[Name, Field(description="its name in the trace", examples=["accumulate"])]
+    when: Annotated[
+        dict[FieldName, int],
+        Field(
+            max_length=16,
+            description="the values of fields that choose it",
+            examples=[{"opcode": 1}],
+        ),
+    ] = Field(default_factory=dict)
+    does: Annotated[Expression, Field(examples=["C[i, j] += i32(A[i, k]) * i32(B[k, j])"])]
+
+
+class Operand(Model):
+    """A tensor in an on-chip memory that an instruction works on."""
+
+    memory: Annotated[Name, Field(description="where it lies", examples=["scratchpad"])]
+    shape: Annotated[
+        tuple[Count, ...] | None,
+        Field(
+            min_length=1,
+            max_length=4,
+            description="scalars by axis; the last axes are those of an element of the memory, the first ones step "
+            "from an element to the next; by default one element",
+            examples=[[16, 16]],
+        ),
+    ] = None
+    address: Annotated[
+        FieldName | None,
+        Field(
+            description="the field that holds its address, elements; micro-ops may give it instead",
+            examples=["a_address"],
+        ),
+    ] = None
+
+
+class HardwareLoop(Model):
+    """A loop that one instruction makes: where its extent stands, and how each operand's address steps."""
+
+    extent: Annotated[FieldName, Field(description="the field that holds the number of iterations", examples=["rows"])]
+    repeated_in: Annotated[
+        tuple[FieldName, ...], Field(max_length=4, description="fields that must hold the same number")
+    ] = ()
+    limit: Annotated[
+        Count | None, Field(description="most iterations, where the field could hold more", examples=[16])
+    ] = None
+    factors: Annotated[
+        dict[Name, FieldName],
+        Field(
+            description="operand -> the field that holds its step, elements",
+            examples=[{"A": "a_step"}],
+        ),
+    ] = Field(default_factory=dict)
+    steps: Annotated[
+        dict[Name, int],
+        Field(
+            description="operand -> its step where it is fixed, elements; without either it does not step",
+            examples=[{"C": 1}],
+        ),
+    ] = Field(default_factory=dict)
+
+
+class MicroOps(Model):
+    """A table of operand addresses that an instruction walks inside its hardware loops."""
+
+    memory: Annotated[Name, Field(description="the memory that holds the table", examples=["uop"])]
+    begin: Annotated[FieldName, Field(description="the field of the first entry", examples=["uop_begin"])]
+    end: Annotated[FieldName, Field(description="the field of the entry after the last", examples=["uop_end"])]
+    fields: Annotated[tuple[BitField, ...], Field(max_length=16, description="the encoding of an entry")]
+    operands: Annotated[
+        dict[Name, Name],
+        Field(description="field of an entry -> operand whose address it holds", examples=[{"dst_index": "C"}]),
+    ]
+
+
+class CopyFields(Model):
+    """The names of a two-dimensional copy's fields; without one the number is 1, or 0 of padding."""
+
+    sram: Annotated[FieldName, Field(description="on-chip address, elements", examples=["sram_address"])]
+    dram: Annotated[FieldName, Field(description="DRAM address, in the copy's unit", examples=["dram_address"])]
+    rows: Annotated[FieldName | None, Field(description="number of rows", examples=["rows"])] = None
+    columns: Annotated[
+        FieldName | None, Field(description="elements of a row, one after the other", examples=["columns"])
+    ] = None
+    row_stride: Annotated[
+        FieldName | None, Field(description="from row to row in DRAM, in the copy's unit", examples=["row_stride"])
+    ] = None
+    pad_top: Annotated[FieldName | None, Field(description="rows of zeros above", examples=["pad_top"])] = None
+    pad_bottom: Annotated[FieldName | None, Field(description="rows of zeros below", examples=["pad_bottom"])] = None
+    pad_left: Annotated[FieldName | None, Field(description="elements of zeros at the left", examples=["pad_left"])] = (
+        None
+    )
+    pad_right: Annotated[
+        FieldName | None, Field(description="elements of zeros at the right", examples=["pad_right"])
+    ] = None
+
+
+class Copy(Instruction):
+    """A strided two-dimensional copy between DRAM and an on-chip memory, where its rows lie without gaps.
+
+    Without ``operations`` it moves elements as they are: a store to a narrower type keeps the low bits, a load from
+    a narrower one extends the sign. In their expressions ``dram`` and ``sram`` are one element.
+    """
+
+    kind: Annotated[Literal["copy"], Field(description="between DRAM and an on-chip memory")] = "copy"
+    pragma: Pragma
+    direction: Annotated[Literal["load", "store"], Field(description="load: from DRAM", examples=["load"])]
+    memory: Annotated[Name, Field(description="the on-chip memory", examples=["scratchpad"])]
+    dram_dtype: Annotated[DType, Field(description="type of a scalar in DRAM", examples=["int8"])]
+    dram_unit: Annotated[
+        Literal["element", "byte"],
+        Field(description="what DRAM addresses and strides count", examples=["byte"]),
+    ] = "element"
+    max_rows: Annotated[
+        Count | None, Field(description="most rows, where the field could hold more", examples=[16])
+    ] = None
+    copy_fields: Annotated[CopyFields, Field(description="the fields by their roles")]
+    operations: Annotated[
+        tuple[Operation, ...], Field(max_length=16, description="what it does to each element on the way")
+    ] = ()
+
+    def dram_bytes(self, memory: Memory) -> int:
+        """Bytes of one element of its memory as it lies in DRAM."""
+        return memory.element_count * DTYPE_BYTES[self.dram_dtype]
+
+
+class Compute(Instruction):
+    """Arithmetic on operands in on-chip memories: a tensor expression, in hardware loops and over micro-ops if any."""
+
+    kind: Annotated[Literal["compute"], Field(description="arithmetic in on-chip memories")] = "compute"
+    pragma: Pragma
+    operands: Annotated[
+        dict[Name, Operand], Field(min_length=1, max_length=8, description="the tensors of its expressions by name")
+    ]
+    operations: Annotated[
+        tuple[Operation, ...], Field(min_length=1, max_length=64, description="what it can do, chosen by fields")
+    ]
+    loops: Annotated[
+        tuple[HardwareLoop, ...], Field(max_length=4, description="its hardware loops, outermost first")
+    ] = ()
+    microops: Annotated[MicroOps | None, Field(description="the table of addresses that it walks, if any")] = None
+
+
+class Part(Instruction):
+    """A word that other instructions are made of: they name it in their ``sequence``.
+
+    What it does by itself is the family's business; in the family ``explicit`` it holds fields and does nothing.
+    """
+
+    kind: Annotated[Literal["part"], Field(description="a word that others are made of")] = "part"
+    sticky: Annotated[
+        bool,
+        Field(strict=True, description="it sets registers that stay; left out where they hold its values already"),
+    ] = False
+
+
+class Sync(Instruction):
+    """Does nothing but wait for its tokens and send them."""
+
+    kind: Annotated[Literal["sync"], Field(description="it waits and signals, and does nothing else")] = "sync"
+
+
+class Finish(Instruction):
+    """Ends a launch."""
+
+    kind: Annotated[Literal["finish"], Field(description="it ends a launch")] = "finish"
+
+
+AnyInstruction = Annotated[Copy | Compute | Part | Sync | Finish, Field(discriminator="kind")]

@@ -1,0 +1,64 @@
+"""The memories of a document, on the chip and off it. Sizes are in elements unless the name says bytes."""
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from accel.accelerator.base import Count, Model, Name
+
+DType = Literal["int8", "uint8", "int16", "int32", "uint32"]
+DTYPE_BYTES: dict[DType, int] = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "uint32": 4}
+
+
+class Memory(Model):
+    """An on-chip memory, addressed in elements. One element is a small tensor of ``shape`` and ``dtype``."""
+
+    name: Annotated[Name, Field(description="what instructions and reports call it", examples=["scratchpad"])]
+    scope: Annotated[
+        str,
+        Field(
+            max_length=64,
+            pattern=r"^local\.[A-Za-z0-9_]+$",
+            description="TVM storage scope of buffers that live here, and never in host memory",
+            examples=["local.scratchpad"],
+        ),
+    ]
+    dtype: Annotated[DType, Field(description="type of a scalar", examples=["int8"])]
+    shape: Annotated[
+        tuple[Count, ...],
+        Field(min_length=1, max_length=4, description="scalars of one element, by axis", examples=[[16]]),
+    ]
+    depth: Annotated[Count, Field(description="elements that it holds", examples=[2048])]
+    ports: Annotated[
+        Count,
+        Field(le=16, description="instructions that may use it at the same time", examples=[1]),
+    ] = 2
+
+    @property
+    def element_count(self) -> int:
+        """Scalars in one element."""
+        return math.prod(self.shape)
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one element on chip."""
+        return self.element_count * DTYPE_BYTES[self.dtype]
+
+
+class Dram(Model):
+    """The memory bus and the bursts that go over it."""
+
+    bus_bytes: Annotated[Count, Field(description="bytes a beat, one beat a cycle", examples=[16])] = 8
+    read_latency: Annotated[
+        int,
+        Field(strict=True, ge=0, le=100_000, description="cycles from a read request to its first beat", examples=[40]),
+    ] = 16
+    burst_beats: Annotated[Count, Field(le=256, description="beats of the longest burst", examples=[64])] = 256
+    burst_boundary_bytes: Annotated[
+        Count, Field(le=1 << 16, description="a burst does not cross these bytes", examples=[4096])
+    ] = 2048
+    alignment_bytes: Annotated[
+        Count,
+        Field(le=1 << 20, description="bytes that a tensor's address is a multiple of", examples=[64]),
+    ] = 4096

@@ -1,0 +1,47 @@
+"""The text of a document, JSON or YAML, to what JSON would be parsed to."""
+
+import json
+from typing import Any
+
+from accel.accelerator.read_yaml import read_yaml
+from accel.errors import InvalidAccelerator
+
+MAX_BYTES = 1 << 20
+
+
+def read_text(document: bytes) -> Any:
+    """What a document's text stands for: objects, lists, texts, numbers, truth values and null, and nothing else.
+
+    Text that begins with a brace or a bracket is JSON, any other is YAML.
+
+    Raises:
+        InvalidAccelerator: it is larger than ``MAX_BYTES``, is not what it begins as, or has a key twice.
+    """
+    if len(document) > MAX_BYTES:
+        raise InvalidAccelerator(f"the document is larger than {MAX_BYTES} bytes", field="accelerator")
+    form = "JSON" if document.lstrip()[:1] in (b"{", b"[") else "YAML"
+    try:
+        if form == "JSON":
+            parsed = json.loads(document, parse_constant=_refuse_constant, object_pairs_hook=_once)
+        else:
+            parsed = read_yaml(document.decode())
+        json.dumps(parsed, ensure_ascii=False, allow_nan=False).encode()  # half of a surrogate pair is no text
+    except (ValueError, RecursionError) as error:
+        raise InvalidAccelerator(f"the document is not {form}: {error}", field="accelerator") from error
+    return parsed
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are there once; else it would depend on the reader which of them counts."""
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise InvalidAccelerator(f"{key[:64]}: the key is there twice", field=key[:64])
+            seen.add(key)
+    return result

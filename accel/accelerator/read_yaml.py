@@ -1,0 +1,99 @@
+"""YAML as far as it says what JSON can: objects with keys of text, lists, and JSON's own scalars.
+
+Values are made from the parser's events: no anchor, alias, tag or merge key is followed, and no plain text becomes a
+date, a truth value other than ``true`` and ``false``, or a number that JSON would not read.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from accel.errors import InvalidAccelerator
+
+MAX_DEPTH = 100
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
+
+
+def read_yaml(text: str) -> Any:
+    """The one document of ``text``.
+
+    Raises:
+        ValueError: it is no YAML, or has an anchor, an alias, a tag, a key that is no text, more than ``MAX_DEPTH``
+            levels, or more than one document; the message has the line.
+        InvalidAccelerator: an object has a key twice; ``field`` is the key.
+    """
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # of libyaml, where there is one
+    try:
+        return _document(yaml.parse(text, Loader=loader))
+    except yaml.YAMLError as error:
+        raise ValueError(_tab(error, text) or " ".join(str(error).split())) from error
+
+
+def _tab(error: yaml.YAMLError, text: str) -> str | None:
+    """What is wrong with the line of an error that is indented with a tab, as the parser does not say it."""
+    line = error.problem_mark.line if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark else len(text)
+    found = text.splitlines()[line : line + 1]
+    indent = found[0][: -len(found[0].lstrip())] if found and found[0].strip() else ""
+    return f"line {line + 1}: a tab; indent with spaces" if "\t" in indent else None
+
+
+def _document(events: Iterator[Any]) -> Any:
+    """The value, without recursion: ``open_`` are the lists and objects around the event, with an object's key."""
+    root: list[Any] = []
+    open_: list[list[Any]] = [root]
+    for event in events:
+        match event:
+            case yaml.AliasEvent():
+                raise ValueError(f"{_line(event)}: an alias; write the value out")
+            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                _check(event)
+                if len(open_) > MAX_DEPTH:
+                    raise ValueError(f"{_line(event)}: nested more than {MAX_DEPTH} deep")
+                open_.append([])
+            case yaml.SequenceEndEvent():
+                items = open_.pop()
+                open_[-1].append(items)
+            case yaml.MappingEndEvent():
+                pairs = open_.pop()
+                open_[-1].append(_object(pairs, event))
+            case yaml.ScalarEvent():
+                _check(event)
+                open_[-1].append(_scalar(event.value) if event.implicit[0] else event.value)
+    if len(root) != 1:
+        raise ValueError(f"there is one document in a file; found {len(root)}")
+    return root[0]
+
+
+def _line(event: Any) -> str:
+    return f"line {event.start_mark.line + 1}"
+
+
+def _check(event: Any) -> None:
+    if event.anchor is not None:
+        raise ValueError(f"{_line(event)}: an anchor; write each value out")
+    if event.tag is not None:
+        raise ValueError(f"{_line(event)}: the tag {event.tag}; no tags are taken")
+
+
+def _object(items: list[Any], end: Any) -> dict[str, Any]:
+    """An object from its keys and values, which alternate."""
+    result: dict[str, Any] = {}
+    for key, value in zip(items[::2], items[1::2], strict=True):
+        if not isinstance(key, str):
+            raise ValueError(f"above {_line(end)}: a key that is no text, {key!r:.40}; write it in quotes")  # noqa: TRY004 - the text's fault
+        if key in result:
+            raise InvalidAccelerator(f"{key[:64]}: the key is there twice", field=key[:64])
+        result[key] = value
+    return result
+
+
+def _scalar(text: str) -> Any:
+    """A text without quotes."""
+    if text in _WORDS:
+        return _WORDS[text]
+    return json.loads(text) if _NUMBER.fullmatch(text) else text

@@ -1,0 +1,15 @@
+"""What is known of the cycle counts' error."""
+
+import pydantic
+from pydantic import Field
+
+
+class TimingModel(pydantic.BaseModel):
+    """What is known of the cycle counts' error."""
+
+    statement: str = Field(description="the rest in words")
+    calibrated: bool = Field(description="the accelerator is timed as the one that was compared with hardware")
+    exact: int = Field(description="programs with the cycles of the RTL, of those compared")
+    of: int = Field(description="programs compared on this accelerator; 0 where it is not the calibrated one")
+    worst_percent: float | None = Field(description="largest error of those programs; null where there are none")
+    outside: list[str] = Field(description="where it differs from the calibrated accelerator: found, then calibrated")

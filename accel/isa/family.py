@@ -1,0 +1,175 @@
+"""What a family of instruction sets brings: the code that no document can express.
+
+A family is an object with the attributes of :class:`Family`, found by the entry point ``cyclops.isa`` under its name
+(:mod:`accel.isa.registry`). The passes, the engine and the reports know no family by name.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.base import Model
+from accel.accelerator.document import Accelerator
+from accel.accelerator.roles import Contraction
+from accel.accelerator.timing_model import TimingModel
+from accel.isa.decode import Decoded
+from accel.isa.hazards import Hazards
+from accel.lowering.geometry import Convolution, Epilogue
+from accel.lowering.plan import Candidates
+
+Int64 = npt.NDArray[np.int64]
+Dram = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Cycles of one launch of n instructions.
+
+    ``start`` and ``end`` are (n,); ``waits`` maps a cause to the cycles (n,) that an instruction lost to it, such as
+    ``fetch``, ``memory``, ``hazard`` or a token queue ``load_to_compute``: before it started, or to ``memory`` while
+    it ran. ``cycles`` is when the launch is over: when FINISH ended, or without one the last instruction. ``busy``
+    maps a unit to its cycles at work. ``tokens`` are those left in each queue.
+    """
+
+    start: Int64
+    end: Int64
+    waits: dict[str, Int64]
+    cycles: int
+    busy: dict[str, int]
+    tokens: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Accesses of DRAM by n instructions or parts of them: (n,) each, in the order of the program.
+
+    Access i, by ``instruction[i]`` (an index into the launch), is of ``rows[i]`` rows of ``row_bytes[i]`` bytes, the
+    first at byte ``begin[i]`` and ``row_stride[i]`` bytes from one to the next. ``write[i]``: it writes DRAM.
+    """
+
+    instruction: Int64
+    begin: Int64
+    rows: Int64
+    row_stride: Int64
+    row_bytes: Int64
+    write: npt.NDArray[np.bool_]
+
+    def writes(self) -> "Boxes":
+        """Those that write DRAM."""
+        at = np.flatnonzero(self.write)
+        return Boxes(
+            self.instruction[at], self.begin[at], self.rows[at], self.row_stride[at], self.row_bytes[at], self.write[at]
+        )
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the instructions of a launch must take, whatever the schedule.
+
+    ``compute_cycles``: of the unit that contracts; ``contract_cycles`` the part of it that multiplies.
+    ``bus_cycles``: the bytes over the bus. ``lower_bound``: cycles that no order of these instructions goes below.
+    ``macs_per_cycle``: multiply-accumulates a cycle at best; None where the contraction does one iteration a cycle.
+    """
+
+    contract_cycles: int
+    compute_cycles: int
+    bus_cycles: int
+    lower_bound: int
+    macs_per_cycle: float | None = None
+
+
+class Machine(Protocol):
+    """The on-chip memories and registers of an accelerator, which keep their contents from launch to launch."""
+
+    def run(self, decoded: Decoded, dram: Dram) -> None:
+        """Run a launch, reading and writing ``dram`` (bytes,), which :func:`accel.isa.arrays.aligned_zeros` made.
+
+        Raises:
+            SimulationError: the instruction, and what it cannot do.
+        """
+
+
+class HazardChecker(Protocol):
+    """Checks launch after launch: memories and unfinished instructions stay from one to the next."""
+
+    def wrote(self, begin: int, end: int) -> None:
+        """Note that bytes ``[begin, end)`` of DRAM hold something: the image, or what the host wrote."""
+
+    def check(self, decoded: Decoded, dram: Dram) -> Hazards:
+        """The hazards of a launch, and of launches before it with it; ``dram`` is what it finds.
+
+        Raises:
+            SimulationError: a deadlock.
+        """
+
+
+class Family(Protocol):
+    """A family of instruction sets."""
+
+    name: str
+    parameters: type[Model]
+    """The schema of a document's ``parameters``."""
+
+    def check(self, accelerator: Accelerator) -> None:
+        """Refuse a document, which agrees with itself, that the family cannot execute.
+
+        Raises:
+            InvalidAccelerator: ``field`` is the path in the document.
+        """
+
+    def tiling_cost(
+        self,
+        candidates: Candidates,
+        shape: Convolution,
+        epilogue: Epilogue,
+        gemm: Contraction,
+        accelerator: Accelerator,
+    ) -> npt.NDArray[np.float64]:
+        """Estimated cycles of each way to cut a layer into tiles: what the planner minimises."""
+
+    def check_launch(self, decoded: Decoded, dram_bytes: int) -> None:
+        """Refuse instructions that reach beyond a memory or the DRAM, or mean nothing.
+
+        Raises:
+            SimulationError: the first of them, and why.
+        """
+
+    def effort(self, decoded: Decoded) -> npt.NDArray[np.float64]:
+        """How much each instruction (n,) asks of the simulator: micro-ops executed, elements copied."""
+
+    def boxes(self, decoded: Decoded) -> Boxes:
+        """The accesses of DRAM of a launch's copies; fetching instructions is none."""
+
+    def machine(self, accelerator: Accelerator) -> Machine:
+        """A machine after power-on: all memories zero."""
+
+    def hazard_checker(self, accelerator: Accelerator, tokens: dict[str, int], dram_bytes: int) -> HazardChecker | None:
+        """A checker for programs that find ``tokens``, or None where the hardware orders all accesses."""
+
+    def token_queues(self, accelerator: Accelerator) -> list[str]:
+        """The names of its token queues, such as ``store_to_compute``; empty where it has none."""
+
+    def time(self, decoded: Decoded, tokens: dict[str, int]) -> Timing:
+        """Cycles of one launch that finds ``tokens`` in the queues.
+
+        Raises:
+            SimulationError: a deadlock.
+        """
+
+    def work(self, decoded: Decoded) -> Work:
+        """The work of a launch."""
+
+    def energy(self, decoded: Decoded) -> float | None:
+        """Picojoules of a launch, of the instructions whose energy the document says; None if it says none.
+
+        Raises:
+            SimulationError: a cost divides by zero, or is no finite number.
+        """
+
+    def timing_model(self, accelerator: Accelerator) -> TimingModel:
+        """How far its cycle counts can be trusted."""
+
+    def prepare(self, accelerator: Accelerator) -> None:
+        """Compile what simulating on it runs, and run none of it, so that forking afterwards is safe."""

@@ -1,0 +1,81 @@
+"""The families of instruction sets that are installed: entry points of the group ``cyclops.isa``, by name.
+
+A package brings one with a line in its ``pyproject.toml``, under ``[project.entry-points."cyclops.isa"]``:
+``name = "module:object"``, where the object has the attributes of :class:`accel.isa.family.Family`.
+"""
+
+import functools
+from importlib.metadata import EntryPoint, entry_points
+from typing import cast
+
+from accel.accelerator.document import Accelerator
+from accel.errors import InvalidAccelerator
+from accel.isa.family import Family
+
+GROUP = "cyclops.isa"
+_FIELD = "accelerator.family"
+
+
+def family_names() -> list[str]:
+    """The names of all installed families, of those too that do not load."""
+    return sorted(_installed())
+
+
+def family_of(accelerator: Accelerator) -> Family:
+    """The family of a document.
+
+    Raises:
+        InvalidAccelerator: none is installed under its name, or it does not load.
+    """
+    return family(accelerator.family)
+
+
+@functools.cache
+def family(name: str) -> Family:
+    """The family called ``name``, loaded once a process; one that does not load leaves the others as they are.
+
+    Raises:
+        InvalidAccelerator: none is installed under that name, two are, or it does not load.
+    """
+    found = _installed().get(name, ())
+    if not found:
+        known = ", ".join(family_names()) or "none"
+        raise InvalidAccelerator(
+            f"family: no family of instruction sets is called {name}; installed are {known}", field=_FIELD
+        )
+    if len(found) > 1:
+        packages = " and ".join(sorted(_package(entry) for entry in found))
+        raise InvalidAccelerator(f"family: {packages} both bring a family called {name}", field=_FIELD)
+    return _load(found[0])
+
+
+@functools.cache
+def _installed() -> dict[str, tuple[EntryPoint, ...]]:
+    """The entry points by name; the same one may be found twice, as where a package is on the path twice."""
+    found: dict[str, dict[str, EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        found.setdefault(entry.name, {}).setdefault(entry.value, entry)
+    return {name: tuple(entries.values()) for name, entries in found.items()}
+
+
+def _package(entry: EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
+
+
+def _load(entry: EntryPoint) -> Family:
+    try:
+        loaded = entry.load()
+    except Exception as error:  # whatever a stranger's module raises
+        raise InvalidAccelerator(
+            f"family: {entry.name}, which {_package(entry)} brings, does not load: {type(error).__name__}: {error}",
+            field=_FIELD,
+        ) from error
+    wanted = sorted({*Family.__annotations__, *(name for name in vars(Family) if not name.startswith("_"))})
+    missing = [name for name in wanted if not hasattr(loaded, name)]
+    if isinstance(loaded, type) or missing or loaded.name != entry.name:
+        lacks = f"has no {', '.join(missing)}" if missing else "is a class or has another name"
+        raise InvalidAccelerator(
+            f"family: {entry.value}, which {_package(entry)} brings, is no family called {entry.name}: it {lacks}",
+            field=_FIELD,
+        )
+    return cast(Family, loaded)

@@ -1,0 +1,111 @@
+"""What an accelerator can do after a contraction: each question is a store, put to the matcher that inject uses."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import tirx
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy
+from accel.accelerator.meanings import Meaning, meanings
+from accel.accelerator.roles import Contraction, contraction
+from accel.lowering.choose import choose
+from accel.lowering.geometry import EpilogueOp, Scaling
+
+_SHIFT = 8  # bits of a byte plane
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """The document's contraction, and its operations, checked once.
+
+    ``answers`` are those given before: layers ask the same.
+    """
+
+    accelerator: Accelerator
+    gemm: Contraction
+    known: tuple[Meaning, ...]
+    answers: dict[Hashable, str | None] = field(default_factory=dict, compare=False)
+
+    @staticmethod
+    def of(accelerator: Accelerator) -> "Capabilities":
+        """Those of ``accelerator``.
+
+        Raises:
+            InvalidAccelerator: nothing in it contracts.
+        """
+        return Capabilities(accelerator, contraction(accelerator), meanings(accelerator))
+
+    def step(self, name: EpilogueOp, immediate: int) -> str | None:
+        """The pragma of what does a step on the accumulators, or None."""
+
+        def question() -> tirx.BufferStore:
+            acc, other = self._accumulator("a"), self._accumulator("b")
+            operand = other[0] if name == "add_tensor" else tirx.const(immediate, "int32")
+            return tirx.BufferStore(acc, elementwise(acc[0], name, operand), [0])
+
+        return self._answer((name, immediate), question, Compute)
+
+    def store(self, dtype: str, scaling: Scaling | None = None) -> str | None:
+        """The pragma of the copy that stores accumulators as ``dtype``, scaled or with their low bits, or None."""
+
+        def question() -> tirx.BufferStore:
+            value = stored(self._accumulator("a")[0], dtype, scaling)
+            return tirx.BufferStore(tirx.decl_buffer((1,), dtype, "d"), value, [0])
+
+        return self._answer(("store", dtype, scaling), question, Copy)
+
+    def load(self, memory: str, dtype: str) -> str | None:
+        """The pragma of the copy that loads ``dtype`` into a memory, extended if that is wider, or None."""
+
+        def question() -> tirx.BufferStore:
+            target = self.accelerator.memory(memory)
+            value = tirx.decl_buffer((1,), dtype, "d")[0]
+            into = tirx.decl_buffer((1,), target.dtype, "a", scope=target.scope)
+            return tirx.BufferStore(into, value.astype(target.dtype), [0])
+
+        return self._answer(("load", memory, dtype), question, Copy)
+
+    @property
+    def scales(self) -> bool:
+        """Whether a store scales accumulators by a float."""
+        return self.store("int8", Scaling(0.5, -128, 127)) is not None
+
+    @property
+    def planes(self) -> bool:
+        """Whether an int32 accumulator can leave as four byte planes."""
+        return self.store("int8") is not None and self.step("shift_right", _SHIFT) is not None
+
+    def _accumulator(self, name: str) -> Any:
+        memory = self.gemm.dst.memory
+        return tirx.decl_buffer((1,), memory.dtype, name, scope=memory.scope)
+
+    def _answer(
+        self, key: Hashable, question: Callable[[], tirx.BufferStore], kind: type[Compute] | type[Copy]
+    ) -> str | None:
+        """The pragma of the first operation of that kind that does the store."""
+        if key not in self.answers:
+            known = [meaning for meaning in self.known if isinstance(meaning.instruction, kind)]
+            choice = next(choose(question(), known, self.accelerator, []), None)
+            self.answers[key] = None if choice is None else choice.meaning.instruction.pragma
+        return self.answers[key]
+
+
+def elementwise(value: tirx.Expr, name: EpilogueOp, operand: tirx.Expr) -> tirx.Expr:
+    """One step of an epilogue on an int32; a negative shift to the right goes left."""
+    if name == "shift_right":
+        negative = int(operand) < 0
+        return value << tirx.const(-int(operand), "int32") if negative else value >> operand
+    if name in ("add", "add_tensor"):
+        return value + operand
+    return tirx.max(value, operand) if name == "max" else tirx.min(value, operand)
+
+
+def stored(value: tirx.Expr, dtype: str, scaling: Scaling | None) -> tirx.Expr:
+    """What a store makes of an int32 accumulator: ``clip(rint(f32(value) * scale), low, high)``, or its low bits."""
+    if scaling is None:
+        return value.astype(dtype)
+    scaled = tirx.nearbyint(value.astype("float32") * tirx.const(scaling.scale, "float32"))
+    low, high = (tirx.const(float(bound), "float32") for bound in (scaling.low, scaling.high))
+    return tirx.max(tirx.min(scaled, high), low).astype(dtype)

@@ -1,0 +1,94 @@
+"""Which operation of the accelerator does what a store does: its expression matches, its fields hold the numbers."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from tvm import tirx
+from tvm.ir import TensorLoad
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import BitField, Copy
+from accel.accelerator.meanings import Meaning, scalar_field
+from accel.expression.unify import Binding, Mismatch, bindings, unify
+from accel.lowering.nest import constant
+from accel.lowering.walk import scope_of
+
+_DRAM = "global"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An operation, the loads that are its operands, and the values of its scalars.
+
+    ``target_read`` is the load of the target itself, where the operation reads it.
+    """
+
+    meaning: Meaning
+    operands: dict[str, TensorLoad]
+    scalars: dict[str, tirx.Expr]
+
+    @property
+    def target_read(self) -> TensorLoad | None:
+        """The load of the target, or None where it is not read."""
+        return self.operands.get(self.meaning.typed.statement.target.name)
+
+
+def choose(
+    store: tirx.BufferStore, known: Iterable[Meaning], accelerator: Accelerator, refused: list[str]
+) -> Iterator[Choice]:
+    """Every operation of ``known`` that does what ``store`` does, in order; why others do not goes to ``refused``."""
+    for meaning in known:
+        name = meaning.instruction.name
+        scope = operand_scope(meaning, meaning.typed.statement.target.name, accelerator)
+        if scope_of(store.buffer) != scope:
+            refused.append(f"{name} writes {scope}")
+            continue
+        found = False
+        for binding in bindings(meaning.typed, store, _acceptor(meaning, accelerator)):
+            if binding.accumulates != meaning.typed.statement.accumulate:
+                continue  # it sums what it is given, and adds nothing to what is there
+            found = True
+            wrong = _overflow(meaning, binding, accelerator)
+            if wrong is None:
+                yield Choice(meaning, binding.operands, binding.scalars)
+            else:
+                refused.append(wrong)
+        if not found:
+            mismatch = unify(meaning.typed, store, _acceptor(meaning, accelerator))
+            reason = mismatch.reason if isinstance(mismatch, Mismatch) else "it does something else"
+            refused.append(f"{name} does {meaning.typed.statement}: {reason}")
+
+
+def operand_scope(meaning: Meaning, name: str, accelerator: Accelerator) -> str:
+    """The storage scope where an operand of an operation lies."""
+    instruction = meaning.instruction
+    if isinstance(instruction, Copy):
+        return _DRAM if name == "dram" else accelerator.memory(instruction.memory).scope
+    return accelerator.memory(instruction.operands[name].memory).scope
+
+
+def _acceptor(meaning: Meaning, accelerator: Accelerator) -> Callable[[str, TensorLoad], bool]:
+    def accept(name: str, load: TensorLoad) -> bool:
+        return scope_of(load.source) == operand_scope(meaning, name, accelerator)
+
+    return accept
+
+
+def _overflow(meaning: Meaning, binding: Binding, accelerator: Accelerator) -> str | None:
+    """The first scalar that its field cannot hold, in words."""
+    for name, value in binding.scalars.items():
+        number = constant(value)
+        if number is None:
+            continue
+        field = accelerator.field(meaning.instruction, scalar_field(accelerator, meaning.instruction, name))
+        low, high = field_range(field)
+        if not low <= number < high:
+            return f"{meaning.instruction.name}: {name} = {number} does not fit {field.bits} {field.type} bits"
+    return None
+
+
+def field_range(field: BitField) -> tuple[int, int]:
+    """The integers that a field holds: at least the first, below the second."""
+    if field.type == "signed" and field.bits:
+        return -(1 << field.bits - 1), 1 << field.bits - 1
+    return 0, 1 << field.bits

@@ -1,0 +1,134 @@
+"""A nest of arithmetic becomes a compute instruction, by matching it against the instruction's expressions."""
+
+from typing import Any
+
+from tvm import tirx
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute
+from accel.accelerator.meanings import Meaning, scalar_field
+from accel.errors import CompileError
+from accel.lowering import intrinsic
+from accel.lowering.choose import Choice, choose
+from accel.lowering.hardware_loops import Axis, assign
+from accel.lowering.nest import Access, Nest, constant, simplify
+
+
+def inject_compute(nest: Nest, known: list[Meaning], accelerator: Accelerator) -> tirx.Stmt:
+    """The first instruction of ``known`` that does what the nest does, inside the loops that it does not make itself.
+
+    Raises:
+        CompileError: none does; the message says what stands against each.
+    """
+    refused: list[str] = []
+    for choice in choose(nest.store, known, accelerator, refused):
+        try:
+            return _made(nest, choice, accelerator)
+        except CompileError as error:
+            refused.append(error.detail)
+    raise CompileError(
+        f"no instruction does {nest.store.buffer.name} = {nest.store.value}: {'; '.join(dict.fromkeys(refused))}",
+        field=str(nest.store.buffer.name),
+    )
+
+
+def _made(nest: Nest, choice: Choice, accelerator: Accelerator) -> tirx.Stmt:
+    instruction = choice.meaning.instruction
+    assert isinstance(instruction, Compute)
+    accesses = _accesses(nest, choice)
+    axes = _outer_axes(nest, choice.meaning, accesses, accelerator)
+    assignment = assign(axes, instruction, list(accesses), accelerator)
+    fields: dict[str, Any] = {}
+    for name, access in accesses.items():
+        size = accelerator.memory(instruction.operands[name].memory).element_count
+        index = simplify(tirx.floordiv(access.base, size))
+        fields |= {intrinsic.operand(name): access.buffer.data, intrinsic.index(name): index}
+    for name, value in choice.scalars.items():
+        fields[scalar_field(accelerator, instruction, name)] = value
+    fields |= {name: tirx.const(value, "int32") for name, value in choice.meaning.operation.when.items()}
+    fields |= assignment.fields
+    if instruction.microops is not None:
+        loops = [(axis.extent, *axis.strides) for axis in assignment.left]
+        return intrinsic.call(instruction.name, fields, loops)
+    return _around(assignment.left, list(accesses), instruction, fields)
+
+
+def _accesses(nest: Nest, choice: Choice) -> dict[str, Access]:
+    """How each operand steps; one that the operation does not read points where the target does, if it may."""
+    instruction, statement = choice.meaning.instruction, choice.meaning.typed.statement
+    assert isinstance(instruction, Compute)
+    found = {statement.target.name: nest.target}
+    for name, load in choice.operands.items():
+        found[name] = nest.access(load.source, load.indices)
+    if statement.reads_target or statement.accumulate:
+        read = choice.target_read
+        again = nest.access(read.source, read.indices) if read is not None else nest.target
+        if again.strides != nest.target.strides or constant(simplify(again.base - nest.target.base)) != 0:
+            raise CompileError(f"{instruction.name} works in place", field=instruction.name)
+    target = instruction.operands[statement.target.name]
+    for name, operand in instruction.operands.items():
+        if name not in found and (operand.memory, operand.shape) == (target.memory, target.shape):
+            found[name] = nest.target
+    return {name: found[name] for name in instruction.operands if name in found}
+
+
+def _outer_axes(nest: Nest, meaning: Meaning, accesses: dict[str, Access], accelerator: Accelerator) -> list[Axis]:
+    """Take the instruction's own tile out of the nest; what is left steps over whole elements."""
+    instruction = meaning.instruction
+    assert isinstance(instruction, Compute)
+    left = [
+        (extent, tuple(access.strides[i] for access in accesses.values()), nest.variables[i])
+        for i, extent in enumerate(nest.extents)
+    ]
+    inner = {name: _inner_strides(name, meaning) for name in accesses}
+    for axis, extent in meaning.typed.extents.items():
+        if extent == 1:
+            continue
+        pattern = (extent, tuple(inner[name].get(axis, 0) for name in accesses))
+        at = next((i for i in reversed(range(len(left))) if left[i][:2] == pattern), None)
+        if at is None:
+            raise CompileError(
+                f"no loop walks axis {axis} of {instruction.name} ({extent} wide)", field=instruction.name
+            )
+        del left[at]
+    sizes = [accelerator.memory(instruction.operands[name].memory).element_count for name in accesses]
+    if any(stride % size for _, strides, _ in left for stride, size in zip(strides, sizes, strict=True)):
+        raise CompileError(
+            f"a loop of the nest cuts through an element of {instruction.name}'s operands", field=instruction.name
+        )
+    return [
+        Axis(extent, tuple(stride // size for stride, size in zip(strides, sizes, strict=True)), variable)
+        for extent, strides, variable in left
+    ]
+
+
+def _inner_strides(name: str, meaning: Meaning) -> dict[str, int]:
+    """Scalars from one index to the next along each axis of the expression, within the operand.
+
+    An operand that the operation does not name walks as its target does.
+    """
+    statement = meaning.typed.statement
+    used = (statement.target, *statement.accesses)
+    access = next((access for access in used if access.name == name), statement.target)
+    strides: dict[str, int] = {}
+    stride = 1
+    for index, extent in zip(reversed(access.indices), reversed(meaning.typed.tensors[access.name].shape), strict=True):
+        if isinstance(index, str):
+            strides[index] = stride
+        stride *= extent
+    return strides
+
+
+def _around(axes: tuple[Axis, ...], operands: list[str], instruction: Compute, fields: dict[str, Any]) -> tirx.Stmt:
+    """The call inside the loops that are left, its addresses stepping with them."""
+    for number, name in enumerate(operands):
+        index = fields[intrinsic.index(name)]
+        for axis in axes:
+            if axis.strides[number] and axis.variable is not None:
+                index = index + axis.variable * axis.strides[number]
+        fields[intrinsic.index(name)] = simplify(index)
+    statement = intrinsic.call(instruction.name, fields)
+    for axis in reversed(axes):
+        zero, extent = tirx.const(0, "int32"), tirx.const(axis.extent, "int32")
+        statement = tirx.For(axis.variable, zero, extent, tirx.ForKind.SERIAL, statement)
+    return statement

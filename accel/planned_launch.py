@@ -1,0 +1,162 @@
+"""A launch as a dry run describes it: its instructions, its tiling, its price."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+
+from accel.accelerator.instructions import Compute, Copy, Operation
+from accel.isa.registry import family_of
+from accel.lowering.attributes import LaunchInfo, Region
+from accel.lowering.capabilities import Capabilities, elementwise, stored
+from accel.lowering.choose import choose
+from accel.lowering.composite import Composite
+from accel.lowering.epilogue import operators
+from accel.lowering.geometry import Convolution, Epilogue, EpilogueOp, Tiling
+from accel.lowering.plan import Candidates
+from accel.plan_documents import PlannedLaunch, PlannedTiling, Role, UsedInstruction
+
+_PLANE_SHIFT = 8  # bits of a byte plane
+_ON_HOST = ("requantize", "clip")  # where the host finishes a composite
+
+
+def planned_launch(info: LaunchInfo, composite: Composite, region: Region, able: Capabilities) -> PlannedLaunch:
+    """The document of one launch, whose ``region`` is as the stage ``pack`` left it."""
+    left = _ON_HOST if region.host_reason else ()
+    return PlannedLaunch(
+        name=info.name,
+        op=info.op,
+        nodes=list(info.nodes),
+        operators=[operator for operator in operators(composite) if operator not in left],
+        macs=info.macs,
+        instructions=list(dict.fromkeys(_instructions(region.epilogue, able))),
+        tiling=_tiling(region, able),
+        estimated_cycles=_price(region, able),
+        host=_host(region),
+    )
+
+
+def candidate(conv: Convolution, tiling: Tiling) -> Candidates:
+    """One tiling of ``conv`` in the terms in which a family prices it: arrays of one element."""
+    groups = conv.out_blocks // tiling.out_blocks
+    spatial = conv.data.batch * -(-conv.out_height // tiling.out_rows) * -(-conv.out_width // tiling.out_columns)
+    tiles = spatial * groups
+    taps = (conv.kernel[0] // tiling.kernel_rows) * (conv.kernel[1] // tiling.kernel_columns)
+    reductions = conv.data.blocks // tiling.in_blocks * taps
+    rows, columns = (
+        (out - 1) * stride + (kernel - 1) * dilation + 1
+        for out, stride, kernel, dilation in (
+            (tiling.out_rows, conv.strides[0], tiling.kernel_rows, conv.dilation[0]),
+            (tiling.out_columns, conv.strides[1], tiling.kernel_columns, conv.dilation[1]),
+        )
+    )
+    counts = {
+        "out_blocks": tiling.out_blocks,
+        "out_rows": tiling.out_rows,
+        "out_columns": tiling.out_columns,
+        "in_blocks": tiling.in_blocks,
+        "kernel_rows": tiling.kernel_rows,
+        "kernel_columns": tiling.kernel_columns,
+        "data_rows": rows,
+        "data_columns": columns,
+        "tiles": tiles,
+        "reductions": reductions,
+        "data_loads": spatial if tiling.order == "data" else tiles * reductions,
+        "weight_loads": groups if tiling.order == "weights" else tiles * reductions,
+    }
+    return Candidates(
+        **{name: np.array([count], np.int64) for name, count in counts.items()},
+        contexts=tiling.operand_contexts,
+        result_contexts=tiling.result_contexts,
+    )
+
+
+def _price(region: Region, able: Capabilities) -> int | None:
+    """Cycles by the family's cost function, which prices convolutions; an addition has none."""
+    if not isinstance(region.shape, Convolution):
+        return None
+    conv, accelerator = region.shape, able.accelerator
+    cost = family_of(accelerator).tiling_cost
+    return round(float(cost(candidate(conv, region.tiling), conv, region.epilogue, able.gemm, accelerator)[0]))
+
+
+def _tiling(region: Region, able: Capabilities) -> PlannedTiling:
+    shape, tiling, gemm = region.shape, region.tiling, able.gemm
+    if isinstance(shape, Convolution):
+        size = (shape.data.batch, shape.out_blocks, shape.out_height, shape.out_width)
+    else:
+        first = shape.operands[0]
+        size = (first.batch, first.blocks, first.height, first.width)
+    batch, blocks, height, width = size
+    return PlannedTiling(
+        rows=gemm.rows,
+        out_channels=gemm.out_channels,
+        in_channels=gemm.in_channels,
+        out_blocks=tiling.out_blocks,
+        out_rows=tiling.out_rows,
+        out_columns=tiling.out_columns,
+        in_blocks=tiling.in_blocks,
+        kernel_rows=tiling.kernel_rows,
+        kernel_columns=tiling.kernel_columns,
+        tiles=batch * -(-blocks // tiling.out_blocks) * -(-height // tiling.out_rows) * -(-width // tiling.out_columns),
+        order=tiling.order,
+        operand_contexts=tiling.operand_contexts,
+        result_contexts=tiling.result_contexts,
+    )
+
+
+def _host(region: Region) -> list[str]:
+    found = []
+    if isinstance(region.shape, Convolution):
+        if region.shape.unfolded is not None:
+            found.append("the host lays the patches of the image out as the rows of a matrix")
+        if any(region.shape.host_padding):
+            found.append("the host pads the data: the loads cannot")
+    if region.host_reason:
+        found.append(f"the host requantises its int32 result: {region.host_reason}")
+    return found
+
+
+def _instructions(epilogue: Epilogue, able: Capabilities) -> Iterator[UsedInstruction]:
+    """What a launch uses, in the order in which a tile does."""
+    gemm, instruction = able.gemm, able.gemm.instruction
+    if instruction.microops is not None:
+        yield from _load("load micro-ops", instruction.microops.memory, able)
+    yield from _load("load data", gemm.data.memory.name, able)
+    yield from _load("load weights", gemm.weights.memory.name, able)
+    if epilogue.start == "bias" or epilogue.has_bias:
+        yield from _load("load bias", gemm.dst.memory.name, able)
+    if epilogue.start == "zero" and gemm.zero is not None:
+        yield _used("clear", instruction, gemm.zero)
+    yield _used("contract", instruction, gemm.accumulate)
+    accumulators, bias = _buffer("a", gemm.dst.memory.name, able), _buffer("b", gemm.dst.memory.name, able)
+    shifts: list[tuple[EpilogueOp, int]] = [("shift_right", _PLANE_SHIFT)] if epilogue.planes > 1 else []
+    for name, immediate in (*epilogue.steps, *shifts):
+        operand = bias[0] if name == "add_tensor" else tirx.const(immediate, "int32")
+        yield from _doing("epilogue", accumulators, elementwise(accumulators[0], name, operand), able)
+    result = tirx.decl_buffer((1,), epilogue.result, "result")
+    yield from _doing("store", result, stored(accumulators[0], epilogue.result, epilogue.scaling), able)
+
+
+def _load(role: Role, memory: str, able: Capabilities) -> Iterator[UsedInstruction]:
+    target = _buffer("target", memory, able)
+    yield from _doing(role, target, tirx.decl_buffer((1,), target.dtype, "source")[0], able)
+
+
+def _buffer(name: str, memory: str, able: Capabilities) -> Any:
+    place = able.accelerator.memory(memory)
+    return tirx.decl_buffer((1,), place.dtype, name, scope=place.scope)
+
+
+def _doing(role: Role, target: Any, value: Any, able: Capabilities) -> Iterator[UsedInstruction]:
+    """The first instruction that stores ``value`` into ``target``, as the pass ``inject`` will find it."""
+    kind = Compute if role == "epilogue" else Copy
+    known = [meaning for meaning in able.known if isinstance(meaning.instruction, kind)]
+    for choice in choose(tirx.BufferStore(target, value, [0]), known, able.accelerator, []):
+        yield _used(role, choice.meaning.instruction, choice.meaning.operation)
+        return
+
+
+def _used(role: Role, instruction: Copy | Compute, operation: Operation) -> UsedInstruction:
+    return UsedInstruction(role=role, instruction=instruction.name, operation=operation.name, pragma=instruction.pragma)

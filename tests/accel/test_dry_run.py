@@ -1,0 +1,219 @@
+"""A dry run says what the job does: against the stages that compile, and against a job's report."""
+
+import json
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+from onnx import TensorProto
+from tvm import ir, tirx
+
+from accel.accelerator.document import Accelerator
+from accel.catalog import load_accelerator, preset_names
+from accel.dry_run import plan_model
+from accel.errors import CyclopsError, InvalidModel, InvalidTensors, UnsupportedOperator
+from accel.isa.registry import family_of
+from accel.lowering import intrinsic
+from accel.lowering.attributes import region_functions, region_of
+from accel.lowering.partition import partition
+from accel.lowering.plan import Candidates
+from accel.lowering.walk import collect
+from accel.options import Options
+from accel.plan_documents import Plan
+from accel.planned_launch import candidate
+from accel.run import run_model
+from accel.stages import job_stages
+from examples.conv224 import conv224
+from examples.graph import Graph
+from examples.resnet8 import resnet8
+from examples.single import Conv, Dense, conv_model, dense_model
+
+VTA = load_accelerator("vta")
+# the other presets of its family have its instructions
+DIFFERENT = ["vta", *(name for name in preset_names() if load_accelerator(name).family != VTA.family)]
+
+
+def small_network() -> onnx.ModelProto:
+    """Float32: two convolutions, a sum, a grouped one, a pooling and a dense layer."""
+    graph, random = Graph("small"), np.random.default_rng(3)
+
+    def conv(name: str, x: str, shape: tuple[int, ...], **attributes: Any) -> str:
+        weight = graph.constant(f"{name}_weight", random.normal(0, 0.2, shape).astype(np.float32))
+        return graph.node("Conv", name, [x, weight], pads=[1, 1, 1, 1], **attributes)
+
+    x = graph.node("Relu", "relu", [conv("first", graph.input("x", (1, 3, 8, 8)), (16, 3, 3, 3))])
+    x = graph.node("Add", "sum", [x, conv("second", x, (16, 16, 3, 3))])
+    x = graph.node("GlobalAveragePool", "pool", [conv("grouped", x, (16, 4, 3, 3), group=4)])
+    weight = graph.constant("dense_weight", random.normal(0, 0.2, (16, 10)).astype(np.float32))
+    graph.output(graph.node("MatMul", "dense", [graph.node("Flatten", "flat", [x]), weight]), (1, 10))
+    return graph.model()
+
+
+MODELS = {
+    "convolution": conv_model(Conv(16, 16, 8, 8)),
+    "strided": conv_model(Conv(20, 40, 9, 9, strides=(2, 2))),
+    "grouped": conv_model(Conv(16, 16, 8, 8, groups=4)),
+    "dense": dense_model(Dense(4, 20, 20)),
+    "network": small_network(),
+}
+
+
+def planned(model: onnx.ModelProto, accelerator: Accelerator = VTA, **options: Any) -> Plan:
+    return plan_model(model.SerializeToString(), accelerator, **options)
+
+
+def compiled(model: onnx.ModelProto, accelerator: Accelerator, last: str) -> ir.IRModule:
+    """The module as a stage of the job leaves it."""
+    quantize, read, *others = job_stages(accelerator)
+    module = read.run(quantize.run(model, None, seed=0)).module
+    for stage in others:
+        module = stage.run(module, accelerator)
+        if stage.name == last:
+            return module
+    raise AssertionError(last)
+
+
+def called(function: tirx.PrimFunc) -> set[str]:
+    calls = [node for node in collect(function.body, tirx.Evaluate) if intrinsic.is_call(node)]
+    return {intrinsic.parse(call)[0] for call in calls}
+
+
+@pytest.mark.parametrize("preset", DIFFERENT)
+@pytest.mark.parametrize("name", MODELS)
+def test_the_instructions_are_those_that_the_compiler_injects(name: str, preset: str) -> None:
+    accelerator = load_accelerator(preset)
+    plan = planned(MODELS[name], accelerator)
+    made = [called(function) for function in region_functions(compiled(MODELS[name], accelerator, "inject")).values()]
+    told = [
+        {use.instruction for use in launch.instructions if use.role != "load micro-ops"} for launch in plan.launches
+    ]
+    assert sorted(map(sorted, told)) == sorted(map(sorted, made))
+    names = {instruction.name: instruction for instruction in accelerator.instructions}
+    for use in (use for launch in plan.launches for use in launch.instructions):
+        assert names[use.instruction].pragma == use.pragma
+
+
+@pytest.mark.parametrize("preset", ["vta", "mvin-mvout"])
+@pytest.mark.parametrize("name", ["strided", "network"])
+def test_the_plan_is_what_the_report_of_the_job_says(name: str, preset: str, tmp_path: Path) -> None:
+    accelerator = load_accelerator(preset)
+    plan = planned(MODELS[name], accelerator)
+    report = run_model(MODELS[name].SerializeToString(), accelerator, Options(trace=False), tmp_path)
+    assert [(launch.name, launch.op, launch.nodes, launch.macs) for launch in plan.launches] == [
+        (layer.name, layer.op, layer.nodes, layer.macs) for layer in report.layers
+    ]
+    assert plan.macs == report.macs
+    on_host = {node.name: (node.op, node.reason) for node in plan.nodes if node.reason is not None}
+    assert on_host == {op.node: (op.op, op.reason) for op in report.host_ops}
+    for node in plan.nodes:
+        assert (node.where in ("host", "both")) == (node.reason is not None)
+        assert (node.where in ("accelerator", "both")) == (node.launch is not None)
+
+
+def test_every_node_of_the_model_is_there_in_its_order_then_what_quantisation_adds() -> None:
+    model = small_network()
+    plan = planned(model)
+    own = [node.name for node in plan.nodes if not node.added]
+    assert own == [node.name for node in model.graph.node]
+    assert [node.added for node in plan.nodes] == sorted(node.added for node in plan.nodes)
+    where = {node.name: node.where for node in plan.nodes}
+    assert (where["first"], where["relu"], where["sum"]) == ("accelerator",) * 3
+    assert (where["grouped"], where["pool"]) == ("host", "host")
+    reasons = {node.name: node.reason for node in plan.nodes}
+    assert "grouped" in str(reasons["grouped"])
+
+
+def test_what_is_folded_away_is_nowhere() -> None:
+    plan = planned(MODELS["convolution"])
+    assert {node.name: node.where for node in plan.nodes} == {
+        "x_dequantized": "nowhere",
+        "weight_dequantized": "nowhere",
+        "bias_dequantized": "nowhere",
+        "conv": "accelerator",
+        "conv_quantized": "nowhere",
+    }
+
+
+@pytest.mark.parametrize("name", ["convolution", "strided", "dense"])
+def test_a_launch_is_priced_as_the_planner_priced_it(name: str) -> None:
+    seen: list[tuple[Candidates, npt.NDArray[np.float64]]] = []
+
+    def cost(candidates: Candidates, *rest: Any) -> npt.NDArray[np.float64]:
+        prices = family_of(VTA).tiling_cost(candidates, *rest)
+        seen.append((candidates, prices))
+        return prices
+
+    module = partition(compiled(MODELS[name], VTA, "partition"), VTA, cost)
+    (region,) = (found for f in module.functions.values() if (found := region_of(f)) is not None)
+    wanted = candidate(region.shape, region.tiling)
+    arrays = [field.name for field in fields(Candidates) if not field.name.endswith("contexts")]
+    prices = [
+        prices[i]
+        for candidates, prices in seen
+        if (candidates.contexts, candidates.result_contexts) == (wanted.contexts, wanted.result_contexts)
+        for i in np.flatnonzero(
+            np.all([getattr(candidates, field) == getattr(wanted, field) for field in arrays], axis=0)
+        )
+    ]
+    assert prices
+    (launch,) = planned(MODELS[name]).launches
+    assert launch.estimated_cycles == round(prices[0])
+
+
+def test_tiles_cover_the_layer_and_the_epilogue_is_named() -> None:
+    (launch,) = planned(conv224()).launches
+    tiling = launch.tiling
+    assert tiling.tiles * tiling.out_rows * tiling.out_columns * tiling.out_blocks >= 224 * 224
+    assert (tiling.rows, tiling.out_channels, tiling.in_channels) == (1, 16, 16)
+    assert launch.operators == ["conv2d", "requantize", "clip"]
+    roles = [use.role for use in launch.instructions]
+    assert roles == sorted(
+        roles, key=["load micro-ops", "load data", "load weights", "clear", "contract", "epilogue", "store"].index
+    )
+    assert ("contract", "gemm", "accumulate") in [(u.role, u.instruction, u.operation) for u in launch.instructions]
+    assert [use.operation for use in launch.instructions if use.role == "store"] == ["narrow"]
+
+
+def test_samples_are_told() -> None:
+    model = small_network()
+    assert planned(model).quantisation == "one random sample"
+    given = {"x": np.ones((2, 1, 3, 8, 8), np.float32)}
+    assert planned(model, calibration=given).quantisation == "given samples"
+    assert planned(MODELS["dense"]).quantisation == "none"
+    with pytest.raises(InvalidTensors):
+        planned(model, calibration={"y": given["x"]})
+
+
+def test_the_same_again() -> None:
+    first, second = (planned(small_network()).model_dump_json() for _ in range(2))
+    assert first == second
+    assert json.loads(first)["launches"]
+
+
+def test_resnet8_takes_less_than_two_seconds_once_the_compiler_is_loaded() -> None:
+    model = resnet8().SerializeToString()
+    plan_model(model, VTA)
+    begin = time.perf_counter()
+    plan = plan_model(model, VTA)
+    assert time.perf_counter() - begin < 2
+    assert plan.macs.share == 1.0
+
+
+def unknown_operator() -> onnx.ModelProto:
+    graph = Graph("sequence")
+    graph.output(graph.node("Det", "det", [graph.input("x", (3, 3))]), (), TensorProto.FLOAT)
+    return graph.model()
+
+
+@pytest.mark.parametrize(
+    ("model", "error"),
+    [(b"", InvalidModel), (b"no model", InvalidModel), (unknown_operator().SerializeToString(), UnsupportedOperator)],
+)
+def test_models_that_cannot_be_planned(model: bytes, error: type[CyclopsError]) -> None:
+    with pytest.raises(error):
+        plan_model(model, VTA)
