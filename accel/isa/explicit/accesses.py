@@ -1,0 +1,211 @@
+"""What the instructions of a launch touch: elements of memories, and bytes of DRAM, as strided boxes.
+
+A box is a first element, up to three loops of an extent and a step each, and a run of elements at every point of
+them. It is exact for copies and for hardware loops.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.instructions import Compute, Copy, HardwareLoop
+from accel.isa.decode import Decoded
+from accel.isa.explicit.executions import Executions, Words, executions_of
+from accel.isa.explicit.limits import LOOPS
+
+Int64 = npt.NDArray[np.int64]
+
+# columns of an access; the first four are those of a range
+RANGE, ACCESS = 4, 7 + 2 * LOOPS
+MEMORY, WRITES, LOW, HIGH, READS, BEGIN, SPAN = range(7)
+EXTENT, STEP = 7, 7 + LOOPS
+
+
+@dataclass(frozen=True)
+class Box:
+    """Accesses of m executions: ``memory`` is the number of the memory, or their count for DRAM.
+
+    ``begin``, ``span`` (m,), ``extents`` and ``steps`` (loops, m) are in elements, of DRAM in bytes. An access of
+    an empty box touches nothing.
+    """
+
+    words: Words
+    memory: int
+    reads: bool
+    writes: bool
+    begin: Int64
+    span: Int64
+    extents: Int64
+    steps: Int64
+
+    def low(self) -> Int64:
+        """The first that is touched (m,)."""
+        return np.asarray(self.begin + self._reach(-1))
+
+    def high(self) -> Int64:
+        """The one after the last that is touched (m,)."""
+        return np.asarray(self.begin + self.span + self._reach(1))
+
+    def some(self) -> npt.NDArray[np.bool_]:
+        """Whether anything is touched (m,)."""
+        return np.asarray((self.span > 0) & (self.extents > 0).all(axis=0))
+
+    def filled(self) -> "Box":
+        """Those that touch anything."""
+        some = self.some()
+        if some.all():
+            return self
+        return Box(
+            self.words.where(some), self.memory, self.reads, self.writes, self.begin[some], self.span[some],
+            self.extents[:, some], self.steps[:, some],
+        )  # fmt: skip
+
+    def _reach(self, sign: int) -> Int64:
+        """How far the loops go up or down from the first."""
+        ends = (self.extents - 1) * self.steps
+        return np.asarray((np.maximum(ends, 0) if sign > 0 else np.minimum(ends, 0)).sum(axis=0))
+
+
+def boxes_of_executions(executions: Executions) -> Iterator[Box]:
+    """The boxes of one sort; the steps of DRAM may be beyond any DRAM, and then :meth:`Box.high` is too."""
+    if isinstance(executions.sort.instruction, Copy):
+        return _copy_boxes(executions)
+    return _compute_boxes(executions)
+
+
+def extents_of(words: Words, loops: tuple[HardwareLoop, ...]) -> Int64:
+    """The extents (loops, m) of an instruction's hardware loops."""
+    return np.stack([words.column(loop.extent) for loop in loops]) if loops else np.ones((0, len(words)), np.int64)
+
+
+def _compute_boxes(executions: Executions) -> Iterator[Box]:
+    sort, words = executions.sort, executions.words
+    assert isinstance(sort.instruction, Compute)
+    extents = extents_of(words, sort.instruction.loops)
+    for tensor in sort.tensors:
+        steps = np.zeros_like(extents)
+        for loop, step in enumerate(tensor.steps):
+            steps[loop] = words.column(step) if isinstance(step, str) else step
+        span = np.full(len(words), tensor.span, np.int64)
+        begin = words.column(tensor.address)
+        yield Box(words, tensor.memory, tensor.reads, tensor.writes, begin, span, extents, steps)
+
+
+@dataclass(frozen=True)
+class Copying:
+    """The shape of m copies: elements of their memory and rows, and DRAM in bytes; (m,) each.
+
+    A copy of no rows or no columns is empty, whatever its padding.
+    """
+
+    sram: Int64
+    dram: Int64
+    rows: Int64
+    columns: Int64
+    row_stride: Int64
+    top: Int64
+    left: Int64
+    height: Int64
+    width: Int64
+
+
+def copying(words: Words, copy: Copy) -> Copying:
+    """The shape of the copies that ``words`` are."""
+    accelerator, fields = words.decoded.accelerator, copy.copy_fields
+    unit = copy.dram_bytes(accelerator.memory(copy.memory)) if copy.dram_unit == "element" else 1
+    one = np.ones(len(words), np.int64)
+    rows = words.column(fields.rows) if fields.rows is not None else one
+    columns = words.column(fields.columns) if fields.columns is not None else one
+    top, left = words.column(fields.pad_top), words.column(fields.pad_left)
+    height = top + rows + words.column(fields.pad_bottom)
+    width = left + columns + words.column(fields.pad_right)
+    # beyond 2^56 all is out of range, and nothing overflows
+    most = (1 << 56) // unit
+    some: Int64 = (rows * columns > 0).astype(np.int64)
+    return Copying(
+        sram=words.column(fields.sram),
+        dram=np.minimum(words.column(fields.dram), most) * unit,
+        rows=rows * some,
+        columns=columns * some,
+        row_stride=np.minimum(words.column(fields.row_stride), (1 << 40) // unit) * unit,
+        top=top,
+        left=left,
+        height=height * some,
+        width=width * some,
+    )
+
+
+def _copy_boxes(executions: Executions) -> Iterator[Box]:
+    words, copy = executions.words, executions.sort.instruction
+    assert isinstance(copy, Copy)
+    accelerator = words.decoded.accelerator
+    names = [memory.name for memory in accelerator.memories]
+    shape, loads = copying(words, copy), copy.direction == "load"
+    none = np.zeros((0, len(words)), np.int64)
+    chip = shape.height * shape.width
+    yield Box(words, names.index(copy.memory), not loads, loads, shape.sram, chip, none, none)
+    size = copy.dram_bytes(accelerator.memory(copy.memory))
+    rows, stride = shape.rows[np.newaxis], shape.row_stride[np.newaxis]
+    yield Box(words, len(names), loads, not loads, shape.dram, shape.columns * size, rows, stride)
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """Everything that a launch touches, in the order of the program; empty boxes are out.
+
+    ``table`` is (accesses, columns); instruction i has the rows ``[start[i], start[i + 1])``.
+    """
+
+    table: Int64
+    start: Int64
+
+
+def accesses_of(decoded: Decoded) -> Accesses:
+    """The accesses as boxes, with the 13 columns that this module names.
+
+    Raises:
+        SimulationError: see :func:`executions_of`.
+    """
+    return _gathered(decoded, ACCESS, _fill_box)
+
+
+def ranges_of(decoded: Decoded) -> Accesses:
+    """The accesses as ranges from the first element to the last, with the columns up to ``HIGH``.
+
+    Raises:
+        SimulationError: see :func:`executions_of`.
+    """
+    return _gathered(decoded, RANGE, _fill_range)
+
+
+def _gathered(decoded: Decoded, columns: int, fill: Callable[[Int64, Box, Int64], None]) -> Accesses:
+    boxes = [box.filled() for executions in executions_of(decoded) for box in boxes_of_executions(executions)]
+    counts = np.zeros(len(decoded) + 1, np.int64)
+    for box in boxes:
+        counts[1 + box.words.rows] += 1
+    start = np.cumsum(counts)
+    free, table = start.copy(), np.zeros((int(start[-1]), columns), np.int64)
+    for box in boxes:
+        at = free[box.words.rows]
+        fill(table, box, at)
+        free[box.words.rows] = at + 1
+    return Accesses(table, start)
+
+
+def _fill_range(table: Int64, box: Box, at: Int64) -> None:
+    """The columns up to ``HIGH`` of the rows ``at``."""
+    table[at, MEMORY] = box.memory
+    table[at, WRITES] = box.writes
+    table[at, LOW] = box.low()
+    table[at, HIGH] = box.high()
+
+
+def _fill_box(table: Int64, box: Box, at: Int64) -> None:
+    """All columns of the rows ``at``."""
+    _fill_range(table, box, at)
+    table[at, READS], table[at, BEGIN], table[at, SPAN] = box.reads, box.begin, box.span
+    for loop in range(LOOPS):
+        table[at, EXTENT + loop] = box.extents[loop] if loop < len(box.extents) else 1
+        table[at, STEP + loop] = box.steps[loop] if loop < len(box.steps) else 0

@@ -1,0 +1,85 @@
+"""Bounds of a launch: everything that its instructions touch lies in a memory or in DRAM, before anything runs."""
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.instructions import Compute, Copy
+from accel.accelerator.memories import DTYPE_BYTES
+from accel.errors import Diagnosis
+from accel.isa.decode import Decoded
+from accel.isa.explicit.accesses import Box, boxes_of_executions
+from accel.isa.explicit.executions import Executions, Words, executions_of
+
+Bools = npt.NDArray[np.bool_]
+_Found = tuple[int, Diagnosis, str]
+
+
+def check_bounds(decoded: Decoded, dram_bytes: int) -> None:
+    """Check what every instruction does, and every element that it touches.
+
+    Raises:
+        SimulationError: the first instruction that chooses no operation, leaves a memory or the DRAM, makes more
+            iterations than it can, or is not aligned to the scalars that it moves.
+    """
+    found: list[_Found] = []
+    for executions in executions_of(decoded):
+        instruction = executions.sort.instruction
+        for box in boxes_of_executions(executions):
+            found += _outside(box, dram_bytes)
+        if isinstance(instruction, Copy):
+            found += _copy(executions.words, instruction)
+        else:
+            found += _loops(executions, instruction)
+    if found:
+        raise decoded.error(*min(found))
+
+
+def _first(words: Words, wrong: Bools) -> tuple[int, int] | None:
+    """Position of the first wrong one among ``words``, and its place in the launch."""
+    at = int(np.argmax(wrong)) if len(wrong) else 0
+    return (at, int(words.rows[at])) if len(wrong) and wrong[at] else None
+
+
+def _outside(box: Box, dram_bytes: int) -> list[_Found]:
+    memories = box.words.decoded.accelerator.memories
+    low, high = box.low(), box.high()
+    limit = memories[box.memory].depth if box.memory < len(memories) else dram_bytes
+    first = _first(box.words, box.some() & ((low < 0) | (high > limit)))
+    if first is None:
+        return []
+    at, row = first
+    index = int(low[at]) if low[at] < 0 else int(high[at]) - 1
+    if box.memory < len(memories):
+        name = memories[box.memory].name
+        return [(row, "memory-range", f"index {index} of {name} is out of range; it has {limit}")]
+    return [(row, "dram-range", f"DRAM byte {index} is out of range; the program's DRAM has {limit}")]
+
+
+def _copy(words: Words, copy: Copy) -> list[_Found]:
+    fields, size = copy.copy_fields, DTYPE_BYTES[copy.dram_dtype]
+    found: list[_Found] = []
+    if copy.dram_unit == "byte":
+        for name in (fields.dram, fields.row_stride):
+            values = words.column(name)
+            if (first := _first(words, values % size != 0)) is not None:
+                message = f"{name} = {values[first[0]]} is no multiple of {size}, the bytes of {copy.dram_dtype}"
+                found.append((first[1], "dram-range", message))
+    rows = words.column(fields.rows)
+    if copy.max_rows is not None and (first := _first(words, rows > copy.max_rows)) is not None:
+        message = f"{fields.rows} = {rows[first[0]]}; it moves {copy.max_rows} rows at most"
+        found.append((first[1], "field-range", message))
+    return found
+
+
+def _loops(executions: Executions, compute: Compute) -> list[_Found]:
+    words, found = executions.words, list[_Found]()
+    for loop in compute.loops:
+        extent = words.column(loop.extent)
+        if loop.limit is not None and (first := _first(words, extent > loop.limit)) is not None:
+            message = f"{loop.extent} = {extent[first[0]]}; the loop makes {loop.limit} iterations at most"
+            found.append((first[1], "field-range", message))
+        for name in loop.repeated_in:
+            if (first := _first(words, words.column(name) != extent)) is not None:
+                told = f"{name} is {words.column(name)[first[0]]} and {loop.extent} {extent[first[0]]}; they must agree"
+                found.append((first[1], "field-range", told))
+    return found

@@ -1,0 +1,100 @@
+"""What instructions cost: the document's expressions, for all instructions of a launch at once."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.check_meanings import COPY_COST_NAMES
+from accel.accelerator.check_roles import field_names
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Copy, Instruction
+from accel.errors import SimulationError
+from accel.expression.cost import parse_cost
+from accel.expression.errors import ExpressionError
+from accel.isa.decode import Decoded
+from accel.isa.explicit.accesses import copying
+from accel.isa.explicit.executions import Words, executions_of, words_of
+from accel.isa.explicit.limits import MAX_CYCLES
+
+Float64 = npt.NDArray[np.float64]
+Int64 = npt.NDArray[np.int64]
+
+DEFAULT_CYCLES = "1"
+DEFAULT_ENERGY = "0"
+
+
+def doing(decoded: Decoded) -> Iterator[tuple[Instruction, Words]]:
+    """Every word of a launch once, with the instruction whose unit, costs and tokens count there.
+
+    Of a sequence that is its last part. The others stand for themselves.
+
+    Raises:
+        SimulationError: see :func:`executions_of`.
+    """
+    accelerator = decoded.accelerator
+    for executions in executions_of(decoded):
+        yield executions.sort.instruction, executions.words
+    ends = {instruction.sequence[-1] for instruction in accelerator.instructions if instruction.sequence}
+    for instruction in accelerator.instructions:
+        if instruction.kind in ("part", "sync", "finish") and instruction.name not in ends:
+            yield instruction, words_of(decoded, instruction)
+
+
+def cycles_of(decoded: Decoded) -> Int64:
+    """Cycles (n,) that each instruction keeps its unit: the cost, rounded up, and 1 at least.
+
+    Raises:
+        SimulationError: the first for which the cost is no number from 0 to 2^40.
+    """
+    costs = costs_of(decoded, "cycles")
+    wrong = np.flatnonzero((costs < 0) | (costs > MAX_CYCLES))
+    if len(wrong):
+        at = int(wrong[0])
+        message = f"its cycles are {costs[at]:g}; they must be from 0 to {MAX_CYCLES}"
+        raise decoded.error(at, "field-range", message)
+    return np.maximum(np.ceil(costs), 1).astype(np.int64)
+
+
+def costs_of(decoded: Decoded, role: Literal["cycles", "energy"]) -> Float64:
+    """The cost (n,) of each instruction: cycles, not rounded, or picojoules.
+
+    Raises:
+        SimulationError: the document's expression divides by zero, or is no finite number.
+    """
+    costs = np.zeros(len(decoded))
+    for instruction, words in doing(decoded):
+        if len(words):
+            text = getattr(instruction, role) or (DEFAULT_CYCLES if role == "cycles" else DEFAULT_ENERGY)
+            costs[words.rows] = _evaluate(instruction, words, text, role)
+    return costs
+
+
+def _evaluate(instruction: Instruction, words: Words, text: str, role: str) -> Float64:
+    accelerator, cost = words.decoded.accelerator, parse_cost(text)
+    columns: dict[str, npt.NDArray[np.int64] | float] = {
+        "bus_bytes": accelerator.dram.bus_bytes,
+        "read_latency": accelerator.dram.read_latency,
+    }
+    fields = cost_fields(accelerator, instruction)
+    columns |= {name: words.column(fields[name]) for name in cost.names if name in fields}
+    if isinstance(instruction, Copy) and not set(COPY_COST_NAMES).isdisjoint(cost.names):
+        shape = copying(words, instruction)
+        size = instruction.dram_bytes(accelerator.memory(instruction.memory))
+        columns |= {"elements": shape.rows * shape.columns, "bytes": shape.rows * shape.columns * size}
+    try:
+        return np.asarray(cost.evaluate(columns))
+    except ExpressionError as error:
+        at = int(words.rows[0])
+        raise SimulationError(
+            f"{role} of {instruction.name}: {error.detail}", field=f"instruction:{words.decoded.first + at}"
+        ) from error
+
+
+def cost_fields(accelerator: Accelerator, instruction: Instruction) -> dict[str, str]:
+    """The fields that a cost may name, by all their names: in a sequence part.field, and field where it is one."""
+    names = field_names(accelerator, instruction)
+    plain = [name.rpartition(".")[2] for name in names]
+    alone = {short: name for short, name in zip(plain, names, strict=True) if plain.count(short) == 1}
+    return alone | {name: name for name in names}

@@ -1,0 +1,152 @@
+"""The cycles of a document: decoded instructions to start, end and what they waited for.
+
+What an instruction costs is the document's expression (:mod:`accel.isa.explicit.costs`), when it starts is by the
+document's synchronisation. An instruction keeps its unit, and a port of each memory that it touches, from its start
+to its end; DRAM has ports for all.
+
+* ``in_order``: instructions start in the order of the program, one a cycle; one whose unit is busy, whose addresses
+  an unfinished one touches where one of them writes, or that finds no port, holds up all behind it.
+* ``hazards``: instructions are dispatched in the order of the program, one a cycle, while fewer than ``window`` are
+  dispatched and unfinished. Each unit takes its own in order; one starts when no unfinished one before it touches
+  its addresses where one of them writes, and there are ports. Of two that could, the first of the program starts.
+* ``tokens``: each unit takes its own instructions in order; one starts when there is a token in every queue that it
+  pops from and there are ports, and sends its tokens when it ends. A counter that is full drops them. Within a cycle
+  tokens come before they are taken.
+
+Addresses meet by ranges, from the first that an instruction touches in a memory to the last, strides not considered.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.synchronisation import HazardSync
+from accel.errors import SimulationError
+from accel.isa.compiled import MATRIX, SCALAR, compile_now
+from accel.isa.decode import Decoded
+from accel.isa.explicit import timing_apart, timing_in_order
+from accel.isa.explicit import timing_layout as layout
+from accel.isa.explicit.accesses import ranges_of
+from accel.isa.explicit.costs import cycles_of
+from accel.isa.explicit.tokens import Transfers, pops_of, pushes_of, queue_names, token_counts, token_limit
+from accel.isa.family import Timing
+
+Int64 = npt.NDArray[np.int64]
+
+_NEVER_FREE = 1 << 62
+_ORDER_CAUSE = {"in_order": "issue", "hazards": "window", "tokens": "issue"}
+
+
+def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
+    """Cycles of one launch that finds ``tokens`` in the queues; ``cycles`` is when the last instruction ended.
+
+    ``waits`` count from when an instruction's unit was free: for its turn in the program (``issue`` in order,
+    ``window`` by hazards), for addresses (``hazard``), for the tokens of a queue, and for ports (``port``).
+
+    Raises:
+        SimulationError: a deadlock, with the units, the instructions and the tokens they wait for.
+    """
+    accelerator, count = decoded.accelerator, len(decoded)
+    names, kind = queue_names(accelerator), accelerator.synchronisation.kind
+    stream = _stream(decoded)
+    state = _state(accelerator, stream.unit, token_counts(accelerator, tokens))
+    times = np.zeros((layout.TIMES, count), np.int64)
+    waits = np.zeros((layout.CAUSES + len(names), count), np.int64)
+    if kind == "in_order":
+        timing_in_order.run(stream, len(accelerator.units), times, waits)
+    elif timing_apart.run(stream, state, times, waits) < count:
+        waiting = sorted(int(index) for index in state.units[layout.NEXT] if index < count)
+        raise deadlock(decoded, waiting, Transfers(stream.pop_start, stream.pops), state.tokens)
+    start, end = times
+    busy = np.bincount(stream.unit, weights=stream.cycles, minlength=len(accelerator.units)).astype(np.int64)
+    causes = (_ORDER_CAUSE[kind], "hazard", "port", *names)
+    return Timing(
+        start=start,
+        end=end,
+        waits={causes[number]: waits[number] for number in _shown(accelerator, len(names))},
+        cycles=int(end.max(initial=0)),
+        busy=dict(zip(accelerator.units, busy.tolist(), strict=True)),
+        tokens=dict(zip(names, state.tokens.tolist(), strict=True)),
+    )
+
+
+def _shown(accelerator: Accelerator, queues: int) -> list[int]:
+    """The rows of the waits that can be other than zero, in the order in which they end."""
+    first = [] if accelerator.synchronisation.kind == "tokens" else [layout.ORDER, layout.HAZARD]
+    return [*first, *range(layout.CAUSES, layout.CAUSES + queues), layout.PORT]
+
+
+def units_of(decoded: Decoded) -> Int64:
+    """The unit (n,) of each instruction, by its number."""
+    units = decoded.accelerator.units
+    of = np.array([units.index(instruction.unit) for instruction in decoded.accelerator.instructions], np.int64)
+    return of[decoded.kind]
+
+
+def _stream(decoded: Decoded) -> layout.Stream:
+    """The launch as the kernels take it."""
+    accesses, pops, pushes = ranges_of(decoded), pops_of(decoded), pushes_of(decoded)
+    counts = [memory.ports for memory in decoded.accelerator.memories]
+    ports = np.full((len(counts), max(counts, default=1)), _NEVER_FREE, np.int64)
+    for memory, count in enumerate(counts):
+        ports[memory, :count] = 0
+    return layout.Stream(
+        unit=units_of(decoded),
+        cycles=cycles_of(decoded),
+        accesses=accesses.table,
+        start=accesses.start,
+        pops=pops.queue,
+        pop_start=pops.start,
+        pushes=pushes.queue,
+        push_start=pushes.start,
+        ports=ports,
+    )
+
+
+def _state(accelerator: Accelerator, unit: Int64, tokens: Int64) -> layout.State:
+    """All units before their first instruction."""
+    sync, count = accelerator.synchronisation, len(unit)
+    places = min(sync.window, max(count, 1)) if isinstance(sync, HazardSync) else 0
+    window = np.zeros((layout.PLACE, places), np.int64)
+    window[layout.SPARE] = np.arange(places)
+    spans = np.zeros((len(accelerator.memories) + 1, layout.SPAN, places), np.int64)
+    spans[:, [layout.TOUCH_LOW, layout.WRITE_LOW]] = layout.NOWHERE
+    units = np.zeros((layout.UNIT, len(accelerator.units)), np.int64)
+    units[layout.RUNNING] = -1
+    following = np.full(count, count, np.int64)
+    for number in range(len(accelerator.units)):
+        rows = np.flatnonzero(unit == number)
+        following[rows[:-1]] = rows[1:]
+        units[layout.NEXT, number] = rows[0] if len(rows) else count
+    return layout.State(
+        units=units,
+        window=window,
+        spans=spans,
+        waiting=np.zeros((-(-places // layout.BITS), places), np.int64),
+        place=np.full(count if places else 0, -1, np.int64),
+        tokens=tokens,
+        since=np.zeros(len(tokens), np.int64),
+        following=following,
+        limit=token_limit(accelerator),
+    )
+
+
+def deadlock(decoded: Decoded, waiting: list[int], pops: Transfers, tokens: Int64) -> SimulationError:
+    """The error of a launch that cannot go on: ``waiting`` are the next instructions of the units, ascending."""
+    names, told = queue_names(decoded.accelerator), []
+    for index in waiting:
+        instruction = decoded.accelerator.instructions[decoded.kind[index]]
+        missing = [names[queue] for queue in pops.of(index) if tokens[queue] == 0]
+        if missing:
+            told.append(
+                f"{instruction.unit} waits at instruction {decoded.first + index} ({instruction.name}) for a token of "
+                f"{' and '.join(missing)}"
+            )
+    at = decoded.first + waiting[0]
+    return SimulationError("deadlock: " + "; ".join(told), field=f"instruction:{at}", kind="deadlock", instruction=at)
+
+
+def prepare_timing() -> None:
+    """Compile the kernels, without running them."""
+    compile_now(timing_in_order.run, layout.STREAM, SCALAR, MATRIX, MATRIX)
+    compile_now(timing_apart.run, layout.STREAM, layout.STATE, MATRIX, MATRIX)

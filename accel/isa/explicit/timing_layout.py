@@ -1,0 +1,80 @@
+"""The arrays that the timing kernels share; times are in cycles from the launch, an end is the first cycle after."""
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from accel.isa.compiled import CUBE, MATRIX, SCALAR, VECTOR
+
+Int64 = npt.NDArray[np.int64]
+
+# rows of the times of instructions
+TIMES = 2
+START, END = range(TIMES)
+
+# causes, rows of the waits in the order in which they can end; queues follow
+CAUSES = 3
+ORDER, HAZARD, PORT = range(CAUSES)
+
+
+class Stream(NamedTuple):
+    """A launch of n instructions.
+
+    ``unit`` and ``cycles`` are (n,). Instruction i has the rows ``[start[i], start[i + 1])`` of ``accesses`` (a, 4),
+    see :func:`accel.isa.explicit.accesses.ranges_of`, and in the same way queues in ``pops`` and ``pushes``.
+    ``ports`` (memories, most) says until when each port is taken.
+    """
+
+    unit: Int64
+    cycles: Int64
+    accesses: Int64
+    start: Int64
+    pops: Int64
+    pop_start: Int64
+    pushes: Int64
+    push_start: Int64
+    ports: Int64
+
+
+STREAM = numba.types.NamedTuple((VECTOR, VECTOR, MATRIX, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, MATRIX), Stream)
+
+
+class State(NamedTuple):
+    """Where units that run apart are.
+
+    ``units`` (3, units): the next instruction, the one that runs or -1, and since when none does. ``window`` (4,
+    places) holds what is dispatched and unfinished, ``place`` (n,) where, ``spans`` (memories and DRAM, 4, places) what
+    it touches; place p waits for place q if bit q % BITS of ``waiting[q // BITS, p]`` is set. These four are empty
+    where units do not wait for addresses. ``tokens`` and ``since`` (queues,): how many there are, and since when there
+    are some; a counter stops at ``limit``. ``following`` (n,) is the next instruction of the same unit, or n.
+    """
+
+    units: Int64
+    window: Int64
+    spans: Int64
+    waiting: Int64
+    place: Int64
+    tokens: Int64
+    since: Int64
+    following: Int64
+    limit: int
+
+
+STATE = numba.types.NamedTuple((MATRIX, MATRIX, CUBE, MATRIX, VECTOR, VECTOR, VECTOR, VECTOR, SCALAR), State)
+
+# rows of the units
+UNIT = 3
+NEXT, RUNNING, FREE = range(UNIT)
+
+# rows of the window: the instruction, how many unfinished ones it waits for, when the last of those ended, and the
+# free places, behind as many as are filled
+PLACE = 4
+WHO, PENDING, READY, SPARE = range(PLACE)
+
+# what an instruction in the window touches and writes of a memory, from the first to the last; nothing by itself
+SPAN = 4
+TOUCH_LOW, TOUCH_HIGH, WRITE_LOW, WRITE_HIGH = range(SPAN)
+NOWHERE = 1 << 62
+BITS = 62  # places in a row of the matrix of who waits for whom

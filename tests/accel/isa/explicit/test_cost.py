@@ -1,0 +1,38 @@
+"""What the planner is told that tilings cost, against what they take."""
+
+import numpy as np
+import pytest
+
+from accel.catalog import load_accelerator
+from accel.frontend.integers import import_integer_model
+from accel.frontend.quantize import ensure_quantised
+from accel.isa.explicit.cost import tiling_cost
+from accel.lowering.emit import emit
+from accel.lowering.stages import lowering_stages
+from accel.simulate.engine import simulate
+from accel.stages import requantisation
+from examples.single import Conv, conv_model
+from tests.reference.host import draw_inputs
+
+
+@pytest.mark.parametrize("preset", ["mvin-mvout", "vector", "output-stationary"])
+def test_the_price_of_the_chosen_tiling_is_near_its_cycles(preset):
+    accelerator = load_accelerator(preset)
+    prices = []
+
+    def recorded(candidates, *others):
+        price = tiling_cost(candidates, *others)
+        assert price.shape == candidates.out_rows.shape
+        assert np.isfinite(price).all()
+        assert (price > 0).all()
+        prices.append(price.min())
+        return price
+
+    model = conv_model(Conv(channels=24, filters=32, height=12, width=12))
+    requantize, scales = requantisation(accelerator)
+    module = import_integer_model(ensure_quantised(model, scales=scales), requantize=requantize).module
+    for stage in lowering_stages(recorded):
+        module = stage.run(module, accelerator)
+    program = emit(module, accelerator)
+    simulation = simulate(program, dict(zip(program.inputs, draw_inputs(model).values(), strict=True)), function=False)
+    assert 0.4 < min(prices) / simulation.cycles < 2.5
