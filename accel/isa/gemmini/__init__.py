@@ -1,0 +1,1 @@
+"""Gemmini: its instruction set, what the instructions do and what they cost."""

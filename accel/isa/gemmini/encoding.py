@@ -1,0 +1,130 @@
+"""Gemmini's instruction words: funct, rs1 and rs2 of a RoCC instruction, 64 bits each.
+
+Sources: gemmini ``GemminiISA.scala`` and ``LocalAddr.scala``, gemmini-rocc-tests ``gemmini.h``.
+"""
+
+from typing import NamedTuple
+
+from accel.accelerator.instructions import BitField, Part
+
+WORD_BITS = 192
+RS1, RS2 = 64, 128
+CONFIG, MVIN2, MVIN, MVOUT, COMPUTE_PRELOADED, COMPUTE_ACCUMULATED, PRELOAD, FLUSH, LOOP_WS = range(9)
+MVIN3, LOOP_CONV_WS = 14, 15
+EX, LD, ST, NORM = range(4)
+LOADS = {0: ("mvin", MVIN), 1: ("mvin2", MVIN2), 2: ("mvin3", MVIN3)}  # by the state that configures it
+
+
+class F(NamedTuple):
+    """A field at a bit of a word; ``kind`` is its type, ``value`` where it is constant."""
+
+    name: str
+    lsb: int
+    bits: int
+    kind: str = "unsigned"
+    value: int | None = None
+
+
+def part(name: str, unit: str, funct: int, *fields: F, sticky: bool = False) -> Part:
+    """An instruction of that funct; bits without a field are zero when it is made."""
+    made = [BitField(name="funct", lsb=0, bits=7, value=funct)]
+    made += [
+        BitField.model_validate(
+            {"name": field.name, "lsb": field.lsb, "bits": field.bits, "type": field.kind, "value": field.value}
+        )
+        for field in fields
+    ]
+    return Part(name=name, unit=unit, fields=tuple(made), sticky=sticky)
+
+
+def local(prefix: str, base: int) -> tuple[F, ...]:
+    """A local address with its size: a row of the scratchpad or, with ``is_acc``, of the accumulator."""
+    return (
+        F(f"{prefix}row", base, 26),
+        F(f"{prefix}norm", base + 26, 3),
+        F(f"{prefix}full", base + 29, 1),
+        F(f"{prefix}accumulate", base + 30, 1),
+        F(f"{prefix}is_acc", base + 31, 1),
+        F(f"{prefix}columns", base + 32, 16),
+        F(f"{prefix}rows", base + 48, 16),
+    )
+
+
+def _subtype(value: int) -> F:
+    return F("subtype", RS1, 2, value=value)
+
+
+def config_ex() -> Part:
+    """Sets the dataflow, the transpositions and the strides of the execute unit."""
+    return part(
+        "config_ex", "execute", CONFIG, _subtype(EX), F("dataflow", RS1 + 2, 1), F("activation", RS1 + 3, 2),
+        F("set_only_strides", RS1 + 7, 1), F("a_transpose", RS1 + 8, 1), F("b_transpose", RS1 + 9, 1),
+        F("a_stride", RS1 + 16, 16), F("acc_scale", RS1 + 32, 32, "float32"), F("in_shift", RS2, 32),
+        F("relu6_shift", RS2 + 32, 16), F("c_stride", RS2 + 48, 16), sticky=True,
+    )  # fmt: skip
+
+
+def config_ld(state: int) -> Part:
+    """Sets the DRAM stride, the block stride and the scale of one of the three loads."""
+    return part(
+        f"config_ld{state}", "load", CONFIG, _subtype(LD), F("shrunk", RS1 + 2, 1), F("state", RS1 + 3, 2, value=state),
+        F("pixel_repeats", RS1 + 8, 8), F("block_stride", RS1 + 16, 16), F("scale", RS1 + 32, 32, "float32"),
+        F("stride", RS2, 48), sticky=True,
+    )  # fmt: skip
+
+
+def config_st() -> Part:
+    """Sets the DRAM stride, the activation, the scale and the pooling of stores."""
+    return part(
+        "config_st", "store", CONFIG, _subtype(ST), F("activation", RS1 + 2, 2), F("pool_stride", RS1 + 4, 2),
+        F("pool_size", RS1 + 6, 2), F("pool_top", RS1 + 8, 2), F("pool_left", RS1 + 10, 2),
+        F("pool_out_dim", RS1 + 24, 8), F("pool_rows", RS1 + 32, 8), F("pool_columns", RS1 + 40, 8),
+        F("out_rows", RS1 + 48, 8), F("out_columns", RS1 + 56, 8), F("stride", RS2, 32),
+        F("scale", RS2 + 32, 32, "float32"), sticky=True,
+    )  # fmt: skip
+
+
+def config_norm() -> Part:
+    """Sets the constants of the normalising activations."""
+    return part(
+        "config_norm", "store", CONFIG, _subtype(NORM), F("statistics", RS1 + 8, 8), F("activation_high", RS1 + 16, 1),
+        F("only_statistics", RS1 + 17, 1), F("inverse", RS1 + 18, 1), F("q_const", RS1 + 32, 32), F("qb", RS2, 32),
+        F("qc", RS2 + 32, 32),
+    )  # fmt: skip
+
+
+def moves() -> tuple[Part, ...]:
+    """The three loads and the store."""
+    dram = F("dram", RS1, 48)
+    loads = tuple(part(name, "load", funct, dram, *local("", RS2)) for name, funct in LOADS.values())
+    return (*loads, part("mvout", "store", MVOUT, dram, *local("", RS2)))
+
+
+def execution() -> tuple[Part, ...]:
+    """The preload and the two computes."""
+    return (
+        part("preload", "execute", PRELOAD, *local("b_", RS1), *local("c_", RS2)),
+        part("compute_preloaded", "execute", COMPUTE_PRELOADED, *local("a_", RS1), *local("d_", RS2)),
+        part("compute_accumulated", "execute", COMPUTE_ACCUMULATED, *local("a_", RS1), *local("d_", RS2)),
+    )
+
+
+def loops() -> tuple[Part, ...]:
+    """The macro-instructions and what configures them, field by field as far as they are of whole halves."""
+    quarters = [F(f"rs{1 + word}_{n}", RS1 + 64 * word + 16 * n, 16) for word in (0, 1) for n in range(4)]
+    names = {
+        LOOP_WS: "loop_ws",
+        9: "loop_ws_bounds",
+        10: "loop_ws_addresses_ab",
+        11: "loop_ws_addresses_dc",
+        12: "loop_ws_strides_ab",
+        13: "loop_ws_strides_dc",
+        LOOP_CONV_WS: "loop_conv_ws",
+        **{16 + n: f"loop_conv_ws_{n + 1}" for n in range(6)},
+    }
+    return tuple(part(name, "execute", funct, *quarters) for funct, name in names.items())
+
+
+def flush() -> Part:
+    """Empties the translation buffer."""
+    return part("flush", "load", FLUSH)

@@ -1,0 +1,147 @@
+"""Gemmini as a family of instruction sets."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.roles import Contraction
+from accel.accelerator.timing_model import TimingModel
+from accel.errors import SimulationError
+from accel.isa.costs import energy_of
+from accel.isa.decode import Decoded, encode
+from accel.isa.family import Boxes, Dram, HazardChecker, Timing, Work
+from accel.isa.gemmini import timing
+from accel.isa.gemmini.calibration import timing_model
+from accel.isa.gemmini.cost import tiling_cost
+from accel.isa.gemmini.document_check import check_gemmini, parameters_of
+from accel.isa.gemmini.expand import expand
+from accel.isa.gemmini.machine import Machine
+from accel.isa.gemmini.parameters import GemminiParameters
+from accel.isa.gemmini.traffic import dram_accesses
+from accel.isa.gemmini.work import work_of
+from accel.isa.hazards import Hazards
+from accel.lowering.geometry import Convolution, Epilogue
+from accel.lowering.plan import Candidates
+
+
+class GemminiFamily:
+    """Everything of Gemmini that the engine, the planner and the reports ask for: :class:`accel.isa.family.Family`."""
+
+    name = "gemmini"
+    parameters = GemminiParameters
+
+    def check(self, accelerator: Accelerator) -> None:
+        """See :func:`accel.isa.gemmini.document_check.check_gemmini`."""
+        check_gemmini(accelerator)
+
+    def tiling_cost(
+        self,
+        candidates: Candidates,
+        shape: Convolution,
+        epilogue: Epilogue,
+        gemm: Contraction,
+        accelerator: Accelerator,
+    ) -> npt.NDArray[np.float64]:
+        """See :func:`accel.isa.gemmini.cost.tiling_cost`."""
+        return tiling_cost(candidates, shape, epilogue, gemm, accelerator)
+
+    def check_launch(self, decoded: Decoded, dram_bytes: int) -> None:
+        """Refuse loops that do not fit; the machine checks the rest against its own configuration before it runs."""
+        with _counted_from(decoded):
+            expand(encode(decoded), parameters_of(decoded.accelerator))
+
+    def effort(self, decoded: Decoded) -> npt.NDArray[np.float64]:
+        """Elements that each instruction (n,) touches at most: a tile for each primitive instruction."""
+        parameters = parameters_of(decoded.accelerator)
+        with _counted_from(decoded):
+            expanded = expand(encode(decoded), parameters)
+        return np.bincount(expanded.origin, minlength=len(decoded)).astype(np.float64) * parameters.dim**2
+
+    def boxes(self, decoded: Decoded) -> Boxes:
+        """See :func:`accel.isa.gemmini.dram.dram_accesses`."""
+        with _counted_from(decoded):
+            found = dram_accesses(encode(decoded), parameters_of(decoded.accelerator))
+        return Boxes(found.instruction, found.first, found.rows, found.stride, found.row_bytes, found.is_write)
+
+    def machine(self, accelerator: Accelerator) -> "GemminiMachine":
+        """See :class:`accel.isa.gemmini.machine.Machine`."""
+        return GemminiMachine(parameters_of(accelerator))
+
+    def hazard_checker(self, accelerator: Accelerator, tokens: dict[str, int], dram_bytes: int) -> HazardChecker:
+        """The reservation station orders all accesses, so there is nothing to find."""
+        return _Ordered()
+
+    def token_queues(self, accelerator: Accelerator) -> list[str]:
+        """There are none."""
+        return []
+
+    def time(self, decoded: Decoded, tokens: dict[str, int]) -> Timing:
+        """See :func:`accel.isa.gemmini.timing.time`."""
+        with _counted_from(decoded):
+            timed = timing.time(encode(decoded), parameters_of(decoded.accelerator))
+        return Timing(timed.start, timed.end, timed.waits, timed.cycles, timed.busy, {})
+
+    def work(self, decoded: Decoded) -> Work:
+        """See :func:`accel.isa.gemmini.work.work_of`."""
+        with _counted_from(decoded):
+            return work_of(encode(decoded), parameters_of(decoded.accelerator))
+
+    def energy(self, decoded: Decoded) -> float | None:
+        """See :func:`accel.isa.costs.energy_of`."""
+        return energy_of(decoded)
+
+    def timing_model(self, accelerator: Accelerator) -> TimingModel:
+        """See :func:`accel.isa.gemmini.calibration.timing_model`."""
+        return timing_model(parameters_of(accelerator))
+
+    def prepare(self, accelerator: Accelerator) -> None:
+        """Compile the kernels, by running them on a stream of nothing: they start no threads."""
+        parameters, words = parameters_of(accelerator), np.zeros((0, 3), np.uint64)
+        Machine(parameters).run(words, np.zeros(64, np.uint8))
+        timing.time(words, parameters)
+        dram_accesses(words, parameters)
+
+
+class GemminiMachine:
+    """The machine behind the family's interface: it takes decoded launches."""
+
+    def __init__(self, parameters: GemminiParameters) -> None:
+        self._machine = Machine(parameters)
+
+    def run(self, decoded: Decoded, dram: Dram) -> None:
+        """Run a launch on ``dram`` (bytes,).
+
+        Raises:
+            SimulationError: an instruction that is out of range; nothing has run then.
+        """
+        with _counted_from(decoded):
+            self._machine.run(encode(decoded), dram)
+
+
+class _Ordered:
+    """A checker that has nothing to find."""
+
+    def wrote(self, begin: int, end: int) -> None:
+        """Nothing to note."""
+
+    def check(self, decoded: Decoded, dram: Dram) -> Hazards:
+        """None."""
+        return Hazards((), ())
+
+
+@contextmanager
+def _counted_from(decoded: Decoded) -> Iterator[None]:
+    """Errors count their instruction from the program's first, and say what it is."""
+    try:
+        yield
+    except SimulationError as error:
+        if error.instruction is None or error.kind is None or error.instruction >= len(decoded):
+            raise
+        message = error.detail.partition(": ")[2] or error.detail
+        raise decoded.error(error.instruction, error.kind, message) from error
+
+
+FAMILY = GemminiFamily()

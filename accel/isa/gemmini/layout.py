@@ -1,0 +1,55 @@
+"""Numbers of Gemmini's encoding, and of the arrays that its kernels share.
+
+Encoding: gemmini ``GemminiISA.scala``, ``LocalAddr.scala``. A local address is 32 bits: the row in the low ones, and
+the flags below.
+"""
+
+# funct
+CONFIG, MVIN2, MVIN, MVOUT, COMPUTE_PRELOADED, COMPUTE_ACCUMULATED, PRELOAD, FLUSH = range(8)
+LOOP_WS, LOOP_BOUNDS, LOOP_AB, LOOP_DC, LOOP_STRIDES_AB, LOOP_STRIDES_DC, MVIN3, LOOP_CONV = range(8, 16)
+CONV_1, CONV_2, CONV_3, CONV_4, CONV_5, CONV_6 = range(16, 22)
+COUNTER, FENCE = 126, 127
+# rs1[1:0] of CONFIG
+CONFIG_EX, CONFIG_LD, CONFIG_ST, CONFIG_NORM = range(4)
+
+# local addresses
+ACCUMULATOR = 1 << 31
+ACCUMULATE = 1 << 30
+FULL = 1 << 29
+GARBAGE = (1 << 32) - 1
+LOAD_ROW = (1 << 29) - 1  # the row of a mvin and of a result
+STORE_ROW = (1 << 26) - 1  # the row of a mvout: a normalisation command lies above
+ROW_BITS = 16
+ONE = 0x3F800000  # 1.0 as fp32
+KEEP_SCALE = (1 << 32) - 1  # config_st with this scale leaves it as it is (StoreController.scala)
+
+# activations
+NONE, RELU, LAYERNORM, IGELU, SOFTMAX = range(5)
+# normalisation commands
+RESET, SUM, MEAN, VARIANCE, INV_STDDEV, MAX, SUM_EXP, INV_SUM_EXP = range(8)
+
+# the configuration, (CONFIGURATION,) int64
+WS, SYS_ACT, SYS_SHIFT, A_TRANSPOSE, B_TRANSPOSE, A_STRIDE, C_STRIDE = range(7)
+LD_STRIDE, LD_BLOCK, LD_SHRUNK, LD_PIXELS = 7, 10, 13, 16  # three each
+ST_STRIDE, ACC_ACT, POOL_STRIDE, POOL_SIZE, UPAD, LPAD, POOL_OUT, POROWS, POCOLS, OROWS, OCOLS = range(19, 30)
+STAT, QB, QC, QLN2, QLN2_INV = range(30, 35)
+PRE_ADDR, PRE_ROWS, PRE_COLS, OUT_ADDR, OUT_ROWS, OUT_COLS = range(35, 41)
+CONFIGURATION = 41
+# scales, (SCALES,) float32: of mvin, mvin2, mvin3, and of mvout
+LD_SCALE, ST_SCALE = 0, 3
+SCALES = 4
+
+# the loops' registers, (LOOPS,) int64
+L_I, L_J, L_K, L_PAD_I, L_PAD_J, L_PAD_K, L_A, L_B, L_D, L_C, L_A_STRIDE, L_B_STRIDE, L_D_STRIDE, L_C_STRIDE = range(14)
+C_BATCH, C_IN_ROW, C_IN_CH, C_OUT_CH, C_OUT_ROW, C_POOL_OUT_ROW, C_OUT_COL, C_STRIDE_, C_PADDING = range(14, 23)
+C_KERNEL, C_POOL_OUT_COL, C_POOL_SIZE, C_POOL_STRIDE, C_POOL_PADDING = range(23, 28)
+C_BATCHES, C_POROWS, C_POCOLS, C_POCHS, C_KROWS, C_KCOLS, C_KCHS, C_LPAD, C_RPAD, C_UPAD, C_DPAD = range(28, 39)
+C_PLPAD, C_IN_COL, C_OROWS, C_PRPAD, C_PUPAD, C_PDPAD, C_DILATION = range(39, 46)
+C_IN_STRIDE, C_WEIGHT_STRIDE, C_OUT_STRIDE, C_OCOLS, C_WEIGHTS, C_OUTPUT, C_BIAS, C_INPUT = range(46, 54)
+HALF_D, HALF_C, HALF_LOOP, HALF_MATMUL_D, HALF_MATMUL_C = range(54, 59)  # which half of a memory is next
+LOOPS = 59
+
+# sizes that kernels need, (SIZES,) int64
+DIM, SP_ROWS, ACC_ROWS, WIDE, WIDE_WORDS = range(5)
+RELU_FIRST, SHIFT_ALL = 5, 6
+SIZES = 7
