@@ -1,0 +1,52 @@
+"""Costs that no instruction can have."""
+
+from tests.accel.wrong.case import Case
+
+_MATMUL, _LOAD, _VMAC = "instructions/matmul/cycles", "instructions/mvin_a/cycles", "instructions/vmac/cycles"
+
+_CASES = (
+    (
+        "a cost of an unknown number", "mvin-mvout", _LOAD, "latency + bytes",
+        "no field or number latency; there are opcode, .*read_latency, bytes, elements",
+    ),
+    (
+        "a cost of bytes that are none", "mvin-mvout", "instructions/matmul/energy", "bytes * 2",
+        "no field or number bytes; there are opcode",
+    ),
+    (
+        "a cost of a field of another instruction", "vector", _VMAC, "rows + 3",
+        "no field or number rows; there are .*count",
+    ),
+    ("a cost that ends early", "vector", _VMAC, "count +", "column 8: found the end; expected a number, a name"),
+    (
+        "a cost with an open bracket", "mvin-mvout", _LOAD, "read_latency + ceil(bytes / bus_bytes",
+        r"column 38: found the end; expected '\)'",
+    ),
+    (
+        "a cost of an unknown function", "mvin-mvout", _LOAD, "round(bytes / bus_bytes)",
+        "found 'round'; expected a function, one of ceil, floor, max, min",
+    ),
+    (
+        "a cost that is an expression of tensors", "mvin-mvout", _MATMUL, "A[i, k]",
+        r"column 2: found '\['; expected an operator or the end",
+    ),
+    ("a cost divided by zero", "mvin-mvout", _LOAD, "bytes / 0", "bytes / 0 divides by zero"),
+    (
+        "a cost divided by what is zero here", "mvin-mvout", _LOAD, "bytes / (bus_bytes - 8)",
+        r"bytes / \(bus_bytes - 8\) divides by zero where bus_bytes - 8 is 0; a number from 0",
+    ),
+    ("cycles below nothing", "mvin-mvout", _MATMUL, "-8", "-8 is -8; cycles must be from 0 to 1099511627776"),
+    (
+        "cycles that come out below nothing", "mvin-mvout", _LOAD, "bytes / bus_bytes - read_latency",
+        "is -36; cycles must be from 0",
+    ),
+    (
+        "energy below nothing", "vector", "instructions/vmac/energy", "count * (1 - 1460.45)",
+        "is -1459.45; energy must be from 0 up",
+    ),
+    (
+        "cycles without end", "mvin-mvout", _MATMUL, "2000000 * 2000000",
+        "is 4e.12; cycles must be from 0 to 1099511627776",
+    ),
+)  # fmt: skip
+COSTS = tuple(Case(name, base, path, value, path, reason) for name, base, path, value, reason in _CASES)
