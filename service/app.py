@@ -8,14 +8,27 @@ from fastapi import FastAPI
 from fastapi.responses import RedirectResponse
 from fastapi_offline import FastAPIOffline
 
-from accel.catalog import MAX_BYTES
+from accel.accelerator.read_text import MAX_BYTES
 from service import openapi, problems
 from service.context import Context
 from service.head import HeadAsGet
 from service.limits import BodyLimit
-from service.routes import accelerators, artifacts, catalogue, health, jobs, models, programs, tensors, tir, trace
+from service.routes import (
+    accelerators,
+    artifacts,
+    catalogue,
+    health,
+    jobs,
+    models,
+    programs,
+    schemas,
+    tensors,
+    tir,
+    trace,
+)
 from worker.accelerators import Accelerators
 from worker.jobs import Jobs
+from worker.planner import Planner
 from worker.queue import JobQueue
 from worker.redis_server import connect
 from worker.settings import Settings
@@ -33,11 +46,15 @@ proof that the program computes the right numbers.
 2. `POST /v1/jobs` with `{"model": id, "accelerator": "vta"}`: 202, and the job's `Location`.
 3. `GET` that until its state is `succeeded`; then its `report`, `trace`, `tir` and `outputs`.
 
+`POST /v1/jobs?dry_run=true` says what would run where, and why, without compiling. `GET /v1/accelerators` lists the
+accelerators; documents of your own have the form of `GET /v1/schemas/accelerator`.
+
 A program that is compiled already, by another job or by another tool, is only simulated: `POST /v1/programs`, then
 `POST /v1/jobs` with `{"program": id}`.
 
 Every error is a problem document (RFC 9457); its `type` leads to an explanation.
 """
+_ROUTES = (models, programs, tensors, accelerators, schemas, jobs, artifacts, tir, trace, catalogue, health)
 # a request is answered within a second, be it with 503: a worker has more patience
 _REDIS_RETRIES = 2
 
@@ -57,6 +74,7 @@ def context(settings: Settings) -> Context:
         jobs=Jobs(store),
         queue=JobQueue(connection, settings.queue, job_seconds=settings.job_seconds),
         traces=Traces(),
+        planner=Planner(settings),
     )
 
 
@@ -93,7 +111,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.add_middleware(HeadAsGet)
     problems.install(app)
-    for resource in (models, programs, tensors, accelerators, jobs, artifacts, tir, trace, catalogue, health):
+    for resource in _ROUTES:
         app.include_router(resource.router)
     app.add_api_route("/", _home, include_in_schema=False)
     openapi.install(app)

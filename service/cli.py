@@ -8,9 +8,11 @@ import pydantic
 import typer
 from rich.console import Console
 
+from service import accelerator_cli
 from worker.settings import Settings
 
 app = typer.Typer(name="cyclops", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.add_typer(accelerator_cli.app)
 
 Data = Annotated[Path | None, typer.Option(help="Directory of the store; else CYCLOPS_DATA, else ./data.")]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
@@ -82,8 +84,8 @@ def run(
     Exit status: 0 done, 1 the job failed, 2 the input was refused.
     """
     from service.local import run_local
-    from worker.execute import Work
     from worker.jobs import JobOptions
+    from worker.work import Work
 
     work = Work(model, accelerator, JobOptions(seed=seed), inputs, calibration)
     raise typer.Exit(run_local(work, out, as_json=as_json))
@@ -112,12 +114,32 @@ def simulate(
     end, 2 the input was refused.
     """
     from service.local import run_local
-    from worker.execute import ProgramWork
     from worker.jobs import JobOptions
+    from worker.work import ProgramWork
 
     options = JobOptions(seed=seed, engine=engine)
     work = ProgramWork(program, accelerator, options, inputs, trust_host_code)
     raise typer.Exit(run_local(work, out, as_json=as_json))
+
+
+@app.command()
+def plan(
+    model: Annotated[Path, typer.Argument(help="An ONNX file.")],
+    accelerator: Annotated[str, typer.Option(help="Name of an accelerator, or the path of a document.")],
+    calibration: Annotated[Path | None, typer.Option(help="npz file with calibration data; else random.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of what is random.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan, or the problem, as JSON.")] = False,
+) -> None:
+    """Say of every node of a model whether the accelerator would run it, how, and why not; compile nothing.
+
+    Exit status: 0 done, 1 the model could not be planned, 2 the input was refused.
+    """
+    from service.local_plan import plan_local
+    from worker.jobs import JobOptions
+    from worker.work import Work
+
+    work = Work(model, accelerator, JobOptions(seed=seed), calibration=calibration)
+    raise typer.Exit(plan_local(work, as_json=as_json))
 
 
 @app.command()

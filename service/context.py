@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from service.problems import ProblemError
 from worker.accelerators import Accelerators
 from worker.jobs import Job, Jobs
+from worker.planner import Planner
 from worker.queue import JobQueue
 from worker.settings import Settings
 from worker.store import Store
@@ -28,6 +29,7 @@ class Context:
     jobs: Jobs
     queue: JobQueue
     traces: Traces
+    planner: Planner
 
     def job(self, job_id: str) -> Job:
         """The job's record.

@@ -21,10 +21,11 @@ from accel.errors import (
 )
 from service.simulation_table import print_simulation
 from service.table import print_report
-from worker.execute import ProgramWork, Work, execute
+from worker.execute import execute
 from worker.jobs import Stage
 from worker.problem import problem_of
 from worker.settings import Settings
+from worker.work import ProgramWork, Work
 
 # exit codes
 JOB_FAILED = 1
@@ -38,15 +39,8 @@ def run_local(work: Work | ProgramWork, out: Path | None, *, as_json: bool) -> i
     try:
         with status or nullcontext():
             text = _run(work, out, _shower(status.update if status else None))
-    except CyclopsError as error:
-        if as_json:
-            sys.stdout.write(problem_of(error).model_dump_json(indent=2) + "\n")
-        else:
-            errors.print(f"cyclops: {_sentence(error)}", markup=False, highlight=False, soft_wrap=True)
-        return JOB_FAILED if isinstance(error, CompileError | SimulationError | VerificationError) else INPUT_REFUSED
-    except MemoryError as error:
-        errors.print(f"cyclops: the job needs more memory than there is: {error}", markup=False, soft_wrap=True)
-        return JOB_FAILED
+    except (CyclopsError, MemoryError) as error:
+        return tell(error, errors, as_json=as_json)
     report = json.loads(text)
     if as_json:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
@@ -56,10 +50,22 @@ def run_local(work: Work | ProgramWork, out: Path | None, *, as_json: bool) -> i
     return JOB_FAILED if _wrong(report) else 0
 
 
+def tell(error: CyclopsError | MemoryError, errors: Console, *, as_json: bool) -> int:
+    """Print why there is no result; gives the exit code."""
+    if isinstance(error, MemoryError):
+        errors.print(f"cyclops: the job needs more memory than there is: {error}", markup=False, soft_wrap=True)
+        return JOB_FAILED
+    if as_json:
+        sys.stdout.write(problem_of(error).model_dump_json(indent=2) + "\n")
+    else:
+        errors.print(f"cyclops: {_sentence(error)}", markup=False, highlight=False, soft_wrap=True)
+    return JOB_FAILED if isinstance(error, CompileError | SimulationError | VerificationError) else INPUT_REFUSED
+
+
 def _run(work: Work | ProgramWork, out: Path | None, progress: Callable[[Stage], None]) -> str:
     """The report, as text."""
     try:
-        _check_files(work)
+        check_files(work)
         with _directory(out) as directory:
             execute(work, Path(directory), Settings(), progress)
             return Path(directory, "report.json").read_text(encoding="utf-8")
@@ -98,7 +104,7 @@ def _shower(update: Callable[[str], None] | None) -> Callable[[Stage], None]:
     return show
 
 
-def _check_files(work: Work | ProgramWork) -> None:
+def check_files(work: Work | ProgramWork) -> None:
     """A file that is not there, or cannot be read, is bad input like any other."""
     tensors: dict[str, Path | None] = {"options.inputs": work.inputs}
     if isinstance(work, ProgramWork):

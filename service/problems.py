@@ -33,8 +33,10 @@ SERVICE_TYPES = {
     "unknown-program": (422, "There is no program of this id."),
     "unknown-tensors": (422, "There are no tensors of this id."),
     "unknown-accelerator": (422, "There is no accelerator of this id."),
+    "plan-failed": (422, "The model cannot be planned within the limits."),
     "internal-error": (500, "Something went wrong on our side."),
     "queue-unavailable": (503, "The queue cannot be reached."),
+    "busy": (503, "As many requests of this kind are under way as may be."),
     "not-ready": (503, "The service is not ready."),
     "bad-request": (400, "The request cannot be understood."),
 }

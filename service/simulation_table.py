@@ -6,6 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from service.table import energy_line
+
 Report = Mapping[str, Any]
 
 
@@ -40,6 +42,8 @@ def _units(report: Report) -> Table:
 
 def _lines(report: Report) -> Iterator[str]:
     yield f"DRAM: {report['bytes_read']:,} bytes read, {report['bytes_written']:,} written"
+    if report.get("energy_pj") is not None:
+        yield energy_line(report["energy_pj"])
     left = {name: count for name, count in (report["tokens"] or {}).items() if count}
     if left:
         yield "tokens left over: " + ", ".join(f"{count} {name}" for name, count in left.items())

@@ -16,7 +16,14 @@ def print_report(report: Report, console: Console) -> None:
         console.print(
             f"on the host: {op['node']} ({op['op']}): {op['reason']}", markup=False, highlight=False, soft_wrap=True
         )
+    if report.get("energy_pj") is not None:
+        console.print(energy_line(report["energy_pj"]), highlight=False)
     console.print(_verdict(report["verified"]), style="bold")
+
+
+def energy_line(picojoules: float) -> str:
+    """The energy of a run in words."""
+    return f"energy: {picojoules:,.0f} pJ, of the instructions whose energy the accelerator says"
 
 
 def _layers(report: Report) -> Table:

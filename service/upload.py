@@ -1,9 +1,10 @@
 """Uploads, streamed into temporary files: a raw body, the first file of a form, or all its parts."""
 
 import contextlib
+import fnmatch
 import hashlib
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -16,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from service.form import BrokenFormError, Form, OpenPart, Write
 from service.problems import ProblemError
 
-_RAW = ("application/octet-stream", "application/x-npz", "application/zip", "application/onnx", "")
+_RAW = ("application/octet-stream", "application/x-*", "application/zip", "application/onnx", "")
 _BUFFER = 1 << 20
 
 
@@ -86,15 +87,17 @@ class _Folder:
 
 
 @contextlib.asynccontextmanager
-async def receive(request: Request, directory: Path) -> AsyncIterator[Upload]:
+async def receive(request: Request, directory: Path, raw: Sequence[str] = _RAW) -> AsyncIterator[Upload]:
     """The request's file, in a temporary file that goes away with the context.
+
+    ``raw`` are the media types of a body that is the file itself; one may end in ``*``, and "" is none given.
 
     Raises:
         ProblemError: no body, a form without a file or an end, another media type, or a body over the limit.
     """
     with tempfile.NamedTemporaryFile(dir=directory, prefix="upload-", buffering=_BUFFER) as file:
         sink = _Sink(file)
-        is_form = await _read(request, sink.write, sink.open_first_file)
+        is_form = await _read(request, sink.write, sink.open_first_file, raw)
         if is_form and not sink.found:
             raise ProblemError("invalid-request", "the form has no file", field="body")
         if sink.bytes == 0:
@@ -125,16 +128,16 @@ async def receive_parts(request: Request, directory: Path, *, limit: int) -> Asy
                     write.append(received.open_part("", None))
                 write[0](data)
 
-            await _read(request, raw, received.open_part)
+            await _read(request, raw, received.open_part, _RAW)
         if not any(part.path.stat().st_size for part in received.parts):
             raise ProblemError("invalid-request", "there is no file, or all are empty", field="body")
         yield received.parts
 
 
-async def _read(request: Request, raw: Write, open_part: OpenPart) -> bool:
+async def _read(request: Request, raw: Write, open_part: OpenPart, types: Sequence[str]) -> bool:
     """Pass the body on as it arrives: a form to ``open_part``, any other to ``raw``. Gives whether it was a form."""
     try:
-        form = _form(request, open_part)
+        form = _form(request, open_part, types)
         async for chunk in request.stream():
             await run_in_threadpool(raw if form is None else form.write, chunk)
     except BrokenFormError as error:
@@ -146,13 +149,15 @@ async def _read(request: Request, raw: Write, open_part: OpenPart) -> bool:
     return form is not None
 
 
-def _form(request: Request, open_part: OpenPart) -> Form | None:
+def _form(request: Request, open_part: OpenPart, types: Sequence[str]) -> Form | None:
     media_type, options = parse_options_header(request.headers.get("content-type", ""))
     if media_type == b"multipart/form-data":
         if not (boundary := options.get(b"boundary")):
             raise ProblemError("bad-request", "the form's media type names no boundary", field="body")
         return Form(boundary, open_part)
-    if media_type.decode("latin-1") not in _RAW and not media_type.startswith(b"application/x-"):
-        detail = f"{media_type.decode('latin-1')}; send the file itself as application/octet-stream, or as a form"
+    found = media_type.decode("latin-1").lower()
+    if not any(fnmatch.fnmatchcase(found, known) for known in types):
+        named = ", ".join(known for known in types if known and "*" not in known)
+        detail = f"{found}; send the file itself as one of {named}, or as the file of a multipart/form-data"
         raise ProblemError("unsupported-media-type", detail, field="body")
     return None

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 from accel.accelerator.document import Accelerator
 from accel.catalog import accelerator_id, canonical, load_accelerator, parse_accelerator, preset_names
@@ -13,11 +14,19 @@ _ID = re.compile(r"[0-9a-f]{64}")
 _FOLDER = "accelerators"
 
 
+class Brief(NamedTuple):
+    """An accelerator in a listing."""
+
+    title: str
+    family: str
+
+
 class Accelerators:
     """The presets and the uploaded documents."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._presets: dict[str, Brief] = {}
 
     def add(self, accelerator: Accelerator) -> str:
         """Keep a document and give its id; the same document again changes nothing."""
@@ -45,13 +54,17 @@ class Accelerators:
             raise KeyError(name_or_id)
         return parse_accelerator(self._bytes(name_or_id)) if _ID.fullmatch(name_or_id) else load_accelerator(name_or_id)
 
-    def title(self, name_or_id: str) -> str:
-        """What a listing calls it; KeyError if there is none of this name or id."""
+    def brief(self, name_or_id: str) -> Brief:
+        """What a listing says of it; KeyError if there is none of this name or id."""
         if not self.known(name_or_id):
             raise KeyError(name_or_id)
-        if not _ID.fullmatch(name_or_id):
-            return load_accelerator(name_or_id).title
-        return str(json.loads(self._bytes(name_or_id))["title"])
+        if _ID.fullmatch(name_or_id):
+            document = json.loads(self._bytes(name_or_id))
+            return Brief(str(document["title"]), str(document["family"]))
+        if name_or_id not in self._presets:  # they do not change, and checking one takes a while
+            preset = load_accelerator(name_or_id)
+            self._presets[name_or_id] = Brief(preset.title, preset.family)
+        return self._presets[name_or_id]
 
     def fetch(self, name_or_id: str, path: Path) -> str:
         """What :func:`accel.catalog.load_accelerator` takes: a preset's name, or ``path`` with the document written.

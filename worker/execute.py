@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,36 +14,15 @@ from accel.options import Options
 from accel.program import Program
 from accel.run import run_model
 from accel.run_program import SimulateOptions, run_program
-from worker.jobs import JobOptions, Stage, Summary
+from worker.jobs import Stage, Summary
 from worker.programs import tensors_of
 from worker.settings import Settings
 from worker.tensors import Array, Npz, as_samples, check_fit
+from worker.work import ProgramWork, Work
 
 Arrays = dict[str, Array]
 
 _INPUTS, _SAMPLES = "options.inputs", "options.calibration"
-
-
-@dataclass(frozen=True)
-class Work:
-    """The inputs of a model's job as local files. ``accelerator`` is a name, or the path of a document."""
-
-    model: Path
-    accelerator: str
-    options: JobOptions
-    inputs: Path | None = None
-    calibration: Path | None = None
-
-
-@dataclass(frozen=True)
-class ProgramWork:
-    """The inputs of a program's job. ``program`` may be a directory; without ``accelerator`` it runs on its own."""
-
-    program: Path
-    accelerator: str | None
-    options: JobOptions
-    inputs: Path | None = None
-    trust_host_code: bool = False
 
 
 def execute(work: Work | ProgramWork, out: Path, settings: Settings, progress: Callable[[Stage], None]) -> Summary:
@@ -60,8 +39,8 @@ def execute(work: Work | ProgramWork, out: Path, settings: Settings, progress: C
 def _execute_model(work: Work, out: Path, settings: Settings, progress: Callable[[Stage], None]) -> Summary:
     model = work.model.read_bytes()
     wanted = inspect_model(model).inputs
-    inputs = _load(work.inputs, settings, _INPUTS, lambda given: check_fit(given, wanted, field=_INPUTS))
-    samples = _load(
+    inputs = load_arrays(work.inputs, settings, _INPUTS, lambda given: check_fit(given, wanted, field=_INPUTS))
+    samples = load_arrays(
         work.calibration, settings, _SAMPLES, lambda given: check_fit(given, wanted, field=_SAMPLES, samples=True)
     )
     run_model(
@@ -80,7 +59,9 @@ def _execute_program(work: ProgramWork, out: Path, settings: Settings, progress:
     program = _open(work)
     options = SimulateOptions(**work.options.model_dump(include=set(SimulateOptions.model_fields)))
     wanted = tensors_of(program, program.inputs)
-    inputs = _load(work.inputs, settings, _INPUTS, lambda given: check_fit(given, wanted, field=_INPUTS, partial=True))
+    inputs = load_arrays(
+        work.inputs, settings, _INPUTS, lambda given: check_fit(given, wanted, field=_INPUTS, partial=True)
+    )
     report = run_program(
         program,
         options,
@@ -108,8 +89,14 @@ def _open(work: ProgramWork) -> Program:
     return replace(program, accelerator=other)
 
 
-def _load(path: Path | None, settings: Settings, field: str, fits: Callable[[list[TensorInfo]], None]) -> Arrays | None:
-    """The arrays of an npz file, if its headers pass ``fits``."""
+def load_arrays(
+    path: Path | None, settings: Settings, field: str, fits: Callable[[list[TensorInfo]], None]
+) -> Arrays | None:
+    """The arrays of an npz file, if its headers pass ``fits``; None if there is no file.
+
+    Raises:
+        InvalidTensors: it is no npz file, is too large, or does not fit; ``field`` is the option's.
+    """
     if path is None:
         return None
     with path.open("rb") as file:

@@ -4,13 +4,12 @@ The parent may import TVM and compile; it must never run a compiled kernel nor u
 can hang: threads do not live through a fork.
 """
 
-import contextlib
 import importlib
 import logging
 import os
-import signal
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from rq import Worker
@@ -19,6 +18,8 @@ from rq.serializers import JSONSerializer
 
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator, preset_names
+from worker.children import in_child
+from worker.exits import death_reason
 from worker.jobs import Jobs
 from worker.limits import limit_job
 from worker.problem import problem
@@ -28,6 +29,7 @@ from worker.redis_server import connect
 from worker.settings import Settings
 from worker.store import Store
 from worker.tied import die_with_parent
+from worker.warming import Warming
 
 _log = logging.getLogger(__name__)
 
@@ -38,10 +40,9 @@ class JobWorker(Worker):
     job_class = TaskJob
     log_result_lifespan = False
 
-    def __init__(self, settings: Settings, jobs: Jobs, queue: JobQueue, prepare: Callable[[Accelerator], None]) -> None:
+    def __init__(self, settings: Settings, jobs: Jobs, queue: JobQueue, warming: Warming) -> None:
         self._own_pid = os.getpid()
-        self._prepare = prepare
-        self._unprepared = preset_names()
+        self._warming = warming
         self._settings = settings
         self._jobs = jobs
         self._jobs_queue = queue
@@ -63,15 +64,13 @@ class JobWorker(Worker):
         super().main_work_horse(job, queue)
 
     def run_maintenance_tasks(self) -> None:
-        """RQ's own, then ours: look for lost jobs, and compile the simulator for one more preset.
+        """RQ's own, then ours: look for lost jobs, and go on compiling ahead.
 
-        RQ calls it at the start and while the worker is idle; one preset at a time keeps a new job from waiting long.
+        RQ calls it at the start and while the worker is idle.
         """
         super().run_maintenance_tasks()  # type: ignore[no-untyped-call]
         in_child(self._tidy)
-        if self._unprepared:
-            with deferred_signals():
-                self._prepare(load_accelerator(self._unprepared.pop(0)))
+        self._warming.step()
 
     def _tidy(self) -> None:
         reconcile(self._jobs, self._jobs_queue)
@@ -84,64 +83,12 @@ class JobWorker(Worker):
         in_child(lambda: self._jobs.fail(job.id, died))
 
 
-@contextlib.contextmanager
-def deferred_signals() -> Iterator[None]:
-    """Let requests to stop wait until the block ends: an exception in TVM's callbacks would leave it half done."""
-    arrived: list[int] = []
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    for number in handlers:
-        signal.signal(number, lambda caught, _frame: arrived.append(caught))
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for caught in arrived:
-            signal.raise_signal(caught)
-
-
-def in_child(work: Callable[[], object]) -> None:
-    """Do the work in a forked process, and wait for it.
-
-    The store's threads are not there after a fork, and a child that waits for them hangs: so the process that forks
-    for the jobs never touches the store itself.
-    """
-    pid = os.fork()
-    if pid:
-        os.waitpid(pid, 0)
-        return
-    try:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        work()
-    except Exception:  # noqa: BLE001 - logged; this process must not go on as the worker
-        _log.exception("in process %d", os.getpid())
-    finally:
-        os._exit(0)
-
-
-def death_reason(status: int | None) -> str:
-    """A sentence on how a process ended, from its wait status."""
-    if status is None:
-        return "the process vanished"
-    if not os.WIFSIGNALED(status):
-        return f"the process left with exit status {os.waitstatus_to_exitcode(status)}"
-    number = os.WTERMSIG(status)
-    hints: dict[int, str] = {
-        signal.SIGKILL: "somebody or the kernel killed it, perhaps for want of memory",
-        signal.SIGXCPU: "it used up its processor time",
-        signal.SIGSEGV: "native code reached beyond its memory",
-        signal.SIGABRT: "native code gave up, perhaps for want of memory",
-    }
-    name = signal.Signals(number).name
-    return f"the process was ended by {name}" + (f": {hints[number]}" if number in hints else "")
-
-
-def preload() -> Callable[[Accelerator], None]:
+def preload() -> Warming:
     """Import what every job needs, once, before the first fork; gives what compiles the simulator ahead."""
     importlib.import_module("worker.task")
     prepare: Callable[[Accelerator], None] = importlib.import_module("accel.simulate.prepare").prepare
-    return prepare
+    cache_folder: Callable[[], Path | None] = importlib.import_module("accel.isa.compiled").cache_folder
+    return Warming(preset_names(), lambda name: prepare(load_accelerator(name)), lambda: cache_folder() is not None)
 
 
 def run_worker(settings: Settings) -> None:
@@ -152,10 +99,10 @@ def run_worker(settings: Settings) -> None:
     # RQ listens for commands in a thread, which the forked processes do not need
     warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
     settings.scratch_dir.mkdir(parents=True, exist_ok=True)
-    prepare = preload()
+    warming = preload()
     jobs = Jobs(Store(settings.store_dir))
     queue = JobQueue(connect(settings.redis_url), settings.queue, job_seconds=settings.job_seconds)
-    JobWorker(settings, jobs, queue, prepare).work(logging_level=settings.log_level)
+    JobWorker(settings, jobs, queue, warming).work(logging_level=settings.log_level)
 
 
 if __name__ == "__main__":  # as worker.processes starts it

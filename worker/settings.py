@@ -35,6 +35,11 @@ class Settings(BaseSettings):
     job_file_bytes: Annotated[int, Field(gt=0, description="largest file a job may write")] = 2 << 30
     job_open_files: Annotated[int, Field(gt=0, description="files a job may hold open")] = 1024
 
+    plan_seconds: Annotated[int, Field(gt=0, description="wall time of a dry run")] = 30
+    plan_cpu_seconds: Annotated[int, Field(gt=0, description="processor time of a dry run, all threads")] = 60
+    plan_memory_bytes: Annotated[int, Field(gt=0, description="address space of a dry run")] = 8 << 30
+    plans_at_once: Annotated[int, Field(gt=0, description="most dry runs at one time in one process of the api")] = 2
+
     reconcile_seconds: Annotated[int, Field(gt=0, description="how often an idle worker looks for lost jobs")] = 10
     progress_seconds: Annotated[float, Field(ge=0, description="least time between two progress records")] = 0.2
     log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"

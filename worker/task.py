@@ -8,14 +8,13 @@ from pathlib import Path
 from rq.timeouts import JobTimeoutException
 
 from accel.errors import CyclopsError
-from worker.accelerators import Accelerators
 from worker.artifacts import publish
-from worker.execute import ProgramWork, Work, execute
+from worker.execute import execute
+from worker.fetch import fetch
 from worker.jobs import Job, Jobs, Stage, now
 from worker.problem import Problem, problem, problem_of
 from worker.settings import Settings
 from worker.store import Store
-from worker.uploads import models, programs, tensors
 
 _log = logging.getLogger(__name__)
 _TIMER_SLACK = 0.1  # RQ's timer starts a little before ours
@@ -51,7 +50,7 @@ def _run(job: Job, scratch: Path, settings: Settings, begin: float, store: Store
     out.mkdir()
     reporter = _Reporter(job.id, jobs, settings.progress_seconds)
     try:
-        summary = execute(_fetch(job, scratch, store), out, settings, reporter)
+        summary = execute(fetch(job, scratch, store), out, settings, reporter)
         publish(store, job.id, out)
     except _CanceledError:
         return
@@ -61,25 +60,6 @@ def _run(job: Job, scratch: Path, settings: Settings, begin: float, store: Store
         jobs.fail(job.id, _failure(job.id, error, late=late))
     else:
         jobs.succeed(job.id, summary)
-
-
-def _fetch(job: Job, scratch: Path, store: Store) -> Work | ProgramWork:
-    """Bring the job's uploads into local files."""
-    local: dict[str, Path] = {}
-    for name in ("inputs", "calibration"):
-        if digest := getattr(job.options, name):
-            local[name] = scratch / f"{name}.npz"
-            tensors(store).fetch(digest, local[name])
-    accelerator = job.accelerator and Accelerators(store).fetch(job.accelerator, scratch / "accelerator.json")
-    if job.program is not None:
-        program = scratch / "program.zip"
-        programs(store).fetch(job.program, program)
-        return ProgramWork(program, accelerator, job.options, local.get("inputs"))
-    assert job.model is not None
-    assert accelerator is not None
-    model = scratch / "model.onnx"
-    models(store).fetch(job.model, model)
-    return Work(model, accelerator, job.options, local.get("inputs"), local.get("calibration"))
 
 
 def _failure(job_id: str, error: Exception, *, late: bool) -> Problem:

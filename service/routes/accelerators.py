@@ -1,45 +1,66 @@
 """Accelerators: the presets, and documents that were uploaded."""
 
 from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
 from accel.catalog import parse_accelerator
+from accel.errors import InvalidAccelerator
 from service.context import Here
-from service.documents import problems
+from service.documents import Responses, problems
+from service.negotiate import negotiate
 from service.pages import Cursor, Limit
 from service.problems import ProblemError
+from service.refusal import explained
 from service.schemas import AcceleratorSummary, Page
+from service.upload import Upload, receive
+from service.yaml_form import MEDIA_TYPE as YAML
+from service.yaml_form import accelerator_yaml
 
 router = APIRouter(prefix="/v1/accelerators", tags=["accelerators"])
-_BODY = {
+_FORMATS = {"json": "application/json", "yaml": YAML}
+_RAW = ("application/json", YAML, "text/yaml", "application/x-yaml", "application/octet-stream", "")
+_TEN_KEYS = {
+    "TARGET": "sim",
+    "HW_VER": "0.0.2",
+    "LOG_INP_WIDTH": 3,
+    "LOG_WGT_WIDTH": 3,
+    "LOG_ACC_WIDTH": 5,
+    "LOG_BATCH": 0,
+    "LOG_BLOCK": 4,
+    "LOG_UOP_BUFF_SIZE": 15,
+    "LOG_INP_BUFF_SIZE": 15,
+    "LOG_WGT_BUFF_SIZE": 18,
+    "LOG_ACC_BUFF_SIZE": 17,
+}
+_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "description": "the ten keys of `vta_config.json`; or `vta_config` with a `variant`; or a whole document",
+        "description": "a whole document, of the form of `GET /v1/schemas/accelerator`; or the ten keys of VTA's "
+        "`vta_config.json`; or `vta_config` with a `variant`. In JSON or YAML, as the body or as the file of a form.",
         "content": {
             "application/json": {
                 "schema": {"type": "object"},
-                "examples": {
-                    "the ten keys": {
-                        "value": {
-                            "TARGET": "sim",
-                            "HW_VER": "0.0.2",
-                            "LOG_INP_WIDTH": 3,
-                            "LOG_WGT_WIDTH": 3,
-                            "LOG_ACC_WIDTH": 5,
-                            "LOG_BATCH": 0,
-                            "LOG_BLOCK": 4,
-                            "LOG_UOP_BUFF_SIZE": 15,
-                            "LOG_INP_BUFF_SIZE": 15,
-                            "LOG_WGT_BUFF_SIZE": 18,
-                            "LOG_ACC_BUFF_SIZE": 17,
-                        }
-                    }
-                },
-            }
+                "examples": {"the ten keys of a VTA": {"value": _TEN_KEYS}},
+            },
+            YAML: {"schema": {"type": "string"}},
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {"file": {"type": "string", "format": "binary"}},
+                }
+            },
         },
+    }
+}
+_DOCUMENT: Responses = {
+    200: {
+        "description": "the document; in YAML without what is as it would be by default",
+        "content": {YAML: {"schema": {"type": "string"}}},
     }
 }
 
@@ -54,18 +75,22 @@ _BODY = {
 async def post_accelerator(request: Request, response: Response, here: Here) -> AcceleratorSummary:
     """Check and keep an accelerator. Its id is the SHA-256 of its document; jobs name it by that.
 
-    What cannot work is refused as `invalid-accelerator`; `field` is the key to mend, such as `LOG_ACC_BUFF_SIZE`.
+    What cannot work is refused as `invalid-accelerator`; `field` is what to mend: a key such as `LOG_ACC_BUFF_SIZE`, or
+    a path such as `accelerator.memories.0.depth`.
     """
-    media_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if media_type not in ("", "application/json", "application/octet-stream"):
-        raise ProblemError("unsupported-media-type", f"{media_type}; send application/json", field="body")
-    body = await request.body()
-    if not body:
-        raise ProblemError("invalid-request", "the body is empty", field="body")
-    accelerator = await run_in_threadpool(parse_accelerator, body)
+    async with receive(request, here.settings.scratch_dir, _RAW) as upload:
+        accelerator = await run_in_threadpool(_parse, upload)
     digest = await run_in_threadpool(here.accelerators.add, accelerator)
     response.headers["Location"] = f"/v1/accelerators/{digest}"
     return AcceleratorSummary(id=digest, title=accelerator.title, family=accelerator.family)
+
+
+def _parse(upload: Upload) -> Accelerator:
+    text = upload.path.read_bytes()
+    try:
+        return parse_accelerator(text)
+    except InvalidAccelerator as error:
+        raise explained(error, text) from error
 
 
 @router.get("", summary="List the accelerators")
@@ -74,7 +99,7 @@ def list_accelerators(here: Here, limit: Limit = 100, cursor: Cursor = None) -> 
     ids = _after(here.accelerators.ids(), cursor)
     page = ids[:limit]
     return Page(
-        items=[AcceleratorSummary(id=name, title=here.accelerators.title(name), family="vta") for name in page],
+        items=[AcceleratorSummary(id=name, **here.accelerators.brief(name)._asdict()) for name in page],
         next_cursor=page[-1] if len(ids) > limit else None,
     )
 
@@ -90,10 +115,26 @@ def _rank(name: str) -> tuple[bool, str]:
     return len(name) == 64, name
 
 
-@router.get("/{id}", summary="Describe an accelerator", responses=problems("not-found"))
-def get_accelerator(id: str, here: Here) -> Accelerator:  # noqa: A002 - the API's name
-    """The accelerator's document: memories, units, instructions, timing."""
+@router.get(
+    "/{id}",
+    summary="Describe an accelerator",
+    response_model=Accelerator,
+    responses=_DOCUMENT | problems("not-found", "not-acceptable"),
+)
+def get_accelerator(
+    id: str,  # noqa: A002 - the API's name
+    response: Response,
+    here: Here,
+    format: Annotated[Literal["json", "yaml"] | None, Query(description="else what Accept asks for")] = None,  # noqa: A002
+    accept: Annotated[str | None, Header(include_in_schema=False)] = None,
+) -> Accelerator | Response:
+    """The accelerator's document: memories, units, instructions, synchronisation."""
+    chosen = negotiate(_FORMATS, format, accept)
     try:
-        return here.accelerators.get(id)
+        accelerator = here.accelerators.get(id)
     except KeyError:
         raise ProblemError("not-found", f"there is no accelerator {id!r}", field="id") from None
+    response.headers["Vary"] = "Accept"
+    if chosen == "json":
+        return accelerator
+    return Response(accelerator_yaml(accelerator), headers={"Vary": "Accept"}, media_type=YAML)

@@ -1,14 +1,17 @@
 """Jobs: post, list, look, cancel."""
 
 import contextlib
+from typing import Annotated
 
 import redis
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
 from accel.catalog import preset_names
 from accel.frontend.inspect import TensorInfo
+from accel.plan_documents import Plan
 from service.context import Context, Here
-from service.documents import problems
+from service.documents import document, problems
+from service.dry_run import plan_response
 from service.pages import JobCursor, Limit, page_of_ids
 from service.problems import ProblemError
 from service.schemas import JobResource, Page
@@ -18,6 +21,7 @@ from worker.tensors import check_fit
 from worker.uploads import Model, ProgramInfo
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+DryRun = Annotated[bool, Query(description="answer 200 with the plan, and make no job")]
 _RETRY_SECONDS = "1"
 _PARTS = ("report", "outputs", "trace", "tir", "artifacts", "cancel")
 
@@ -74,8 +78,10 @@ def _tensors(digest: str | None, field: str, here: Context) -> list[TensorInfo] 
 @router.post(
     "",
     status_code=202,
-    summary="Submit a job",
-    responses=problems(
+    summary="Submit a job, or try it",
+    response_model=JobResource,
+    responses=document("with `dry_run`: the plan", Plan)
+    | problems(
         "bad-request",
         "too-large",
         "unknown-model",
@@ -83,15 +89,23 @@ def _tensors(digest: str | None, field: str, here: Context) -> list[TensorInfo] 
         "unknown-accelerator",
         "unknown-tensors",
         "invalid-request",
+        "plan-failed",
+        "busy",
         "queue-unavailable",
     ),
 )
-def post_job(request: JobRequest, response: Response, here: Here) -> JobResource:
+def post_job(request: JobRequest, response: Response, here: Here, dry_run: DryRun = False) -> JobResource | Response:
     """Compile the model for the accelerator, simulate and verify it; or simulate a program that is compiled already.
 
     The answer is at once; follow `Location` until the state is `succeeded`, `failed` or `canceled`.
+
+    With `dry_run` there is no job. The answer is the plan: for every node of the model whether the accelerator runs it,
+    how, and why not, with the instructions and the tiling of each launch. Of the options it reads `seed` and
+    `calibration`.
     """
     _check(request, here)
+    if dry_run:
+        return plan_response(request, here)
     job_id = here.jobs.create(request)
     try:
         here.queue.submit(job_id)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import httpx2
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from accel.accelerator.document import Accelerator
 from accel.catalog import accelerator_id, load_accelerator, parse_accelerator, preset_names
 from examples.single import Conv, conv_model
+from service.yaml_form import accelerator_yaml, yaml_text
 from tests.conftest import Service
 
 TEN_KEYS = {
@@ -29,6 +31,9 @@ TEN_KEYS = {
 def test_the_presets_are_listed_and_described(client: httpx2.Client) -> None:
     page = client.get("/v1/accelerators").json()
     assert [item["id"] for item in page["items"]][: len(preset_names())] == preset_names()
+    assert [item["family"] for item in page["items"]][: len(preset_names())] == [
+        load_accelerator(name).family for name in preset_names()
+    ]
     assert page["next_cursor"] is None
     document = Accelerator.model_validate(client.get("/v1/accelerators/vta").json())
     assert document == load_accelerator("vta")
@@ -84,6 +89,59 @@ def test_a_job_runs_on_an_uploaded_accelerator(service: Service) -> None:
     assert "element of wgt 8 x 8, calibrated 16 x 16" in report["timing_model"]["outside"]
 
 
+MEDIA_TYPES = ("application/yaml", "text/yaml", "application/x-yaml", "Application/YAML; charset=utf-8")
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_is_uploaded_as_yaml_and_read_again(client: httpx2.Client, name: str) -> None:
+    wanted = load_accelerator(name)
+    for media_type in MEDIA_TYPES if name == "vta" else MEDIA_TYPES[:1]:
+        answer = client.post("/v1/accelerators", content=accelerator_yaml(wanted), headers={"content-type": media_type})
+        assert answer.status_code == 201, answer.text
+        assert answer.json() == {"id": accelerator_id(wanted), "title": wanted.title, "family": wanted.family}
+    got = client.get(answer.headers["location"], headers={"accept": "application/yaml"})
+    assert got.headers["content-type"] == "application/yaml"
+    assert got.headers["vary"] == "Accept"
+    assert parse_accelerator(got.content) == wanted
+
+
+def test_the_ten_keys_as_yaml(client: httpx2.Client) -> None:
+    answers = [
+        client.post("/v1/accelerators", content=body, headers={"content-type": media_type}).json()
+        for media_type, body in (("application/yaml", yaml_text(TEN_KEYS)), ("application/json", json.dumps(TEN_KEYS)))
+    ]
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("document", [accelerator_yaml(load_accelerator("vta-8")), json.dumps(TEN_KEYS)])
+def test_a_form_with_the_file(client: httpx2.Client, document: str) -> None:
+    answer = client.post("/v1/accelerators", files={"file": ("mine.yaml", document.encode())})
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["id"] == accelerator_id(parse_accelerator(document.encode()))
+
+
+@pytest.mark.parametrize(
+    ("accept", "query", "media_type"),
+    [
+        (None, "", "application/json"),
+        ("*/*", "", "application/json"),
+        ("application/yaml;q=0.5, application/json", "", "application/json"),
+        ("application/yaml, application/json;q=0.5", "", "application/yaml"),
+        ("application/json", "?format=yaml", "application/yaml"),
+    ],
+)
+def test_which_form_is_answered(client: httpx2.Client, accept: str | None, query: str, media_type: str) -> None:
+    answer = client.get(f"/v1/accelerators/vta{query}", headers={"accept": accept} if accept else {})
+    assert answer.headers["content-type"] == media_type
+    assert parse_accelerator(answer.content) == load_accelerator("vta")
+
+
+def test_forms_that_there_are_not(client: httpx2.Client, is_problem: Callable[..., dict]) -> None:
+    answer = client.get("/v1/accelerators/vta", headers={"accept": "image/png"})
+    assert "application/yaml" in is_problem(answer, 406, "not-acceptable", "Accept")["detail"]
+    is_problem(client.get("/v1/accelerators/vta?format=xml"), 422, "invalid-request", "format")
+
+
 BAD = {
     "not JSON": (b"{", "accelerator"),
     "a list": (b"[]", "accelerator"),
@@ -99,6 +157,66 @@ BAD = {
 }
 
 
+BAD_YAML = {
+    "no YAML": (b"name: [", "accelerator"),
+    "an alias": (b"a: &x 1\nb: *x\n", "accelerator"),
+    "a merge key": (b"a: &x {b: 1}\nc:\n  <<: *x\n", "accelerator"),
+    "a tag": (b"a: !!python/object/apply:os.system [ls]\n", "accelerator"),
+    "two documents": (b"a: 1\n---\nb: 2\n", "accelerator"),
+    "a key twice": (b"TARGET: a\nTARGET: b\n", "TARGET"),
+    "a key that is no text": (b"1: a\n", "accelerator"),
+    "nested": (b"- " * 100_000, "accelerator"),
+    "not UTF-8": (b"name: \xff\n", "accelerator"),
+    "a list": (b"- a\n", "accelerator"),
+    "a text": (b"vta\n", "accelerator"),
+    "a bomb": (b"a: &a [1,1]\nb: &b [*a,*a]\nc: [*b,*b]\n", "accelerator"),
+    "unknown key": (yaml_text(TEN_KEYS | {"LOG_BLOK": 4}).encode(), "LOG_BLOK"),
+    "half a document": (b"family: vta\n", "accelerator.name"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_YAML)
+def test_bad_yaml_is_refused(client: httpx2.Client, is_problem: Callable[..., dict], name: str) -> None:
+    body, field = BAD_YAML[name]
+    for media_type in ("application/yaml", "application/octet-stream"):
+        answer = client.post("/v1/accelerators", content=body, headers={"content-type": media_type})
+        is_problem(answer, 422, "invalid-accelerator", field)
+    is_problem(client.post("/v1/accelerators", files={"file": ("a", body)}), 422, "invalid-accelerator", field)
+
+
+def changed(path: str, value: Any) -> bytes:
+    """The document of ``vta`` with another value at a place."""
+    document = load_accelerator("vta").model_dump(mode="json")
+    *steps, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+    node: Any = document
+    for step in steps:
+        node = node[step]
+    node[last] = value
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("family", "tpu", ["tpu", "vta"]),
+        ("memories.0.dtype", "int7", ["found: 'int7'", "int32"]),
+        ("memories.1.depth", 0, ["found: 0", "at least 1"]),
+        ("instructions.0.direction", "sideways", ["found: 'sideways'", "load or store"]),
+        ("instructions.0.unit", "lod", ["lod", "load, compute, store"]),
+        ("instructions.0.fields.1.bits", "one", ["found: 'one'", "integer", "at most 64"]),
+        ("synchronisation.limit", -1, ["found: -1", "tokens"]),
+        ("parameters.queue_depths", 7, ["found: 7"]),
+        ("clock_mhz", "fast", ["found: 'fast'", "MHz"]),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(
+    client: httpx2.Client, is_problem: Callable[..., dict], path: str, value: Any, words: list[str]
+) -> None:
+    answer = client.post("/v1/accelerators", content=changed(path, value))
+    problem = is_problem(answer, 422, "invalid-accelerator", f"accelerator.{path}")
+    assert all(word in problem["detail"] for word in words), problem["detail"]
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_bad_accelerators_are_refused(client: httpx2.Client, is_problem: Callable[..., dict], name: str) -> None:
     body, field = BAD[name]
@@ -108,9 +226,14 @@ def test_bad_accelerators_are_refused(client: httpx2.Client, is_problem: Callabl
 
 def test_bodies_that_are_none(client: httpx2.Client, is_problem: Callable[..., dict]) -> None:
     is_problem(client.post("/v1/accelerators", content=b""), 422, "invalid-request", "body")
-    form = {"file": ("vta.json", b"{}")}
-    is_problem(client.post("/v1/accelerators", files=form), 415, "unsupported-media-type", "body")
+    is_problem(client.post("/v1/accelerators", data={"file": "{}"}), 415, "unsupported-media-type", "body")
+    is_problem(client.post("/v1/accelerators", files={"file": ("a.json", b"")}), 422, "invalid-request", "body")
+    is_problem(client.post("/v1/accelerators", files={"file": (None, b"{}")}), 422, "invalid-request", "body")
+    for media_type in ("text/plain", "image/png", "application/xml", "application/x-sh"):
+        answer = client.post("/v1/accelerators", content=b"{}", headers={"content-type": media_type})
+        assert "application/yaml" in is_problem(answer, 415, "unsupported-media-type", "body")["detail"]
     is_problem(client.post("/v1/accelerators", content=b" " * (2 << 20)), 413, "too-large", "body")
+    is_problem(client.post("/v1/accelerators", files={"file": ("a", b" " * (2 << 20))}), 413, "too-large", "body")
 
 
 @pytest.mark.parametrize("name", ["tpu", "..%2fvta", "vta.json", "0" * 64, "A" * 64])

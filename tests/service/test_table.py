@@ -27,6 +27,12 @@ def test_a_row_a_layer() -> None:
     assert [cell.strip() for cell in row.strip("│").split("│")] == ["conv1", "conv2d", "750", "75.0%", "50.0%", "1,234"]
 
 
+def test_energy_where_the_accelerator_says_it() -> None:
+    assert "energy" not in printed()
+    assert "energy" not in printed(energy_pj=None)
+    assert "energy: 1,235 pJ" in printed(energy_pj=1234.6)
+
+
 @pytest.mark.parametrize(
     ("verified", "words"), [(True, "outputs equal the reference"), (False, "DIFFER"), (None, "nothing to verify")]
 )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from worker.limits import limit_job
+from worker.limits import limit_job, limit_plan
 from worker.settings import Settings
 
 
@@ -60,3 +60,11 @@ def test_open_files() -> None:
             os.dup(0)
 
     assert os.waitstatus_to_exitcode(status_of_child(open_many, job_open_files=100)) == 41
+
+
+def test_a_plan_has_limits_of_its_own() -> None:
+    pid = os.fork()
+    if pid == 0:
+        limit_plan(Settings(plan_cpu_seconds=1, job_cpu_seconds=100))
+        spin()
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGXCPU

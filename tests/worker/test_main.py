@@ -2,7 +2,9 @@ import signal
 
 import pytest
 
-from worker.main import death_reason, deferred_signals, run_worker
+from worker.children import deferred_signals
+from worker.exits import death_reason
+from worker.main import run_worker
 from worker.settings import Settings
 
 

@@ -9,12 +9,13 @@ from accel.errors import InvalidTensors, UnsupportedOperator
 from accel.frontend.inspect import inspect_model
 from examples.single import Conv, conv_model
 from worker.artifacts import Artifacts
-from worker.execute import ProgramWork, Work, execute
+from worker.execute import execute
 from worker.jobs import Job, JobOptions, JobRequest, Jobs, Stage
 from worker.settings import Settings
 from worker.store import Store
 from worker.task import run_job
 from worker.uploads import Model, models
+from worker.work import ProgramWork, Work
 
 MODEL = conv_model(Conv(channels=16, filters=16, height=8, width=8)).SerializeToString()
 

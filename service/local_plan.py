@@ -1,0 +1,30 @@
+"""``cyclops plan``: the dry run in this process, with no service."""
+
+import sys
+from contextlib import nullcontext
+
+from rich.console import Console
+
+from accel.errors import CyclopsError
+from service.local import check_files, tell
+from service.plan_table import print_plan
+from worker.plan import plan_work
+from worker.settings import Settings
+from worker.work import Work
+
+
+def plan_local(work: Work, *, as_json: bool) -> int:
+    """Make the plan and print it; gives the exit code."""
+    errors = Console(stderr=True)
+    status = errors.status("planning") if errors.is_terminal else None
+    try:
+        with status or nullcontext():
+            check_files(work)
+            plan = plan_work(work, Settings())
+    except (CyclopsError, MemoryError) as error:
+        return tell(error, errors, as_json=as_json)
+    if as_json:
+        sys.stdout.write(plan.model_dump_json(indent=2) + "\n")
+    else:
+        print_plan(plan, Console())
+    return 0

@@ -1,0 +1,81 @@
+"""What is wrong with a document, in words, whatever is wrong."""
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accel.catalog import load_accelerator, parse_accelerator
+from accel.errors import InvalidAccelerator
+from service.refusal import explain, explained
+
+DOCUMENT = load_accelerator("mvin-mvout").model_dump(mode="json")
+VALUES = (
+    st.none() | st.booleans() | st.integers(-3, 300) | st.text(max_size=5) | st.just([]) | st.just({}) | st.just([{}])
+)
+
+
+def refused(document: Any) -> InvalidAccelerator | None:
+    try:
+        parse_accelerator(json.dumps(document).encode())
+    except InvalidAccelerator as error:
+        return error
+    return None
+
+
+def places(node: Any) -> list[tuple[Any, Any]]:
+    """Every object or list of the document with one of its keys."""
+    keys = list(node) if isinstance(node, dict) else list(range(len(node))) if isinstance(node, list) else []
+    return [(node, key) for key in keys] + [place for key in keys for place in places(node[key])]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0), VALUES, st.booleans())
+def test_any_change_is_explained_at_a_place_that_leads_into_the_document(at: int, value: Any, drop: bool) -> None:
+    document = json.loads(json.dumps(DOCUMENT))
+    found = places(document)
+    node, key = found[at % len(found)]
+    if drop and isinstance(node, dict):
+        del node[key]
+    else:
+        node[key] = value
+    error = refused(document)
+    if error is None:
+        return
+    text = json.dumps(document).encode()
+    refusal = explain(error, text)
+    assert all(refusal.lines)
+    here = document
+    *above, _last = refusal.path.split(".")
+    for step in above:
+        if isinstance(here, dict) and step not in here:
+            break  # a key of an object that the schema names, such as [key]
+        here = here[int(step)] if isinstance(here, list) else here[step] if isinstance(here, dict) else None
+    told = explained(error, text)
+    assert told.detail == "; ".join(refusal.lines)
+    assert (told.field or "").startswith("accelerator")
+
+
+def test_what_was_never_read_is_told_as_it_is() -> None:
+    error = InvalidAccelerator("there is no accelerator", field="accelerator")
+    assert explain(error, None).lines == ["there is no accelerator"]
+
+
+def test_a_missing_field() -> None:
+    document = {key: value for key, value in DOCUMENT.items() if key != "units"}
+    error = refused(document)
+    assert error is not None
+    refusal = explain(error, json.dumps(document).encode())
+    assert (refusal.path, refusal.found) == ("units", "nothing")
+    assert "array" in str(refusal.accepted)
+
+
+def test_parameters_are_those_of_the_family() -> None:
+    document = load_accelerator("vta").model_dump(mode="json")
+    document["parameters"]["reads_in_flight"] = "many"
+    error = refused(document)
+    assert error is not None
+    refusal = explain(error, json.dumps(document).encode())
+    assert (refusal.path, refusal.found) == ("parameters.reads_in_flight", "'many'")
+    assert str(refusal.accepted).startswith("integer, at least 1, at most 256; read commands on their way at once")

@@ -1,0 +1,77 @@
+"""Compiling ahead in children."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from worker import warming as module
+from worker.warming import Warming
+
+
+class Log:
+    """A prepare that notes which process ran it for what; in a child it then does what is asked."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.parent = os.getpid()
+
+    def __call__(self, name: str) -> None:
+        where = "worker" if os.getpid() == self.parent else "child"
+        with self.path.open("a") as file:
+            file.write(f"{name} {where}\n")
+        if where == "child" and name == "bad":
+            raise RuntimeError(name)
+        if where == "child" and name == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if where == "child" and name == "slow":
+            time.sleep(1)
+
+    def lines(self) -> list[str]:
+        return self.path.read_text().splitlines()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path / "log")
+
+
+def finish(warming: Warming) -> int:
+    """Step until it is done; gives the longest step in milliseconds."""
+    longest = 0.0
+    while not warming.done:
+        begin = time.monotonic()
+        warming.step()
+        longest = max(longest, time.monotonic() - begin)
+        time.sleep(0.01)
+    return round(longest * 1000)
+
+
+def test_a_child_compiles_first_and_the_worker_after_it(log: Log) -> None:
+    finish(Warming(["a", "b"], log, lambda: True))
+    assert log.lines() == ["a child", "a worker", "b child", "b worker"]
+
+
+def test_the_worker_never_waits_for_a_child(log: Log) -> None:
+    assert finish(Warming(["slow"], log, lambda: True)) < 500
+    assert log.lines() == ["slow child", "slow worker"]
+
+
+def test_what_fails_in_the_child_is_left_alone(log: Log) -> None:
+    finish(Warming(["bad", "killed", "a"], log, lambda: True))
+    assert log.lines() == ["bad child", "killed child", "a child", "a worker"]
+
+
+def test_what_is_slow_and_not_kept_is_left_to_the_jobs(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_QUICK", 0.5)
+    finish(Warming(["slow", "a"], log, lambda: False))
+    assert log.lines() == ["slow child", "a child", "a worker"]
+
+
+def test_nothing_to_do(log: Log) -> None:
+    warming = Warming([], log, lambda: True)
+    assert warming.done
+    warming.step()
+    assert warming.done

@@ -1,0 +1,33 @@
+"""What a request names, from the store into local files."""
+
+from pathlib import Path
+
+from worker.accelerators import Accelerators
+from worker.jobs import Job, JobRequest
+from worker.store import Store
+from worker.uploads import models, programs, tensors
+from worker.work import ProgramWork, Work
+
+
+def fetch(request: JobRequest | Job, directory: Path, store: Store) -> Work | ProgramWork:
+    """Bring the request's uploads into files in ``directory``.
+
+    Raises:
+        KeyError: one of them is not there.
+        OSError: one of them is damaged.
+    """
+    local: dict[str, Path] = {}
+    for name in ("inputs", "calibration"):
+        if digest := getattr(request.options, name):
+            local[name] = directory / f"{name}.npz"
+            tensors(store).fetch(digest, local[name])
+    accelerator = request.accelerator and Accelerators(store).fetch(request.accelerator, directory / "accelerator.json")
+    if request.program is not None:
+        program = directory / "program.zip"
+        programs(store).fetch(request.program, program)
+        return ProgramWork(program, accelerator, request.options, local.get("inputs"))
+    assert request.model is not None
+    assert accelerator is not None
+    model = directory / "model.onnx"
+    models(store).fetch(request.model, model)
+    return Work(model, accelerator, request.options, local.get("inputs"), local.get("calibration"))

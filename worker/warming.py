@@ -1,0 +1,72 @@
+"""Compiling the simulator ahead, one accelerator after the other, while jobs run.
+
+Compiling a family for the first time may take a minute, in which the worker would take no job and seem dead. So a child
+compiles first: it fills the cache on the disk (``accel/isa/compiled.py``). Once it has ended the worker compiles the
+same, which then is quick, and all processes that it forks have it.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from worker.children import deferred_signals, start_child
+from worker.exits import death_reason
+
+_log = logging.getLogger(__name__)
+_QUICK = 10.0  # seconds that a worker may take no job
+NICENESS = 10
+
+
+@dataclass(frozen=True)
+class _Child:
+    name: str
+    pid: int
+    started: float
+
+
+class Warming:
+    """Compiles for one accelerator at a time.
+
+    Args:
+        names: the accelerators.
+        prepare: compiles for one, by its name, and runs nothing.
+        kept: whether what a child compiles is on the disk afterwards.
+    """
+
+    def __init__(self, names: Sequence[str], prepare: Callable[[str], None], kept: Callable[[], bool]) -> None:
+        self._left = list(names)
+        self._prepare = prepare
+        self._kept = kept
+        self._child: _Child | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self._child is None and not self._left
+
+    def step(self) -> None:
+        """Take over from a child that has ended, and start the next."""
+        if self._child is not None:
+            pid, status = os.waitpid(self._child.pid, os.WNOHANG)
+            if pid == 0:
+                return
+            self._take_over(self._child, status)
+            self._child = None
+        if self._left:
+            name = self._left.pop(0)
+            pid = start_child(lambda: self._compile(name))
+            self._child = _Child(name, pid, time.monotonic())
+
+    def _compile(self, name: str) -> None:
+        os.nice(NICENESS)
+        self._prepare(name)
+
+    def _take_over(self, child: _Child, status: int) -> None:
+        seconds = time.monotonic() - child.started
+        if status != 0:
+            _log.warning("compiling ahead for %s: %s", child.name, death_reason(status))
+        elif self._kept() or seconds < _QUICK:
+            with deferred_signals():
+                self._prepare(child.name)
