@@ -20,7 +20,8 @@ RUN useradd --uid 10001 --user-group --no-create-home cyclops \
     && install --directory --owner cyclops --group cyclops /data
 ENV PATH=/opt/cyclops/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    CYCLOPS_DATA=/data
+    CYCLOPS_DATA=/data \
+    XDG_CACHE_HOME=/data/cache
 USER 10001:10001
 WORKDIR /data
 VOLUME /data

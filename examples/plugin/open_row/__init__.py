@@ -1,0 +1,1 @@
+"""A family of instruction sets for Cyclops: ``explicit``, with a DRAM whose open rows answer sooner."""
