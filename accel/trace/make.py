@@ -1,6 +1,7 @@
 """A simulation as a trace. Nothing is copied: the columns stay those of the decoder and of the timing engine."""
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -8,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy, Instruction
 from accel.program import HostStep, Program
 from accel.trace.index import make_index
-from accel.trace.names import HostSpan, LaunchSpan, Names, Operation, Queue
+from accel.trace.names import HostSpan, LaunchSpan, Meaning, Names, Operation, Queue
 from accel.trace.rows import Column, Rows
 from accel.trace.source import Index
 from accel.trace.trace import Trace
@@ -94,7 +96,12 @@ def _names(program: Program, simulation: "Simulation") -> Names:
     accelerator, results = program.accelerator, simulation.launches
     timings = [result.timing for result in results if result.timing]
     operations = tuple(
-        Operation(name=i.name, unit=i.unit, fields=tuple(f.name for f in i.fields if f.value is None))
+        Operation(
+            name=i.name,
+            unit=i.unit,
+            fields=tuple(f.name for f in i.fields if f.value is None),
+            does=tuple(_meanings(i, accelerator)),
+        )
         for i in accelerator.instructions
     )
     return Names(
@@ -110,6 +117,20 @@ def _names(program: Program, simulation: "Simulation") -> Names:
         hosts=_hosts(program, results),
         origins=program.origins,
     )
+
+
+def _meanings(instruction: Instruction, accelerator: Accelerator) -> Iterator[Meaning]:
+    """The expressions that the instruction itself may be, or the sequences that end with it."""
+    varying = {field.name for field in instruction.fields if field.value is None}
+    for one in accelerator.instructions:
+        if not isinstance(one, Copy | Compute) or accelerator.parts(one)[-1] != instruction:
+            continue
+        prefix = f"{instruction.name}." if one.sequence else ""
+        for operation in one.operations:
+            own = {
+                name.removeprefix(prefix): value for name, value in operation.when.items() if name.startswith(prefix)
+            }
+            yield Meaning(text=operation.does, when={name: v for name, v in own.items() if name in varying})
 
 
 def _span(result: "LaunchResult") -> LaunchSpan:

@@ -14,12 +14,23 @@ class _Model(pydantic.BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Meaning(_Model):
+    """An expression that an instruction may be, and the values of its fields that choose it."""
+
+    text: str
+    when: dict[str, int]
+
+
 class Operation(_Model):
-    """An instruction of the accelerator: its unit, and its fields that vary, in the order of the document."""
+    """An instruction of the accelerator: its unit, and its fields that vary, in the order of the document.
+
+    ``does`` are the expressions that it may be; a word that ends a sequence has those of the sequence.
+    """
 
     name: str
     unit: str
     fields: tuple[str, ...]
+    does: tuple[Meaning, ...] = ()
 
 
 class Queue(_Model):

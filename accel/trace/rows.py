@@ -42,13 +42,13 @@ class Rows:
         """Some of them; views where ``which`` is a slice."""
         return Rows(self.names, self.index[which], {name: column[which] for name, column in self.columns.items()})
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Each row as the service's JSON has it."""
+    def records(self, does: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Each row as the service's JSON has it; ``does`` (n,) are the expressions."""
         listed = [self.index.tolist(), *(column.tolist() for column in self.columns.values())]
-        for values in zip(*listed, strict=True):
-            yield self._record(dict(zip(("index", *self.columns), values, strict=True)))
+        for text, *values in zip(does, *listed, strict=True):
+            yield self._record(dict(zip(("index", *self.columns), values, strict=True)), text)
 
-    def _record(self, row: dict[str, int]) -> dict[str, Any]:
+    def _record(self, row: dict[str, int], does: str) -> dict[str, Any]:
         names = self.names
         operation = names.operations[row["kind"]]
         origin = names.origins[row["origin"]] if row["origin"] >= 0 else None
@@ -59,6 +59,7 @@ class Rows:
             "launch": names.launches[row["launch"]].name,
             "unit": operation.unit,
             "op": operation.name,
+            "does": does,
             "fields": {name: row[f"field/{name}"] for name in operation.fields},
             "start": row["start"],
             "end": row["end"],

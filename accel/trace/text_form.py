@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from accel.program import Origin
 from accel.trace.cells import Part, by_group, decimal, encoded, lookup, pack, render
+from accel.trace.does import does_of
 from accel.trace.names import Names
 from accel.trace.rows import Rows
 from accel.trace.source import Source, spread
@@ -28,8 +29,10 @@ def text_form(source: Source) -> Iterator[bytes]:
             decimal(rows["end"]),
             [_fields(names, rows)],
         ]
+        texts, which = does_of(rows)
+        does = lookup([encoded(f"  : {text}" if text else "") for text in texts], which)
         tail = lookup(origins, rows["origin"] + 1)
-        yield pack(render([*parts, *_waits(names, rows), tail], len(rows)))
+        yield pack(render([*parts, *_waits(names, rows), does, tail], len(rows)))
 
 
 def _fields(names: Names, rows: Rows) -> npt.NDArray[np.void]:

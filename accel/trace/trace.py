@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from accel.trace.csv_form import csv_form
+from accel.trace.does import does_of
 from accel.trace.file import open_file, save
 from accel.trace.names import Names
 from accel.trace.perfetto import Window, perfetto_form
@@ -40,14 +41,16 @@ class Trace:
 
     def page(self, offset: int, limit: int) -> list[dict[str, Any]]:
         """Records ``[offset, offset + limit)``; shorter at the end, empty beyond it."""
-        return list(self.rows(offset, offset + limit).records())
+        rows = self.rows(offset, offset + limit)
+        texts, which = does_of(rows)
+        return list(rows.records([texts[number] for number in which.tolist()]))
 
     def csv(self) -> Iterator[bytes]:
         """One line an instruction: its columns, each field (empty where it has none), each wait, its origin."""
         return csv_form(self._source)
 
     def text(self) -> Iterator[bytes]:
-        """One line an instruction, as a disassembly: index, launch, unit, operation, times, fields, waits, origin."""
+        """One line an instruction: index, launch, unit, operation, times, fields, waits, expression, origin."""
         return text_form(self._source)
 
     def perfetto(self, window: Window | None = None, *, clock_mhz: float | None = None) -> Iterator[bytes]:

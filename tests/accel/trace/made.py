@@ -10,7 +10,7 @@ import numpy as np
 from accel.program import Origin
 from accel.trace import Trace
 from accel.trace.index import make_index
-from accel.trace.names import HostSpan, LaunchSpan, Names, Operation, Queue
+from accel.trace.names import HostSpan, LaunchSpan, Meaning, Names, Operation, Queue
 from accel.trace.rows import Rows
 from accel.trace.source import Index
 
@@ -39,7 +39,12 @@ class Held:
 def names(launches: list[tuple[str, int, int]], *, initial: int = 0, causes: tuple[str, ...] = CAUSES) -> Names:
     operations = (
         Operation(name="load_inp", unit="load", fields=("take", "give", "base")),
-        Operation(name="gemm", unit="compute", fields=("take", "give", "imm", "count")),
+        Operation(
+            name="gemm",
+            unit="compute",
+            fields=("take", "give", "imm", "count"),
+            does=(Meaning(text="c[i] = 0", when={"take": 1}), Meaning(text="c[i] += \u00e9[i]", when={"give": 1})),
+        ),
         Operation(name='say "x"', unit="compute", fields=("give", "take")),
     )
     pairs = (("load", "compute", initial), ("compute", "load", 0))
@@ -128,6 +133,7 @@ def plain_text(held: Held) -> bytes:
         words += [f"{name}={value}" for name, value in r["fields"].items()]
         words += [f"wait:{w['on']}={w['cycles']}" for w in r["waited_for"]]
         line = " ".join(map(str, words))
+        line += f"  : {r['does']}" if r["does"] else ""
         if o := r["origin"]:
             line += f"  ; {o['function']}#{o['site']} {o['pragma']} {o['stage']} {' '.join(o['nodes'])}"
         lines.append(line.rstrip() + "\n")

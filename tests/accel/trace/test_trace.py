@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accel.program import Launch, Origin
+from accel.catalog import load_accelerator
+from accel.program import Launch, Origin, Program
 from accel.simulate.engine import simulate
 from accel.trace import Trace, make_trace
 from tests.accel.golden import needs_golden, words
@@ -37,6 +38,38 @@ def test_a_record_has_unit_fields_times_waits_and_origin(trace):
         "stage": "inject",
     }
     assert trace.page(4, 1)[0]["origin"] is None
+
+
+def test_a_record_says_what_the_instruction_does(trace):
+    records = {record["op"]: record["does"] for record in trace.page(0, 6)}
+    assert records["alu"] == "dst[b, o] = dst[b, o] + imm"  # the operation that its fields choose
+    assert records["store_out"] == "dram[b, o] = i8(sram[b, o])"
+    assert records["finish"] == ""
+    assert "  : dst[b, o] = dst[b, o] + imm  ; add#1 " in b"".join(trace.text()).decode().splitlines()[2]
+
+
+def test_what_two_sequences_share_is_left_open():
+    gemmini = load_accelerator("gemmini")
+    words = np.zeros((3, 3), np.uint64)
+    words[:, 0] = (4, 3, 3)  # compute_preloaded, which ends one sequence; mvout, which ends three
+    words[2, 2] = 1 << 29 | 1 << 31 | 16 << 32  # all of the accumulator's bits
+    program = Program(
+        accelerator=gemmini,
+        segments={},
+        image={},
+        inputs=(),
+        outputs=(),
+        steps=(Launch("l", "", (), 0, 3, 0, (), ()),),
+        words=words,
+        origin=np.full(3, -1, np.int32),
+        origins=(),
+        dram_bytes=0,
+    )
+    names = make_trace(program, simulate(program, {}, function=False, timing=False)).names
+    does = {operation.name: [meaning.text for meaning in operation.does] for operation in names.operations}
+    assert does["compute_preloaded"] == ["C[n] += i32(A[k]) * i32(B[k, n])"]
+    assert len(does["mvout"]) == 3
+    assert does["config_ex"] == []
 
 
 def test_times_run_on_over_launches(trace):
