@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
+# files of tests, each whole, on as many processes as there are cores
+PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := uv pip compile --quiet --universal --generate-hashes --only-binary :all: --python-version 3.11 --no-annotate \
 	--custom-compile-command "make lock"
@@ -39,10 +41,10 @@ serve: $(RUN) ## run the service with a worker and Redis until stopped
 	$(BIN)/cyclops serve
 
 test: lint types imports ## lint, types, import rules, then the tests
-	$(BIN)/pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-slow: $(DEV) ## the tests that take longer than ten seconds each
-	$(BIN)/pytest -m slow
+	$(PYTEST) -m slow
 
 lint: $(DEV) ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -136,13 +136,25 @@ def test_networks(model: onnx.ModelProto, accelerator: Accelerator) -> None:
 OTHERS = [*map(load_accelerator, ("gemmini", "mvin-mvout", "output-stationary", "vector"))]
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-@given(model=networks(), accelerator=st.sampled_from(OTHERS))
-def test_machines_of_other_kinds(model: onnx.ModelProto, accelerator: Accelerator) -> None:
+def check_verified(model: onnx.ModelProto, accelerator: Accelerator) -> None:
     with tempfile.TemporaryDirectory() as directory:
         report = run_model(model.SerializeToString(), accelerator, Options(), Path(directory))
     assert report.verified
     assert report.macs.share == 1
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(model=networks(), accelerator=st.sampled_from(OTHERS))
+def test_machines_of_other_kinds(model: onnx.ModelProto, accelerator: Accelerator) -> None:
+    check_verified(model, accelerator)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(model=networks(), accelerator=st.sampled_from(OTHERS))
+def test_many_networks_on_machines_of_other_kinds(model: onnx.ModelProto, accelerator: Accelerator) -> None:
+    check_verified(model, accelerator)
 
 
 @pytest.mark.slow
