@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from accel.accelerator.once import from_pairs, require_once
 from accel.accelerator.read_yaml import read_yaml
 from accel.errors import InvalidAccelerator
 
@@ -22,26 +23,15 @@ def read_text(document: bytes) -> Any:
     form = "JSON" if document.lstrip()[:1] in (b"{", b"[") else "YAML"
     try:
         if form == "JSON":
-            parsed = json.loads(document, parse_constant=_refuse_constant, object_pairs_hook=_once)
+            parsed = json.loads(document, parse_constant=_refuse_constant, object_pairs_hook=from_pairs)
         else:
             parsed = read_yaml(document.decode())
         json.dumps(parsed, ensure_ascii=False, allow_nan=False).encode()  # half of a surrogate pair is no text
     except (ValueError, RecursionError) as error:
         raise InvalidAccelerator(f"the document is not {form}: {error}", field="accelerator") from error
+    require_once(parsed)
     return parsed
 
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys are there once; else it would depend on the reader which of them counts."""
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise InvalidAccelerator(f"{key[:64]}: the key is there twice", field=key[:64])
-            seen.add(key)
-    return result

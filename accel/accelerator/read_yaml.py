@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from accel.errors import InvalidAccelerator
+from accel.accelerator.once import from_pairs
 
 MAX_DEPTH = 100
 
@@ -20,12 +20,11 @@ _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
 def read_yaml(text: str) -> Any:
-    """The one document of ``text``.
+    """The one document of ``text``; :func:`accel.accelerator.once.require_once` finds keys that are there twice.
 
     Raises:
         ValueError: it is no YAML, or has an anchor, an alias, a tag, a key that is no text, more than ``MAX_DEPTH``
             levels, or more than one document; the message has the line.
-        InvalidAccelerator: an object has a key twice; ``field`` is the key.
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # of libyaml, where there is one
     try:
@@ -82,14 +81,11 @@ def _check(event: Any) -> None:
 
 def _object(items: list[Any], end: Any) -> dict[str, Any]:
     """An object from its keys and values, which alternate."""
-    result: dict[str, Any] = {}
-    for key, value in zip(items[::2], items[1::2], strict=True):
+    pairs = list(zip(items[::2], items[1::2], strict=True))
+    for key, _ in pairs:
         if not isinstance(key, str):
             raise ValueError(f"above {_line(end)}: a key that is no text, {key!r:.40}; write it in quotes")  # noqa: TRY004 - the text's fault
-        if key in result:
-            raise InvalidAccelerator(f"{key[:64]}: the key is there twice", field=key[:64])
-        result[key] = value
-    return result
+    return from_pairs(pairs)
 
 
 def _scalar(text: str) -> Any:

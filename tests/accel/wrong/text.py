@@ -15,12 +15,12 @@ TEXT = (
         r"line \d+: a tab; indent with spaces",
     ),
     TextCase(
-        "a key twice", "mvin-mvout", _instead("word_bits: 128", "word_bits: 128\nword_bits: 64"), "word_bits",
-        "word_bits: the key is there twice",
+        "a key twice", "mvin-mvout", _instead("word_bits: 128", "word_bits: 128\nword_bits: 64"),
+        "accelerator.word_bits", "word_bits: the key is there twice",
     ),
     TextCase(
         "a key twice in an instruction", "vector", _instead("    memory: w\n", "    memory: w\n    memory: x\n"),
-        "memory", "the key is there twice",
+        "accelerator.instructions.1.memory", "the key is there twice",
     ),
     TextCase(
         "an anchor", "vector", _instead("memories:", "memories: &all"), "accelerator",
@@ -91,8 +91,8 @@ TEXT = (
         "is not JSON: NaN is no number",
     ),
     TextCase(
-        "a key twice in JSON", "vta", _instead('"word_bits": 128,', '"word_bits": 128, "word_bits": 128,'), "word_bits",
-        "the key is there twice",
+        "a key twice in JSON", "vta", _instead('"word_bits": 128,', '"word_bits": 128, "word_bits": 128,'),
+        "accelerator.word_bits", "the key is there twice",
     ),
     TextCase("nothing at all", "mvin-mvout", lambda _: "", "accelerator", "one document in a file; found 0"),
 )  # fmt: skip
