@@ -14,7 +14,7 @@ from accel.lowering.choose import choose
 from accel.lowering.composite import Composite
 from accel.lowering.epilogue import operators
 from accel.lowering.geometry import Convolution, Epilogue, EpilogueOp, Tiling
-from accel.lowering.plan import Candidates
+from accel.lowering.plan import Candidates, counted
 from accel.plan_documents import PlannedLaunch, PlannedTiling, Role, UsedInstruction
 
 _PLANE_SHIFT = 8  # bits of a byte plane
@@ -39,37 +39,12 @@ def planned_launch(info: LaunchInfo, composite: Composite, region: Region, able:
 
 def candidate(conv: Convolution, tiling: Tiling) -> Candidates:
     """One tiling of ``conv`` in the terms in which a family prices it: arrays of one element."""
-    groups = conv.out_blocks // tiling.out_blocks
-    spatial = conv.data.batch * -(-conv.out_height // tiling.out_rows) * -(-conv.out_width // tiling.out_columns)
-    tiles = spatial * groups
-    taps = (conv.kernel[0] // tiling.kernel_rows) * (conv.kernel[1] // tiling.kernel_columns)
-    reductions = conv.data.blocks // tiling.in_blocks * taps
-    rows, columns = (
-        (out - 1) * stride + (kernel - 1) * dilation + 1
-        for out, stride, kernel, dilation in (
-            (tiling.out_rows, conv.strides[0], tiling.kernel_rows, conv.dilation[0]),
-            (tiling.out_columns, conv.strides[1], tiling.kernel_columns, conv.dilation[1]),
-        )
-    )
-    counts = {
-        "out_blocks": tiling.out_blocks,
-        "out_rows": tiling.out_rows,
-        "out_columns": tiling.out_columns,
-        "in_blocks": tiling.in_blocks,
-        "kernel_rows": tiling.kernel_rows,
-        "kernel_columns": tiling.kernel_columns,
-        "data_rows": rows,
-        "data_columns": columns,
-        "tiles": tiles,
-        "reductions": reductions,
-        "data_loads": spatial if tiling.order == "data" else tiles * reductions,
-        "weight_loads": groups if tiling.order == "weights" else tiles * reductions,
-    }
-    return Candidates(
-        **{name: np.array([count], np.int64) for name, count in counts.items()},
-        contexts=tiling.operand_contexts,
-        result_contexts=tiling.result_contexts,
-    )
+    tiles = (
+        tiling.out_blocks, tiling.out_rows, tiling.out_columns, tiling.in_blocks, tiling.kernel_rows,
+        tiling.kernel_columns,
+    )  # fmt: skip
+    arrays = [np.array([extent], np.int64) for extent in tiles]
+    return counted(conv, arrays, tiling.order, tiling.operand_contexts, tiling.result_contexts)
 
 
 def _price(region: Region, able: Capabilities) -> int | None:

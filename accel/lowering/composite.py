@@ -9,7 +9,9 @@ from typing import Any
 import tvm
 from tvm import ir, relax
 
+from accel.accelerator.roles import Contraction
 from accel.lowering.geometry import EpilogueOp, Scaling
+from accel.lowering.groups import Lots, lots_of
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,16 @@ class Composite:
     narrow: bool
     scaling: Scaling | None
     first_step: int
+
+    @property
+    def groups(self) -> int:
+        """Groups of channels of a convolution; 1 of anything else."""
+        return int(self.root.attrs.groups) if self.op == "conv2d" and self.root is not None else 1
+
+    def lots(self, gemm: Contraction) -> Lots:
+        """How the groups of a convolution lie in the tiles of ``gemm``."""
+        channels = self.shapes[0][1], self.shapes[1][0]
+        return lots_of(self.groups, *channels, (gemm.in_channels, gemm.out_channels))
 
 
 _STEPS: dict[str, EpilogueOp] = {

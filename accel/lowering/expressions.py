@@ -26,11 +26,11 @@ def _inner(tile: Tile, **indices: tirx.Expr) -> tuple[tirx.Expr, ...]:
 def convolution(conv: Convolution, epilogue: Epilogue, tiling: Tiling, gemm: Contraction) -> tirx.PrimFunc:
     """``out = store(epilogue(conv(data, weights)))`` as a PrimFunc.
 
-    Parameters are data, weights ``[out_blocks, in_blocks, kh, kw, *tile]``, bias ``[out_blocks, *tile of dst]`` if
-    there is one, then one result a plane, ``[batch, out_blocks, pitch_h, pitch_w, *tile of dst]``.
+    Parameters are data, weights ``[out_blocks, blocks of a group, kh, kw, *tile]``, bias ``[out_blocks, *tile of dst]``
+    if there is one, then one result a plane, ``[batch, out_blocks, pitch_h, pitch_w, *tile of dst]``.
     """
     data = _activation("data", conv.data, gemm.data)
-    shape = (conv.out_blocks, conv.data.blocks, *conv.kernel, *gemm.weights.shape)
+    shape = (conv.out_blocks, conv.reduced_blocks, *conv.kernel, *gemm.weights.shape)
     weights = te.placeholder(shape, gemm.weights.memory.dtype, name="weights")
     rows, columns = tiling.out_pitch_h, tiling.out_pitch_w
     padded = _padded(data, conv, rows, columns)
@@ -38,13 +38,14 @@ def convolution(conv: Convolution, epilogue: Epilogue, tiling: Tiling, gemm: Con
     axes = [
         te.reduce_axis((0, extent), name)
         for extent, name in zip(
-            (conv.data.blocks, *conv.kernel, gemm.in_channels), ("ci", "kh", "kw", "i"), strict=True
+            (conv.reduced_blocks, *conv.kernel, gemm.in_channels), ("ci", "kh", "kw", "i"), strict=True
         )
     ]
     ci, kh, kw, lane = axes
 
     def product(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, m: tirx.Expr, o: tirx.Expr) -> tirx.Expr:
-        element = padded[n, ci, y * sh + kh * dh, x * sw + kw * dw, *_inner(gemm.data, m=m, k=lane)]
+        block = ci if conv.groups == 1 else c // conv.group_blocks * conv.reduced_blocks + ci
+        element = padded[n, block, y * sh + kh * dh, x * sw + kw * dw, *_inner(gemm.data, m=m, k=lane)]
         weight = weights[c, ci, kh, kw, *_inner(gemm.weights, n=o, k=lane)]
         return element.astype("int32") * weight.astype("int32")
 

@@ -37,6 +37,7 @@ class Window:
 class Convolution:
     """A two-dimensional convolution over packed operands; a dense layer has height 1 and its rows as width.
 
+    Output block i sums the ``data.blocks / groups`` blocks of data of its group, of ``out_blocks / groups`` blocks.
     ``padding`` is what the loads add; ``host_padding`` (top, left, bottom, right) is already in ``data``. Where
     ``unfolded`` is set it stands for the convolution with that window, whose patches the host makes the rows of a
     matrix.
@@ -52,6 +53,17 @@ class Convolution:
     out_width: int
     host_padding: tuple[int, int, int, int] = (0, 0, 0, 0)
     unfolded: Window | None = None
+    groups: int = 1
+
+    @property
+    def reduced_blocks(self) -> int:
+        """Blocks of data that an output block sums."""
+        return self.data.blocks // self.groups
+
+    @property
+    def group_blocks(self) -> int:
+        """Output blocks of a group."""
+        return self.out_blocks // self.groups
 
 
 @dataclass(frozen=True)
@@ -109,7 +121,8 @@ class Tiling:
 
     Extents are blocks (``out_blocks``, ``in_blocks``) and elements (the rest). ``order`` says which operand
     stays while the others pass: none (``stream``), the weights of one group of output channels
-    (``weights``), or the data of one output tile (``data``). Contexts are the copies of each buffer: 2 let the
+    (``weights``), or the data of one output tile (``data``). A tile has output blocks of one group, or those of several
+    groups of one block each. Contexts are the copies of each buffer: 2 let the
     next tile load while this one computes.
     """
 

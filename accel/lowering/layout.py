@@ -58,26 +58,31 @@ def _tile_axes(tile: Tile, **axes: int) -> tuple[int, ...]:
     return tuple(axes[axis] for axis in tile.axes)
 
 
-def unfold(source: relax.Expr, window: Window, rows: tuple[int, int]) -> relax.Expr:
-    """The patches of an image int8 [N, C, H, W] as a matrix [N * OH * OW, KH * KW * C]; ``rows`` is (OH, OW)."""
-    batch, channels = (int(source.ty.shape[axis]) for axis in (0, 1))
+def unfold(source: relax.Expr, window: Window, rows: tuple[int, int], channels: int, groups: int) -> relax.Expr:
+    """The patches of an image int8 [N, C, H, W] as a matrix [N * OH * OW, groups * KH * KW * channels / groups].
+
+    ``rows`` is (OH, OW); zeros make ``channels`` of C.
+    """
+    batch, beyond = int(source.ty.shape[0]), channels - int(source.ty.shape[1])
     top, left, bottom, right = window.padding
     value = source
-    if any(window.padding):
-        value = relax.op.nn.pad(value, [0, 0, 0, 0, top, bottom, left, right])
+    if any(window.padding) or beyond:
+        value = relax.op.nn.pad(value, [0, 0, 0, beyond, top, bottom, left, right])
     patches = []
     for y in range(window.kernel[0]):
         for x in range(window.kernel[1]):
             first = (y * window.dilation[0], x * window.dilation[1])
             last = [f + (n - 1) * step + 1 for f, n, step in zip(first, rows, window.strides, strict=True)]
             patches.append(relax.op.strided_slice(value, [2, 3], list(first), last, list(window.strides)))
+    taps = window.kernel[0] * window.kernel[1]
     value = relax.op.concat(patches, axis=1) if len(patches) > 1 else patches[0]
-    matrix = (batch * rows[0] * rows[1], channels * window.kernel[0] * window.kernel[1])
-    return relax.op.reshape(relax.op.permute_dims(value, [0, 2, 3, 1]), matrix)
+    value = relax.op.reshape(value, (batch, taps, groups, channels // groups, *rows))
+    matrix = (batch * rows[0] * rows[1], channels * taps)
+    return relax.op.reshape(relax.op.permute_dims(value, [0, 4, 5, 2, 1, 3]), matrix)
 
 
 def unfold_weights(weights: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    """[O, C, KH, KW] to [O, KH * KW * C, 1, 1], in the order of :func:`unfold`."""
+    """[O, C / groups, KH, KW] to [O, KH * KW * C / groups, 1, 1], in the order of :func:`unfold`."""
     return np.ascontiguousarray(weights.transpose(0, 2, 3, 1).reshape(weights.shape[0], -1, 1, 1))
 
 

@@ -16,7 +16,8 @@ from accel.lowering import layout
 from accel.lowering.attributes import LAUNCHES, REGION, LaunchInfo, Region, dump_launches, dump_region, region_of
 from accel.lowering.composite import Composite, is_composite_call, read_composite
 from accel.lowering.expressions import addition, convolution
-from accel.lowering.geometry import Addition, Convolution, Packed, Window
+from accel.lowering.geometry import Addition, Convolution, Packed
+from accel.lowering.groups import merged_weights
 
 
 def pack(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
@@ -129,7 +130,7 @@ class _Packer:
                 return known.planes[0], pitches
         source = self._rebuilt(var)
         if conv.unfolded is not None:
-            source = self._unfolded(source, conv.unfolded)
+            source = self._unfolded(source, conv)
         tensor = layout.pack_tensor(source, wanted, self.gemm.data, padding)
         name = getattr(var, "name", "constant")
         return self.builder.emit(tensor, name_hint=f"{name}_packed"), wanted
@@ -142,15 +143,18 @@ class _Packer:
         dtype = str(value.planes[0].ty.dtype)
         return len(value.planes) == 1 and alike and value.image is None and dtype == data.memory.dtype
 
-    def _unfolded(self, source: relax.Expr, window: Window) -> relax.Expr:
-        source = self.builder.emit(source)
-        height, width = (int(source.ty.shape[axis]) for axis in (2, 3))
+    def _unfolded(self, source: relax.Expr, conv: Convolution) -> relax.Expr:
+        source, window = self.builder.emit(source), conv.unfolded
+        assert window is not None
+        channels, height, width = (int(source.ty.shape[axis]) for axis in (1, 2, 3))
+        if conv.groups > 1:
+            channels = conv.data.blocks * self.gemm.in_channels // (window.kernel[0] * window.kernel[1])
         top, left, bottom, right = window.padding
         rows = (
             (height + top + bottom - (window.kernel[0] - 1) * window.dilation[0] - 1) // window.strides[0] + 1,
             (width + left + right - (window.kernel[1] - 1) * window.dilation[1] - 1) // window.strides[1] + 1,
         )
-        return self.builder.normalize(layout.unfold(source, window, rows))
+        return self.builder.normalize(layout.unfold(source, window, rows, channels, conv.groups))
 
     def _convolution(self, var: relax.Var, call: ir.Call, region: Region, composite: Composite) -> _Packed:
         conv = region.shape
@@ -160,7 +164,9 @@ class _Packer:
         weights = call.args[1].value.numpy()
         if composite.op == "dense":
             weights = weights.T[:, :, None, None]
-        elif conv.unfolded is not None:
+        else:
+            weights = merged_weights(weights, composite.groups, composite.lots(self.gemm))
+        if conv.unfolded is not None:
             weights = layout.unfold_weights(weights)
         arguments = [data, relax.const(layout.pack_weights(weights, self.gemm.weights))]
         epilogue = region.epilogue
@@ -248,7 +254,10 @@ def _plain(packed: Packed) -> Convolution:
 
 def _bias(call: ir.Call, composite: Composite, region: Region, weights: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
     """The bias a channel, with the rounding constant added where it has no step (int32, wrapping as they do)."""
-    bias = call.args[2].value.numpy().ravel() if composite.has_bias else np.zeros(weights.shape[0], dtype=np.int32)
+    bias = np.zeros(weights.shape[0], np.int32)
+    if composite.has_bias:
+        given = call.args[2].value.numpy().ravel()
+        bias[: given.size] = given
     rounds = bool(composite.steps) and composite.steps[0][0] == "add" and not region.host_reason
     joined = rounds and ("add", composite.steps[0][1]) not in region.epilogue.steps[:1]
     return bias.astype(np.int32) + np.int32(composite.steps[0][1] if joined else 0)

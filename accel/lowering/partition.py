@@ -55,8 +55,6 @@ def _region(composite: Composite, able: Capabilities, cost: Cost) -> Region | st
     title = able.accelerator.title
     if composite.op == "add":
         return ending.host_reason or _addition(composite, ending, able)
-    if composite.op == "conv2d" and composite.root is not None and int(composite.root.attrs.groups) != 1:
-        return f"a grouped convolution: {title} contracts over all input channels"
     for candidate in _shapes(composite, able):
         tiling = plan_convolution(candidate, ending.epilogue, able.accelerator, able.gemm, cost)
         if tiling is not None:
@@ -81,17 +79,18 @@ def _packed(batch: int, blocks: int, height: int, width: int) -> Packed:
 
 
 def _convolution(composite: Composite, able: Capabilities) -> Convolution:
-    (n, c, h, w), (o, _, _, _) = composite.shapes[:2]
-    window = _window(composite)
+    n, _, h, w = composite.shapes[0]
+    window, lots = _window(composite), composite.lots(able.gemm)
     return Convolution(
-        data=_packed(math.ceil(n / able.gemm.rows), math.ceil(c / able.gemm.in_channels), h, w),
-        out_blocks=math.ceil(o / able.gemm.out_channels),
+        data=_packed(math.ceil(n / able.gemm.rows), lots.count * math.ceil(lots.inputs / able.gemm.in_channels), h, w),
+        out_blocks=lots.count * math.ceil(lots.outputs / able.gemm.out_channels),
         kernel=window.kernel,
         strides=window.strides,
         dilation=window.dilation,
         padding=window.padding,
         out_height=composite.result[2],
         out_width=composite.result[3],
+        groups=lots.count,
     )
 
 
@@ -115,9 +114,16 @@ def _dense(composite: Composite, able: Capabilities) -> Convolution:
 
 def _unfolded(composite: Composite, able: Capabilities) -> Convolution:
     """A convolution as the product of its patches, a row for each pixel of the result, with its kernels."""
-    (n, c, _, _), (o, _, kh, kw) = composite.shapes[:2]
-    rows = n * composite.result[2] * composite.result[3]
-    return replace(_matrix(rows, c * kh * kw, o, able), unfolded=_window(composite))
+    (n, _, _, _), (_, _, kh, kw) = composite.shapes[:2]
+    rows, lots = n * composite.result[2] * composite.result[3], composite.lots(able.gemm)
+    one = _matrix(rows, lots.inputs * kh * kw, lots.outputs, able)
+    return replace(
+        one,
+        data=replace(one.data, blocks=lots.count * one.data.blocks),
+        out_blocks=lots.count * one.out_blocks,
+        unfolded=_window(composite),
+        groups=lots.count,
+    )
 
 
 def _matrix(m: int, k: int, n: int, able: Capabilities) -> Convolution:

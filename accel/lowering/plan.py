@@ -4,7 +4,7 @@ All candidates are priced at once as numpy arrays. Capacity counts every context
 the micro-operations that must be resident.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,12 +21,16 @@ Order = Literal["stream", "weights", "data"]
 
 @dataclass(frozen=True)
 class Candidates:
-    """Tilings as arrays of one shape. Tile extents as in ``Tiling``; the counts are over the whole region."""
+    """Tilings as arrays of one shape. Tile extents as in ``Tiling``; the counts are over the whole region.
+
+    ``data_blocks`` are the blocks of data of a tile: ``in_blocks`` of each of its groups.
+    """
 
     out_blocks: Ints
     out_rows: Ints
     out_columns: Ints
     in_blocks: Ints
+    data_blocks: Ints
     kernel_rows: Ints
     kernel_columns: Ints
     data_rows: Ints
@@ -54,13 +58,18 @@ def plan_convolution(
     result_choices = (2, 1) if epilogue.planes == 1 else (1,)
     for operand_contexts in (2, 1):
         for result_contexts in result_choices:
-            for order in ("stream", "weights", "data") if operand_contexts == 2 else ("stream",):
+            for order in _orders(conv) if operand_contexts == 2 else ("stream",):
                 found = _best(conv, epilogue, accelerator, gemm, cost, order, operand_contexts, result_contexts)
                 if found is not None and (best is None or found[0] < best[0]):
                     best = found
         if best is not None:
             break
     return best[1] if best else None
+
+
+def _orders(conv: Convolution) -> tuple[Order, ...]:
+    """Data stay only for the tiles of one group, so where there are more they had better pass."""
+    return ("stream", "weights", "data") if conv.groups == 1 else ("stream", "weights")
 
 
 def divisors(n: int) -> list[int]:
@@ -83,32 +92,38 @@ def _candidates(conv: Convolution, order: Order, contexts: int, result_contexts:
     split_columns = sum(conv.padding[1::2]) == 0
     whole = order != "stream"  # an operand that stays is not cut along the reduction
     axes = [
-        divisors(conv.out_blocks),
+        [blocks for blocks in divisors(conv.out_blocks) if conv.group_blocks == 1 or not conv.group_blocks % blocks],
         _cuts(conv.out_height),
         _cuts(conv.out_width),
-        [conv.data.blocks] if whole else divisors(conv.data.blocks),
+        [conv.reduced_blocks] if whole else divisors(conv.reduced_blocks),
         [kernel_rows] if whole or not split_rows else divisors(kernel_rows),
         [kernel_columns] if whole or not split_columns else divisors(kernel_columns),
     ]
     grids = np.meshgrid(*(np.array(axis, dtype=np.int64) for axis in axes), indexing="ij")
-    out_blocks, rows, columns, in_blocks, k_rows, k_columns = (grid.ravel() for grid in grids)
+    return counted(conv, [grid.ravel() for grid in grids], order, contexts, result_contexts)
+
+
+def counted(conv: Convolution, tiles: Sequence[Ints], order: Order, contexts: int, result_contexts: int) -> Candidates:
+    """Candidates from their tiles: output blocks, rows and columns, blocks of a sum, kernel rows and columns."""
+    out_blocks, rows, columns, in_blocks, k_rows, k_columns = tiles
     spatial = conv.data.batch * _ceil(conv.out_height, rows) * _ceil(conv.out_width, columns)
-    groups = conv.out_blocks // out_blocks
-    reductions = (conv.data.blocks // in_blocks) * (kernel_rows // k_rows) * (kernel_columns // k_columns)
-    tiles = spatial * groups
+    stacks = conv.out_blocks // out_blocks
+    reductions = (conv.reduced_blocks // in_blocks) * (conv.kernel[0] // k_rows) * (conv.kernel[1] // k_columns)
+    count = spatial * stacks
     return Candidates(
         out_blocks=out_blocks,
         out_rows=rows,
         out_columns=columns,
         in_blocks=in_blocks,
+        data_blocks=in_blocks * (out_blocks if conv.groups > 1 and conv.group_blocks == 1 else 1),
         kernel_rows=k_rows,
         kernel_columns=k_columns,
         data_rows=(rows - 1) * conv.strides[0] + (k_rows - 1) * conv.dilation[0] + 1,
         data_columns=(columns - 1) * conv.strides[1] + (k_columns - 1) * conv.dilation[1] + 1,
-        tiles=tiles,
+        tiles=count,
         reductions=reductions,
-        data_loads=spatial if order == "data" else tiles * reductions,
-        weight_loads=groups if order == "weights" else tiles * reductions,
+        data_loads=spatial if order == "data" else count * reductions,
+        weight_loads=stacks if order == "weights" else count * reductions,
         contexts=contexts,
         result_contexts=result_contexts,
     )
@@ -119,7 +134,7 @@ def _fits(
 ) -> npt.NDArray[np.bool_]:
     bias = c.out_blocks if epilogue.has_bias else np.zeros_like(c.out_blocks)
     sizes = (
-        (gemm.data, c.contexts * c.in_blocks * c.data_rows * c.data_columns),
+        (gemm.data, c.contexts * c.data_blocks * c.data_rows * c.data_columns),
         (gemm.weights, c.contexts * c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns),
         (gemm.dst, c.result_contexts * c.out_blocks * c.out_rows * c.out_columns + bias),
     )

@@ -14,7 +14,7 @@ from accel.accelerator.memories import Memory
 from accel.errors import CompileError
 from accel.lowering.attributes import CONTEXTS_PRAGMA, Region, map_regions
 from accel.lowering.capabilities import Capabilities
-from accel.lowering.geometry import Epilogue, Tiling
+from accel.lowering.geometry import Convolution, Epilogue
 
 Handle = Any  # a LoopRV or SBlockRV of tvm.s_tir
 
@@ -25,7 +25,7 @@ def schedule(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
 
     def scheduled(function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
         sch = Schedule(ir.IRModule({"main": function}))
-        tile = _tile_loops(sch, region.tiling)
+        tile = _tile_loops(sch, region)
         if region.kind == "convolution":
             _place_convolution(sch, region, tile, able)
         else:
@@ -54,13 +54,18 @@ def _load_pragma(able: Capabilities, memory: Memory, dtype: str) -> str:
     return pragma
 
 
-def _tile_loops(sch: Schedule, tiling: Tiling) -> _Tile:
+def _tile_loops(sch: Schedule, region: Region) -> _Tile:
     """Cut the accumulation's output loops; the tile's own loops follow the outer ones."""
+    shape, tiling = region.shape, region.tiling
     n, c, y, x, b, o = sch.get_loops(sch.get_sblock("accumulate"))[:6]
     c_tile, c_in = sch.split(c, [None, tiling.out_blocks])
     y_tile, y_in = sch.split(y, [None, tiling.out_rows])
     x_tile, x_in = sch.split(x, [None, tiling.out_columns])
-    outer = [n, y_tile, x_tile, c_tile] if tiling.order == "data" else [c_tile, n, y_tile, x_tile]
+    groups = []
+    if isinstance(shape, Convolution) and shape.groups > 1 and shape.group_blocks > 1:
+        group, c_tile = sch.split(c_tile, [shape.groups, None])  # the data's block is affine in these two
+        groups = [group]
+    outer = [n, y_tile, x_tile, c_tile] if tiling.order == "data" else [*groups, c_tile, n, y_tile, x_tile]
     sch.reorder(*outer, c_in, y_in, x_in, b, o)
     return _Tile(c_tile, x_tile, outer[-1], len(outer))
 

@@ -6,12 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from accel.catalog import load_accelerator, parse_accelerator, preset_names
 from accel.plan_documents import Plan
 from accel.schema import accelerator_schema
-from examples.single import Conv, conv_model
+from examples.graph import Graph
 from service.yaml_form import accelerator_yaml
 
 ROOT = Path(__file__).parents[2]
@@ -25,8 +26,12 @@ def cyclops(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    path = tmp_path / "conv.onnx"
-    path.write_bytes(conv_model(Conv(16, 16, 8, 8, groups=4)).SerializeToString())
+    graph = Graph("classifier")
+    weight = graph.constant("weight", np.random.default_rng(0).normal(0, 0.2, (16, 10)).astype(np.float32))
+    scores = graph.node("MatMul", "dense", [graph.input("x", (4, 16)), weight])
+    graph.output(graph.node("Softmax", "softmax", [scores]), (4, 10))
+    path = tmp_path / "classifier.onnx"
+    path.write_bytes(graph.model().SerializeToString())
     return path
 
 
@@ -116,8 +121,8 @@ def test_plan(model: Path, tmp_path: Path) -> None:
     done = cyclops("plan", model, "--accelerator", "vta", "--json")
     assert done.returncode == 0, done.stderr
     plan = Plan.model_validate_json(done.stdout)
-    (host,) = [node for node in plan.nodes if node.where == "host"]
-    assert "grouped" in str(host.reason)
+    (host,) = [node for node in plan.nodes if node.where == "host" and not node.added]
+    assert (host.name, host.reason) == ("softmax", "VTA 16x16 has no instruction for it: it contracts and adds int8 tensors")
     table = cyclops("plan", model, "--accelerator", "vta")
     assert table.returncode == 0, table.stderr
     assert host.name in table.stdout

@@ -52,7 +52,7 @@ def tiling_cost(
     results, data = gemm.dst.memory, gemm.data.memory
     units = _Units()
 
-    load = costs.copy(_copy(accelerator, data, "load"), c.in_blocks, c.data_rows, c.data_columns * gemm.data.elements)
+    load = costs.copy(_copy(accelerator, data, "load"), c.data_blocks, c.data_rows, c.data_columns * gemm.data.elements)
     units.add(load.unit, c.data_loads * load.count, load.each)
     weights = costs.copy(
         _copy(accelerator, gemm.weights.memory, "load"), c.out_blocks, c.in_blocks, taps * gemm.weights.elements

@@ -26,7 +26,7 @@ def tiling_cost(
     products = c.out_blocks * c.in_blocks * taps * pieces
 
     beats = max(_ROW, gemm.data.memory.element_bytes // bus)
-    data = c.in_blocks * c.data_rows * c.data_columns * beats + latency
+    data = c.data_blocks * c.data_rows * c.data_columns * beats + latency
     weights = c.out_blocks * c.in_blocks * taps * dim * beats + latency
     results = c.out_blocks * pixels
     start = c.out_blocks * -(-pixels // dim) * dim  # the bias, a row for each row of accumulators

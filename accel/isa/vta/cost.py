@@ -26,7 +26,7 @@ def tiling_cost(
     def beats(memory: Memory) -> float:
         return memory.element_bytes / bus
 
-    data = c.in_blocks * (_PASS + latency) + c.in_blocks * c.data_rows * c.data_columns * beats(gemm.data.memory)
+    data = c.data_blocks * (_PASS + latency) + c.data_blocks * c.data_rows * c.data_columns * beats(gemm.data.memory)
     taps = c.kernel_rows * c.kernel_columns
     weights = c.out_blocks * (_PASS + latency) + c.out_blocks * c.in_blocks * taps * beats(gemm.weights.memory)
     load = c.data_loads * data + c.weight_loads * weights

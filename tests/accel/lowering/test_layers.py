@@ -1,5 +1,7 @@
 """Single layers of random shape, compiled and simulated, against numpy integers and against onnxruntime."""
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
@@ -58,6 +60,16 @@ def convolutions(draw: st.DrawFn) -> Conv:
     )
 
 
+@st.composite
+def grouped(draw: st.DrawFn) -> Conv:
+    """Depthwise, with a multiplier, or of few large groups."""
+    groups, each = draw(st.sampled_from([(1, 40), (2, 20), (3, 50), (20, 3), (40, 1)]).flatmap(lambda most: st.tuples(
+        st.integers(1, most[0] + 1), st.tuples(st.integers(1, most[1]), st.integers(1, most[1]))
+    )))  # fmt: skip
+    layer = draw(convolutions())
+    return replace(layer, channels=groups * each[0], filters=groups * each[1], groups=groups)
+
+
 def conv_macs(layer: Conv) -> int:
     extents = [
         (size + layer.pads[axis] + layer.pads[axis + 2] - layer.dilations[axis] * (layer.kernel[axis] - 1) - 1)
@@ -65,7 +77,8 @@ def conv_macs(layer: Conv) -> int:
         + 1
         for axis, size in enumerate((layer.height, layer.width))
     ]
-    return layer.batch * layer.filters * extents[0] * extents[1] * layer.channels * layer.kernel[0] * layer.kernel[1]
+    depth = layer.channels // layer.groups * layer.kernel[0] * layer.kernel[1]
+    return layer.batch * layer.filters * extents[0] * extents[1] * depth
 
 
 def fits(layer: Conv) -> bool:
@@ -80,6 +93,22 @@ def fits(layer: Conv) -> bool:
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(layer=convolutions().filter(fits), seed=st.integers(0, 99))
 def test_convolutions(preset: str, layer: Conv, seed: int) -> None:
+    check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))
+
+
+@pytest.mark.parametrize("preset", ["vta", "vta-small"])
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(layer=grouped().filter(fits), seed=st.integers(0, 99))
+def test_grouped_convolutions(preset: str, layer: Conv, seed: int) -> None:
+    check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("preset", PRESETS)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(layer=grouped().filter(fits), seed=st.integers(0, 99))
+def test_many_grouped_convolutions(preset: str, layer: Conv, seed: int) -> None:
     check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))
 
 

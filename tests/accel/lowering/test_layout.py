@@ -102,6 +102,7 @@ def test_planes_make_the_accumulator() -> None:
     strides=st.tuples(st.integers(1, 2), st.integers(1, 3)),
     dilation=st.tuples(st.integers(1, 2), st.integers(1, 2)),
     padding=st.tuples(*[st.integers(0, 2)] * 4),
+    groups=st.integers(1, 3),
 )
 def test_the_product_of_patches_and_kernels_is_the_convolution(
     shape: tuple[int, int, int, int],
@@ -109,23 +110,30 @@ def test_the_product_of_patches_and_kernels_is_the_convolution(
     strides: tuple[int, int],
     dilation: tuple[int, int],
     padding: tuple[int, int, int, int],
+    groups: int,
 ) -> None:
     rng = np.random.default_rng(0)
     data = rng.integers(-128, 128, shape).astype(np.int8)
-    weights = rng.integers(-128, 128, (3, shape[1], *kernel)).astype(np.int8)
+    each = -(-shape[1] // groups)
+    weights = rng.integers(-128, 128, (2 * groups, each, *kernel)).astype(np.int8)
     top, left, bottom, right = padding
-    padded = np.pad(data.astype(np.int32), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    beyond = each * groups - shape[1]
+    padded = np.pad(data.astype(np.int32), ((0, 0), (0, beyond), (top, bottom), (left, right)))
     reach = [(size - 1) * step + 1 for size, step in zip(kernel, dilation, strict=True)]
     rows = tuple((extent - one) // step + 1 for extent, one, step in zip(padded.shape[2:], reach, strides, strict=True))
     assume(min(rows) > 0 and all(extent >= one for extent, one in zip(padded.shape[2:], reach, strict=True)))
-    expected = np.zeros((shape[0], 3, *rows), np.int32)
+    expected = np.zeros((shape[0], 2 * groups, *rows), np.int32)
+    grouped = weights.astype(np.int32).reshape(groups, 2, each, *kernel)
     for y, x in np.ndindex(*rows):
         y0, x0 = y * strides[0], x * strides[1]
         patch = padded[:, :, y0 : y0 + reach[0] : dilation[0], x0 : x0 + reach[1] : dilation[1]]
-        expected[:, :, y, x] = np.einsum("nchw,ochw->no", patch, weights.astype(np.int32))
+        split = patch.reshape(shape[0], groups, each, *kernel)
+        expected[:, :, y, x] = np.einsum("ngchw,gochw->ngo", split, grouped).reshape(shape[0], -1)
     window = Window(kernel, strides, dilation, padding)
-    patches = run(lambda x: unfold(x, window, (rows[0], rows[1])), data)
-    product = patches.astype(np.int32) @ unfold_weights(weights)[:, :, 0, 0].astype(np.int32).T
+    patches = run(lambda x: unfold(x, window, (rows[0], rows[1]), each * groups, groups), data).astype(np.int32)
+    kernels = unfold_weights(weights)[:, :, 0, 0].astype(np.int32).reshape(groups, 2, -1)
+    product = np.einsum("rgk,gok->rgo", patches.reshape(len(patches), groups, -1), kernels).reshape(len(patches), -1)
+    product = product.astype(np.int32)
     np.testing.assert_array_equal(run(lambda x: fold(x, expected.shape), product), expected)
 
 

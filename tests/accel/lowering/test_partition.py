@@ -26,11 +26,6 @@ def test_nothing_stays_without_a_reason() -> None:
     assert reasons(conv_model(Conv(16, 16, 8, 8))) == []
 
 
-def test_grouped_convolution() -> None:
-    (reason,) = reasons(conv_model(Conv(16, 16, 8, 8, groups=4)))
-    assert "grouped" in reason
-
-
 def test_a_buffer_too_small_for_one_tile_of_the_layer() -> None:
     tiny = vta_accelerator(VtaConfig(LOG_UOP_BUFF_SIZE=2), name="tiny", title="Tiny")
     (reason,) = reasons(dense_model(Dense(4, 20, 20)), tiny)
