@@ -1,1 +1,1 @@
-"""Generators of example models; they need onnx and numpy only."""
+"""Generators of example models; they need onnx, onnxruntime and numpy only, and ``qdq`` our quantiser."""

@@ -38,6 +38,11 @@ class Graph:
         self._initializers.append(numpy_helper.from_array(value, name))
         return name
 
+    def placeholder(self, name: str, shape: Sequence[int]) -> str:
+        """Add a float32 initializer that has no values until ``draw_weights`` draws them; returns its name."""
+        self._initializers.append(TensorProto(name=name, dims=shape, data_type=TensorProto.FLOAT))
+        return name
+
     def node(self, op: str, name: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
         """Add a node called ``name``; returns its output, which bears the node's name unless ``output`` is given."""
         self._nodes.append(helper.make_node(op, list(inputs), [output or name], name=name, **attributes))
@@ -54,13 +59,21 @@ class Graph:
         return self.node("QuantizeLinear", f"{tensor}_quantized", inputs, output)
 
     def model(self, opset: int = OPSET) -> onnx.ModelProto:
-        """The checked model."""
-        graph = helper.make_graph(self._nodes, self.name, self._inputs, self._outputs, self._initializers)
-        model = helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=IR_VERSION, producer_name="cyclops"
-        )
+        """The checked model; every placeholder must have been drawn."""
+        model = self.unchecked(opset)
         onnx.checker.check_model(model, full_check=True)
         return model
+
+    def unchecked(self, opset: int = OPSET) -> onnx.ModelProto:
+        """The model as it is, which may have placeholders."""
+        graph = helper.make_graph(self._nodes, self.name, self._inputs, self._outputs, self._initializers)
+        opsets = [helper.make_opsetid("", opset)]
+        return helper.make_model(
+            graph,
+            opset_imports=opsets,
+            ir_version=max(IR_VERSION, helper.find_min_ir_version_for(opsets)),
+            producer_name="cyclops",
+        )
 
     def _parameters(self, prefix: str, scale: float, zero_point: Array) -> tuple[str, str]:
         return (

@@ -12,7 +12,8 @@ import numpy.typing as npt
 import onnx
 
 from examples.command import write_model
-from examples.graph import Graph
+from examples.fold import fold_batch_norms
+from examples.graph import OPSET, Graph
 from examples.numeric import conv2d
 
 Activations = npt.NDArray[np.float32]
@@ -88,8 +89,11 @@ class _Network:
         return (self.random.standard_normal(shape) * deviation).astype(np.float32)
 
 
-def resnet8(seed: int = 0) -> onnx.ModelProto:
-    """The model: input ``image`` float32 [1, 3, 32, 32], output ``softmax`` float32 [1, 10]."""
+def resnet8(seed: int = 0, *, batch_norm: bool = True, opset: int = OPSET) -> onnx.ModelProto:
+    """The model: input ``image`` float32 [1, 3, 32, 32], output ``softmax`` float32 [1, 10].
+
+    Without ``batch_norm`` the batch norms are folded into the convolutions before them.
+    """
     network = _Network(seed)
     x = network.graph.input("image", (1, 3, 32, 32))
     network.values[x] = network.random.standard_normal((_SAMPLES, 3, 32, 32)).astype(np.float32)
@@ -98,7 +102,8 @@ def resnet8(seed: int = 0) -> onnx.ModelProto:
     for index, channels, stride in STACKS:
         x = network.stack(index, x, channels, stride)
     network.graph.output(network.classify(x), (1, CLASSES))
-    return network.graph.model()
+    model = network.graph.model(opset)
+    return model if batch_norm else fold_batch_norms(model)
 
 
 def main() -> None:
