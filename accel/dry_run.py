@@ -8,6 +8,7 @@ from tvm import ir
 
 from accel.accelerator.document import Accelerator
 from accel.frontend import calibrate
+from accel.frontend.covers import covered
 from accel.frontend.inspect import inspect_model
 from accel.frontend.integers import ImportedModel
 from accel.frontend.load import load_model
@@ -93,7 +94,7 @@ def _nodes(
     named = onnx.ModelProto()
     named.CopyFrom(model)
     name_nodes(named)
-    own = {node.name: node.op_type for node in named.graph.node}
+    own = {name: op for node in named.graph.node for name, op in covered(node).items()}
     reasons = {op.node: op.reason for op in host}
     owners = {node: launch.name for launch in launches for node in launch.nodes}
     added = {name: operators.get(name, "QuantizeLinear") for name in (*reasons, *owners) if name not in own}

@@ -18,7 +18,9 @@ def host_ops(imported: ImportedModel, module: ir.IRModule, accelerator: Accelera
     reasons = {node: launch.host_reason for launch in launches if launch.host_reason for node in launch.nodes}
     for node in imported.host_nodes.values():
         for name in node.covers:
-            reasons[name] = _reason(node.op, accelerator, shared=name in shared)
+            # a quantised operator is several steps; the one that is named after it says most
+            if name == node.name or len(node.covers) > 1 or name not in reasons:
+                reasons[name] = _reason(node.op, accelerator, shared=name in shared)
     for variable, function in module.functions.items():
         reason = function.attrs.get(HOST_REASON) if function.attrs is not None else None
         if reason is not None:
@@ -37,4 +39,4 @@ def _reason(op: str, accelerator: Accelerator, *, shared: bool) -> str:
         return "float32 becomes int8 on the host, where a float operator or a model input feeds the accelerator"
     if op == "DequantizeLinear":
         return "int8 becomes float32 on the host, where a float operator or a model output follows the accelerator"
-    return f"{accelerator.title} has no instruction for it: it contracts and adds int8 tensors"
+    return f"the compiler makes no {op} of the instructions of {accelerator.title}"

@@ -26,7 +26,7 @@ def make_report(
     macs = sum(layer.macs for layer in layers)
     return Report(
         accelerator=program.accelerator.name,
-        verified=True if macs else None,
+        verified=True if layers else None,
         cycles=simulation.cycles,
         energy_pj=total_energy(layers),
         macs=Macs(total=total_macs, accelerator=macs, share=macs / total_macs if total_macs else 0.0),

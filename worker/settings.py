@@ -20,7 +20,7 @@ class Settings(BaseSettings):
     ] = None
     queue: Annotated[str, Field(description="name of the RQ queue")] = "cyclops"
 
-    max_model_bytes: Annotated[int, Field(gt=0, description="largest model upload")] = 256 * _MIB
+    max_model_bytes: Annotated[int, Field(gt=0, description="largest model upload")] = 640 * _MIB
     max_tensors_bytes: Annotated[int, Field(gt=0, description="largest npz upload, packed and unpacked")] = 256 * _MIB
     max_arrays: Annotated[int, Field(gt=0, description="most arrays in one npz")] = 256
     max_program_bytes: Annotated[int, Field(gt=0, description="largest program upload, all its files together")] = (

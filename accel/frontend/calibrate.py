@@ -40,14 +40,13 @@ def samples(model: onnx.ModelProto, calibration: Mapping[str, Array] | None, see
     return [dict(zip(stacks, values, strict=True)) for values in zip(*stacks.values(), strict=True)]
 
 
-def activation_losses(
-    model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample], grid: Grid
-) -> dict[str, Loss]:
-    """What each of ``tensors`` loses over the samples, at every candidate scale of ``grid``.
+def activation_losses(model: onnx.ModelProto, grids: Mapping[str, Grid], inputs: Sequence[Sample]) -> dict[str, Loss]:
+    """What each tensor loses over the samples, at every candidate scale of its grid.
 
     Raises:
         InvalidModel: onnxruntime cannot run the model.
     """
+    tensors = list(grids)
     largest, energy = dict.fromkeys(tensors, 0.0), dict.fromkeys(tensors, 0.0)
     for values in _run(model, tensors, inputs):
         for name, value in values.items():
@@ -55,11 +54,11 @@ def activation_losses(
                 raise InvalidModel(f"the values of {name!r} are not finite on the samples", field="model")
             largest[name] = max(largest[name], float(np.abs(value).max(initial=0)))
             energy[name] += float(np.square(value, dtype=np.float64).sum())
-    losses = {name: Loss(energy[name], dict.fromkeys(grid.candidates(largest[name]), 0.0)) for name in tensors}
+    losses = {name: Loss(energy[name], dict.fromkeys(grids[name].candidates(largest[name]), 0.0)) for name in tensors}
     for values in _run(model, tensors, inputs):
         for name, value in values.items():
             for index in losses[name].errors:
-                losses[name].errors[index] += squared_error(value, grid.scale(index))
+                losses[name].errors[index] += squared_error(value, grids[name].scale(index))
     return losses
 
 

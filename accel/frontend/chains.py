@@ -18,7 +18,7 @@ class Chain:
 
     ``members`` are the variables after the root, in order; the last one is what the rest of the graph sees.
     ``low`` and ``high`` are the clip's bounds as real numbers; ``output`` is the quantize at the end, None if
-    the chain ends in float.
+    the chain ends in float, or, where ``integer`` says so, is a cast to int32 alone.
     """
 
     root: relax.Var
@@ -28,6 +28,7 @@ class Chain:
     high: float = np.inf
     output: Quantised | None = None
     limits: tuple[int, int] = field(default=(0, 0))
+    integer: bool = False
 
     @property
     def tail(self) -> relax.Var:
@@ -43,6 +44,10 @@ def follow(graph: Dataflow, root: relax.Var, bias_size: int | None) -> Chain:
     """
     chain = Chain(root)
     if bias_size is not None:
+        cast = graph.only_user(root)
+        call = graph.call(cast.var, "relax.astype") if cast is not None else None
+        if cast is not None and call is not None and str(cast.var.ty.dtype.dtype) == "int32":
+            return replace(chain, members=(cast.var,), integer=True)
         chain = _with_bias(graph, chain, bias_size)
     clipped = chain
     while (step := _clipped(graph, clipped)) is not None:

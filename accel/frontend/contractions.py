@@ -17,11 +17,11 @@ from accel.frontend.weights import UINT8_OFFSET, Weights, integer_weights
 
 
 @dataclass(frozen=True)
-class _Layer:
+class Layer:
     """A contraction in integers: ``acc = op(x - zero_point, weights) + bias``, worth ``scale`` a unit.
 
     ``bias`` is int64 [O], with the part of the zero point folded in, or None; ``scale`` is a scalar or [O].
-    ``window`` is None for a dense layer.
+    ``window`` is None for a dense layer. ``average``: it is the mean of a window of each channel, with weights of one.
     """
 
     chain: Chain
@@ -31,6 +31,7 @@ class _Layer:
     bias: npt.NDArray[np.int64] | None
     scale: npt.NDArray[np.float64]
     window: composites.Window | None
+    average: bool = False
 
     @property
     def magnitude(self) -> int:
@@ -45,8 +46,14 @@ class _Layer:
 def recover(rewrite: Rewrite, binding: relax.Binding, requantize: Requantize) -> bool:
     """Replace ``binding`` and its chain by ``conv2d`` or ``dense``; False, and nothing done, if they do not fit."""
     layer = _layer(rewrite, binding.var)
-    if layer is None or layer.magnitude > INT32_MAX:
+    return layer is not None and recover_layer(rewrite, layer, requantize)
+
+
+def recover_layer(rewrite: Rewrite, layer: Layer, requantize: Requantize) -> bool:
+    """Replace the operator that ``layer`` is, and its chain; False, and nothing done, if its sums do not fit int32."""
+    if layer.magnitude > INT32_MAX:
         return False
+    root = layer.chain.root
     found = _epilogue(layer, requantize)
     epilogue = None if isinstance(found, str) else found
     x = _data(rewrite, layer)
@@ -58,14 +65,14 @@ def recover(rewrite: Rewrite, binding: relax.Binding, requantize: Requantize) ->
         arguments.append(relax.const(layer.along_channels(bias)))
     result: relax.Expr = tvm.ir.Call(callee, arguments)
     if isinstance(found, str):
-        acc = _accumulator(rewrite, layer, rewrite.emit(result, binding.var, "acc"))
+        acc = _accumulator(rewrite, layer, rewrite.emit(result, root, "acc"))
         result = _requantised(rewrite, layer, acc, found) if layer.chain.output else _dequantised(rewrite, layer, acc)
     rewrite.replace(layer.chain.members)
     rewrite.bind(layer.chain.tail, _like(rewrite, layer, result))
     return True
 
 
-def _layer(rewrite: Rewrite, var: relax.Var) -> _Layer | None:
+def _layer(rewrite: Rewrite, var: relax.Var) -> Layer | None:
     """The layer whose float operator ``var`` is bound to, if its data are quantised and its weights constant."""
     graph = rewrite.graph
     conv = graph.call(var, "relax.nn.conv2d")
@@ -83,12 +90,14 @@ def _layer(rewrite: Rewrite, var: relax.Var) -> _Layer | None:
     chain = follow(graph, var, bias_size=weights.channels)
     zero_point = int(x.zero_point) - (UINT8_OFFSET if x.dtype == "uint8" else 0)
     scale = x.scale * w.scale
+    if chain.integer and not (scale == 1).all():
+        return None
     bias = np.zeros(weights.channels) if chain.bias is None else np.rint(chain.bias.reshape(-1) / scale)
     bias = bias - zero_point * weights.sums()
     if not np.abs(bias).max() < INT32_MAX:
         return None
     absent = chain.bias is None and zero_point == 0
-    return _Layer(chain, x, zero_point, weights, None if absent else bias.astype(np.int64), scale, window)
+    return Layer(chain, x, zero_point, weights, None if absent else bias.astype(np.int64), scale, window)
 
 
 def _window(conv: tvm.ir.Call) -> composites.Window:
@@ -101,11 +110,11 @@ def _window(conv: tvm.ir.Call) -> composites.Window:
     )
 
 
-def _epilogue(layer: _Layer, requantize: Requantize) -> composites.AnyEpilogue | str:
+def _epilogue(layer: Layer, requantize: Requantize) -> composites.AnyEpilogue | str:
     """The requantisation inside the composite, or why there is none."""
     output = layer.chain.output
     if output is None:
-        return "the result is wanted in float32"
+        return f"the result is wanted in {'int32' if layer.chain.integer else 'float32'}"
     obstacles = {
         f"the result is {output.dtype}": output.dtype != "int8",
         "the result's zero point is not 0": bool(output.zero_point != 0),
@@ -119,7 +128,7 @@ def _epilogue(layer: _Layer, requantize: Requantize) -> composites.AnyEpilogue |
     return epilogue_of(acc, float(output.scale), layer.chain.limits, requantize)
 
 
-def _data(rewrite: Rewrite, layer: _Layer) -> relax.Expr:
+def _data(rewrite: Rewrite, layer: Layer) -> relax.Expr:
     """The layer's input as the composite takes it: int8, explicitly padded if zero is not 0, two axes if dense."""
     x, root = layer.x.value, layer.chain.root
     if layer.x.dtype == "uint8":
@@ -137,7 +146,7 @@ def _data(rewrite: Rewrite, layer: _Layer) -> relax.Expr:
 
 
 def _composite(
-    rewrite: Rewrite, layer: _Layer, x: relax.Expr, epilogue: composites.AnyEpilogue | None
+    rewrite: Rewrite, layer: Layer, x: relax.Expr, epilogue: composites.AnyEpilogue | None
 ) -> tvm.ir.GlobalVar:
     """Add the composite function and its multiply-accumulates."""
     # without the epilogue, the chain after the bias is the host's
@@ -150,11 +159,13 @@ def _composite(
         if layer.zero_point:
             window = composites.Window(window.strides, (0, 0, 0, 0), window.dilation, window.groups)
         function = composites.conv2d(nodes, _shape(x), shape, window, bias=bias, epilogue=epilogue)
-    macs = int(np.prod(_shape(layer.chain.root))) * layer.weights.depth
+        if layer.average:
+            function = function.with_attr("average", 1)
+    macs = 0 if layer.average else int(np.prod(_shape(layer.chain.root))) * layer.weights.depth
     return rewrite.composite(function, rewrite.origin[layer.chain.root.name], macs)
 
 
-def _accumulator(rewrite: Rewrite, layer: _Layer, acc: relax.Var) -> relax.Var:
+def _accumulator(rewrite: Rewrite, layer: Layer, acc: relax.Var) -> relax.Var:
     """The accumulator of the model's output channels, with the weights' offset taken off."""
     offset, channels, root = layer.weights.offset, layer.weights.channels, layer.chain.root
     if offset is None:
@@ -167,7 +178,7 @@ def _accumulator(rewrite: Rewrite, layer: _Layer, acc: relax.Var) -> relax.Var:
     )
 
 
-def _requantised(rewrite: Rewrite, layer: _Layer, acc: relax.Var, cause: str) -> relax.Expr:
+def _requantised(rewrite: Rewrite, layer: Layer, acc: relax.Var, cause: str) -> relax.Expr:
     """The host's requantisation of the accumulator, and why it is the host's."""
     output = layer.chain.output
     assert output is not None
@@ -179,16 +190,18 @@ def _requantised(rewrite: Rewrite, layer: _Layer, acc: relax.Var, cause: str) ->
     return tvm.ir.Call(rewrite.composite(function, rewrite.origin[tail.name]), [acc, relax.const(scale)])
 
 
-def _dequantised(rewrite: Rewrite, layer: _Layer, acc: relax.Var) -> relax.Expr:
-    """The accumulator as the float that the rest of the graph wants."""
+def _dequantised(rewrite: Rewrite, layer: Layer, acc: relax.Var) -> relax.Expr:
+    """The accumulator as the float that the rest of the graph wants, or as it is."""
+    if layer.chain.integer:
+        return acc
     value = rewrite.emit(relax.op.astype(acc, "float32"), layer.chain.root, "acc_float")
     return relax.op.multiply(value, relax.const(layer.along_channels(factor(layer.scale))))
 
 
-def _like(rewrite: Rewrite, layer: _Layer, result: relax.Expr) -> relax.Expr:
-    """``result`` in the shape of the chain's tail, where a dense layer's data have not two axes."""
+def _like(rewrite: Rewrite, layer: Layer, result: relax.Expr) -> relax.Expr:
+    """``result`` in the shape of the chain's tail: a dense layer's data may have other than two axes, a mean two."""
     shape = _shape(layer.chain.tail)
-    if layer.window is not None or len(shape) == 2:
+    if len(shape) == (4 if layer.window is not None else 2):
         return result
     return relax.op.reshape(rewrite.emit(result, layer.chain.tail, "rows"), shape)
 

@@ -8,17 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tvm
+from onnx import TensorProto
 from tvm import relax
-from tvm.relax.frontend.onnx.onnx_frontend import Resize, onnx_input
+
+from accel.frontend.constants import constant_of
+from accel.frontend.pooling import average_pool, max_pool
+from accel.frontend.resize import resize
 
 Inputs = Sequence[Any]  # Relax expressions
 Converter = Callable[[relax.BlockBuilder, Inputs, Mapping[str, Any]], relax.Expr | None]
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _EXACT = 1 << 53  # up to which a double, which is what padding takes, holds every integer
-_ROW_MODES = (b"half_pixel", b"pytorch_half_pixel", b"asymmetric")  # which do not divide by the rows less one
+_NUMBERS = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+_CONTRACTIONS = ("relax.matmul", "relax.nn.conv2d")
 _PAD_MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}
 
 
@@ -27,7 +31,7 @@ def clip(builder: relax.BlockBuilder, inputs: Inputs, _attributes: Mapping[str, 
     data, *given = inputs
     bounds = [*given, None, None][:2]
     dtype = str(data.ty.dtype)
-    constants = [_constant(bound) for bound in bounds]
+    constants = [constant_of(bound) for bound in bounds]
     if dtype == "float32" and all((b is None) == (c is None) for b, c in zip(bounds, constants, strict=True)):
         limits = [-_FLOAT32_MAX, _FLOAT32_MAX]
         for index, value in enumerate(constants):
@@ -47,11 +51,11 @@ def clip(builder: relax.BlockBuilder, inputs: Inputs, _attributes: Mapping[str, 
 def pad(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
     """Pad by constant widths; those below zero cut, which is done first."""
     data, *given = inputs
-    widths, value, axes = [_constant(x) for x in [*given, None, None, None][:3]]
+    widths, value, axes = [constant_of(x) for x in [*given, None, None, None][:3]]
     shape = [int(extent) for extent in data.ty.shape]
     mode = attributes.get("mode", b"constant").decode()
     filling = 0 if value is None else value.item()
-    unknown = any(x is not None and _constant(x) is None for x in given)
+    unknown = any(x is not None and constant_of(x) is None for x in given)
     if unknown or widths is None or mode not in _PAD_MODES or (isinstance(filling, int) and abs(filling) > _EXACT):
         return None
     before, after = np.zeros((2, len(shape)), np.int64)
@@ -68,8 +72,19 @@ def pad(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, An
 
 def tile(_builder: relax.BlockBuilder, inputs: Inputs, _attributes: Mapping[str, Any]) -> relax.Expr | None:
     """Tile by constant counts."""
-    counts = _constant(inputs[1])
+    counts = constant_of(inputs[1])
     return None if counts is None else relax.op.tile(inputs[0], counts.tolist())
+
+
+def cast(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
+    """Cast to int32 of a contraction of integers, which are float32 here: there is nothing to wrap."""
+    (data,) = inputs
+    call = _call(builder, data)
+    if attributes["to"] != TensorProto.INT32 or call is None or call.op.name not in _CONTRACTIONS:
+        return None
+    operands = [_call(builder, argument) for argument in call.args]
+    whole = all(x is not None and x.op.name == "relax.dequantize" and _is_one(x.args[1]) for x in operands)
+    return relax.op.astype(data, "int32") if whole else None
 
 
 def einsum(_builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
@@ -77,31 +92,47 @@ def einsum(_builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str
     return relax.op.einsum(relax.Tuple(list(inputs)), attributes["equation"].decode())
 
 
-def resize(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Resize of lines, as images one row high: Relax resizes images only."""
-    data, *given = inputs
-    constants = [_constant(x) for x in given]
-    unknown = any(x is not None and constant is None for x, constant in zip(given, constants, strict=True))
-    mode = attributes.get("coordinate_transformation_mode", b"half_pixel")
-    if len(data.ty.shape) != 3 or unknown or mode not in _ROW_MODES:
-        return None
-    rows = [(0, 1), (1,), (1,)]  # what a row is in roi, scales and sizes
-    with_rows: list[Any] = [builder.normalize(relax.op.expand_dims(data, 2))]
-    for array, row in zip(constants, rows, strict=False):
-        if array is None or not array.size:
-            with_rows.append(None if array is None else relax.const(array))
-            continue
-        parts = [np.insert(part, 2, value) for part, value in zip(np.split(array, len(row)), row, strict=True)]
-        with_rows.append(relax.const(np.concatenate(parts)))
-    image = Resize.get_converter(18)(builder, onnx_input(with_rows), attributes, [{}, {}])
-    return relax.op.squeeze(builder.normalize(image), [2])
+def constant(_builder: relax.BlockBuilder, _inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
+    """Constant whose value is no tensor but a number, or several."""
+    for name, dtype in _NUMBERS.items():
+        if name in attributes:
+            return relax.const(np.array(attributes[name], dtype))
+    return None
 
 
-CONVERTERS: Mapping[str, Converter] = {"Clip": clip, "Einsum": einsum, "Pad": pad, "Resize": resize, "Tile": tile}
+def dropout(_builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
+    """Dropout, which drops nothing once the network is trained.
+
+    Raises:
+        ValueError: the mask is wanted too, or training.
+    """
+    data, _, training = [*inputs, None, None][:3]
+    drops = training is not None and bool(np.any(constant_of(training)))
+    if attributes["tvm_custom"]["num_outputs"] > 1 or drops:
+        raise ValueError("dropping is for training")
+    return data
 
 
-def _constant(value: relax.Expr | None) -> npt.NDArray[Any] | None:
-    if not isinstance(value, tvm.ir.GenericConst):
-        return None
-    array: npt.NDArray[Any] = value.value.numpy()
-    return array
+CONVERTERS: Mapping[str, Converter] = {
+    "AveragePool": average_pool,
+    "Cast": cast,
+    "Clip": clip,
+    "Constant": constant,
+    "Dropout": dropout,
+    "Einsum": einsum,
+    "MaxPool": max_pool,
+    "Pad": pad,
+    "Resize": resize,
+    "Tile": tile,
+}
+
+
+def _call(builder: relax.BlockBuilder, expr: relax.Expr) -> tvm.ir.Call | None:
+    """The call of an operator that ``expr`` is bound to."""
+    value = builder.lookup_binding(expr) if isinstance(expr, relax.Var) else expr
+    return value if isinstance(value, tvm.ir.Call) and isinstance(value.op, tvm.ir.Op) else None
+
+
+def _is_one(scale: relax.Expr) -> bool:
+    value = constant_of(scale)
+    return value is not None and bool((value == 1).all())

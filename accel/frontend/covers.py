@@ -23,6 +23,16 @@ def covered(node: onnx.NodeProto) -> dict[str, str]:
     return {node.name: node.op_type}
 
 
+def note_cover(made: onnx.NodeProto, of: onnx.NodeProto) -> None:
+    """Note on a node that we made that it computes a part of what the user's node ``of`` does."""
+    _note(made, covered(of))
+
+
+def join_covers(kept: onnx.NodeProto, gone: onnx.NodeProto) -> None:
+    """Note on a node that it computes what another did too, which is no longer there."""
+    _note(kept, covered(kept) | covered(gone))
+
+
 def note_covers(optimised: onnx.ModelProto, original: onnx.ModelProto) -> None:
     """Note on each node of ``optimised`` which nodes of ``original`` it computes, in place.
 
@@ -36,19 +46,28 @@ def note_covers(optimised: onnx.ModelProto, original: onnx.ModelProto) -> None:
     claimed: set[str] = set()
     for node in optimised.graph.node:
         found: dict[str, str] = {}
+        seen: set[str] = set()
         pending = list(node.output)
         while pending:
             producer = producers.get(pending.pop())
-            if producer is None or producer.name in found or producer.output[0] in constants:
+            if producer is None or producer.name in seen or producer.output[0] in constants:
                 continue
-            found[producer.name] = producer.op_type
+            seen.add(producer.name)
+            found |= covered(producer)
             pending += [name for name in producer.input if name not in computed]
         mine = {name: op for name, op in found.items() if name == node.name or name not in own | claimed}
         claimed |= mine.keys()
         if mine and list(mine) != [node.name]:
-            order = [node.name, *(entry.name for entry in original.graph.node)]  # a layer bears the first name
-            noted = {name: mine[name] for name in order if name in mine}
-            node.metadata_props.add(key=_KEY, value=json.dumps(noted))
+            # a layer bears the first name
+            order = dict.fromkeys([node.name, *(entry.name for entry in original.graph.node), *mine])
+            _note(node, {name: mine[name] for name in order if name in mine})
+
+
+def _note(node: onnx.NodeProto, covers: dict[str, str]) -> None:
+    for index in reversed(range(len(node.metadata_props))):
+        if node.metadata_props[index].key == _KEY:
+            del node.metadata_props[index]
+    node.metadata_props.add(key=_KEY, value=json.dumps(covers))
 
 
 def _constants(model: onnx.ModelProto) -> set[str]:

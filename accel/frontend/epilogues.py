@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from accel.frontend import composites
-from accel.frontend.scales import exponent, factor, requantisation_fits
+from accel.frontend.scales import factor, ratio_exponent, requantisation_fits
 
 Requantize = Literal["shift", "scale"]
 
@@ -25,9 +25,9 @@ def epilogue_of(
     """The epilogue that brings ``acc`` to int8 of ``output_scale``, clipped to ``limits``; or why there is none."""
     if requantize == "scale":
         return composites.ScaledEpilogue(float(factor(np.array(acc.scale / output_scale))), *limits)
-    unit, out = exponent(acc.scale), exponent(output_scale)
-    if unit is None or out is None:
-        return "the scales are not powers of two"
-    if not requantisation_fits(acc.magnitude, out - unit):
-        return f"shifting by {out - unit} overflows int32"
-    return composites.Epilogue(out - unit, *limits)
+    shift = ratio_exponent(output_scale, acc.scale)
+    if shift is None:
+        return "the scales do not differ by a power of two"
+    if not requantisation_fits(acc.magnitude, shift):
+        return f"shifting by {shift} overflows int32"
+    return composites.Epilogue(shift, *limits)

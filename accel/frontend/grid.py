@@ -1,7 +1,7 @@
 """The scales to choose from: a geometric sequence, and what int8 loses at each of them."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -24,25 +24,31 @@ class Loss:
 
 @dataclass(frozen=True)
 class Grid:
-    """The scales ``2**(index / density)``, for every integer ``index``, rounded to float32.
+    """The scales ``base * 2**(index / density)``, for every integer ``index``, rounded to float32.
 
-    The ratio of two of them whose indices are congruent modulo ``density`` is exactly a power of two.
+    The ratio of two of them whose indices are congruent modulo ``density`` is exactly a power of two. ``base`` is at
+    least 1 and less than 2.
     """
 
     density: int
+    base: float = 1.0
+
+    def with_base(self, base: float) -> "Grid":
+        """The grid of the same density over another base."""
+        return replace(self, base=base)
 
     def scale(self, index: int) -> float:
         """A float32 number."""
         octave, step = divmod(index, self.density)
-        return math.ldexp(float(np.float32(2.0 ** (step / self.density))), octave)
+        return math.ldexp(float(np.float32(self.base * 2.0 ** (step / self.density))), octave)
 
     def ceiling(self, scale: float) -> int:
         """The least index whose scale, before it is rounded, is at least ``scale``, which is positive."""
-        return int(np.ceil(self.density * np.log2(scale)))
+        return int(np.ceil(self.density * np.log2(scale / self.base)))
 
     def candidates(self, largest: float) -> list[int]:
         """The indices from the power of two that just holds ``largest`` in int8 to four octaves finer, which clip."""
-        top = int(np.ceil(np.log2(largest / _INT8_MAX))) if largest > 0 else -7
+        top = int(np.ceil(np.log2(largest / _INT8_MAX / self.base))) if largest > 0 else -7
         top = min(max(top, -_MAX_EXPONENT), _MAX_EXPONENT)
         return [top * self.density - finer for finer in range(_OCTAVES * self.density + 1)]
 

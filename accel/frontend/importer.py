@@ -20,6 +20,8 @@ from accel.frontend.converters import CONVERTERS
 from accel.frontend.covers import covered
 from accel.frontend.names import name_nodes
 from accel.frontend.padding import make_padding_explicit
+from accel.frontend.pads import join_pads
+from accel.frontend.tensors import is_static
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ def import_onnx(model: onnx.ModelProto) -> ImportedGraph:
     named.CopyFrom(model)
     name_nodes(named)
     make_padding_explicit(named)
+    join_pads(named)
+    operators = {node.name: node.op_type for node in named.graph.node}
+    for node in named.graph.node:
+        operators |= covered(node)
+    _drop_unused(named.graph)
     nodes = [Node(node.name, node.op_type, tuple(covered(node))) for node in named.graph.node]
     importer = _NamedImporter({node.name: node for node in nodes})
     opset = next(entry.version for entry in named.opset_import if entry.domain in ("", "ai.onnx"))
@@ -65,8 +72,17 @@ def import_onnx(model: onnx.ModelProto) -> ImportedGraph:
         except Exception as error:  # what TVM refuses before it converts a node; its message names the node
             raise UnsupportedOperator(str(error), field="model") from error
     _check_shapes(module, named)
-    operators = {name: op for node in named.graph.node for name, op in covered(node).items()}
     return ImportedGraph(module, _spread(module, importer.named), operators)
+
+
+def _drop_unused(graph: onnx.GraphProto) -> None:
+    """Remove the nodes that no output depends on, as those are that computed a shape."""
+    wanted = {info.name for info in graph.output}
+    for index in reversed(range(len(graph.node))):
+        if wanted.isdisjoint(graph.node[index].output):
+            del graph.node[index]
+        else:
+            wanted.update(graph.node[index].input)
 
 
 def identifier(name: str) -> str:
@@ -126,7 +142,7 @@ def _check_shapes(module: IRModule, model: onnx.ModelProto) -> None:
                 field=f"node:{node.name}",
             )
         stated = [int(size.dim_value) for size in info.type.tensor_type.shape.dim]
-        found = list(field.shape.values) if isinstance(field.shape, relax.ShapeExpr) else None
+        found = list(field.shape.values) if isinstance(field.shape, relax.ShapeExpr) and is_static(info) else None
         if found is not None and found != stated and info.name in makers:
             node = makers[info.name]
             raise UnsupportedOperator(

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from accel.frontend.bases import reciprocal
 from accel.frontend.calibrate import Array
 from accel.frontend.grid import Grid
 from accel.frontend.targets import Layer, Targets
@@ -14,14 +15,16 @@ _BIAS_LIMIT = 2.0**30
 
 
 class Quantiser:
-    """Rewrites a float model to QDQ form, given the operators to quantise and the activations' scales on a grid."""
+    """Rewrites a float model to QDQ form, given the operators to quantise and the activations' scales on grids."""
 
-    def __init__(self, model: onnx.ModelProto, targets: Targets, indices: Mapping[str, int], grid: Grid) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, targets: Targets, indices: Mapping[str, int], grids: Mapping[str, Grid]
+    ) -> None:
         self._model = onnx.ModelProto()
         self._model.CopyFrom(model)
         self._targets = targets
         self._indices = indices
-        self._grid = grid
+        self._grids = grids
         self._initializers: list[onnx.TensorProto] = []
         self._constants: list[onnx.NodeProto] = []
         self._dequantised: dict[str, str] = {}
@@ -91,15 +94,16 @@ class Quantiser:
         node.attribute.extend(kept)
 
     def _activation_scale(self, tensor: str) -> float:
-        return self._grid.scale(self._indices[tensor])
+        return self._grids[tensor].scale(self._indices[tensor])
 
     def _weight_scale(self, layer: Layer) -> float:
         """The weight's best scale, or the least that lets the bias fit int32."""
-        index = self._grid.best(layer.weight)
+        data = layer.node.input[0]
+        grid = self._grids[data].with_base(reciprocal(self._grids[data].base))
+        index = grid.best(layer.weight)
         if layer.bias is not None and (largest := float(np.abs(layer.bias).max(initial=0))) > 0:
-            needed = self._grid.ceiling(largest / _BIAS_LIMIT) - self._indices[layer.node.input[0]]
-            index = max(index, needed)
-        return self._grid.scale(index)
+            index = max(index, grid.ceiling(largest / _BIAS_LIMIT / self._activation_scale(data)))
+        return grid.scale(index)
 
     def _bias(self, layer: Layer, weight_scale: float) -> str:
         assert layer.bias is not None

@@ -6,12 +6,13 @@ from typing import Literal
 
 import onnx
 import pydantic
-from onnx import TensorProto
 
 from accel.errors import UnsupportedShape
 from accel.frontend.limits import LIMITS, Limits
-from accel.frontend.load import ITEM_BYTES, invalid, is_static, load_model, opset_of, static_shape
 from accel.frontend.macs import macs_of
+from accel.frontend.operator_form import has_operator_form, in_qdq_form
+from accel.frontend.parse import opset_of, parse_model
+from accel.frontend.shapes import infer, tensor_shapes
 
 
 class TensorInfo(pydantic.BaseModel):
@@ -45,9 +46,10 @@ def inspect_model(data: bytes, limits: Limits = LIMITS) -> ModelInfo:
         UnsupportedType: an element type other than float32, int8, uint8, int32, int64, bool.
         UnsupportedOperator: an operator unknown to ONNX, of another domain, random, or with a subgraph.
     """
-    model = load_model(data, limits)
-    shapes = _tensor_shapes(_infer(model, limits), limits)
-    macs = sum(macs_of(node, shapes) for node in model.graph.node)
+    model = parse_model(data, limits)
+    plain = in_qdq_form(model)
+    shapes = tensor_shapes(plain, infer(plain), limits)
+    macs = sum(macs_of(node, shapes) for node in plain.graph.node)
     if macs > limits.macs:
         raise UnsupportedShape(
             f"the model takes {macs} multiply-accumulates; the limit is {limits.macs}", field="model"
@@ -55,7 +57,7 @@ def inspect_model(data: bytes, limits: Limits = LIMITS) -> ModelInfo:
     operators = Counter(node.op_type for node in model.graph.node)
     constants = {tensor.name for tensor in model.graph.initializer}
     return ModelInfo(
-        format="qdq" if operators["DequantizeLinear"] else "float",
+        format="qdq" if operators["DequantizeLinear"] or has_operator_form(model) else "float",
         opset=opset_of(model),
         inputs=[_describe(info, shapes) for info in model.graph.input if info.name not in constants],
         outputs=[_describe(info, shapes) for info in model.graph.output],
@@ -64,48 +66,6 @@ def inspect_model(data: bytes, limits: Limits = LIMITS) -> ModelInfo:
         macs=macs,
         parameters=sum(math.prod(tensor.dims) for tensor in model.graph.initializer),
     )
-
-
-def _infer(model: onnx.ModelProto, limits: Limits) -> onnx.ModelProto:
-    """The model with the shapes of all tensors; integer vectors are computed only if shapes depend on them."""
-    inferred = _infer_once(model, data_prop=False)
-    known = {info.name: info for info in (*inferred.graph.value_info, *inferred.graph.output)}
-    missing = [name for node in model.graph.node for name in node.output if name and not is_static(known.get(name))]
-    if not missing:
-        return inferred
-    for info in known.values():
-        tensor = info.type.tensor_type
-        # computing such vectors lets a chain of Concat double its length at every node
-        vector = tensor.elem_type == TensorProto.INT64 and len(tensor.shape.dim) == 1
-        if vector and tensor.shape.dim[0].dim_value > limits.shape_tensor_elements:
-            return inferred
-    return _infer_once(model, data_prop=True)
-
-
-def _infer_once(model: onnx.ModelProto, *, data_prop: bool) -> onnx.ModelProto:
-    try:
-        return onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=data_prop)
-    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
-        raise invalid(error) from error
-
-
-def _tensor_shapes(model: onnx.ModelProto, limits: Limits) -> dict[str, tuple[int, ...]]:
-    """The shape of every tensor, all of them within the limits."""
-    graph = model.graph
-    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
-    total = sum(math.prod(tensor.dims) * ITEM_BYTES[tensor.data_type] for tensor in graph.initializer)
-    known = {info.name: info for info in (*graph.value_info, *graph.output, *graph.input)}
-    fields = {info.name: f"input:{info.name}" for info in graph.input}
-    fields |= {name: f"node:{node.name}" for node in graph.node for name in node.output if name}
-    for name, field in fields.items():
-        info = known.get(name)
-        if info is None:
-            raise UnsupportedShape(f"the shape of {name!r} cannot be inferred", field=field)
-        shapes[name] = static_shape(info, field, limits)
-        total += math.prod(shapes[name]) * ITEM_BYTES[info.type.tensor_type.elem_type]
-    if total > limits.total_bytes:
-        raise UnsupportedShape(f"the tensors take {total} bytes; the limit is {limits.total_bytes}", field="model")
-    return shapes
 
 
 def _describe(info: onnx.ValueInfoProto, shapes: dict[str, tuple[int, ...]]) -> TensorInfo:

@@ -14,7 +14,7 @@ import tvm
 from tvm import relax
 from tvm.ir import IRModule
 
-from accel.frontend import additions, contractions
+from accel.frontend import additions, averages, contractions, moves
 from accel.frontend.dataflow import Dataflow
 from accel.frontend.epilogues import Requantize
 from accel.frontend.importer import ImportedGraph, Node, import_onnx
@@ -22,6 +22,7 @@ from accel.frontend.rewrite import Rewrite
 from accel.frontend.runnable import check_runnable
 
 HOST_NODES = "cyclops.host_nodes"
+_KINDS = (contractions, additions, averages, moves)
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,7 @@ def recover_integers(imported: ImportedGraph, requantize: Requantize = "shift") 
     for binding in rewrite.graph.bindings:
         if binding.var.name in rewrite.replaced:
             continue
-        recovered = contractions.recover(rewrite, binding, requantize)
-        if not recovered and not additions.recover(rewrite, binding, requantize):
+        if not any(kind.recover(rewrite, binding, requantize) for kind in _KINDS):
             rewrite.keep(binding)
     module = rewrite.module(imported.module)
     module = tvm.transform.Sequential(

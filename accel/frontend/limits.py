@@ -15,18 +15,16 @@ class Limits:
         tensor_elements: elements of any one tensor.
         total_bytes: bytes of all tensors together, constants and intermediate results.
         macs: multiply-accumulates of the whole model.
-        shape_tensor_elements: elements of an integer vector whose value shape inference computes.
     """
 
-    file_bytes: int = 256 * 2**20
+    file_bytes: int = 640 * 2**20
     nodes: int = 5000
     name_length: int = 512
     rank: int = 8
     tensor_elements: int = 2**27
     total_bytes: int = 4 * 2**30
     macs: int = 2**36
-    shape_tensor_elements: int = 4096
 
 
 LIMITS = Limits()
-OPSETS = range(11, 22)
+OPSETS = range(9, 22)

@@ -1,226 +1,53 @@
-"""Loading of an uploaded model: the checks that need no shape inference.
+"""Loading of an uploaded model, as the rest of the compiler wants it."""
 
-The file is hostile until proven otherwise. The checks go from the cheap and structural to the costly, and
-nothing is allocated because the model says so.
-"""
-
-import math
-import re
-from collections.abc import Iterator
-
-import numpy as np
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import TensorProto, numpy_helper
 
-from accel.errors import ExternalData, InvalidModel, UnsupportedOperator, UnsupportedShape, UnsupportedType
-from accel.frontend.limits import LIMITS, OPSETS, Limits
-from accel.frontend.names import name_nodes
-
-_ONNX_DOMAINS = ("", "ai.onnx")
-ITEM_BYTES: dict[int, int] = {
-    TensorProto.FLOAT: 4,
-    TensorProto.INT8: 1,
-    TensorProto.UINT8: 1,
-    TensorProto.INT32: 4,
-    TensorProto.INT64: 8,
-    TensorProto.BOOL: 1,
-}
-_INITIALIZERS_APART = 4  # the first IR version whose initializers need not be inputs
-_QUANTIZERS = ("DequantizeLinear", "QuantizeLinear")
-_RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+from accel.frontend.limits import LIMITS, Limits
+from accel.frontend.names import fresh
+from accel.frontend.operator_form import in_qdq_form
+from accel.frontend.parse import parse_model
+from accel.frontend.shapes import Inferred, infer, tensor_shapes
+from accel.frontend.tensors import is_static
+from accel.frontend.upgrade import upgrade
 
 
 def load_model(data: bytes, limits: Limits = LIMITS) -> onnx.ModelProto:
-    """Parse and check ``data``, all but the shapes of what the nodes compute.
+    """Parse and check ``data``, and bring what is of an old opset up to opset 13.
 
-    In the result every node has a unique name, and no initializer is also an input.
+    In the result every node has a unique name, no initializer is also an input, and each output has a static shape.
 
     Raises:
         InvalidModel, and its subclasses: as for ``inspect_model``.
     """
-    if len(data) > limits.file_bytes:
-        raise InvalidModel(f"the file has {len(data)} bytes; the limit is {limits.file_bytes}", field="model")
-    model = onnx.ModelProto()
-    try:
-        model.ParseFromString(data)
-    except DecodeError as error:
-        raise InvalidModel("the file is not ONNX, or is truncated", field="model") from error
-    _check_structure(model, limits)
-    name_nodes(model)
-    _check_operators(model)
-    for where, tensor in _constants(model):
-        _check_constant(where, tensor, limits)
-    _check_inputs(model, limits)
-    _check_scales(model)
-    try:
-        onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, ValueError) as error:
-        raise invalid(error) from error
-    _fix_initializers(model)
+    model = parse_model(data, limits)
+    plain = in_qdq_form(model)
+    inferred = infer(plain)
+    shapes = tensor_shapes(plain, inferred, limits)
+    for info in model.graph.output:
+        if not is_static(info):
+            tensor = info.type.tensor_type
+            tensor.shape.Clear()
+            for extent in shapes[info.name]:
+                tensor.shape.dim.add(dim_value=extent)
+    _use_values(model, inferred)
+    upgrade(model, shapes)
     return model
 
 
-def _fix_initializers(model: onnx.ModelProto) -> None:
-    """Initializers are constants: before IR version 4 each had to be declared as an input, a default value."""
-    constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = [info for info in model.graph.input if info.name not in constants]
-    if len(inputs) < len(model.graph.input):
-        inputs = [onnx.ValueInfoProto.FromString(info.SerializeToString()) for info in inputs]
-        del model.graph.input[:]
-        model.graph.input.extend(inputs)
-    model.ir_version = max(model.ir_version, _INITIALIZERS_APART)
-
-
-def _check_structure(model: onnx.ModelProto, limits: Limits) -> None:
-    """The parts that every model has, and those that none may have."""
-    graph = model.graph
-    if not model.ir_version or not graph.node or not graph.output:
-        raise InvalidModel("the file is not ONNX, or is empty: it has no version, nodes or outputs", field="model")
-    for part, present in (
-        ("functions", model.functions),
-        ("training information", model.training_info),
-        ("sparse initializers", graph.sparse_initializer),
-    ):
-        if present:
-            raise InvalidModel(f"models with {part} are not accepted", field="model")
-    if len(graph.node) > limits.nodes:
-        raise InvalidModel(f"the graph has {len(graph.node)} nodes; the limit is {limits.nodes}", field="model")
-    for name in _names(model):
-        # protobuf gives bytes where the file has no valid UTF-8
-        if not isinstance(name, str):
-            raise InvalidModel(f"the name {name!r} is not UTF-8", field="model")
-        if len(name) > limits.name_length:
-            raise InvalidModel(f"a name is longer than {limits.name_length} characters", field="model")
-    opset = opset_of(model)
-    if opset not in OPSETS:
-        accepted = f"{OPSETS.start} to {OPSETS.stop - 1}"
-        raise InvalidModel(f"the model is of opset {opset}; opsets {accepted} are accepted", field="model")
-
-
-def _names(model: onnx.ModelProto) -> Iterator[object]:
-    """Every name that the compiler reads."""
-    graph = model.graph
-    for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
-    for named in (graph, *graph.initializer, *graph.input, *graph.output, *graph.value_info):
-        yield named.name
-    yield from (entry.domain for entry in model.opset_import)
-
-
-def opset_of(model: onnx.ModelProto) -> int:
-    """The version of the ONNX operators, 0 if not stated."""
-    return next((int(entry.version) for entry in model.opset_import if entry.domain in _ONNX_DOMAINS), 0)
-
-
-def _check_operators(model: onnx.ModelProto) -> None:
-    opset = opset_of(model)
+def _use_values(model: onnx.ModelProto, inferred: Inferred) -> None:
+    """Give the nodes that must be run constants in place of what is computed of shapes; the rest stays, unused."""
+    values = dict(inferred.values)
     for node in model.graph.node:
-        field, op = f"node:{node.name}", node.op_type
-        if node.domain not in _ONNX_DOMAINS:
-            raise UnsupportedOperator(f"{op} is of the domain {node.domain!r}; only ONNX's own are known", field=field)
-        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
-            raise UnsupportedOperator(f"{op} has a subgraph; control flow cannot be compiled", field=field)
-        if op in _RANDOM:
-            raise UnsupportedOperator(f"{op} is random; its result cannot be verified", field=field)
-        try:
-            onnx.defs.get_schema(op, opset)
-        except onnx.defs.SchemaError as error:
-            raise UnsupportedOperator(f"{op} is not an operator of ONNX opset {opset}", field=field) from error
-
-
-def _constants(model: onnx.ModelProto) -> Iterator[tuple[str, TensorProto]]:
-    """Every tensor stored in the model, and the field that names it."""
-    for tensor in model.graph.initializer:
-        yield f"initializer:{tensor.name}", tensor
+        if node.op_type == "Constant":
+            values.pop(node.output[0], None)
+    taken = {*inferred.types, *(tensor.name for tensor in model.graph.initializer)}
+    constants: dict[str, str] = {}
     for node in model.graph.node:
-        for attribute in node.attribute:
-            if attribute.sparse_tensors or attribute.HasField("sparse_tensor"):
-                raise InvalidModel("sparse tensors are not accepted", field=f"node:{node.name}")
-            for tensor in (attribute.t, *attribute.tensors) if attribute.HasField("t") else attribute.tensors:
-                yield f"node:{node.name}", tensor
-
-
-def _check_constant(field: str, tensor: TensorProto, limits: Limits) -> None:
-    """Kept in the file, of a known type, and with as many bytes as its shape says."""
-    if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
-        raise ExternalData(f"{tensor.name!r} is kept in another file; save the model with its data inside", field=field)
-    _check_type(tensor.data_type, field)
-    # a constant may be empty: Resize and Clip have such inputs
-    _check_dimensions(tuple(tensor.dims), field, limits, smallest=0)
-    count, item = math.prod(tensor.dims), ITEM_BYTES[tensor.data_type]
-    if tensor.HasField("raw_data"):
-        found, wanted = len(tensor.raw_data), count * item
-    else:
-        found, wanted = max(len(tensor.float_data), len(tensor.int32_data), len(tensor.int64_data)), count
-    if found != wanted:
-        raise InvalidModel(f"{tensor.name!r} of shape {tuple(tensor.dims)} is truncated or too long", field=field)
-
-
-def _check_scales(model: onnx.ModelProto) -> None:
-    """The scales of quantize and dequantize are positive numbers."""
-    constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    for node in model.graph.node:
-        tensor = constants.get(node.input[1]) if node.op_type in _QUANTIZERS and len(node.input) > 1 else None
-        if tensor is None or tensor.data_type != TensorProto.FLOAT:
+        if all(name in inferred.values for name in node.output if name):
             continue
-        scale = numpy_helper.to_array(tensor)
-        if not (np.isfinite(scale) & (scale > 0)).all():
-            raise InvalidModel("a scale is not a positive number", field=f"initializer:{tensor.name}")
-
-
-def _check_inputs(model: onnx.ModelProto, limits: Limits) -> None:
-    constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = [info for info in model.graph.input if info.name not in constants]
-    if not inputs:
-        raise InvalidModel("the model has no inputs", field="model")
-    for info in inputs:
-        static_shape(info, f"input:{info.name}", limits)
-
-
-def is_static(info: onnx.ValueInfoProto | None) -> bool:
-    """Whether the tensor has a shape without dynamic dimensions."""
-    if info is None or not info.type.tensor_type.HasField("shape"):
-        return False
-    return all(dimension.HasField("dim_value") for dimension in info.type.tensor_type.shape.dim)
-
-
-def static_shape(info: onnx.ValueInfoProto, field: str, limits: Limits) -> tuple[int, ...]:
-    """The static shape of a tensor of a supported type."""
-    if not info.type.HasField("tensor_type"):
-        raise UnsupportedType(f"{info.name!r} is not a dense tensor", field=field)
-    tensor = info.type.tensor_type
-    _check_type(tensor.elem_type, field)
-    if not is_static(info):
-        dimensions = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim]
-        raise UnsupportedShape(f"{info.name!r} has the dynamic shape {dimensions}; fix its dimensions", field=field)
-    shape = tuple(int(dimension.dim_value) for dimension in tensor.shape.dim)
-    _check_dimensions(shape, field, limits, smallest=1)
-    return shape
-
-
-def _check_dimensions(shape: tuple[int, ...], field: str, limits: Limits, *, smallest: int) -> None:
-    if len(shape) > limits.rank:
-        raise UnsupportedShape(f"a tensor has {len(shape)} dimensions; the limit is {limits.rank}", field=field)
-    if any(size < smallest for size in shape):
-        raise UnsupportedShape(f"the shape {list(shape)} has a dimension below {smallest}", field=field)
-    if math.prod(shape) > limits.tensor_elements:
-        raise UnsupportedShape(
-            f"the shape {list(shape)} has {math.prod(shape)} elements; the limit is {limits.tensor_elements}",
-            field=field,
-        )
-
-
-def _check_type(element: int, field: str) -> None:
-    if element not in ITEM_BYTES:
-        known = element in TensorProto.DataType.values()
-        name = TensorProto.DataType.Name(element).lower() if known else str(element)
-        raise UnsupportedType(f"elements of type {name} are not supported", field=field)
-
-
-def invalid(error: Exception) -> InvalidModel:
-    """An exception of onnx as ours, with the node that it names."""
-    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    found = re.search(r"node name: ([^),\s]+)", str(error))
-    return InvalidModel(line, field=f"node:{found[1]}" if found else "model")
+        for index, name in enumerate(node.input):
+            if name in values and name not in constants:
+                constants[name] = fresh(f"{name}_value", taken)
+                model.graph.initializer.add().CopyFrom(values[name])
+                model.graph.initializer[-1].name = constants[name]
+            node.input[index] = constants.get(name, name)

@@ -12,3 +12,11 @@ def name_nodes(model: onnx.ModelProto) -> None:
         while node.name in taken:
             node.name += "_"
         taken.add(node.name)
+
+
+def fresh(name: str, taken: set[str]) -> str:
+    """``name``, lengthened until nothing in ``taken`` has it; it is then taken."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name

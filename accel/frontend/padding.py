@@ -1,48 +1,54 @@
-"""Explicit padding in place of ONNX's ``auto_pad``."""
+"""Explicit padding in place of ONNX's ``auto_pad`` and ``output_shape``."""
 
-from typing import Any
+from collections.abc import Mapping
 
 import onnx
-from onnx import helper
 
-_WINDOWED = ("AveragePool", "Conv", "MaxPool")
+from accel.frontend.attributes import attribute_of, set_attributes
+from accel.frontend.shapes import Shape, known_shapes
+
+_WINDOWED = ("AveragePool", "Conv", "ConvTranspose", "MaxPool")
 
 
 def make_padding_explicit(model: onnx.ModelProto) -> None:
-    """Replace ``auto_pad`` of each convolution and pooling by the ``pads`` it stands for, in place.
+    """Replace ``auto_pad`` and ``output_shape`` by the ``pads`` that they stand for, in place.
 
-    Shapes must be static.
+    Shapes must be static. A convolution or pooling of SAME padding gives ``ceil(size / stride)`` elements, a
+    transposed convolution ``size * stride``, or those that it states.
     """
-    automatic = [node for node in model.graph.node if node.op_type in _WINDOWED and _mode(node) != b"NOTSET"]
-    if not automatic:
-        return
-    graph = onnx.shape_inference.infer_shapes(model).graph
-    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
-    for info in (*graph.value_info, *graph.input, *graph.output):
-        shapes[info.name] = tuple(size.dim_value for size in info.type.tensor_type.shape.dim)
+    automatic = [node for node in model.graph.node if node.op_type in _WINDOWED and _is_automatic(node)]
+    shapes = known_shapes(model) if automatic else {}
     for node in automatic:
-        mode = _mode(node)
-        data = shapes[node.input[0]][2:]
-        kernel = _attribute(node, "kernel_shape", None) or shapes[node.input[1]][2:]
-        ones = [1] * len(data)
-        walks = zip(data, kernel, _attribute(node, "strides", ones), _attribute(node, "dilations", ones), strict=True)
-        totals = [0 if mode == b"VALID" else _same(*walk) for walk in walks]
-        less, more = [total // 2 for total in totals], [total - total // 2 for total in totals]
-        pads = [*less, *more] if mode == b"SAME_UPPER" else [*more, *less]
-        kept = [attribute for attribute in node.attribute if attribute.name not in ("auto_pad", "pads")]
-        del node.attribute[:]
-        node.attribute.extend([*kept, helper.make_attribute("pads", pads)])
+        totals = _totals(node, shapes)
+        less, rest = [max(t, 0) // 2 for t in totals], [max(t, 0) - max(t, 0) // 2 for t in totals]
+        pads = [*less, *rest] if _mode(node) == b"SAME_UPPER" else [*rest, *less]
+        set_attributes(node, auto_pad=None, output_shape=None, pads=pads)
+        if node.op_type == "ConvTranspose":
+            added = attribute_of(node, "output_padding", [0] * len(totals))
+            set_attributes(node, output_padding=[a + max(-t, 0) for a, t in zip(added, totals, strict=True)])
 
 
-def _same(size: int, kernel: int, stride: int, dilation: int) -> int:
-    """Padding along one axis that makes the output ``ceil(size / stride)``."""
-    return max((-(-size // stride) - 1) * stride + dilation * (kernel - 1) + 1 - size, 0)
+def _totals(node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> list[int]:
+    """The padding along each axis, both ends; of a transposed convolution it may be below zero."""
+    data = shapes[node.input[0]][2:]
+    ones = [1] * len(data)
+    if _mode(node) == b"VALID" and not attribute_of(node, "output_shape", []):
+        return [0] * len(data)
+    kernel = attribute_of(node, "kernel_shape", None) or shapes[node.input[1]][2:]
+    windows = [1 + (k - 1) * d for k, d in zip(kernel, attribute_of(node, "dilations", ones), strict=True)]
+    strides = attribute_of(node, "strides", ones)
+    walks = list(zip(data, windows, strides, strict=True))
+    if node.op_type != "ConvTranspose":
+        return [(-(-size // stride) - 1) * stride + window - size for size, window, stride in walks]
+    wanted = attribute_of(node, "output_shape", [size * stride for size, _, stride in walks])[-len(data) :]
+    added = attribute_of(node, "output_padding", [0] * len(data))
+    spans = [stride * (size - 1) + window for size, window, stride in walks]
+    return [span + more - size for span, more, size in zip(spans, added, wanted, strict=True)]
+
+
+def _is_automatic(node: onnx.NodeProto) -> bool:
+    return _mode(node) != b"NOTSET" or bool(attribute_of(node, "output_shape", []))
 
 
 def _mode(node: onnx.NodeProto) -> bytes:
-    return bytes(_attribute(node, "auto_pad", b"NOTSET"))
-
-
-def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
-    found = next((a for a in node.attribute if a.name == name), None)
-    return default if found is None else helper.get_attribute_value(found)
+    return bytes(attribute_of(node, "auto_pad", b"NOTSET"))

@@ -14,16 +14,20 @@ import onnxruntime
 
 from accel.errors import InvalidModel
 from accel.frontend import calibrate
+from accel.frontend.bases import bases
 from accel.frontend.covers import note_covers
 from accel.frontend.grid import GRIDS, Scales
 from accel.frontend.insert_qdq import Quantiser
 from accel.frontend.names import name_nodes
+from accel.frontend.operator_form import has_operator_form, in_qdq_form
 from accel.frontend.padding import make_padding_explicit
+from accel.frontend.pads import join_pads
 from accel.frontend.targets import find_targets
 from accel.frontend.ties import choose, tied
 
-# one renames the node, and we fuse the bias ourselves; the other drops layers that the user wrote
-_KEPT_APART = ("MatMulAddFusion", "CommonSubexpressionElimination")
+# one renames the node, and we fuse the bias ourselves; one drops layers that the user wrote; one takes the zeros
+# around a maximum of negative numbers for its padding
+_KEPT_APART = ("MatMulAddFusion", "CommonSubexpressionElimination", "Pad_Fusion")
 _ONNX_DOMAINS = ("", "ai.onnx")
 
 
@@ -51,11 +55,12 @@ def quantize_model(
     samples = calibrate.samples(folded, calibration, seed)
     targets = find_targets(folded)
     grid = GRIDS[scales]
-    losses = calibrate.activation_losses(folded, targets.activations, samples, grid)
+    grids = {name: grid.with_base(base if grid.density == 1 else 1) for name, base in bases(targets).items()}
+    losses = calibrate.activation_losses(folded, grids, samples)
     indices = choose(tied(targets), losses, grid)
     for source, result in targets.moves:
         indices[result] = indices[source]
-    return Quantiser(folded, targets, indices, grid).quantised()
+    return Quantiser(folded, targets, indices, grids).quantised()
 
 
 def ensure_quantised(
@@ -65,13 +70,19 @@ def ensure_quantised(
     seed: int = 0,
     scales: Scales = "power of two",
 ) -> onnx.ModelProto:
-    """``model`` itself if it is in QDQ form, else what :func:`quantize_model` makes of it."""
-    return model if is_quantised(model) else quantize_model(model, calibration, seed=seed, scales=scales)
+    """``model`` in QDQ form: itself, of its quantised operators, or what :func:`quantize_model` makes of it.
+
+    Raises:
+        InvalidModel, InvalidTensors: as :func:`quantize_model` and ``in_qdq_form`` do.
+    """
+    if is_quantised(model):
+        return in_qdq_form(model)
+    return quantize_model(model, calibration, seed=seed, scales=scales)
 
 
 def is_quantised(model: onnx.ModelProto) -> bool:
-    """Whether the model is in QDQ form already."""
-    return any(node.op_type == "DequantizeLinear" for node in model.graph.node)
+    """Whether the model is quantised already: in QDQ form, or of quantised operators."""
+    return has_operator_form(model) or any(node.op_type == "DequantizeLinear" for node in model.graph.node)
 
 
 def _fold(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -83,6 +94,7 @@ def _fold(model: onnx.ModelProto) -> onnx.ModelProto:
     named.CopyFrom(model)
     name_nodes(named)
     make_padding_explicit(named)
+    join_pads(named)
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "folded.onnx"
         options.optimized_model_filepath = str(path)

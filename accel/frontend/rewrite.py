@@ -30,8 +30,10 @@ class Rewrite:
     def keep(self, binding: relax.Binding) -> None:
         """Leave ``binding`` as it is, or bind its value if that is a constant."""
         value = self.graph.constant(binding.value)
-        if isinstance(binding.value, relax.Var) and binding.value.name not in self.origin:
-            self.origin.pop(binding.var.name, None)  # another name for what is no node's work
+        if isinstance(binding.value, relax.Var):  # another name for what one node, or none, has worked on
+            self.origin.pop(binding.var.name, None)
+            if binding.value.name in self.origin:
+                self.origin[binding.var.name] = self.origin[binding.value.name]
         if value is not None:
             binding = relax.VarBinding(binding.var, relax.const(value))
         self._bindings.append(binding)

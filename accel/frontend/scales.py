@@ -6,12 +6,23 @@ import numpy as np
 import numpy.typing as npt
 
 INT32_MAX = 2**31 - 1
+_ROUNDING = 4 * 2.0**-24  # of two scales of data, one of weights, and a division
 
 
 def exponent(scale: float) -> int | None:
     """The e such that ``scale`` is exactly 2**e, else None."""
     mantissa, power = math.frexp(scale)
     return power - 1 if mantissa == 0.5 else None
+
+
+def ratio_exponent(scale: float, of: float) -> int | None:
+    """The e such that ``scale / of`` is 2**e, as far as the rounding of the float32 that made them lets one say.
+
+    None if there is none. A rounding of each is at most 2**-24 of it.
+    """
+    ratio = math.log2(scale / of)
+    e = round(ratio)
+    return e if abs(math.expm1((ratio - e) * math.log(2))) <= _ROUNDING else None
 
 
 def factor(scale: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:

@@ -1,5 +1,6 @@
 """Which operators of a float model are quantised, and which of their tensors."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from onnx import numpy_helper
 from accel.errors import InvalidModel
 from accel.frontend.calibrate import Array
 
+_IMAGE = 4  # axes
 _MOVES = ("Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
@@ -27,6 +29,15 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class Average:
+    """A mean of ``count`` elements of its ``source`` in every element of its ``result``."""
+
+    source: str
+    result: str
+    count: int
+
+
+@dataclass(frozen=True)
 class Targets:
     """What to quantise.
 
@@ -38,6 +49,7 @@ class Targets:
     additions: tuple[onnx.NodeProto, ...]
     activations: tuple[str, ...]
     moves: tuple[tuple[str, str], ...]
+    averages: tuple[Average, ...] = ()
 
 
 def find_targets(model: onnx.ModelProto) -> Targets:
@@ -64,9 +76,11 @@ class _Finder:
         additions = [node for node in self._nodes if self._is_addition(node) and node.name not in biased]
         found = [name for layer in layers for name in (layer.node.input[0], self._end(layer.bias_add or layer.node))]
         found += [name for node in additions for name in (*node.input, self._end(node))]
+        averages = [average for node in self._nodes if (average := self._average(node)) is not None]
+        found += [name for average in averages for name in (average.source, average.result)]
         moves = [(node.input[0], node.output[0]) for node in self._nodes if node.op_type in _MOVES]
         shared = tuple(pair for pair in moves if set(pair) <= set(found))
-        return Targets(tuple(layers), tuple(additions), tuple(dict.fromkeys(found)), shared)
+        return Targets(tuple(layers), tuple(additions), tuple(dict.fromkeys(found)), shared, tuple(averages))
 
     def _layer(self, node: onnx.NodeProto) -> Layer | None:
         weight = self._constant(node.input[1]) if node.op_type in ("Conv", "Gemm", "MatMul") else None
@@ -111,6 +125,26 @@ class _Finder:
         return node.op_type == "Add" and all(
             name not in self._constants and self._types[name].elem_type == onnx.TensorProto.FLOAT for name in node.input
         )
+
+    def _average(self, node: onnx.NodeProto) -> Average | None:
+        """A pooling or mean of an image, all of whose results average as many elements."""
+        shape = self._types[node.input[0]].shape.dim if node.input[0] in self._types else ()
+        if len(shape) != _IMAGE or self._types[node.input[0]].elem_type != onnx.TensorProto.FLOAT:
+            return None
+        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        plane = [int(size.dim_value) for size in shape[2:]]
+        if node.op_type == "AveragePool":
+            counted = not any(attributes.get("pads", ())) or attributes.get("count_include_pad")
+            if not counted or attributes.get("ceil_mode") or attributes.get("auto_pad", b"NOTSET") != b"NOTSET":
+                return None
+            plane = attributes["kernel_shape"]
+        elif node.op_type == "ReduceMean":
+            axes = self._constant(node.input[1]) if len(node.input) > 1 else attributes.get("axes")
+            if axes is None or sorted(int(axis) % _IMAGE for axis in axes) != [2, 3]:
+                return None
+        elif node.op_type != "GlobalAveragePool":
+            return None
+        return Average(str(node.input[0]), self._end(node), math.prod(plane))
 
     def _end(self, node: onnx.NodeProto) -> str:
         """The tensor to requantise to: behind the relu and clip that follow ``node`` alone."""

@@ -20,6 +20,7 @@ class Composite:
 
     ``root`` is its contraction (None for an addition). ``shifts`` align the operands of an addition.
     ``steps`` follow the accumulation in order, or ``scaling`` does; ``narrow`` says whether the result is int8.
+    ``average``: it is a depthwise convolution whose weights are all one.
     ``first_step`` is the place of the first binding after the accumulation, bias included.
     """
 
@@ -34,6 +35,7 @@ class Composite:
     narrow: bool
     scaling: Scaling | None
     first_step: int
+    average: bool
 
     @property
     def groups(self) -> int:
@@ -87,6 +89,7 @@ def read_composite(function: relax.Function) -> Composite:
         narrow=bool(rest),
         scaling=scaling,
         first_step=len(calls) - len(rest),
+        average="average" in function.attrs,
     )
 
 

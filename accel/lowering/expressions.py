@@ -30,7 +30,8 @@ def convolution(conv: Convolution, epilogue: Epilogue, tiling: Tiling, gemm: Con
     if there is one, then one result a plane, ``[batch, out_blocks, pitch_h, pitch_w, *tile of dst]``.
     """
     data = _activation("data", conv.data, gemm.data)
-    shape = (conv.out_blocks, conv.reduced_blocks, *conv.kernel, *gemm.weights.shape)
+    blocks = (1, 1, 1, 1) if conv.uniform else (conv.out_blocks, conv.reduced_blocks, *conv.kernel)
+    shape = (*blocks, *gemm.weights.shape)
     weights = te.placeholder(shape, gemm.weights.memory.dtype, name="weights")
     rows, columns = tiling.out_pitch_h, tiling.out_pitch_w
     padded = _padded(data, conv, rows, columns)
@@ -46,7 +47,8 @@ def convolution(conv: Convolution, epilogue: Epilogue, tiling: Tiling, gemm: Con
     def product(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, m: tirx.Expr, o: tirx.Expr) -> tirx.Expr:
         block = ci if conv.groups == 1 else c // conv.group_blocks * conv.reduced_blocks + ci
         element = padded[n, block, y * sh + kh * dh, x * sw + kw * dw, *_inner(gemm.data, m=m, k=lane)]
-        weight = weights[c, ci, kh, kw, *_inner(gemm.weights, n=o, k=lane)]
+        place = (0, 0, 0, 0) if conv.uniform else (c, ci, kh, kw)
+        weight = weights[*place, *_inner(gemm.weights, n=o, k=lane)]
         return element.astype("int32") * weight.astype("int32")
 
     outer = (conv.data.batch, conv.out_blocks, rows, columns)

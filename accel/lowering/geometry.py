@@ -38,6 +38,7 @@ class Convolution:
     """A two-dimensional convolution over packed operands; a dense layer has height 1 and its rows as width.
 
     Output block i sums the ``data.blocks / groups`` blocks of data of its group, of ``out_blocks / groups`` blocks.
+    ``uniform``: one tile of weights, the identity, is that of every block and tap.
     ``padding`` is what the loads add; ``host_padding`` (top, left, bottom, right) is already in ``data``. Where
     ``unfolded`` is set it stands for the convolution with that window, whose patches the host makes the rows of a
     matrix.
@@ -54,6 +55,7 @@ class Convolution:
     host_padding: tuple[int, int, int, int] = (0, 0, 0, 0)
     unfolded: Window | None = None
     groups: int = 1
+    uniform: bool = False
 
     @property
     def reduced_blocks(self) -> int:

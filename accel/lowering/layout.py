@@ -142,7 +142,7 @@ def pack_bias(bias: npt.NDArray[np.int32], blocks: int, tile: Tile) -> npt.NDArr
     return np.ascontiguousarray(np.broadcast_to(split, (blocks, *tile.shape)))
 
 
-def identities(shifts: tuple[int, int], gemm: Contraction) -> npt.NDArray[np.int8]:
-    """``diag(1 << shift)`` for each operand of an addition, ``[2, *tile]``."""
+def identities(shifts: Sequence[int], gemm: Contraction) -> npt.NDArray[np.int8]:
+    """``diag(1 << shift)`` for each of ``shifts``, ``[len(shifts), *tile]``."""
     eye = np.eye(gemm.out_channels, gemm.in_channels, dtype=np.int8)
     return np.stack([eye << shift for shift in shifts]).astype(np.int8)

@@ -168,7 +168,10 @@ class _Packer:
             weights = merged_weights(weights, composite.groups, composite.lots(self.gemm))
         if conv.unfolded is not None:
             weights = layout.unfold_weights(weights)
-        arguments = [data, relax.const(layout.pack_weights(weights, self.gemm.weights))]
+        tiles = layout.pack_weights(weights, self.gemm.weights)
+        if conv.uniform:
+            tiles = layout.identities((0,), self.gemm).reshape(1, 1, 1, 1, *self.gemm.weights.shape)
+        arguments = [data, relax.const(tiles)]
         epilogue = region.epilogue
         if epilogue.has_bias or epilogue.start == "bias":
             bias = _bias(call, composite, region, weights)

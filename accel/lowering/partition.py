@@ -91,7 +91,13 @@ def _convolution(composite: Composite, able: Capabilities) -> Convolution:
         out_height=composite.result[2],
         out_width=composite.result[3],
         groups=lots.count,
+        uniform=_uniform(composite, able),
     )
+
+
+def _uniform(composite: Composite, able: Capabilities) -> bool:
+    """Whether an identity is all the weights that it needs."""
+    return composite.average and able.gemm.in_channels == able.gemm.out_channels
 
 
 def _window(composite: Composite) -> Window:

@@ -69,6 +69,8 @@ def plan_convolution(
 
 def _orders(conv: Convolution) -> tuple[Order, ...]:
     """Data stay only for the tiles of one group, so where there are more they had better pass."""
+    if conv.uniform:
+        return ("stream",)
     return ("stream", "weights", "data") if conv.groups == 1 else ("stream", "weights")
 
 
@@ -123,19 +125,26 @@ def counted(conv: Convolution, tiles: Sequence[Ints], order: Order, contexts: in
         tiles=count,
         reductions=reductions,
         data_loads=spatial if order == "data" else count * reductions,
-        weight_loads=stacks if order == "weights" else count * reductions,
+        weight_loads=_weight_loads(conv, order, stacks, count * reductions),
         contexts=contexts,
         result_contexts=result_contexts,
     )
+
+
+def _weight_loads(conv: Convolution, order: Order, stacks: Ints, steps: Ints) -> Ints:
+    if conv.uniform:
+        return np.zeros_like(steps)  # but for one tile
+    return stacks if order == "weights" else steps
 
 
 def _fits(
     c: Candidates, conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction, order: Order
 ) -> npt.NDArray[np.bool_]:
     bias = c.out_blocks if epilogue.has_bias else np.zeros_like(c.out_blocks)
+    weights = c.contexts * c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
     sizes = (
         (gemm.data, c.contexts * c.data_blocks * c.data_rows * c.data_columns),
-        (gemm.weights, c.contexts * c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns),
+        (gemm.weights, np.ones_like(weights) if conv.uniform else weights),
         (gemm.dst, c.result_contexts * c.out_blocks * c.out_rows * c.out_columns + bias),
     )
     used: dict[str, Ints] = {}

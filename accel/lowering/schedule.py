@@ -93,6 +93,8 @@ def _place_convolution(sch: Schedule, region: Region, tile: _Tile, able: Capabil
     _copy_in(sch, padded, tile.pixels if tiling.order == "data" else step, _load_pragma(able, data, data.dtype))
     kernel = sch.cache_read(block, 1, weights.scope)
     where = tile.channels if tiling.order == "weights" else step
+    if isinstance(region.shape, Convolution) and region.shape.uniform:
+        where = None
     _copy_in(sch, kernel, where, _load_pragma(able, weights, weights.dtype))
     if stays is not None:
         sch.annotate(stays, CONTEXTS_PRAGMA, tiling.operand_contexts)

@@ -2,8 +2,9 @@
 
 A dequantised tensor whose scale is a power of two is an array of int64 with one binary exponent, and stays
 exact through convolution, sums, clipping. QuantizeLinear brings it back to int8: it rounds half up behind an
-operator that the accelerator fuses it with, and half to even elsewhere (on the host). What cannot be exact
-(pooling by division, softmax) is float32.
+operator that the accelerator fuses it with, and half to even elsewhere (on the host). A scale may have a factor
+beside its power of two, as an average of 49 has; factors that float32 cannot tell apart are one. What cannot be
+exact (softmax) is float32.
 """
 
 import math
@@ -21,18 +22,28 @@ Attributes = dict[str, Any]
 
 @dataclass(frozen=True)
 class Dyadic:
-    """``numbers * 2**exponent``; ``fused`` if an accelerated operator made it."""
+    """``numbers * factor * 2**exponent``, the factor from 1 to 2; ``fused`` if an accelerated operator made it."""
 
     numbers: np.ndarray
     exponent: int
     fused: bool = False
+    factor: float = 1.0
+
+    @staticmethod
+    def of(numbers: np.ndarray, scale: float, *, fused: bool = False) -> "Dyadic":
+        exponent, factor = split(scale)
+        return Dyadic(numbers, exponent, fused, factor)
+
+    @property
+    def scale(self) -> float:
+        return math.ldexp(self.factor, self.exponent)
 
     def at(self, exponent: int) -> np.ndarray:
         assert exponent <= self.exponent
         return self.numbers << (self.exponent - exponent)
 
     def real(self) -> np.ndarray:
-        return np.ldexp(self.numbers.astype(np.float64), self.exponent).astype(np.float32)
+        return np.ldexp(self.numbers * self.factor, self.exponent).astype(np.float32)
 
 
 def run(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -45,10 +56,13 @@ def run(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.n
     return {name: value.real() if isinstance(value, Dyadic) else value for name, value in values.items()}
 
 
-def exponent_of(scale: np.ndarray) -> int:
-    mantissa, power = math.frexp(float(scale))
-    assert mantissa == 0.5
-    return power - 1
+def split(scale: float) -> tuple[int, float]:
+    """The exponent and the factor of a scale; the factor is 1 if float32 cannot tell it from a power of two."""
+    exponent = round(math.log2(scale))
+    if abs(math.ldexp(scale, -exponent) - 1) < 2.0**-21:
+        return exponent, 1.0
+    mantissa, power = math.frexp(scale)
+    return power - 1, 2 * mantissa
 
 
 def dyadic(value: Dyadic | np.ndarray) -> Dyadic:
@@ -62,14 +76,14 @@ def dyadic(value: Dyadic | np.ndarray) -> Dyadic:
 def dequantize(arguments: Arguments, _attributes: Attributes) -> Dyadic:
     value, scale, zero_point = arguments
     assert zero_point == 0
-    return Dyadic(value.astype(np.int64), exponent_of(scale))
+    return Dyadic.of(value.astype(np.int64), float(scale))
 
 
 def quantize(arguments: Arguments, _attributes: Attributes) -> np.ndarray:
     value, scale, zero_point = arguments
     assert zero_point == 0
-    if isinstance(value, Dyadic) and value.fused:
-        shift = exponent_of(scale) - value.exponent
+    shift, factor = split(float(scale) / value.scale) if isinstance(value, Dyadic) else (0, 0.0)
+    if isinstance(value, Dyadic) and value.fused and factor == 1:
         steps = (value.numbers + (1 << shift >> 1)) >> shift if shift >= 0 else value.numbers << -shift
     else:
         steps = np.rint((value.real() if isinstance(value, Dyadic) else value) / scale)
@@ -98,23 +112,24 @@ def conv(arguments: Arguments, attributes: Attributes) -> Dyadic:
     total = np.concatenate(parts, 1)
     if bias:
         total = total + bias[0].numbers[:, None, None]
-    return Dyadic(total, data.exponent + weight.exponent, fused=True)
+    return Dyadic.of(total, data.scale * weight.scale, fused=True)
 
 
 def gemm(arguments: Arguments, attributes: Attributes) -> Dyadic:
     data, weight, *bias = arguments
     total = data.numbers @ (weight.numbers.T if attributes.get("transB") else weight.numbers)
-    return Dyadic(total + (bias[0].numbers if bias else 0), data.exponent + weight.exponent, fused=True)
+    return Dyadic.of(total + (bias[0].numbers if bias else 0), data.scale * weight.scale, fused=True)
 
 
 def add(arguments: Arguments, _attributes: Attributes) -> Dyadic:
     a, b = arguments
+    assert a.factor == b.factor
     exponent = min(a.exponent, b.exponent)
-    return Dyadic(a.at(exponent) + b.at(exponent), exponent, fused=True)
+    return Dyadic(a.at(exponent) + b.at(exponent), exponent, fused=True, factor=a.factor)
 
 
 def relu(arguments: Arguments, _attributes: Attributes) -> Dyadic:
-    return Dyadic(np.maximum(arguments[0].numbers, 0), arguments[0].exponent, arguments[0].fused)
+    return Dyadic(np.maximum(arguments[0].numbers, 0), arguments[0].exponent, arguments[0].fused, arguments[0].factor)
 
 
 def clip(arguments: Arguments, _attributes: Attributes) -> Dyadic:
@@ -129,15 +144,25 @@ def moved(function: Callable[..., np.ndarray]) -> Callable[..., Dyadic | np.ndar
     def apply(arguments: Arguments, attributes: Attributes) -> Dyadic | np.ndarray:
         value, *rest = arguments
         if isinstance(value, Dyadic):
-            return Dyadic(function(value.numbers, rest, attributes), value.exponent)
+            return Dyadic(function(value.numbers, rest, attributes), value.exponent, factor=value.factor)
         return function(value, rest, attributes)
 
     return apply
 
 
-def global_average_pool(arguments: Arguments, _attributes: Attributes) -> np.ndarray:
-    value = arguments[0].real() if isinstance(arguments[0], Dyadic) else arguments[0]
-    return value.mean((2, 3), keepdims=True, dtype=np.float32)
+def global_average_pool(arguments: Arguments, _attributes: Attributes) -> Dyadic:
+    (value,) = arguments
+    total = value.numbers.sum((2, 3), keepdims=True)
+    return Dyadic.of(total, value.scale / math.prod(value.numbers.shape[2:]), fused=True)
+
+
+def average_pool(arguments: Arguments, attributes: Attributes) -> Dyadic:
+    """Without padding."""
+    (value,) = arguments
+    kernel, strides = attributes["kernel_shape"], attributes.get("strides", [1, 1])
+    windows = np.lib.stride_tricks.sliding_window_view(value.numbers, kernel, (2, 3))
+    total = windows[:, :, :: strides[0], :: strides[1]].sum((-2, -1))
+    return Dyadic.of(total, value.scale / math.prod(kernel), fused=True)
 
 
 def max_pool(value: np.ndarray, _rest: Arguments, attributes: Attributes) -> np.ndarray:
@@ -155,6 +180,7 @@ def softmax(arguments: Arguments, _attributes: Attributes) -> np.ndarray:
 
 OPERATORS = {
     "Add": add,
+    "AveragePool": average_pool,
     "Clip": clip,
     "Conv": conv,
     "DequantizeLinear": dequantize,

@@ -102,6 +102,14 @@ CONVERTED = {
     ),
     "resize lines": Case("Resize", (V, EMPTY, f32(1, 1, 1.7)), (2, 3, 17), attributes={"mode": "nearest"}),
     "resize lines to sizes": Case("Resize", (V, None, None, i64(2, 3, 7)), (2, 3, 7), attributes={"mode": "linear"}),
+    "resize lines between corners": Case(
+        "Resize", (V, EMPTY, f32(1, 1, 2)), (2, 3, 20),
+        attributes={"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+    ),
+    "resize images by fractions": Case("Resize", (IMAGE, EMPTY, f32(1, 1, 1.3, 1.7)), (1, 3, 10, 13)),
+    "resize some axes": Case(
+        "Resize", (IMAGE, None, f32(2, 4)), (1, 3, 32, 16), opset=18, attributes={"mode": "linear", "axes": [3, 2]}
+    ),
 }  # fmt: skip
 
 PLAIN = {
@@ -158,7 +166,6 @@ PLAIN = {
         "GroupNormalization", (X, draw(4), draw(4)), (1, 4, 8, 8), opset=21, attributes={"num_groups": 2}
     ),
     "LRN": Case("LRN", (IMAGE,), (1, 3, 8, 8), attributes={"size": 3}),
-    "Dropout": Case("Dropout", (M,), (4, 6)),
     "Gelu": Case("Gelu", (M,), (4, 6), opset=20),
     **{f"Resize {mode}": Case("Resize", (IMAGE, EMPTY, f32(1, 1, 2, 2)), (1, 3, 16, 16), attributes={"mode": mode})
        for mode in ("nearest", "linear", "cubic")},
@@ -171,11 +178,8 @@ PLAIN = {
 
 # what no Relax operator says; the step of it is kept as TVM's code
 CODE = {
+    "resize lines smoothly": Case("Resize", (V, EMPTY, f32(1, 1, 2)), (2, 3, 20), attributes={"mode": "cubic"}),
     "RoiAlign": Case("RoiAlign", (IMAGE, ((2, 4), FLOAT), i64(0, 0)), (2, 3, 2, 2),
                      attributes={"output_height": 2, "output_width": 2}),
     "pad by a large integer": Case("Pad", (((4,), INT64), i64(0, 1), scalar(2**62 + 1, np.int64)), (5,), INT64),
-    "resize lines between corners": Case(
-        "Resize", (V, EMPTY, f32(1, 1, 2)), (2, 3, 20),
-        attributes={"mode": "linear", "coordinate_transformation_mode": "align_corners"},
-    ),
 }  # fmt: skip

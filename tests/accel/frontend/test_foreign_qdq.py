@@ -90,6 +90,6 @@ def test_symmetric_int8_is_all_integer_where_the_accelerator_scales(quantise: Qu
     imported = check(quantise(resnet8(), SIGNED, SIGNED, symmetric=True), "scale")
     found = [function for function in imported.module.functions.values() if function.attrs.get("op")]
     contractions = [function for function in found if function.attrs["op"] in ("conv2d", "dense")]
-    assert len(contractions) == 10
+    assert len(contractions) == 11
     assert {str(function.ret_ty.dtype.dtype) for function in contractions} == {"int8"}
     assert not [function for function in found if function.attrs["op"] == "requantize"]

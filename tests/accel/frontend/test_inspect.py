@@ -3,6 +3,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -115,10 +116,16 @@ def branching(model: onnx.ModelProto) -> None:
     model.graph.node.append(helper.make_node("If", ["x"], ["z"], name="branch", then_branch=body, else_branch=body))
 
 
+def split_in_other_parts(model: onnx.ModelProto) -> None:
+    """onnx's shape inference would end the process."""
+    model.opset_import[0].version = 18
+    model.graph.node.append(helper.make_node("Split", ["x"], ["a", "b"], name="parts", num_outputs=1))
+
+
 FAULTS: list[tuple[str, Edit, type[CyclopsError], str]] = [
     ("no nodes", lambda m: m.graph.ClearField("node"), InvalidModel, "model"),
     ("no inputs", lambda m: m.graph.ClearField("input"), InvalidModel, "model"),
-    ("opset too old", lambda m: m.opset_import[0].CopyFrom(helper.make_opsetid("", 10)), InvalidModel, "model"),
+    ("opset too old", lambda m: m.opset_import[0].CopyFrom(helper.make_opsetid("", 8)), InvalidModel, "model"),
     ("opset too new", lambda m: m.opset_import[0].CopyFrom(helper.make_opsetid("", 22)), InvalidModel, "model"),
     ("functions", lambda m: m.functions.add(name="f"), InvalidModel, "model"),
     ("sparse constants", lambda m: m.graph.sparse_initializer.add(), InvalidModel, "model"),
@@ -143,6 +150,7 @@ FAULTS: list[tuple[str, Edit, type[CyclopsError], str]] = [
     ("unknown operator", set_node("Nonsense", ["x"], ["y"]), UnsupportedOperator, "node:odd"),
     ("other domain", set_node("MatMul", ["x", "w"], ["y"], domain="evil"), UnsupportedOperator, "node:odd"),
     ("random operator", set_node("RandomNormal", [], ["y"], shape=[2, 4]), UnsupportedOperator, "node:odd"),
+    ("split in other parts", split_in_other_parts, InvalidModel, "node:parts"),
     ("control flow", branching, UnsupportedOperator, "node:branch"),
 ]
 
@@ -219,6 +227,34 @@ def test_five_megabytes_and_two_thousand_nodes_take_less_than_a_second() -> None
     began = time.perf_counter()
     assert inspect_model(data).nodes == 2001
     assert time.perf_counter() - began < 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process that has been replaced is Linux's to tell")
+def test_a_large_model_takes_less_than_four_times_its_size(tmp_path: Path) -> None:
+    """Of memory, the file itself included."""
+    model = matmul()
+    for index in range(4):
+        ballast = numpy_helper.from_array(np.ones(2**22, np.float32), f"ballast{index}")
+        model.graph.initializer.append(ballast)
+    file = tmp_path / "large.onnx"
+    file.write_bytes(model.SerializeToString())
+    code = (
+        "import pathlib, sys\n"
+        "from accel.frontend.inspect import inspect_model\n"
+        "inspect_model(pathlib.Path(sys.argv[1]).read_bytes())\n"
+        "print(pathlib.Path('/proc/self/status').read_text())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, file], stdout=subprocess.PIPE, text=True, check=True)
+    (peak,) = (int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("VmHWM:"))
+    assert peak * 1024 < 4 * file.stat().st_size
+
+
+def test_an_output_may_lack_its_shape() -> None:
+    model = matmul()
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    assert inspect_model(model.SerializeToString()).outputs[0].shape == (2, 4)
+    output = load_model(model.SerializeToString()).graph.output[0]
+    assert [size.dim_value for size in output.type.tensor_type.shape.dim] == [2, 4]
 
 
 def test_inspection_loads_neither_compiler_nor_runtime() -> None:

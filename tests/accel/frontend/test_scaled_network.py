@@ -62,6 +62,12 @@ def add(arguments: Arguments, _attributes: Attributes) -> Scaled:
     return Scaled(a + b, finer, fused=True)
 
 
+def average(arguments: Arguments, _attributes: Attributes) -> Scaled:
+    (value,) = arguments
+    elements = int(np.prod(value.numbers.shape[2:]))
+    return Scaled(value.numbers.sum((2, 3), keepdims=True), value.scale / elements, fused=True)
+
+
 def host(op: str) -> Operator:
     """The operator in float32."""
 
@@ -76,9 +82,11 @@ OPERATORS: dict[str, Operator] = {
     "Add": add,
     "Conv": contraction(dyadic.conv),
     "DequantizeLinear": lambda arguments, _attributes: Scaled(arguments[0].astype(np.int64), float(arguments[1])),
-    "Flatten": host("Flatten"),
+    "Flatten": lambda arguments, _attributes: replace(
+        arguments[0], numbers=arguments[0].numbers.reshape(len(arguments[0].numbers), -1)
+    ),
     "Gemm": contraction(dyadic.gemm),
-    "GlobalAveragePool": host("GlobalAveragePool"),
+    "GlobalAveragePool": average,
     "QuantizeLinear": quantize,
     "Relu": lambda arguments, _attributes: replace(arguments[0], numbers=np.maximum(arguments[0].numbers, 0)),
     "Softmax": lambda _arguments, _attributes: None,  # behind the last integers
@@ -100,7 +108,7 @@ def test_resnet8_of_powers_of_two_equals_onnxruntime_layer_by_layer() -> None:
     inputs = draw_inputs(model, seed=5)
     expected = dict(zip(names, run_onnx(observed, inputs), strict=True))
     results = run_layers(import_integer_model(model, "scale"), *inputs.values())
-    assert len(results) == 9 + 3 + 1
+    assert len(results) == 9 + 3 + 1 + 1
     for name, result in results.items():
         np.testing.assert_array_equal(result, expected[name], err_msg=name)
 
@@ -112,7 +120,7 @@ def test_resnet8_of_free_scales_is_exact_layer_by_layer_and_all_integer() -> Non
     inputs = draw_inputs(model, seed=5)
     results = run_layers(imported, *inputs.values())
     reference = run_scaled(model, inputs)
-    assert len(results) == 9 + 3 + 1
+    assert len(results) == 9 + 3 + 1 + 1
     for name, result in results.items():
         np.testing.assert_array_equal(result, reference[name], err_msg=name)
         assert len(np.unique(result)) >= min(32, result.size // 2), name

@@ -1,0 +1,61 @@
+"""Recovery of average pooling: a depthwise convolution whose weights are one, worth a part of its data's scale."""
+
+import math
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from accel.frontend import composites
+from accel.frontend.chains import follow
+from accel.frontend.contractions import Layer, recover_layer
+from accel.frontend.epilogues import Requantize
+from accel.frontend.rewrite import Rewrite
+from accel.frontend.weights import UINT8_OFFSET, Weights
+
+_PLANE = [2, 3]  # the axes of an image that are averaged
+
+
+def recover(rewrite: Rewrite, binding: relax.Binding, requantize: Requantize) -> bool:
+    """Replace a mean over windows of an int8 or uint8 image, and its chain, by the composite ``conv2d``.
+
+    False, and nothing done, where windows average different numbers of elements, or no quantize follows.
+    """
+    call = rewrite.graph.call(binding.var)
+    found = _averaged(call) if call is not None else None
+    x = rewrite.graph.dequantised(call.args[0]) if call is not None and found is not None else None
+    if call is None or found is None or x is None or not x.per_tensor or x.dtype not in ("int8", "uint8"):
+        return False
+    chain = follow(rewrite.graph, binding.var, bias_size=None)
+    if chain.output is None:
+        return False  # nobody wants it in integers
+    kernel, window = found
+    channels = window.groups
+    weights = Weights(np.ones((channels, 1, *kernel), np.int8), 0, None)
+    zero_point = int(x.zero_point) - (UINT8_OFFSET if x.dtype == "uint8" else 0)
+    bias = None if zero_point == 0 else np.asarray(-zero_point * weights.sums(), np.int64)
+    scale = x.scale / math.prod(kernel)
+    return recover_layer(
+        rewrite, Layer(chain, x, zero_point, weights, bias, np.asarray(scale), window, average=True), requantize
+    )
+
+
+def _averaged(call: tvm.ir.Call) -> tuple[tuple[int, int], composites.Window] | None:
+    """The window of a pooling or of a mean over the plane; None if it is neither, or elements count differently."""
+    if not isinstance(call.args[0].ty, relax.TensorType) or call.args[0].ty.ndim != 4:
+        return None
+    _, channels, height, width = (int(extent) for extent in call.args[0].ty.shape)
+    attributes = call.attrs
+    if call.op.name == "relax.mean":
+        axes = sorted(int(axis) % 4 for axis in attributes.axis) if attributes.axis is not None else None
+        if axes != _PLANE:
+            return None
+        return (height, width), composites.Window((1, 1), (0, 0, 0, 0), (1, 1), channels)
+    if call.op.name != "relax.nn.avg_pool2d" or attributes.ceil_mode or str(attributes.layout) != "NCHW":
+        return None
+    padding = tuple(int(width) for width in attributes.padding)
+    if any(padding) and not attributes.count_include_pad:
+        return None
+    kernel = (int(attributes.pool_size[0]), int(attributes.pool_size[1]))
+    strides, dilation = (tuple(map(int, values)) for values in (attributes.strides, attributes.dilation))
+    return kernel, composites.Window(strides, padding, dilation, channels)
