@@ -5,7 +5,7 @@ steps (Relax functions on tensors in DRAM), with the image of the constants and 
 instruction.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -32,6 +32,14 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class Window:
+    """A part of the address space that DRAM fills: ``bytes`` from ``address`` on."""
+
+    address: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Origin:
     """Where an instruction came from: model nodes, TIR function, call site, pragma, stage."""
 
@@ -46,7 +54,8 @@ class Origin:
 class Launch:
     """Instructions ``[begin, begin + count)`` run by the accelerator until FINISH.
 
-    ``macs`` are the model's multiply-accumulates computed here (padding not counted).
+    ``macs`` are the model's multiply-accumulates computed here (padding not counted). ``writes`` names segments whose
+    contents in the program's image the host puts into DRAM right before this launch, and not before the run.
     """
 
     name: str
@@ -57,6 +66,7 @@ class Launch:
     macs: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    writes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,8 @@ class Program:
     ``image`` gives segments their contents before the run; for one of ``inputs`` it is a default. ``expected``
     gives what a segment must hold after the run, of the segment's shape and type, where somebody has said so.
     ``granularity`` (bytes) is how exactly the segments are known: with 1 a launch that leaves them is refused, with
-    more it is warned of what it changes beyond whole granules around them.
+    more it is warned of what it changes beyond whole granules around them. ``windows`` are where DRAM lies in the
+    address space; without any, ``dram_bytes`` lie from address 0 on.
     """
 
     accelerator: Accelerator
@@ -96,6 +107,12 @@ class Program:
     initial_tokens: dict[str, int] = field(default_factory=dict)
     expected: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     granularity: int = 1
+    windows: tuple[Window, ...] = ()
+
+    @property
+    def written_later(self) -> frozenset[str]:
+        """The segments whose contents are put into DRAM before some launch, not before the run."""
+        return frozenset(name for step in self.steps if isinstance(step, Launch) for name in step.writes)
 
 
 def renamed(program: Program, names: Mapping[str, str]) -> Program:
@@ -117,8 +134,12 @@ def renamed(program: Program, names: Mapping[str, str]) -> Program:
         expected={of(name): array for name, array in program.expected.items()},
         inputs=tuple(map(of, program.inputs)),
         outputs=tuple(map(of, program.outputs)),
-        steps=tuple(
-            replace(step, inputs=tuple(map(of, step.inputs)), outputs=tuple(map(of, step.outputs)))
-            for step in program.steps
-        ),
+        steps=tuple(_renamed(step, of) for step in program.steps),
     )
+
+
+def _renamed(step: Launch | HostStep, of: Callable[[str], str]) -> Launch | HostStep:
+    inputs, outputs = tuple(map(of, step.inputs)), tuple(map(of, step.outputs))
+    if isinstance(step, Launch):
+        return replace(step, inputs=inputs, outputs=outputs, writes=tuple(map(of, step.writes)))
+    return replace(step, inputs=inputs, outputs=outputs)

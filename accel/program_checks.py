@@ -1,28 +1,16 @@
 """What the parts of a program must agree on; places are computed with Python's integers, which do not overflow."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidProgram
 from accel.isa.registry import family_of
-from accel.program import Launch, Program, Words
-
-
-def read_words(data: bytes, accelerator: Accelerator) -> Words:
-    """The words (instructions, word_bits / 64) of ``instructions.bin``.
-
-    Raises:
-        InvalidProgram: not whole instructions.
-    """
-    size = accelerator.word_bits // 8
-    if size < 8 or len(data) % size:
-        raise InvalidProgram(
-            f"instructions.bin has {len(data)} bytes, not a whole number of {size}-byte instructions",
-            field="instructions.bin",
-        )
-    return np.frombuffer(data, "<u8").astype(np.uint64).reshape(-1, size // 8)
+from accel.isa.windows import holds, window_map, windows_bytes
+from accel.program import Launch, Program, Window
+from accel.program_document import MOST_DRAM_BYTES
 
 
 def check_tokens(tokens: dict[str, int], accelerator: Accelerator) -> None:
@@ -52,18 +40,27 @@ def check_program(program: Program) -> None:
     Raises:
         InvalidProgram: ``field`` says where.
     """
+    check_windows(program.windows, program.accelerator)
+    if program.windows and program.dram_bytes != windows_bytes(program.windows):
+        raise InvalidProgram(
+            f"dram_bytes is {program.dram_bytes}; the windows need {windows_bytes(program.windows)}", field="dram_bytes"
+        )
+    table = window_map(program.windows, program.dram_bytes)
     for segment in program.segments.values():
         size = np.dtype(segment.dtype).itemsize
         end = segment.address + math.prod(segment.shape) * size
-        if end > program.dram_bytes or segment.address % size:
+        if not holds(table, segment.address, end) or segment.address % size:
+            there = "its windows do not hold that" if program.windows else f"the DRAM has {program.dram_bytes}"
             raise InvalidProgram(
-                f"segment {segment.name} lies at bytes {segment.address} to {end}; the DRAM has "
-                f"{program.dram_bytes}, and elements must be aligned",
+                f"segment {segment.name} lies at bytes {segment.address} to {end}; {there}, and elements "
+                "must be aligned",
                 field=f"segments.{segment.name}",
             )
     names = [*program.inputs, *program.outputs, *program.expected]
     for step in program.steps:
         names += [*step.inputs, *step.outputs]
+        if isinstance(step, Launch):
+            _check_writes(step, program)
         if isinstance(step, Launch) and step.begin + step.count > len(program.words):
             raise InvalidProgram(
                 f"launch {step.name} ends at instruction {step.begin + step.count} of {len(program.words)}",
@@ -74,6 +71,35 @@ def check_program(program: Program) -> None:
         raise InvalidProgram(f"no segment is called {unknown[0]}", field=f"segments.{unknown[0]}")
     _check_origin(program)
     check_tokens(program.initial_tokens, program.accelerator)
+
+
+def check_windows(windows: tuple[Window, ...], accelerator: Accelerator) -> None:
+    """The accelerator can address windows, and they do not overlap and are not too large.
+
+    Raises:
+        InvalidProgram: ``field`` is ``windows``.
+    """
+    if windows and not family_of(accelerator).takes_windows:
+        raise InvalidProgram(
+            f"windows: an address of {accelerator.name} counts from the first byte of DRAM, which has no windows",
+            field="windows",
+        )
+    for low, high in pairwise(sorted(windows, key=lambda window: window.address)):
+        if low.address + low.bytes > high.address:
+            raise InvalidProgram(f"windows: those at {low.address:#x} and {high.address:#x} overlap", field="windows")
+    if windows and windows_bytes(windows) > MOST_DRAM_BYTES:
+        raise InvalidProgram(
+            f"windows: they have {windows_bytes(windows)} bytes with the first page; at most {MOST_DRAM_BYTES}",
+            field="windows",
+        )
+
+
+def _check_writes(launch: Launch, program: Program) -> None:
+    for name in launch.writes:
+        if name not in program.image:
+            raise InvalidProgram(
+                f"launch {launch.name}: writes names {name}, which has no data", field=f"steps.{launch.name}"
+            )
 
 
 def _check_origin(program: Program) -> None:

@@ -9,12 +9,14 @@ from accel.bounded_json import parse_json
 from accel.errors import InvalidProgram
 
 MOST_DRAM_BYTES = 1 << 32
+MOST_WINDOWS = 1 << 12
 MOST_LAUNCHES = 1 << 16
 MOST_DOCUMENT_BYTES = 1 << 26
 _MOST_DOCUMENT_VALUES = 1 << 22
 _MOST_ITEMS = 1 << 16
 
 Count = Annotated[int, Field(strict=True, ge=0, le=MOST_DRAM_BYTES)]
+Address = Annotated[int, Field(strict=True, ge=0, lt=1 << 62)]
 Name = Annotated[str, Field(min_length=1, max_length=4096)]
 DType = Literal["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "float16", "float32", "float64", "bool"]
 Names = Annotated[tuple[Name, ...], Field(max_length=_MOST_ITEMS)]
@@ -28,11 +30,24 @@ class DocumentModel(pydantic.BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class WindowEntry(DocumentModel):
+    """A part of the address space that DRAM fills."""
+
+    address: Annotated[Address, Field(multiple_of=4096)]
+    bytes: Annotated[Count, Field(ge=4096, multiple_of=4096)]
+
+
+Windows = Annotated[
+    tuple[WindowEntry, ...],
+    Field(max_length=MOST_WINDOWS, description="where DRAM lies in the address space; none: from address 0 on"),
+]
+
+
 class SegmentEntry(DocumentModel):
     """A tensor in DRAM."""
 
     name: Name
-    address: Count
+    address: Address
     shape: Annotated[tuple[Count, ...], Field(max_length=16)]
     dtype: DType
     data: Annotated[Name | None, Field(description="the part with its contents, or null: not initialised")]
@@ -50,6 +65,7 @@ class LaunchEntry(DocumentModel):
     macs: Annotated[int, Field(strict=True, ge=0, lt=1 << 63)]
     inputs: Names
     outputs: Names
+    writes: Annotated[Names, Field(description="segments whose `data` the host writes right before it")] = ()
 
 
 class HostEntry(DocumentModel):
@@ -80,6 +96,7 @@ class ProgramDocument(DocumentModel):
     accelerator: Any
     dram_bytes: Count
     granularity: Annotated[int, Field(strict=True, ge=1, le=MOST_DRAM_BYTES)] = 1
+    windows: Windows = ()
     segments: Annotated[tuple[SegmentEntry, ...], Field(max_length=_MOST_ITEMS)]
     inputs: Names
     outputs: Names
@@ -94,18 +111,25 @@ class ProgramDocument(DocumentModel):
 class FileEntry(DocumentModel):
     """A file and the address of its first byte."""
 
-    address: Count
+    address: Address
     file: Name
+
+
+class WrittenEntry(FileEntry):
+    """A file that the host puts into DRAM right before instruction ``before`` of the stream."""
+
+    before: Annotated[int, Field(strict=True, ge=0, lt=1 << 32)] = 0
 
 
 class PartsDocument(DocumentModel):
     """``program.json`` of Program parts."""
 
     accelerator: Any
-    dram: Annotated[tuple[FileEntry, ...], Field(max_length=_MOST_ITEMS)] = ()
+    dram: Annotated[tuple[WrittenEntry, ...], Field(max_length=_MOST_ITEMS)] = ()
     expected: Annotated[tuple[FileEntry, ...], Field(max_length=_MOST_ITEMS)] = ()
     initial_tokens: Tokens = {}
     dram_bytes: Annotated[int | None, Field(strict=True, ge=1, le=MOST_DRAM_BYTES)] = None
+    windows: Windows = ()
 
 
 def parse_document(data: bytes) -> dict[str, Any]:

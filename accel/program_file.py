@@ -11,8 +11,8 @@ import numpy.typing as npt
 from accel.catalog import parse_accelerator
 from accel.errors import InvalidProgram
 from accel.host_graph.values import Tensor
-from accel.program import HostStep, Launch, Origin, Program, Segment
-from accel.program_checks import check_program, read_words
+from accel.program import HostStep, Launch, Origin, Program, Segment, Window
+from accel.program_checks import check_program
 from accel.program_document import (
     MOST_DOCUMENT_BYTES,
     HostEntry,
@@ -20,9 +20,11 @@ from accel.program_document import (
     OriginEntry,
     ProgramDocument,
     SegmentEntry,
+    WindowEntry,
     parse_document,
     read_document,
 )
+from accel.program_words import read_words
 from accel.program_zip import ZipParts, open_zip
 
 
@@ -47,6 +49,7 @@ def save_program(program: Program, file: Path | BinaryIO) -> None:
         accelerator=program.accelerator.model_dump(mode="json"),
         dram_bytes=program.dram_bytes,
         granularity=program.granularity,
+        windows=tuple(WindowEntry(**vars(window)) for window in program.windows),
         segments=tuple(SegmentEntry(**vars(s), data=files.get(name)) for name, s in program.segments.items()),
         inputs=program.inputs,
         outputs=program.outputs,
@@ -119,6 +122,7 @@ class _Reader:
             initial_tokens=document.initial_tokens,
             expected={name: self._contents(segments[name], part) for name, part in document.expected.items()},
             granularity=document.granularity,
+            windows=tuple(Window(**dict(window)) for window in document.windows),
         )
 
     def _bytes(self, name: str) -> bytes:

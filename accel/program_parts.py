@@ -1,25 +1,27 @@
 """Program parts: raw files that another tool wrote, and a document that says what they are (docs/program-format.md)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Instruction
 from accel.catalog import load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator, InvalidProgram
-from accel.program import Launch, Program, Segment, Words
-from accel.program_checks import check_program, read_words
+from accel.isa.registry import family_of
+from accel.isa.windows import windows_around, windows_bytes
+from accel.program import Program, Segment, Window, Words
+from accel.program_checks import check_program, check_windows
 from accel.program_document import (
     MOST_DRAM_BYTES,
-    MOST_LAUNCHES,
     FileEntry,
     PartsDocument,
+    WrittenEntry,
     parse_document,
     read_document,
 )
+from accel.program_words import launches, read_text_words, read_words
 
 _LEAST_DRAM_BYTES = 1 << 24
 _PAGE = 4096
@@ -71,21 +73,21 @@ def assemble(document: bytes, part: Callable[[str], bytes]) -> Program:
     """
     said = read_document(parse_document(document), PartsDocument)
     accelerator = _accelerator(said.accelerator, part)
-    words = read_words(_read("instructions.bin", part), accelerator)
-    if not len(words):
-        raise InvalidProgram("instructions.bin holds no instruction", field="instructions.bin")
+    words = _words(accelerator, part)
     segments: dict[str, Segment] = {}
-    image = _segments(said.dram, "dram", part, segments)
+    image = _segments(said.dram, part, segments)
     _check_overlap(said.dram, [segments[name] for name in image])
-    expected = _segments(said.expected, "expected", part, segments)
-    dram_bytes = _dram_bytes(said, segments)
+    expected = _segments(said.expected, part, segments)
+    windows = _windows(said, accelerator, segments)
+    dram_bytes = windows_bytes(windows) if windows else _dram_bytes(said, segments)
+    written = dict(zip(image, (entry.before for entry in said.dram), strict=True))
     program = Program(
         accelerator=accelerator,
         segments=segments,
         image=dict(image),
         inputs=(),
         outputs=tuple(expected),
-        steps=_launches(words, accelerator),
+        steps=launches(words, accelerator, written),
         words=words,
         origin=np.full(len(words), -1, np.int32),
         origins=(),
@@ -94,6 +96,7 @@ def assemble(document: bytes, part: Callable[[str], bytes]) -> Program:
         expected=dict(expected),
         # parts are often pages, and leave out those of zeros; where nothing is expected, results go anywhere
         granularity=_PAGE if said.expected else dram_bytes,
+        windows=windows,
     )
     check_program(program)
     return program
@@ -125,19 +128,30 @@ def _accelerator(said: object, part: Callable[[str], bytes]) -> Accelerator:
     return parse_accelerator(document)
 
 
+def _words(accelerator: Accelerator, part: Callable[[str], bytes]) -> Words:
+    """The instructions, of ``instructions.bin`` or else of ``instructions.txt``."""
+    name, reading = "instructions.bin", read_words
+    try:
+        data = part(name)
+    except (KeyError, OSError) as error:
+        name, reading = "instructions.txt", read_text_words
+        try:
+            data = part(name)
+        except (KeyError, OSError):
+            raise InvalidProgram("the part instructions.bin is missing", field="instructions.bin") from error
+    words = reading(data, accelerator)
+    if not len(words):
+        raise InvalidProgram(f"{name} holds no instruction", field=name)
+    return words
+
+
 def _segments(
-    entries: tuple[FileEntry, ...], key: str, part: Callable[[str], bytes], segments: dict[str, Segment]
+    entries: Sequence[FileEntry], part: Callable[[str], bytes], segments: dict[str, Segment]
 ) -> dict[str, Bytes]:
     """The contents of the entries by the names of their segments, which are added to ``segments``."""
     contents: dict[str, Bytes] = {}
-    for index, entry in enumerate(entries):
+    for entry in entries:
         data = np.frombuffer(_read(entry.file, part), np.uint8)
-        if entry.address + len(data) > MOST_DRAM_BYTES:
-            raise InvalidProgram(
-                f"program.json, {key}.{index}: {entry.file} ends at byte {entry.address + len(data)}; DRAM has at most "
-                f"{MOST_DRAM_BYTES}",
-                field=f"{key}.{index}.address",
-            )
         name, count = entry.file, 0
         while name in segments:
             count += 1
@@ -147,10 +161,39 @@ def _segments(
     return contents
 
 
-def _check_overlap(entries: tuple[FileEntry, ...], segments: list[Segment]) -> None:
-    order = sorted((s.address, s.nbytes, index) for index, s in enumerate(segments) if s.nbytes)
-    for (begin, size, first), (following, _, second) in pairwise(order):
-        if begin + size > following:
+def _windows(said: PartsDocument, accelerator: Accelerator, segments: dict[str, Segment]) -> tuple[Window, ...]:
+    """The windows that the document says; if it has entries where no DRAM reaches, those around all entries."""
+    windows = tuple(Window(**dict(window)) for window in said.windows)
+    far = [(index, s) for index, s in enumerate(segments.values()) if s.address + s.nbytes > MOST_DRAM_BYTES]
+    if not windows and not far:
+        return ()
+    if not windows and not family_of(accelerator).takes_windows:
+        index, segment = far[0]
+        entry = (*said.dram, *said.expected)[index]
+        key = f"dram.{index}" if index < len(said.dram) else f"expected.{index - len(said.dram)}"
+        raise InvalidProgram(
+            f"program.json, {key}: {entry.file} ends at byte {segment.address + segment.nbytes}; DRAM has at most "
+            f"{MOST_DRAM_BYTES}",
+            field=f"{key}.address",
+        )
+    if said.dram_bytes is not None:
+        raise InvalidProgram(
+            "program.json, dram_bytes: DRAM lies in windows, which say how large they are", field="dram_bytes"
+        )
+    windows = windows or tuple(windows_around((s.address, s.address + s.nbytes) for s in segments.values()))
+    check_windows(windows, accelerator)
+    return windows
+
+
+def _check_overlap(entries: tuple[WrittenEntry, ...], segments: list[Segment]) -> None:
+    """What is written at one time may not overlap."""
+    order = sorted(
+        (entry.before, s.address, s.nbytes, index)
+        for index, (entry, s) in enumerate(zip(entries, segments, strict=True))
+        if s.nbytes
+    )
+    for (when, begin, size, first), (then, following, _, second) in pairwise(order):
+        if when == then and begin + size > following:
             raise InvalidProgram(
                 f"program.json, dram.{second}: {entries[second].file} begins at byte {following}, within "
                 f"{entries[first].file} (dram.{first}), which ends at {begin + size}",
@@ -169,29 +212,3 @@ def _dram_bytes(said: PartsDocument, segments: dict[str, Segment]) -> int:
             field="dram_bytes",
         )
     return said.dram_bytes
-
-
-def _launches(words: Words, accelerator: Accelerator) -> tuple[Launch, ...]:
-    """The stream cut after each FINISH; a rest without one, or a stream that has none, is a launch too."""
-    finish = accelerator.finish
-    at = np.flatnonzero(_matches(words, finish)) if finish is not None else np.zeros(0, np.int64)
-    ends = [int(index) + 1 for index in at[:MOST_LAUNCHES]]
-    if not ends or ends[-1] < len(words):
-        ends.append(len(words))
-    if len(ends) > MOST_LAUNCHES:
-        raise InvalidProgram(f"instructions.bin has more than {MOST_LAUNCHES} launches", field="instructions.bin")
-    return tuple(
-        Launch(f"launch{index}", "program", (), begin, end - begin, 0, (), ())
-        for index, (begin, end) in enumerate(pairwise([0, *ends]))
-    )
-
-
-def _matches(words: Words, instruction: Instruction) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Whether the constant fields of ``instruction`` hold, for each of ``words`` (n, words)."""
-    result = np.ones(len(words), np.bool_)
-    for field in instruction.fields:
-        if field.value is not None:
-            word, lsb = divmod(field.lsb, 64)
-            mask = np.uint64((1 << field.bits) - 1)
-            result &= (words[:, word] >> np.uint64(lsb)) & mask == np.uint64(field.value)
-    return result

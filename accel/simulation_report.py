@@ -65,7 +65,7 @@ def _mismatches(program: Program, simulation: Simulation) -> tuple[int, list[Mis
     shown: list[Mismatch] = []
     for name, expected in program.expected.items():
         segment = program.segments[name]
-        got = segment_view(simulation.dram, segment)
+        got = segment_view(simulation.dram, segment, program.windows)
         wrong = np.flatnonzero(_bits(got) != _bits(expected))
         count += len(wrong)
         for at in wrong[: _SHOWN - len(shown)].tolist():

@@ -23,7 +23,9 @@ class Decoded:
     ``kind`` (n,) indexes ``accelerator.instructions``; ``columns`` maps a field's name to its values (n,), zero
     where the instruction has no such field. A field of 64 bits, and one that is a float32, stands there by its bits.
     ``rest`` (n, words) holds the bits that no field covers: writers leave them unset or undefined, and encoding gives
-    them back. ``first`` is its first instruction's place in the program, from which errors count.
+    them back. ``first`` is its first instruction's place in the program, from which errors count. ``context`` is what
+    the launch finds in the registers, as its family keeps it (:meth:`accel.isa.family.Family.first_context`); None:
+    what is there after power-on.
     """
 
     accelerator: Accelerator
@@ -31,6 +33,7 @@ class Decoded:
     columns: dict[str, Int64]
     rest: Words
     first: int = 0
+    context: object = None
 
     def __len__(self) -> int:
         return len(self.kind)

@@ -18,6 +18,7 @@ from accel.isa.decode import Decoded
 from accel.isa.hazards import Hazards
 from accel.lowering.geometry import Convolution, Epilogue
 from accel.lowering.plan import Candidates
+from accel.program import Window
 
 Int64 = npt.NDArray[np.int64]
 Dram = npt.NDArray[np.uint8]
@@ -95,7 +96,7 @@ class HazardChecker(Protocol):
     """Checks launch after launch: memories and unfinished instructions stay from one to the next."""
 
     def wrote(self, begin: int, end: int) -> None:
-        """Note that bytes ``[begin, end)`` of DRAM hold something: the image, or what the host wrote."""
+        """Note that bytes ``[begin, end)`` of the array DRAM hold something: the image, or what the host wrote."""
 
     def check(self, decoded: Decoded, dram: Dram) -> Hazards:
         """The hazards of a launch, and of launches before it with it; ``dram`` is what it finds.
@@ -111,6 +112,8 @@ class Family(Protocol):
     name: str
     parameters: type[Model]
     """The schema of a document's ``parameters``."""
+    takes_windows: bool
+    """Whether DRAM may lie in windows of the address space; else an address is an index into it."""
 
     def check(self, accelerator: Accelerator) -> None:
         """Refuse a document, which agrees with itself, that the family cannot execute.
@@ -128,6 +131,20 @@ class Family(Protocol):
         accelerator: Accelerator,
     ) -> npt.NDArray[np.float64]:
         """Estimated cycles of each way to cut a layer into tiles: what the planner minimises."""
+
+    def first_context(self, accelerator: Accelerator, windows: tuple[Window, ...]) -> object:
+        """What the first launch finds in registers that outlast launches, and where DRAM lies; None if it has none.
+
+        Whoever runs launches one after the other puts the context into ``Decoded.context`` of each, where all methods
+        below that take a launch find it. The family alone looks into it.
+        """
+
+    def next_context(self, decoded: Decoded) -> object:
+        """What the launch after ``decoded`` finds.
+
+        Raises:
+            SimulationError: an instruction that cannot be understood.
+        """
 
     def check_launch(self, decoded: Decoded, dram_bytes: int) -> None:
         """Refuse instructions that reach beyond a memory or the DRAM, or mean nothing.

@@ -4,7 +4,7 @@ Function and timing are separate engines; either can run alone.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from accel.errors import SimulationError
@@ -80,13 +80,16 @@ def simulate(
     launches: list[LaunchResult] = []
     tokens = dict(program.initial_tokens)
     cycles = 0
+    context = family.first_context(program.accelerator, program.windows)
+    last = max((number for number, step in enumerate(program.steps) if isinstance(step, Launch)), default=-1)
     for number, step in enumerate(program.steps):
         if progress is not None:
             progress(number, len(program.steps))
         if isinstance(step, HostStep):
             runner.host(step)
             continue
-        decoded = _decode(program, step)
+        decoded = replace(_decode(program, step), context=context)
+        runner.write_before(step)
         _in_launch(step, lambda: runner.check(decoded))  # noqa: B023
         measured = _in_launch(step, lambda: family.time(decoded, tokens)) if timing else None  # noqa: B023
         launches.append(LaunchResult(step, decoded, cycles, measured))
@@ -94,6 +97,8 @@ def simulate(
             tokens = measured.tokens if sync.kind == "tokens" and sync.carry else {}
             cycles += measured.cycles
         _in_launch(step, lambda: runner.launch(decoded))  # noqa: B023
+        if number != last:
+            context = _in_launch(step, lambda: family.next_context(decoded))  # noqa: B023
     hazards = Hazards.of(runner.hazards) if runner.hazards else None
     return Simulation(runner.outputs(), tuple(launches), cycles, tokens, runner.dram, hazards, tuple(runner.strays))
 

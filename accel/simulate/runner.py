@@ -13,7 +13,8 @@ from accel.isa.decode import Decoded
 from accel.isa.family import Boxes, HazardChecker
 from accel.isa.hazards import Hazards
 from accel.isa.registry import family_of
-from accel.program import HostStep, Program, Segment
+from accel.isa.windows import holds, place, window_map
+from accel.program import HostStep, Launch, Program, Segment, Window
 from accel.simulate.host import HostFunctions
 from accel.simulate.segments import Extents, Stray, extents, outside
 
@@ -40,6 +41,7 @@ class Runner:
         self._function = function
         self._family = family_of(program.accelerator)
         self._inside = extents(program)
+        self._windows = window_map(program.windows, program.dram_bytes)
         self._dram_bytes = program.dram_bytes if self._inside is not None else _ADDRESSES
         self.hazards: list[Hazards] = []
         self.strays: list[Stray] = []
@@ -52,19 +54,24 @@ class Runner:
             self._checker = self._hazard_checker(traced)
             self._host = HostFunctions()
             for name, array in program.image.items():
-                self._write(name, array)
+                if name not in program.written_later:
+                    self._write(name, array)
 
     def _hazard_checker(self, traced: int) -> HazardChecker | None:
         return self._family.hazard_checker(self._program.accelerator, self._program.initial_tokens, traced)
 
     def _write(self, name: str, array: Array) -> None:
         segment = self._program.segments[name]
-        segment_view(self.dram, segment)[...] = array
+        self._view(name)[...] = array
         if self._checker is not None:
-            self._checker.wrote(segment.address, segment.address + segment.nbytes)
+            begin = self._place(segment.address)
+            self._checker.wrote(begin, begin + segment.nbytes)
+
+    def _place(self, address: int) -> int:
+        return int(place(self._windows, np.array(address, np.int64)))
 
     def _view(self, name: str) -> Array:
-        return segment_view(self.dram, self._program.segments[name])
+        return segment_view(self.dram, self._program.segments[name], self._program.windows)
 
     def write_inputs(self, inputs: Mapping[str, Array]) -> None:
         """Put the inputs where the program finds them; one that has contents in the image may be left out.
@@ -126,9 +133,15 @@ class Runner:
         found = (
             Stray(decoded.first + int(boxes.instruction[box]), begin, end)
             for box, begin, end in rows
-            if self.dram[begin:end].any()
+            if self.dram[self._place(begin) : self._place(end - 1) + 1].any()
         )
         self.strays += itertools.islice(found, _NOTED)
+
+    def write_before(self, launch: Launch) -> None:
+        """Put into DRAM what the host writes right before the launch."""
+        if self._function:
+            for name in launch.writes:
+                self._write(name, self._program.image[name])
 
     def launch(self, decoded: Decoded) -> None:
         """Run a launch, and note its hazards.
@@ -175,16 +188,18 @@ class Runner:
         return {name: self._view(name).copy() for name in self._program.outputs} if self._function else {}
 
 
-def segment_view(dram: Dram, segment: Segment) -> Array:
-    """The segment's tensor, as a view of ``dram``.
+def segment_view(dram: Dram, segment: Segment, windows: tuple[Window, ...] = ()) -> Array:
+    """The segment's tensor, as a view of ``dram``, which is a program's that has these windows.
 
     Raises:
         SimulationError: it does not lie within ``dram``.
     """
-    if not 0 <= segment.address <= segment.address + segment.nbytes <= len(dram):
+    table, end = window_map(windows, len(dram)), segment.address + segment.nbytes
+    if segment.address < 0 or not holds(table, segment.address, end):
         raise SimulationError(
             f"segment {segment.name} ends at byte {segment.address + segment.nbytes}; the DRAM has {len(dram)}",
             field=f"segments.{segment.name}",
         )
-    data = dram[segment.address : segment.address + segment.nbytes]
+    begin = int(place(table, np.array(segment.address, np.int64)))
+    data = dram[begin : begin + segment.nbytes]
     return data.view(np.dtype(segment.dtype)).reshape(segment.shape)

@@ -50,9 +50,12 @@ class Stray:
 def extents(program: Program) -> Extents | None:
     """What the program's segments cover, in whole granules; None where it has none, as a bare stream."""
     whole = program.granularity
-    spans = sorted(
-        (s.address // whole * whole, -(-(s.address + s.nbytes) // whole) * whole) for s in program.segments.values()
-    )
+    if program.windows and whole >= program.dram_bytes:
+        spans = sorted((window.address, window.address + window.bytes) for window in program.windows)
+    else:
+        spans = sorted(
+            (s.address // whole * whole, -(-(s.address + s.nbytes) // whole) * whole) for s in program.segments.values()
+        )
     if not spans:
         return None
     merged = [spans[0]]

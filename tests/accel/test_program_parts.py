@@ -184,6 +184,115 @@ def test_bad_parts_are_refused(name: str) -> None:
         read(given)
 
 
+GEMMINI_ROWS = [(0, 1 << 16 | 4, 1 << 48), (2, 4096, 16 << 48 | 16 << 32), (3, 8192, 16 << 48 | 16 << 32)]
+FAR = 0x7FFC_1234_5678
+
+
+def gemmini(text: str | None = None, **changes: object) -> Parts:
+    """Parts of a Gemmini whose stream is text."""
+    document: dict[str, object] = {"accelerator": "gemmini", "dram": entry(4096)}
+    lines = "".join(f"{funct} {rs1:x} {rs2:#x}\n" for funct, rs1, rs2 in GEMMINI_ROWS)
+    return {
+        "program.json": json.dumps(document | changes).encode(),
+        "instructions.txt": (lines if text is None else text).encode(),
+        "a.bin": bytes(range(16)),
+    }
+
+
+def test_a_stream_may_be_text() -> None:
+    given = gemmini()
+    program = read(given)
+    np.testing.assert_array_equal(program.words, np.array(GEMMINI_ROWS, np.uint64))
+    commented = given["instructions.txt"].decode().replace("\n", "  # and so on\n\n")
+    np.testing.assert_array_equal(read(gemmini(commented)).words, program.words)
+    binary = given | {"instructions.bin": program.words[:2].astype("<u8").tobytes()}
+    assert len(read(binary).words) == 2  # which goes before the text
+
+
+def test_entries_far_away_lie_in_windows() -> None:
+    far = [{"address": address, "file": "a.bin"} for address in (FAR, FAR + (1 << 20), 1 << 61, 4096)]
+    program = read(gemmini("7 0 0\n", dram=far))
+    mib = 1 << 20
+    assert [(w.address, w.bytes) for w in program.windows] == [
+        (0, mib),
+        (FAR // mib * mib, 2 * mib),
+        (1 << 61, mib),
+    ]
+    assert program.dram_bytes == 4 * mib + 4096
+    simulation = simulate(program, {}, timing=False)
+    assert simulation.dram.size == program.dram_bytes
+    assert sum(int(byte) for byte in simulation.dram) == len(far) * sum(range(16))
+
+
+def test_windows_may_be_stated() -> None:
+    program = read(gemmini(windows=[{"address": 4096, "bytes": 8192}], dram=entry(8192)))
+    assert [(w.address, w.bytes) for w in program.windows] == [(4096, 8192)]
+    assert program.dram_bytes == 8192 + 4096
+
+
+def test_what_the_host_writes_later_begins_a_launch() -> None:
+    later = [{"address": 4096, "file": "a.bin"}, {"address": 4096, "file": "a.bin", "before": 2}]
+    program = read(gemmini(dram=later))
+    steps = [(step.begin, step.count, step.writes) for step in program.steps if isinstance(step, Launch)]
+    assert steps == [(0, 2, ()), (2, 1, ("a.bin.1",))]
+    assert program.written_later == {"a.bin.1"}
+    given = parts(dram=[*entry(0), {"address": 4096, "file": "b.bin", "before": 2}])
+    cut = [(step.begin, step.count, step.writes) for step in read(given).steps if isinstance(step, Launch)]
+    assert cut == [(0, 1, ()), (1, 1, ()), (2, 1, ("b.bin",))]
+
+
+def test_an_instruction_sees_what_the_host_wrote_before_it() -> None:
+    rows = [GEMMINI_ROWS[0], (0, 0x3F800000 << 32 | 16 << 16 | 1 << 8 | 1, 16), (0, 2, 0x3F800000 << 32 | 16)]
+    rows += [(2, FAR, 1 << 48 | 16 << 32), (3, FAR + 4096, 1 << 48 | 16 << 32)]
+    rows += [(2, FAR, 1 << 48 | 16 << 32), (3, FAR + 8192, 1 << 48 | 16 << 32)]
+    text = "".join(f"{funct} {rs1:x} {rs2:x}\n" for funct, rs1, rs2 in rows)
+    given = gemmini(
+        text,
+        dram=[*entry(FAR), {"address": FAR, "file": "b.bin", "before": 5}],
+        expected=[{"address": FAR + 4096, "file": "a.bin"}, {"address": FAR + 8192, "file": "b.bin"}],
+    )
+    given["b.bin"] = bytes(range(100, 116))
+    program = read(given)
+    outputs = simulate(program, {}).outputs
+    assert {name: array.tobytes() for name, array in outputs.items()} == {
+        name: array.tobytes() for name, array in program.expected.items()
+    }
+
+
+BAD_GEMMINI: dict[str, tuple[Parts, str]] = {
+    "a word too few": (gemmini("0 1 2\n\n7 0\n"), "instructions.txt, line 3: it is no funct"),
+    "a word that is none": (gemmini("0 1 z\n"), "instructions.txt, line 1"),
+    "a word of 65 bits": (gemmini("0 1 10000000000000000\n"), "instructions.txt, line 1"),
+    "a negative word": (gemmini("0 1 -2\n"), "instructions.txt, line 1"),
+    "no instruction": (gemmini("# nothing\n"), "instructions.txt holds no instruction"),
+    "no stream": ({k: v for k, v in gemmini().items() if k != "instructions.txt"}, "instructions.bin is missing"),
+    "text for a VTA": (gemmini(accelerator="vta"), "instructions of .* are no funct, rs1 and rs2"),
+    "windows of a VTA": (parts(windows=[{"address": 0, "bytes": 8192}]), "windows: an address of .* has no windows"),
+    "a window and a half": (gemmini(windows=[{"address": 0, "bytes": 6000}]), "windows.0.bytes"),
+    "windows that overlap": (
+        gemmini(windows=[{"address": 0, "bytes": 8192}, {"address": 4096, "bytes": 4096}]),
+        "windows: those at 0x0 and 0x1000 overlap",
+    ),
+    "too much": (gemmini(windows=[{"address": 0, "bytes": 1 << 32}]), "windows: they have 4294971392 bytes"),
+    "an entry out of windows": (gemmini(windows=[{"address": 1 << 40, "bytes": 4096}]), "its windows do not hold that"),
+    "a size beside windows": (gemmini(dram=entry(FAR), dram_bytes=4096), "dram_bytes: DRAM lies in windows"),
+    "before nothing": (gemmini(dram=[{**entry(0)[0], "before": 3}]), "before instruction 3; there are 3"),
+    "before the beginning": (gemmini(dram=[{**entry(0)[0], "before": -1}]), "dram.0.before"),
+    "expected before": (gemmini(expected=[{**entry(0)[0], "before": 1}]), "expected.0.before: there is no such key"),
+    "overlap later": (
+        gemmini(dram=[{"address": at, "file": "a.bin", "before": 1} for at in (0, 15)]),
+        "dram.1: a.bin begins at byte 15",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_GEMMINI)
+def test_bad_parts_of_a_gemmini_are_refused(name: str) -> None:
+    given, message = BAD_GEMMINI[name]
+    with pytest.raises(InvalidProgram, match=message):
+        read(given)
+
+
 @pytest.mark.parametrize("accelerator", ["tpu", "", "../vta.json", 3, None, [], {}, {"LOG_BLOCK": 4}])
 def test_an_accelerator_that_is_none(accelerator: object) -> None:
     with pytest.raises(InvalidAccelerator) as caught:

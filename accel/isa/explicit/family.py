@@ -21,6 +21,7 @@ from accel.isa.explicit.work import timing_model, work_of
 from accel.isa.family import Boxes, HazardChecker, Machine, Timing, Work
 from accel.lowering.geometry import Convolution, Epilogue
 from accel.lowering.plan import Candidates
+from accel.program import Window
 
 
 class ExplicitFamily:
@@ -31,6 +32,7 @@ class ExplicitFamily:
 
     name = "explicit"
     parameters: type[Model] = ExplicitParameters
+    takes_windows = False
 
     def check(self, accelerator: Accelerator) -> None:
         """See :func:`accel.isa.explicit.check.check_explicit`."""
@@ -46,6 +48,12 @@ class ExplicitFamily:
     ) -> npt.NDArray[np.float64]:
         """See :func:`accel.isa.explicit.cost.tiling_cost`."""
         return tiling_cost(candidates, shape, epilogue, gemm, accelerator)
+
+    def first_context(self, accelerator: Accelerator, windows: tuple[Window, ...]) -> None:
+        """No register that an instruction reads outlasts a launch."""
+
+    def next_context(self, decoded: Decoded) -> None:
+        """As :meth:`first_context`."""
 
     def check_launch(self, decoded: Decoded, dram_bytes: int) -> None:
         """See :func:`accel.isa.explicit.bounds.check_bounds`."""

@@ -60,7 +60,7 @@ def gemmini_accelerator(
             encoding.config_norm(),
             *encoding.moves(),
             *encoding.execution(),
-            encoding.flush(),
+            *encoding.asides(),
             *encoding.loops(),
             _load("load_rows", _SPAD, "int8", 0, dim),
             _load("load_accumulators", _ACC, "int32", 2, dim),

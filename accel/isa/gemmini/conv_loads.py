@@ -6,7 +6,7 @@ import numpy.typing as npt
 from accel.isa.compiled import compiled
 from accel.isa.gemmini import conv_shape as of
 from accel.isa.gemmini import layout as at
-from accel.isa.gemmini.loop_registers import emit, local
+from accel.isa.gemmini.loop_registers import emit, local, note_block_stride
 
 Int64 = npt.NDArray[np.int64]
 
@@ -23,7 +23,9 @@ def load_bias(out: Int64, count: int, shape: Int64, loops: Int64, sizes: Int64) 
     orows, ocols, batches = loops[at.C_OROWS], loops[at.C_OCOLS], loops[at.C_BATCHES]
     plane = batches * orows * ocols
     wide = min(ochs, sizes[at.WIDE_WORDS])
-    count = emit(out, count, at.CONFIG, _config_load(plane, 1, 2), 0)
+    config = _config_load(plane, 1, 2)
+    note_block_stride(loops, at.CONFIG, config)
+    count = emit(out, count, at.CONFIG, config, 0)
     for row in range(batches * orows):
         for ocol in range(0, ocols, dim):
             for och in range(0, ochs, max(wide, 1)):
@@ -56,7 +58,9 @@ def load_input(out: Int64, count: int, shape: Int64, loops: Int64, sizes: Int64)
     block = (ichs if transposed else batches) * rows * columns
     stride = loops[at.C_BATCH] if transposed else loops[at.C_IN_STRIDE]
     image = loops[at.C_IN_ROW] * loops[at.C_IN_COL]
-    count = emit(out, count, at.CONFIG, _config_load(block, shape[of.PIXELS], 0), stride << down)
+    config = _config_load(block, shape[of.PIXELS], 0)
+    note_block_stride(loops, at.CONFIG, config)
+    count = emit(out, count, at.CONFIG, config, stride << down)
     step_b, step_ch = (max(wide, 1), 1) if transposed else (1, max(wide, 1))
     for b in range(0, batches, step_b):
         for irow in range(-shape[of.UP], shape[of.IROWS_UNPADDED] + shape[of.DOWN_PAD], 1 << down):
@@ -118,7 +122,9 @@ def load_weights(out: Int64, count: int, shape: Int64, loops: Int64, sizes: Int6
     elif swapped:
         stride = loops[at.C_IN_CH]
     block = loops[at.C_KROWS] * loops[at.C_KCOLS] * (ochs if swapped else kchs)
-    count = emit(out, count, at.CONFIG, _config_load(block, 1, 1), stride)
+    config = _config_load(block, 1, 1)
+    note_block_stride(loops, at.CONFIG, config)
+    count = emit(out, count, at.CONFIG, config, stride)
     step_o, step_k = (dim, max(wide, 1)) if swapped else (max(wide, 1), dim)
     for och in range(0, ochs, step_o):
         for krow in range(loops[at.C_KROWS]):

@@ -20,7 +20,15 @@ A_START, B_START, C_START, D_START, NO_BIAS = range(18, 23)
 UP, DOWN_PAD, LEFT, RIGHT = range(23, 27)  # the input's padding, in elements that are stored
 SHAPE = 27
 
-FINE, TOO_LARGE, BAD_DILATION, BAD_SHAPE = range(4)
+FINE, TOO_LARGE, BAD_DILATION, NO_DILATION, EMPTY = range(5)
+
+
+@compiled
+def _halved(value: int, dilated: int) -> int:
+    """Half of ``value`` and of one more, towards 0 as C divides, if the input is dilated."""
+    if not dilated:
+        return value
+    return value + 1 >> 1 if value >= -1 else -(-(value + 1) >> 1)
 
 
 @compiled
@@ -32,7 +40,7 @@ def _flags(shape: Int64, rs1: int, rs2: int) -> None:
     shape[POOLED] = 1 - (rs2 & 1)
     shape[DOWN] = rs2 >> 1 & 1
     shape[DILATED] = rs2 >> 2 & 1
-    shape[ACTIVATION] = rs2 >> 3 & 3
+    shape[ACTIVATION] = 1 if rs2 >> 3 & 3 else 0  # a truth value in libgemmini: any is ReLU
 
 
 @compiled
@@ -44,8 +52,8 @@ def _extents(shape: Int64, loops: Int64, dim: int) -> None:
     icols = loops[at.C_OCOLS] * loops[at.C_STRIDE_] + kcols - 1
     for side, register in ((UP, at.C_UPAD), (DOWN_PAD, at.C_DPAD), (LEFT, at.C_LPAD), (RIGHT, at.C_RPAD)):
         shape[side] = loops[register] + dilated >> dilated
-    shape[IROWS_UNPADDED] = irows - loops[at.C_UPAD] - loops[at.C_DPAD] + dilated >> dilated
-    shape[ICOLS_UNPADDED] = icols - loops[at.C_LPAD] - loops[at.C_RPAD] + dilated >> dilated
+    shape[IROWS_UNPADDED] = _halved(irows - loops[at.C_UPAD] - loops[at.C_DPAD], dilated)
+    shape[ICOLS_UNPADDED] = _halved(icols - loops[at.C_LPAD] - loops[at.C_RPAD], dilated)
     shape[IROWS] = shape[IROWS_UNPADDED] + shape[UP] + shape[DOWN_PAD]
     shape[ICOLS] = shape[ICOLS_UNPADDED] + shape[LEFT] + shape[RIGHT]
     image = (shape[IROWS] >> shape[DOWN]) * (shape[ICOLS] >> shape[DOWN])
@@ -62,12 +70,17 @@ def conv_fault(shape: Int64, loops: Int64, rs1: int, rs2: int, sizes: Int64) -> 
     _flags(shape, rs1, rs2)
     if shape[DILATED] and loops[at.C_STRIDE_] != 1:
         return BAD_DILATION
+    if loops[at.C_DILATION] == 0:
+        return NO_DILATION
     _extents(shape, loops, sizes[at.DIM])
-    if shape[IROWS_UNPADDED] < 0 or shape[ICOLS_UNPADDED] < 0 or loops[at.C_DILATION] == 0:
-        return BAD_SHAPE
-    if max(shape[IROWS], shape[ICOLS]) >= 1 << 16:  # products of more could overflow below
-        return TOO_LARGE
-    if shape[A_ROWS] + shape[B_ROWS] > sizes[at.SP_ROWS] // 2 or shape[C_ROWS] > sizes[at.ACC_ROWS] // 2:
+    if shape[IROWS] < 0 or shape[ICOLS] < 0:  # without its padding it may be: then all that is read is padding
+        return EMPTY
+    # products of larger ones could overflow
+    if (
+        max(shape[IROWS], shape[ICOLS]) >= 1 << 16
+        or shape[A_ROWS] + shape[B_ROWS] > sizes[at.SP_ROWS] // 2
+        or shape[C_ROWS] > sizes[at.ACC_ROWS] // 2
+    ):
         return TOO_LARGE
     # an empty tensor fits always, and the loops over the others must end nevertheless
     most = sizes[at.SP_ROWS] + sizes[at.ACC_ROWS]

@@ -11,6 +11,7 @@ WORD_BITS = 192
 RS1, RS2 = 64, 128
 CONFIG, MVIN2, MVIN, MVOUT, COMPUTE_PRELOADED, COMPUTE_ACCUMULATED, PRELOAD, FLUSH, LOOP_WS = range(9)
 MVIN3, LOOP_CONV_WS = 14, 15
+LATER = {"counter": 126, "fence": 127}  # which documents may leave out
 EX, LD, ST, NORM = range(4)
 LOADS = {0: ("mvin", MVIN), 1: ("mvin2", MVIN2), 2: ("mvin3", MVIN3)}  # by the state that configures it
 
@@ -125,6 +126,9 @@ def loops() -> tuple[Part, ...]:
     return tuple(part(name, "execute", funct, *quarters) for funct, name in names.items())
 
 
-def flush() -> Part:
-    """Empties the translation buffer."""
-    return part("flush", "load", FLUSH)
+def asides() -> tuple[Part, ...]:
+    """What leaves memories alone: emptying the translation buffer, the performance counters, and waiting for all.
+
+    ``fence`` is libgemmini's; hardware is waited for by the processor's own fence.
+    """
+    return part("flush", "load", FLUSH), *(part(name, "load", funct) for name, funct in LATER.items())

@@ -12,7 +12,7 @@ from accel.isa.gemmini import expand_matmul as matmul
 from accel.isa.gemmini import layout as at
 from accel.isa.gemmini.configure import sizes
 from accel.isa.gemmini.expand_conv import expand_conv
-from accel.isa.gemmini.loop_registers import emit, set_register
+from accel.isa.gemmini.loop_registers import emit, note_block_stride, set_register
 from accel.isa.gemmini.parameters import GemminiParameters
 
 Int64 = npt.NDArray[np.int64]
@@ -65,6 +65,7 @@ def _expand(
                 conv.place_conv(shape, loops, rs1, sizes, alternate)
                 count = expand_conv(out, count, shape, loops, sizes)
         elif 0 <= funct <= at.MVIN3 or funct in (at.COUNTER, at.FENCE):
+            note_block_stride(loops, funct, rs1)
             count = emit(out, count, funct, rs1, rs2)
         else:
             fault[1], fault[2] = _UNDEFINED, 1
@@ -84,15 +85,17 @@ def _refuse(words: Int64, fault: Int64, count: int) -> SimulationError:
     elif what == _UNDEFINED:
         kind, detail = "undefined-opcode", f"funct {int(words[index, 0])} is undefined"
     elif what == _MATMUL and why == matmul.BAD_PADDING:
-        kind, detail = "padding", "loop_ws: a tile would be all padding"
+        kind, detail = "padding", "a tile would be all padding"
     elif what == _MATMUL:
-        detail = "loop_ws: its tiles take more than half of the scratchpad or of the accumulator"
+        detail = "its tiles take more than half of the scratchpad or of the accumulator"
     elif why == conv.BAD_DILATION:
-        kind, detail = "field-range", "loop_conv_ws: a dilated input has stride 1"
-    elif why == conv.BAD_SHAPE:
-        kind, detail = "padding", "loop_conv_ws: the padding is larger than the input, or the kernel's dilation is 0"
+        kind, detail = "field-range", "a dilated input has stride 1"
+    elif why == conv.NO_DILATION:
+        kind, detail = "field-range", "the kernel's dilation is 0; it is 1 at least"
+    elif why == conv.EMPTY:
+        kind, detail = "padding", "its input has less than no rows or columns"
     else:
-        detail = "loop_conv_ws: its tensors take more than half of the scratchpad or of the accumulator"
+        detail = "its tensors take more than half of the scratchpad or of the accumulator"
     return SimulationError(f"instruction {index}: {detail}", field=f"instruction:{index}", kind=kind, instruction=index)
 
 
@@ -116,8 +119,9 @@ def expand(
         words: the stream: funct, rs1, rs2.
         parameters: of the accelerator.
         loops: the loops' registers, which are updated; by default those after power-on.
-        alternate: the halves of the memories take turns in loop_ws, as in the RTL; without it they are libgemmini's,
-            and the contents of DRAM are the same.
+        alternate: the halves of the memories take turns in loop_ws, and a load takes as many tiles as a request to
+            memory, both as in the RTL; without it the halves are libgemmini's, and a load takes several tiles only
+            where its block stride puts them where libgemmini does, one by one.
 
     Raises:
         SimulationError: an undefined instruction, or a loop that does not fit half of the memories.

@@ -97,10 +97,17 @@ def _store_normalised(out: Int64, count: int, loops: Int64, rs1: int, i: int, st
 
 
 @compiled
-def _load_d(out: Int64, count: int, loops: Int64, rs1: int, start: int, sizes: Int64) -> int:
+def _wide(loops: Int64, which: int, most: int, dim: int, alternate: int) -> int:
+    """Tiles that one load takes, of rows of ``most`` elements at most: one, where a second would lie elsewhere."""
+    stride = loops[at.BLOCK_STRIDE + which]
+    return most // dim if alternate or stride in (0, dim + 1) else 1
+
+
+@compiled
+def _load_d(out: Int64, count: int, loops: Int64, rs1: int, start: int, sizes: Int64, alternate: int) -> int:
     dim, rows, columns = sizes[at.DIM], loops[at.L_I], loops[at.L_J]
     low = rs1 >> 2 & 1
-    wide = sizes[at.WIDE] // dim if low else sizes[at.WIDE_WORDS] // dim
+    wide = _wide(loops, 2, sizes[at.WIDE] if low else sizes[at.WIDE_WORDS], dim, alternate)
     size = 1 if low else 4
     for j in range(0, columns, wide):
         for i in range(rows):
@@ -111,29 +118,33 @@ def _load_d(out: Int64, count: int, loops: Int64, rs1: int, start: int, sizes: I
 
 
 @compiled
-def _load_a(out: Int64, count: int, loops: Int64, i: int, k: int, transposed: int, start: int, sizes: Int64) -> int:
-    dim, wide = sizes[at.DIM], sizes[at.WIDE] // sizes[at.DIM]
+def _load_a(out: Int64, count: int, loops: Int64, i: int, k: int, place: tuple[int, int, int], sizes: Int64) -> int:
+    transposed, start, alternate = place
+    dim = sizes[at.DIM]
+    wide = _wide(loops, 0, sizes[at.WIDE], dim, alternate)
     row, column, rows, columns = i, k, loops[at.L_I], loops[at.L_K]
     pads = (loops[at.L_PAD_I], loops[at.L_PAD_K])
     if transposed:
         row, column, rows, columns, pads = column, row, columns, rows, (pads[1], pads[0])
     if column % wide:
         return count
-    place = loops[at.L_A] + (row * loops[at.L_A_STRIDE] + column) * dim
-    return _load(out, count, at.MVIN, place, start, (row, column, wide, rows, columns, pads[0], pads[1], dim))
+    first = loops[at.L_A] + (row * loops[at.L_A_STRIDE] + column) * dim
+    return _load(out, count, at.MVIN, first, start, (row, column, wide, rows, columns, pads[0], pads[1], dim))
 
 
 @compiled
-def _load_b(out: Int64, count: int, loops: Int64, k: int, j: int, transposed: int, start: int, sizes: Int64) -> int:
-    dim, wide = sizes[at.DIM], sizes[at.WIDE] // sizes[at.DIM]
+def _load_b(out: Int64, count: int, loops: Int64, k: int, j: int, place: tuple[int, int, int], sizes: Int64) -> int:
+    transposed, start, alternate = place
+    dim = sizes[at.DIM]
+    wide = _wide(loops, 1, sizes[at.WIDE], dim, alternate)
     row, column, rows, columns = k, j, loops[at.L_K], loops[at.L_J]
     pads = (loops[at.L_PAD_K], loops[at.L_PAD_J])
     if transposed:
         row, column, rows, columns, pads = column, row, columns, rows, (pads[1], pads[0])
     if column % wide:
         return count
-    place = loops[at.L_B] + (row * loops[at.L_B_STRIDE] + column) * dim
-    return _load(out, count, at.MVIN2, place, start, (row, column, wide, rows, columns, pads[0], pads[1], dim))
+    first = loops[at.L_B] + (row * loops[at.L_B_STRIDE] + column) * dim
+    return _load(out, count, at.MVIN2, first, start, (row, column, wide, rows, columns, pads[0], pads[1], dim))
 
 
 @compiled
@@ -208,14 +219,14 @@ def expand_matmul(out: Int64, count: int, loops: Int64, rs1: int, rs2: int, size
         return _add(out, count, loops, rs1, sizes)
     a, b, c, d = _starts(loops, rs1, sizes, alternate)
     if loops[at.L_D] != 0:
-        count = _load_d(out, count, loops, rs1, d, sizes)
+        count = _load_d(out, count, loops, rs1, d, sizes, alternate)
     for k in range(loops[at.L_K]):
         for j in range(loops[at.L_J]):
             for i in range(loops[at.L_I]):
                 if j == 0 and loops[at.L_A] != 0:
-                    count = _load_a(out, count, loops, i, k, rs2 & 1, a, sizes)
+                    count = _load_a(out, count, loops, i, k, (rs2 & 1, a, alternate), sizes)
                 if i == 0 and loops[at.L_B] != 0:
-                    count = _load_b(out, count, loops, k, j, rs2 >> 1 & 1, b, sizes)
+                    count = _load_b(out, count, loops, k, j, (rs2 >> 1 & 1, b, alternate), sizes)
                 count = _multiply(out, count, loops, rs1, rs2, (i, j, k), (a, b, c), sizes[at.DIM])
                 if loops[at.L_C] != 0 and k == loops[at.L_K] - 1:
                     count = _store_tile(out, count, loops, rs1, i, j, c, sizes)

@@ -15,16 +15,19 @@ from accel.isa.decode import Decoded, encode
 from accel.isa.family import Boxes, Dram, HazardChecker, Timing, Work
 from accel.isa.gemmini import timing
 from accel.isa.gemmini.calibration import timing_model
+from accel.isa.gemmini.check import check_expanded
+from accel.isa.gemmini.context import Context, context_of
 from accel.isa.gemmini.cost import tiling_cost
 from accel.isa.gemmini.document_check import check_gemmini, parameters_of
-from accel.isa.gemmini.expand import expand
+from accel.isa.gemmini.expand import Words, expand
+from accel.isa.gemmini.hazards import GemminiHazardChecker
 from accel.isa.gemmini.machine import Machine
 from accel.isa.gemmini.parameters import GemminiParameters
 from accel.isa.gemmini.traffic import dram_accesses
 from accel.isa.gemmini.work import work_of
-from accel.isa.hazards import Hazards
 from accel.lowering.geometry import Convolution, Epilogue
 from accel.lowering.plan import Candidates
+from accel.program import Window
 
 
 class GemminiFamily:
@@ -32,6 +35,7 @@ class GemminiFamily:
 
     name = "gemmini"
     parameters = GemminiParameters
+    takes_windows = True
 
     def check(self, accelerator: Accelerator) -> None:
         """See :func:`accel.isa.gemmini.document_check.check_gemmini`."""
@@ -48,22 +52,34 @@ class GemminiFamily:
         """See :func:`accel.isa.gemmini.cost.tiling_cost`."""
         return tiling_cost(candidates, shape, epilogue, gemm, accelerator)
 
-    def check_launch(self, decoded: Decoded, dram_bytes: int) -> None:
-        """Refuse loops that do not fit; the machine checks the rest against its own configuration before it runs."""
+    def first_context(self, accelerator: Accelerator, windows: tuple[Window, ...]) -> Context:
+        """See :class:`accel.isa.gemmini.context.Context`."""
+        return Context.fresh(parameters_of(accelerator), windows)
+
+    def next_context(self, decoded: Decoded) -> Context:
+        """The loops' registers, the configuration and the scales that the launch leaves."""
         with _counted_from(decoded):
-            expand(encode(decoded), parameters_of(decoded.accelerator))
+            words, parameters, context = _launch(decoded)
+            return context.after(words, parameters)
+
+    def check_launch(self, decoded: Decoded, dram_bytes: int) -> None:
+        """See :func:`accel.isa.gemmini.check.check_expanded`."""
+        with _counted_from(decoded):
+            words, parameters, context = _launch(decoded)
+            expanded = expand(words, parameters, context.loops.copy())
+            check_expanded(expanded, parameters, context.map(dram_bytes), context.state, context.bits)
 
     def effort(self, decoded: Decoded) -> npt.NDArray[np.float64]:
         """Elements that each instruction (n,) touches at most: a tile for each primitive instruction."""
-        parameters = parameters_of(decoded.accelerator)
         with _counted_from(decoded):
-            expanded = expand(encode(decoded), parameters)
+            words, parameters, context = _launch(decoded)
+            expanded = expand(words, parameters, context.loops.copy())
         return np.bincount(expanded.origin, minlength=len(decoded)).astype(np.float64) * parameters.dim**2
 
     def boxes(self, decoded: Decoded) -> Boxes:
-        """See :func:`accel.isa.gemmini.dram.dram_accesses`."""
+        """See :func:`accel.isa.gemmini.traffic.dram_accesses`."""
         with _counted_from(decoded):
-            found = dram_accesses(encode(decoded), parameters_of(decoded.accelerator))
+            found = dram_accesses(*_launch(decoded))
         return Boxes(found.instruction, found.first, found.rows, found.stride, found.row_bytes, found.is_write)
 
     def machine(self, accelerator: Accelerator) -> "GemminiMachine":
@@ -71,8 +87,8 @@ class GemminiFamily:
         return GemminiMachine(parameters_of(accelerator))
 
     def hazard_checker(self, accelerator: Accelerator, tokens: dict[str, int], dram_bytes: int) -> HazardChecker:
-        """The reservation station orders all accesses, so there is nothing to find."""
-        return _Ordered()
+        """See :class:`accel.isa.gemmini.hazards.GemminiHazardChecker`."""
+        return GemminiHazardChecker(accelerator, dram_bytes)
 
     def token_queues(self, accelerator: Accelerator) -> list[str]:
         """There are none."""
@@ -81,13 +97,13 @@ class GemminiFamily:
     def time(self, decoded: Decoded, tokens: dict[str, int]) -> Timing:
         """See :func:`accel.isa.gemmini.timing.time`."""
         with _counted_from(decoded):
-            timed = timing.time(encode(decoded), parameters_of(decoded.accelerator))
+            timed = timing.time(*_launch(decoded))
         return Timing(timed.start, timed.end, timed.waits, timed.cycles, timed.busy, {})
 
     def work(self, decoded: Decoded) -> Work:
         """See :func:`accel.isa.gemmini.work.work_of`."""
         with _counted_from(decoded):
-            return work_of(encode(decoded), parameters_of(decoded.accelerator))
+            return work_of(*_launch(decoded))
 
     def energy(self, decoded: Decoded) -> float | None:
         """See :func:`accel.isa.costs.energy_of`."""
@@ -103,6 +119,7 @@ class GemminiFamily:
         Machine(parameters).run(words, np.zeros(64, np.uint8))
         timing.time(words, parameters)
         dram_accesses(words, parameters)
+        Context.fresh(parameters).after(words, parameters)
 
 
 class GemminiMachine:
@@ -118,18 +135,14 @@ class GemminiMachine:
             SimulationError: an instruction that is out of range; nothing has run then.
         """
         with _counted_from(decoded):
-            self._machine.run(encode(decoded), dram)
+            words, _, context = _launch(decoded)
+            self._machine.run(words, dram, context.windows if len(context.windows) else None)
 
 
-class _Ordered:
-    """A checker that has nothing to find."""
-
-    def wrote(self, begin: int, end: int) -> None:
-        """Nothing to note."""
-
-    def check(self, decoded: Decoded, dram: Dram) -> Hazards:
-        """None."""
-        return Hazards((), ())
+def _launch(decoded: Decoded) -> tuple[Words, GemminiParameters, Context]:
+    """The words (n, 3) of a launch, the accelerator's parameters, and the registers that the launch finds."""
+    parameters = parameters_of(decoded.accelerator)
+    return encode(decoded), parameters, context_of(decoded, parameters)
 
 
 @contextmanager

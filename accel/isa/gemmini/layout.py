@@ -47,7 +47,8 @@ C_BATCHES, C_POROWS, C_POCOLS, C_POCHS, C_KROWS, C_KCOLS, C_KCHS, C_LPAD, C_RPAD
 C_PLPAD, C_IN_COL, C_OROWS, C_PRPAD, C_PUPAD, C_PDPAD, C_DILATION = range(39, 46)
 C_IN_STRIDE, C_WEIGHT_STRIDE, C_OUT_STRIDE, C_OCOLS, C_WEIGHTS, C_OUTPUT, C_BIAS, C_INPUT = range(46, 54)
 HALF_D, HALF_C, HALF_LOOP, HALF_MATMUL_D, HALF_MATMUL_C = range(54, 59)  # which half of a memory is next
-LOOPS = 59
+BLOCK_STRIDE = 59  # of the three loads, rows and one; 0: nothing was configured, and it is dim
+LOOPS = 62
 
 # sizes that kernels need, (SIZES,) int64
 DIM, SP_ROWS, ACC_ROWS, WIDE, WIDE_WORDS = range(5)

@@ -32,6 +32,13 @@ def emit(out: Int64, count: int, funct: int, rs1: int, rs2: int) -> int:
 
 
 @compiled
+def note_block_stride(loops: Int64, funct: int, rs1: int) -> None:
+    """Remember the block stride of a config_ld; other instructions have none."""
+    if funct == at.CONFIG and rs1 & 3 == at.CONFIG_LD and rs1 >> 3 & 3 < 3:
+        loops[at.BLOCK_STRIDE + (rs1 >> 3 & 3)] = (rs1 >> 16 & 0xFFFF) + 1
+
+
+@compiled
 def _set_matmul(loops: Int64, funct: int, rs1: int, rs2: int) -> None:
     if funct == at.LOOP_BOUNDS:
         for part in range(3):

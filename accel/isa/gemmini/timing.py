@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from accel.isa.gemmini import timing_kernel as kernel
 from accel.isa.gemmini import timing_layout as at
-from accel.isa.gemmini.configure import fresh
+from accel.isa.gemmini.context import Context
 from accel.isa.gemmini.expand import Expanded, Words, as_signed, expand
 from accel.isa.gemmini.parameters import GemminiParameters
 
@@ -83,19 +83,20 @@ def _folded(values: Int64, first: Int64, how: np.ufunc, empty: Int64) -> Int64:
     return out
 
 
-def time(words: Words, parameters: GemminiParameters) -> Timing:
-    """Time a stream (n, 3) that starts on an idle accelerator.
+def time(words: Words, parameters: GemminiParameters, context: Context | None = None) -> Timing:
+    """Time a stream (n, 3) that starts on an idle accelerator and finds ``context``, or what is there after power-on.
 
     Raises:
         SimulationError: an undefined instruction, or a loop that does not fit.
     """
-    expanded = expand(words, parameters, alternate=True)
+    found = Context.fresh(parameters) if context is None else context
+    expanded = expand(words, parameters, found.loops.copy(), alternate=True)
     signed = as_signed(words)
     count, total = len(signed), len(expanded.words)
     first = np.searchsorted(expanded.origin, np.arange(count + 1)).astype(np.int64)
     times, waits = np.zeros((2, total), np.int64), np.zeros((at.CAUSES, total), np.int64)
     arrivals, busy = np.zeros(count, np.int64), np.zeros(3, np.int64)
-    state, bits = fresh(parameters)
+    state, bits = found.state.copy(), found.bits.copy()
     functs = np.ascontiguousarray(signed[:, 0])
     cycles = kernel.run(
         expanded.words, first, functs, kernel_parameters(parameters), state, bits, times, arrivals, waits, busy

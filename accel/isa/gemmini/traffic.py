@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from accel.isa.compiled import compiled
 from accel.isa.gemmini import layout as at
-from accel.isa.gemmini.configure import configure, fresh, load_state
+from accel.isa.gemmini.configure import configure, load_state
+from accel.isa.gemmini.context import Context
 from accel.isa.gemmini.expand import Expanded, Words, expand
 from accel.isa.gemmini.parameters import GemminiParameters
 from accel.isa.gemmini.timing_memory import packet
@@ -88,9 +89,9 @@ def _boxes(words: Int64, state: Int64, bits: Int32, out: Int64) -> int:
     return count
 
 
-def accesses_of(expanded: Expanded, parameters: GemminiParameters) -> Accesses:
-    """The boxes of primitive instructions that start on a fresh configuration."""
-    state, bits = fresh(parameters)
+def accesses_of(expanded: Expanded, context: Context) -> Accesses:
+    """The boxes of primitive instructions that find the configuration of ``context``."""
+    state, bits = context.state.copy(), context.bits.copy()
     count = _boxes(expanded.words, state.copy(), bits.copy(), np.empty((0, 6), np.int64))
     out = np.empty((count, 6), np.int64)
     _boxes(expanded.words, state, bits, out)
@@ -104,13 +105,14 @@ def accesses_of(expanded: Expanded, parameters: GemminiParameters) -> Accesses:
     )
 
 
-def dram_accesses(words: Words, parameters: GemminiParameters) -> Accesses:
-    """The boxes of a stream (n, 3) that starts after power-on.
+def dram_accesses(words: Words, parameters: GemminiParameters, context: Context | None = None) -> Accesses:
+    """The boxes of a stream (n, 3) that finds ``context``, or starts after power-on.
 
     Raises:
         SimulationError: an undefined instruction, or a loop that does not fit.
     """
-    return accesses_of(expand(words, parameters), parameters)
+    found = Context.fresh(parameters) if context is None else context
+    return accesses_of(expand(words, parameters, found.loops.copy()), found)
 
 
 @compiled

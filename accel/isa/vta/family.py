@@ -22,6 +22,7 @@ from accel.isa.vta.timing_table import prepare_timing
 from accel.isa.vta.work import work_of
 from accel.lowering.geometry import Convolution, Epilogue
 from accel.lowering.plan import Candidates
+from accel.program import Window
 
 
 class VtaFamily:
@@ -32,6 +33,7 @@ class VtaFamily:
 
     name = "vta"
     parameters = VtaParameters
+    takes_windows = False
 
     def check(self, accelerator: Accelerator) -> None:
         """See :func:`accel.isa.vta.check.check_vta`."""
@@ -47,6 +49,12 @@ class VtaFamily:
     ) -> npt.NDArray[np.float64]:
         """See :func:`accel.isa.vta.cost.tiling_cost`."""
         return tiling_cost(candidates, shape, epilogue, gemm, accelerator)
+
+    def first_context(self, accelerator: Accelerator, windows: tuple[Window, ...]) -> None:
+        """No register that an instruction reads outlasts a launch."""
+
+    def next_context(self, decoded: Decoded) -> None:
+        """As :meth:`first_context`."""
 
     def check_launch(self, decoded: Decoded, dram_bytes: int) -> None:
         """See :func:`accel.isa.vta.bounds.check_bounds`."""

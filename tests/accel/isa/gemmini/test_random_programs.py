@@ -114,11 +114,3 @@ def test_what_is_wrong_is_named(words, kind):
         check(np.array(words, np.uint64), GemminiParameters(), 1 << 15)
     assert caught.value.kind == kind
     assert caught.value.instruction == len(words) - 1
-
-
-def test_reads_of_rows_that_nothing_wrote_are_told():
-    words = [(0, 1 << 16 | 4, 1 << 48), (2, 64, 16 << 48 | 16 << 32), (3, 64, 16 << 48 | 16 << 32)]
-    assert check(np.array(words, np.uint64), GemminiParameters(), 1 << 15).rows == 0
-    words.append((3, 64, 8 << 48 | 16 << 32 | 12))
-    found = check(np.array(words, np.uint64), GemminiParameters(), 1 << 15)
-    assert (found.rows, found.instruction) == (4, 3)
