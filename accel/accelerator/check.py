@@ -3,6 +3,7 @@
 from accel.accelerator.check_fields import check_encodings
 from accel.accelerator.check_instructions import check_instruction
 from accel.accelerator.check_meanings import check_meanings
+from accel.accelerator.check_names import check_names
 from accel.accelerator.check_roles import check_roles
 from accel.accelerator.document import Accelerator, Composite
 from accel.accelerator.require import require, require_distinct
@@ -23,6 +24,7 @@ def check_document(accelerator: Accelerator) -> None:
     require_distinct([instruction.name for instruction in accelerator.instructions], "instructions")
     require_distinct([composite.name for composite in accelerator.composites], "composites")
     check_encodings(accelerator)
+    check_names(accelerator)
     for index, instruction in enumerate(accelerator.instructions):
         path = f"instructions.{index}"
         check_roles(path, instruction, accelerator)

@@ -51,19 +51,45 @@ def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:
             require(not given or getattr(fields, other) is not None, f"{path}.{role}", both)
             none = f"the copy has no field of {along}; padding needs one"
             require(not given or getattr(fields, along) is not None, f"{path}.{role}", none)
+            if given:
+                _check_padded(path, along, copy, accelerator)
+
+
+def _check_padded(path: str, along: str, copy: Copy, accelerator: Accelerator) -> None:
+    """What is padded has an element of zeros and one of DRAM at least, and rows of an image of two columns."""
+    fields = copy.copy_fields
+    name = getattr(fields, along)
+    bits = accelerator.bits(copy, name)
+    one = (
+        f"{name} has {bits} bits and holds {(1 << bits) - 1}, and the copy pads {along}: two at least; it needs 2 bits"
+    )
+    require(bits > 1, f"{path}.{along}", one)
+    if along == "rows" and fields.row_stride is not None:
+        stride = 2 * (copy.dram_bytes(accelerator.memory(copy.memory)) if copy.dram_unit == "byte" else 1)
+        bits = accelerator.bits(copy, fields.row_stride)
+        narrow = f"{fields.row_stride} has {bits} bits, and the copy pads rows, which lie {stride} {copy.dram_unit}s"
+        wide = f"{narrow} apart at least; it needs {stride.bit_length()} bits"
+        require(stride < 1 << bits, f"{path}.row_stride", wide)
 
 
 def _check_dram(path: str, copy: Copy, accelerator: Accelerator) -> None:
-    """The second tensor lies at the alignment at the earliest; an element's bytes are the least stride of rows."""
+    """DRAM holds two tensors, and all that the memory does; an element's bytes are the least stride of rows.
+
+    The second tensor lies at the alignment at the earliest.
+    """
     memory, fields = accelerator.memory(copy.memory), copy.copy_fields
     element = copy.dram_bytes(memory)
     unit = 1 if copy.dram_unit == "byte" else element
     bits, second = accelerator.bits(copy, fields.dram), -(-accelerator.dram.alignment_bytes // unit)
+    reaches = f"{fields.dram} has {bits} bits and counts {copy.dram_unit}s: it reaches {unit << bits} bytes of DRAM"
     short = (
-        f"{fields.dram} has {bits} bits and counts {copy.dram_unit}s: it reaches {unit << bits} bytes of DRAM, and no "
-        f"two tensors lie in them, {accelerator.dram.alignment_bytes} bytes apart; {second.bit_length()} bits reach two"
+        f"{reaches}, and no two tensors lie in them, {accelerator.dram.alignment_bytes} bytes apart; "
+        f"{second.bit_length()} bits reach two"
     )
     require(second < 1 << bits, f"{path}.dram", short)
+    whole = memory.depth * element
+    less = f"{reaches}, less than the {whole} that fill {memory.name}; {(-(-whole // unit) - 1).bit_length()} bits do"
+    require(whole <= unit << bits, f"{path}.dram", less)
     if fields.rows is None:
         return
     together = f"without a row_stride, rows lie a byte apart in DRAM, and an element has {element}; it needs the field"

@@ -3,6 +3,8 @@
 from accel.accelerator.check_addresses import check_addresses
 from accel.accelerator.check_capacity import check_capacity
 from accel.accelerator.check_composites import check_composites
+from accel.accelerator.check_copies import check_copies
+from accel.accelerator.check_costs import check_energy
 from accel.accelerator.check_reach import check_reach
 from accel.accelerator.check_shadows import check_shadows
 from accel.accelerator.check_tokens import check_tokens
@@ -18,8 +20,10 @@ def check_compilable(accelerator: Accelerator) -> None:
         InvalidAccelerator: ``field`` is the path in the document.
     """
     check_reach(accelerator)
+    check_copies(accelerator)
     check_shadows(accelerator)
     check_capacity(accelerator)
     check_addresses(accelerator)
     check_tokens(accelerator)
     check_composites(accelerator)
+    check_energy(accelerator)

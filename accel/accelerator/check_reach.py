@@ -6,7 +6,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Finish
 from accel.accelerator.meanings import meanings_of
 from accel.accelerator.require import require
-from accel.accelerator.roles import Contraction, Tile, contraction
+from accel.accelerator.roles import DATA_TYPES, WEIGHT_TYPES, Contraction, Tile, contraction
 
 
 def check_reach(accelerator: Accelerator) -> None:
@@ -50,8 +50,22 @@ def _check_memories(accelerator: Accelerator) -> None:
         filled, read = (memory.name, True) in touched, (memory.name, False) in touched
         at, name = f"memories.{index}", memory.name
         require(filled or read, at, f"no instruction uses {name}; one must, or leave it out")
-        require(filled, at, f"nothing fills {name}; a copy must load it, or a compute write it")
+        require(
+            filled, at, f"nothing fills {name}; a copy must load it, or a compute write it{_elsewhere(accelerator)}"
+        )
         require(read, at, f"nothing uses what is in {name}; a copy must store it, or a compute read it")
+
+
+def _elsewhere(accelerator: Accelerator) -> str:
+    """Loads of a memory that another load fills already, one of which may be meant for another."""
+    loads = [(index, i) for index, i in enumerate(accelerator.instructions) if isinstance(i, Copy)]
+    loads = [(index, copy) for index, copy in loads if copy.direction == "load"]
+    for number, (index, copy) in enumerate(loads):
+        for earlier, other in loads[:number]:
+            if copy.memory == other.memory:
+                both = f"{other.name} (instructions.{earlier}.memory) and {copy.name} (instructions.{index}.memory)"
+                return f"; {both} load {copy.memory}"
+    return ""
 
 
 def _check_operands(accelerator: Accelerator) -> None:
@@ -73,34 +87,14 @@ def _check_ends(accelerator: Accelerator) -> None:
 
 def _check_contraction(accelerator: Accelerator, gemm: Contraction) -> None:
     for tile, dtypes, why in (
-        (gemm.data, ("int8", "uint8"), "models are quantised to int8"),
-        (gemm.weights, ("int8",), "models are quantised to int8"),
+        (gemm.data, DATA_TYPES, "models are quantised to int8"),
+        (gemm.weights, WEIGHT_TYPES, "models are quantised to int8"),
         (gemm.dst, ("int32",), "biases and sums are int32"),
     ):
         at = f"memories.{_number(accelerator, tile)}.dtype"
         wrong = f"{tile.memory.dtype}; {tile.name} of {gemm.instruction.name} must be {' or '.join(dtypes)}: {why}"
         require(tile.memory.dtype in dtypes, at, wrong)
-    for tile in (gemm.data, gemm.weights):
-        need = f"no copy loads {tile.memory.dtype} into {tile.memory.name}; {gemm.instruction.name} reads it there"
-        require(_loads(accelerator, tile), "instructions", need)
-    start = (
-        f"nothing begins the sums of {gemm.instruction.name}: it must also do {gemm.dst.name}[...] = 0, or a copy "
-        f"must load {gemm.dst.memory.dtype} into {gemm.dst.memory.name}"
-    )
-    require(gemm.zero is not None or _loads(accelerator, gemm.dst), "instructions", start)
-    stored = accelerator.copy_instruction(gemm.dst.memory.name, "store") is not None
-    keep = f"no copy stores {gemm.dst.memory.name}; the results of {gemm.instruction.name} are in it"
-    require(stored, "instructions", keep)
 
 
 def _number(accelerator: Accelerator, tile: Tile) -> int:
     return [memory.name for memory in accelerator.memories].index(tile.memory.name)
-
-
-def _loads(accelerator: Accelerator, tile: Tile) -> bool:
-    """Whether a copy brings scalars of the memory's own type."""
-    return any(
-        isinstance(copy, Copy)
-        and (copy.memory, copy.direction, copy.dram_dtype) == (tile.memory.name, "load", tile.memory.dtype)
-        for copy in accelerator.instructions
-    )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Instruction
+from accel.accelerator.meanings import meanings_of
 from accel.accelerator.require import require
 from accel.accelerator.synchronisation import TokenSync
 
@@ -46,11 +47,25 @@ def _memories(instruction: Instruction) -> set[str]:
 
 
 def _partners(instruction: Copy | Compute, accelerator: Accelerator) -> Iterator[tuple[str, str]]:
-    """Units that a copy hands its data to or gets it from, and those whose copies serve a compute; with the memory."""
+    """Units that one hands its data to or gets it from; with the memory.
+
+    Two copies have the contraction between them, and two computes wait for each other where one of them writes.
+    """
     for other in accelerator.instructions:
-        shared = sorted(_memories(instruction) & _memories(other))
-        if shared and other.unit != instruction.unit and other.kind != instruction.kind:
-            yield other.unit, shared[0]
+        if other.unit == instruction.unit:
+            continue
+        shared = _memories(instruction) & _memories(other)
+        if isinstance(instruction, Compute) and isinstance(other, Compute):
+            shared &= _written(instruction, accelerator) | _written(other, accelerator)
+        elif other.kind == instruction.kind:
+            continue
+        for memory in sorted(shared)[:1]:
+            yield other.unit, memory
+
+
+def _written(compute: Compute, accelerator: Accelerator) -> set[str]:
+    targets = {meaning.typed.statement.target.name for meaning in meanings_of(accelerator, compute)}
+    return {compute.operands[name].memory for name in targets}
 
 
 def _check_order(path: str, instruction: Copy | Compute, accelerator: Accelerator) -> None:

@@ -27,6 +27,8 @@ def complaint(
     place = _place(first["loc"], document)
     path = ".".join(str(part)[:_LONGEST] for part in (*within, *place))
     said = _said(first)
+    if first["type"] == "missing" and within and not document:
+        said += f"; there are no {within[-1]}, as in documents of the family explicit"
     if first["type"] == "extra_forbidden":
         said = _unknown_key(str(place[-1]), sorted(_keys(model, first["loc"][:-1])))
     return InvalidAccelerator(f"{path}: {said}", field=f"accelerator.{path}")

@@ -8,6 +8,7 @@ from accel.accelerator.instructions import Compute, Copy, Instruction, Operation
 from accel.accelerator.memories import Memory
 from accel.expression.check import Typed, check
 from accel.expression.element_types import TensorType
+from accel.expression.exact import simplest
 from accel.expression.parse import parse
 
 _SCALARS = {"unsigned": "int32", "signed": "int32", "float32": "float32"}
@@ -16,7 +17,10 @@ _CASTS = {"int8": "i8", "uint8": "u8", "int16": "i16", "int32": "i32", "uint32":
 
 @dataclass(frozen=True)
 class Meaning:
-    """One operation of an instruction, checked against the document's memories and fields."""
+    """One operation of an instruction, checked against the document's memories and fields.
+
+    ``typed`` is what it does in the form that programs have: a product without casts that change nothing.
+    """
 
     instruction: Copy | Compute
     operation: Operation
@@ -50,7 +54,7 @@ def meanings_of(accelerator: Accelerator, instruction: Copy | Compute) -> Iterat
     for operation in operations:
         statement = parse(operation.does)
         scalars = {name: scalar_type(accelerator, instruction, name) for name in statement.scalars}
-        yield Meaning(instruction, operation, check(statement, tensors, scalars))
+        yield Meaning(instruction, operation, simplest(check(statement, tensors, scalars)))
 
 
 def operand_types(accelerator: Accelerator, instruction: Copy | Compute) -> dict[str, TensorType]:

@@ -1,17 +1,18 @@
 """What the passes ask of a document: which instruction contracts, and in which tiles."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Operation
 from accel.accelerator.meanings import Meaning, meanings
 from accel.accelerator.memories import Memory
-from accel.errors import InvalidAccelerator
-from accel.expression.tree import Access, Binary, Cast, Expression
+from accel.accelerator.near_contraction import Axis, axis_roles, factors, refuse_all
+from accel.expression.tree import Access
 
-Axis = Literal["m", "n", "k"]
+DATA_TYPES = ("int8", "uint8")
+WEIGHT_TYPES = ("int8",)
+_SWAPPED: dict[Axis, Axis] = {"m": "n", "n": "m", "k": "k"}
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,15 @@ class Tile:
 class Contraction:
     """The instruction that multiplies and accumulates: ``dst[m, n] += data[m, k] * weights[n, k]``.
 
-    In its expression the first factor is the data. ``zero`` is the operation of the same instruction that clears
-    accumulators, if it has one.
+    In its expression the first factor is the data, unless only the second can be by its type. ``zero`` is the operation
+    of the same instruction that clears accumulators, ``overwrite`` the one that does the product with ``=``, if it has
+    one.
     """
 
     instruction: Compute
     accumulate: Operation
     zero: Operation | None
+    overwrite: Operation | None
     dst: Tile
     data: Tile
     weights: Tile
@@ -77,56 +80,39 @@ def contraction(accelerator: Accelerator) -> Contraction:
     """The document's contraction: of several, the one with the largest tile.
 
     Raises:
-        InvalidAccelerator: there is none.
+        InvalidAccelerator: there is none; ``field`` is the path of the operation that comes nearest, or of all.
     """
     known = meanings(accelerator)
     found = [made for meaning in known if (made := _contraction(meaning, accelerator, known)) is not None]
     if not found:
-        raise InvalidAccelerator(
-            "instructions: none multiplies and accumulates; one must do something like "
-            "'C[i, j] += i32(A[i, k]) * i32(B[j, k])'",
-            field="accelerator.instructions",
-        )
+        refuse_all(known, accelerator)
     return max(found, key=lambda made: made.macs)
 
 
-def _contraction(meaning: Meaning, accelerator: Accelerator, known: Iterable[Meaning]) -> Contraction | None:
+def _contraction(meaning: Meaning, accelerator: Accelerator, known: Sequence[Meaning]) -> Contraction | None:
     statement, instruction = meaning.typed.statement, meaning.instruction
-    factors = _product(statement.value)
-    if not isinstance(instruction, Compute) or factors is None or not statement.accumulate:
+    product, roles = factors(statement.value), axis_roles(meaning, accelerator)
+    if not isinstance(instruction, Compute) or product is None or isinstance(roles, str):
         return None
-    data, weights = factors
-    axes = [set(access.axes) for access in (statement.target, *factors)]
-    roles: dict[str, Axis] = {}
-    for axis in set().union(*axes):
-        where = (axis in axes[0], axis in axes[1], axis in axes[2])
-        role = {(True, True, False): "m", (True, False, True): "n", (False, True, True): "k"}.get(where)
-        if role is None or role in roles.values():
-            return None
-        roles[axis] = role  # type: ignore[assignment]
-    zero = f"{statement.target} = 0"
+    data, weights = product
+    types = [meaning.typed.tensors[access.name].dtype for access in (data, weights)]
+    if not _fit(*types) and _fit(*reversed(types)):
+        data, weights = weights, data
+        roles = {axis: _SWAPPED[role] for axis, role in roles.items()}
+    same = {str(other.typed.statement): other.operation for other in known if other.instruction is instruction}
     return Contraction(
         instruction=instruction,
         accumulate=meaning.operation,
-        zero=next(
-            (m.operation for m in known if m.instruction is instruction and str(m.typed.statement) == zero), None
-        ),
+        zero=same.get(f"{statement.target} = 0"),
+        overwrite=same.get(f"{statement.target} = {statement.value}"),
         dst=_tile(statement.target, roles, ("m", "n"), meaning, accelerator),
         data=_tile(data, roles, ("m", "k"), meaning, accelerator),
         weights=_tile(weights, roles, ("n", "k"), meaning, accelerator),
     )
 
 
-def _product(value: Expression) -> tuple[Access, Access] | None:
-    """The factors of ``a * b``, casts aside."""
-    if not (isinstance(value, Binary) and value.operator == "*"):
-        return None
-    left, right = _uncast(value.left), _uncast(value.right)
-    return (left, right) if isinstance(left, Access) and isinstance(right, Access) else None
-
-
-def _uncast(value: Expression) -> Expression:
-    return value.value if isinstance(value, Cast) else value
+def _fit(data: str, weights: str) -> bool:
+    return data in DATA_TYPES and weights in WEIGHT_TYPES
 
 
 def _tile(

@@ -16,6 +16,8 @@ after the line need TVM::
     check.check(statement, tensors: Mapping[str, TensorType], scalars: Mapping[str, str]) -> Typed
     check.Typed                                         # statement, tensors, scalars, extents (axis -> elements), value
 
+    exact.simplest(typed) -> Typed                      # a product of two operands without casts that change nothing
+
     cost.parse_cost(text) -> Cost
     cost.Cost.names: tuple[str, ...]
     cost.Cost.evaluate(columns: Mapping[str, NDArray | float]) -> NDArray[float64]

@@ -51,7 +51,8 @@ class Cost:
         shape that all of them broadcast to. Integers beyond 2**53 are rounded.
 
         Raises:
-            ExpressionError: a name that is no column; a division by zero; a value that is no finite number.
+            ExpressionError: a name that is no column; a division by zero; a value that is no finite number. ``row``
+                is the first of several instructions.
         """
         for name in self.names:
             if name not in columns:
@@ -99,15 +100,15 @@ def parse_cost(text: str) -> Cost:
 
 def _refuse_zero(node: Expression, divisor: Expression, values: _Array, *, divides: bool) -> None:
     if divides and not values.all():
-        raise ExpressionError(f"{node} divides by zero where {divisor} is 0{_where(values == 0)}")
+        raise ExpressionError(f"{node} divides by zero where {divisor} is 0", row=_first(values == 0))
 
 
 def _refuse_infinite(node: Expression, values: _Array) -> None:
     finite = np.isfinite(values)
     if not finite.all():
-        raise ExpressionError(f"{node} is no finite number{_where(~finite)}")
+        raise ExpressionError(f"{node} is no finite number", row=_first(~finite))
 
 
-def _where(found: npt.NDArray[np.bool_]) -> str:
+def _first(found: npt.NDArray[np.bool_]) -> int | None:
     """The first position that is meant, if there are several."""
-    return f" (first in row {int(np.argmax(found))})" if found.ndim else ""
+    return int(np.argmax(found)) if found.ndim else None

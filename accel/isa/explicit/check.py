@@ -2,12 +2,12 @@
 
 from itertools import combinations
 
+from accel.accelerator.check_costs import check_cost
 from accel.accelerator.check_roles import roles
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Instruction, Operation, Part
 from accel.accelerator.require import require
 from accel.isa.explicit import limits
-from accel.isa.explicit.check_costs import check_costs
 from accel.isa.explicit.sorts import sorts_of
 
 _WIDEST = {"sram": limits.ADDRESS_BITS, "dram": limits.ADDRESS_BITS, "row_stride": limits.ADDRESS_BITS}
@@ -25,7 +25,8 @@ def check_explicit(accelerator: Accelerator) -> None:
     for index, instruction in enumerate(accelerator.instructions):
         path = f"instructions.{index}"
         _check_bits(path, instruction, accelerator)
-        check_costs(path, instruction, accelerator)
+        if instruction.cycles is not None:
+            check_cost(f"{path}.cycles", instruction.cycles, instruction, accelerator, limits.MAX_CYCLES)
         if isinstance(instruction, Compute):
             _check_compute(path, instruction)
         if instruction.sequence:

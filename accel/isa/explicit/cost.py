@@ -11,13 +11,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from accel.accelerator.cost_numbers import cost_fields
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Instruction
 from accel.accelerator.memories import Memory
 from accel.accelerator.roles import Contraction
 from accel.expression.cost import parse_cost
 from accel.expression.errors import ExpressionError
-from accel.isa.explicit.costs import DEFAULT_CYCLES, cost_fields
+from accel.isa.explicit.costs import DEFAULT_CYCLES
 from accel.lowering.geometry import Convolution, Epilogue
 from accel.lowering.plan import Candidates
 

@@ -7,10 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.check_meanings import COPY_COST_NAMES
-from accel.accelerator.check_roles import field_names
-from accel.accelerator.document import Accelerator
+from accel.accelerator.cost_numbers import cost_fields
 from accel.accelerator.instructions import Copy, Instruction
-from accel.errors import SimulationError
 from accel.expression.cost import parse_cost
 from accel.expression.errors import ExpressionError
 from accel.isa.decode import Decoded
@@ -49,11 +47,9 @@ def cycles_of(decoded: Decoded) -> Int64:
         SimulationError: the first for which the cost is no number from 0 to 2^40.
     """
     costs = costs_of(decoded, "cycles")
-    wrong = np.flatnonzero((costs < 0) | (costs > MAX_CYCLES))
-    if len(wrong):
+    if (wrong := np.flatnonzero(costs > MAX_CYCLES)).size:
         at = int(wrong[0])
-        message = f"its cycles are {costs[at]:g}; they must be from 0 to {MAX_CYCLES}"
-        raise decoded.error(at, "field-range", message)
+        raise decoded.error(at, "field-range", f"its cycles are {costs[at]:g}; at most {MAX_CYCLES}")
     return np.maximum(np.ceil(costs), 1).astype(np.int64)
 
 
@@ -61,13 +57,16 @@ def costs_of(decoded: Decoded, role: Literal["cycles", "energy"]) -> Float64:
     """The cost (n,) of each instruction: cycles, not rounded, or picojoules.
 
     Raises:
-        SimulationError: the document's expression divides by zero, or is no finite number.
+        SimulationError: the first that is negative; one whose expression divides by zero, or is no finite number.
     """
     costs = np.zeros(len(decoded))
     for instruction, words in doing(decoded):
         if len(words):
             text = getattr(instruction, role) or (DEFAULT_CYCLES if role == "cycles" else DEFAULT_ENERGY)
             costs[words.rows] = _evaluate(instruction, words, text, role)
+    if (wrong := np.flatnonzero(costs < 0)).size:
+        at = int(wrong[0])
+        raise decoded.error(at, "field-range", f"its {role} would be {costs[at]:g}; a number from 0 is due")
     return costs
 
 
@@ -86,15 +85,5 @@ def _evaluate(instruction: Instruction, words: Words, text: str, role: str) -> F
     try:
         return np.asarray(cost.evaluate(columns))
     except ExpressionError as error:
-        at = int(words.rows[0])
-        raise SimulationError(
-            f"{role} of {instruction.name}: {error.detail}", field=f"instruction:{words.decoded.first + at}"
-        ) from error
-
-
-def cost_fields(accelerator: Accelerator, instruction: Instruction) -> dict[str, str]:
-    """The fields that a cost may name, by all their names: in a sequence part.field, and field where it is one."""
-    names = field_names(accelerator, instruction)
-    plain = [name.rpartition(".")[2] for name in names]
-    alone = {short: name for short, name in zip(plain, names, strict=True) if plain.count(short) == 1}
-    return alone | {name: name for name in names}
+        at = int(words.rows[error.row or 0])
+        raise words.decoded.error(at, "field-range", f"its {role}: {error.detail}") from error

@@ -86,7 +86,8 @@ class _Grid:
             case Literal(value):
                 found = np.asarray(value, node.dtype)
             case Scalar(name):
-                found = convert(np.asarray(self.scalars[name], self.types[name]), node.dtype)
+                value, kind = np.asarray(self.scalars[name]), self.types[name]
+                found = convert(value.astype(kind) if kind == "float32" else wrap(integers(value), kind), node.dtype)
             case Access() as access:
                 found = self.read(access)
             case Negate():

@@ -55,12 +55,12 @@ CAPACITY = (
         "a micro-op is one word of 32 bits",
     ),
     Case(
-        "a scratchpad that its parameters do not say", "gemmini", "memories/spad/depth", 8192, "memories/spad",
-        r"8192\); with these parameters it must be \('int8', \(16,\), 16384\)",
+        "a scratchpad that its parameters do not say", "gemmini", "memories/spad/depth", 8192,
+        "memories/spad/depth", "spad has 8192; with these parameters it must be 16384",
     ),
     Case(
         "a third memory of Gemmini", "gemmini", "memories",
         lambda old: [*old, old[0] | {"name": "more", "scope": "local.more"}], "memories/2",
-        "a Gemmini has two memories",
+        "more is one too many; a Gemmini has a scratchpad and an accumulator",
     ),
 )  # fmt: skip

@@ -45,6 +45,26 @@ _CASES = (
         "is -1459.45; energy must be from 0 up",
     ),
     (
+        "cycles that fall below nothing", "vector", _VMAC, "20 - count",
+        "with count = 65535, 20 - count is -65515; cycles must be from 0 to 1099511627776",
+    ),
+    (
+        "energy that falls below nothing", "vector", "instructions/load_x/energy", "100 - bytes",
+        "with bytes = 8192, 100 - bytes is -8092; energy must be from 0 up",
+    ),
+    (
+        "cycles divided by an address", "vector", _VMAC, "100 / x",
+        "with x = 0, 100 / x divides by zero where x is 0; a number from 0",
+    ),
+    (
+        "cycles divided by what is zero between", "vector", _VMAC, "100 / (count - 37)",
+        r"with count = 37, 100 / \(count - 37\) divides by zero where count - 37 is 0",
+    ),
+    (
+        "a VTA's energy below nothing", "vta", "instructions/gemm/energy", "4 - iter_out",
+        "with iter_out = 16383, 4 - iter_out is -16379; energy must be from 0 up",
+    ),
+    (
         "cycles without end", "mvin-mvout", _MATMUL, "2000000 * 2000000",
         "is 4e.12; cycles must be from 0 to 1099511627776",
     ),

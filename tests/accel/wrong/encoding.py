@@ -97,6 +97,25 @@ ENCODING = (
         "counts bytes: it reaches 64 bytes of DRAM, .* 64 bytes apart; 7 bits reach two",
     ),
     Case(
+        "a DRAM address of less than the memory", "vector", "instructions/load_x/fields/dram/bits", 10,
+        "instructions/load_x/copy_fields/dram",
+        "dram has 10 bits .*: it reaches 1024 bytes of DRAM, less than the 8192 that fill x; 13 bits do",
+    ),
+    Case(
+        "padded rows, one at a time", "vector", "instructions/load_x/fields/rows/bits", 1,
+        "instructions/load_x/copy_fields/rows",
+        "rows has 1 bits and holds 1, and the copy pads rows: two at least; it needs 2 bits",
+    ),
+    Case(
+        "padded columns, one at a time", "vector", "instructions/load_x/fields/columns/bits", 1,
+        "instructions/load_x/copy_fields/columns", "and the copy pads columns: two at least; it needs 2 bits",
+    ),
+    Case(
+        "padded rows, one beside the other", "vector", "instructions/load_x/fields/row_stride/bits", 1,
+        "instructions/load_x/copy_fields/row_stride",
+        "row_stride has 1 bits, and the copy pads rows, which lie 2 elements apart at least; it needs 2 bits",
+    ),
+    Case(
         "a DRAM address of 60 bits", "mvin-mvout", "instructions/mvin_a/fields/dram/bits", 60,
         "instructions/mvin_a/copy_fields/dram", "dram has 60 bits; at most 48",
     ),

@@ -36,8 +36,8 @@ FAMILIES = (
         "a mesh of twelve", "gemmini", "parameters", {"dim": 12}, "parameters", "dim must be a power of two; it is 12",
     ),
     Case(
-        "a mesh of another size", "gemmini", "parameters", {"dim": 32}, "memories/spad",
-        r"with these parameters it must be \('int8', \(32,\)",
+        "a mesh of another size", "gemmini", "parameters", {"dim": 32}, "memories/spad/shape",
+        r"spad has \[16\]; with these parameters it must be \[32\]",
     ),
     Case("a Gemmini of wider words", "gemmini", "word_bits", 256, "word_bits", "256; it must be 192"),
     Case(
@@ -46,7 +46,15 @@ FAMILIES = (
     ),
     Case(
         "a Gemmini's word that is laid out otherwise", "gemmini", "instructions/mvin/fields/rows/bits", 8,
-        "instructions/mvin", "mvin is not encoded as Gemmini's is",
+        "instructions/mvin/fields/rows", "\"bits\": 8.; Gemmini's mvin has .*\"bits\": 16.",
+    ),
+    Case(
+        "a Gemmini's word of another unit", "gemmini", "instructions/flush/unit", "store", "instructions/flush/unit",
+        "\"store\"; of Gemmini's flush it is \"load\"",
+    ),
+    Case(
+        "a document of the wrong family", "mvin-mvout", "family", "vta", "parameters/queue_depths",
+        "the key is missing; there are no parameters, as in documents of the family explicit",
     ),
     Case(
         "a queue of a VTA that is missing", "vta", "parameters/queue_depths/store", REMOVED, "parameters/queue_depths",

@@ -1,5 +1,6 @@
 """Names that are there twice, and names of nothing."""
 
+import json
 from typing import Any
 
 from tests.accel.wrong.case import Case
@@ -7,6 +8,11 @@ from tests.accel.wrong.case import Case
 
 def _twice(name: str) -> Any:
     return lambda old: [*old, next(item for item in old if item["name"] == name)]
+
+
+def _renamed(old_name: str, name: str) -> Any:
+    """An instruction with a field called otherwise, wherever it is named."""
+    return lambda old: json.loads(json.dumps(old).replace(f': "{old_name}"', f': "{name}"'))
 
 
 NAMES = (
@@ -65,6 +71,24 @@ NAMES = (
     Case(
         "a sequence of a part that is none", "parts", "instructions/matmul/sequence", ["factors", "start"],
         "instructions/matmul/sequence/1", "no instruction of kind part start; there are factors, go",
+    ),
+    Case(
+        "the compiler's own pragma", "vector", "instructions/vmac/pragma", "pragma_contexts",
+        "instructions/vmac/pragma",
+        "pragma_contexts says how many copies of a buffer there are; an instruction needs a pragma of its own",
+    ),
+    Case(
+        "a pragma of TVM", "vector", "instructions/vmac/pragma", "pragma_unroll_explicit", "instructions/vmac/pragma",
+        "pragma_unroll_explicit is one that TVM acts on; an instruction needs a pragma of its own",
+    ),
+    Case(
+        "a field that hides the bus", "mvin-mvout", "instructions/matmul", _renamed("a_tile", "bus_bytes"),
+        "instructions/matmul/fields/1/name",
+        r"bus_bytes is a number that costs may name \(bus_bytes, read_latency\); the field needs another name",
+    ),
+    Case(
+        "a field that hides what is moved", "vector", "instructions/load_w", _renamed("columns", "elements"),
+        "instructions/load_w/fields/4/name", "elements is a number that costs may name",
     ),
     Case(
         "a sequence of a copy", "gemmini", "instructions/load_rows/sequence", ["config_ld0", "store_full"],

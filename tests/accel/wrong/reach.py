@@ -64,6 +64,10 @@ REACH = (
         "nothing fills b; a copy must load it, or a compute write it",
     ),
     Case(
+        "weights that are loaded into the results", "mvin-mvout", "instructions/mvin_b/memory", "c", "memories/b",
+        r"nothing fills b; .*; mvin_b \(instructions.1.memory\) and mvin_c \(instructions.2.memory\) load c",
+    ),
+    Case(
         "a memory that nothing reads", "output-stationary", "instructions/multiply/operands/B/memory", "a",
         "memories/b", "nothing uses what is in b; a copy must store it, or a compute read it",
     ),
@@ -87,10 +91,6 @@ REACH = (
         "a machine that multiplies nothing", "mvin-mvout", "instructions/matmul/operations/multiply/does",
         "C[i, j] = i32(A[i, 0]) + i32(B[0, j])", "instructions",
         r"none multiplies and accumulates; one must do something like 'C\[i, j\] \+= ",
-    ),
-    Case(
-        "a product that is never summed", "vector", "instructions/vmac/operations/accumulate/does",
-        "ACC[l] = i32(X[0]) * i32(W[l])", "instructions", "none multiplies and accumulates",
     ),
     Case(
         "data that are int16", "mvin-mvout", "memories/a/dtype", "int16", "memories/a/dtype",

@@ -20,6 +20,19 @@ def _nobody(direction: str, unit: str) -> Any:
     return without
 
 
+def _and_relu(old: Any) -> Any:
+    """The instructions with arithmetic on another unit, and sums that begin as zero in place of a load."""
+    matmul = next(one for one in old if one["name"] == "matmul")
+    matmul["fields"].append({"name": "op", "lsb": 112, "bits": 1})
+    matmul["operations"][0]["when"] = {"op": 0}
+    matmul["operations"].append({"name": "zero", "when": {"op": 1}, "does": "C[i, j] = 0"})
+    relu = {"name": "relu", "kind": "compute", "pragma": "pragma_relu", "unit": "store"}
+    relu["operands"] = {"C": {"memory": "c", "address": "tile"}}
+    relu["operations"] = [{"name": "relu", "does": "C[i, j] = relu(C[i, j])"}]
+    opcode, tile = {"name": "opcode", "lsb": 0, "bits": 8, "value": 60}, {"name": "tile", "lsb": 8, "bits": 16}
+    return [*(one for one in old if one["name"] != "mvin_c"), relu | {"fields": [opcode, tile]}]
+
+
 SYNC = (
     Case(
         "tokens where addresses are waited for", "vector", "instructions/load_x/tokens", _of(pop={"vector": "pad_top"}),
@@ -73,6 +86,10 @@ SYNC = (
     Case(
         "a compute that does not wait for its data", "tokens", "instructions/matmul/tokens/pop/load", REMOVED,
         "instructions/matmul/tokens/pop", "matmul and unit load use a, so it must wait for a token of load",
+    ),
+    Case(
+        "arithmetic on two units that do not wait", "tokens", "instructions", _and_relu, "instructions/relu/tokens/pop",
+        "relu and unit array use c, so it must wait for a token of array; it needs a field for that",
     ),
     Case(
         "an end before the stores", "tokens", "instructions/done/tokens/pop/store", REMOVED,

@@ -9,6 +9,8 @@ from accel.errors import InvalidAccelerator
 from tests.accel.wrong.bases import BASES, text
 from tests.accel.wrong.capacity import CAPACITY
 from tests.accel.wrong.case import Case, TextCase, mistaken, place
+from tests.accel.wrong.contractions import CONTRACTIONS
+from tests.accel.wrong.copies import COPIES
 from tests.accel.wrong.costs import COSTS
 from tests.accel.wrong.encoding import ENCODING
 from tests.accel.wrong.expressions import EXPRESSIONS
@@ -25,6 +27,8 @@ CASES: tuple[Case, ...] = (
     *ENCODING,
     *CAPACITY,
     *REACH,
+    *CONTRACTIONS,
+    *COPIES,
     *SYNC,
     *EXPRESSIONS,
     *COSTS,

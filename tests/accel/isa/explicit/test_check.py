@@ -36,8 +36,7 @@ LOOP = {"extent": "outer"}
             "instructions.3.loops.0.steps.C",
             "less than 2.32",
         ),
-        ("instructions.3.cycles", "4 / (outer - inner)", "instructions.3.cycles", "with every field 1"),
-        ("instructions.3.energy", "1 / (1 - outer)", "instructions.3.energy", "divides by zero"),
+        ("instructions.3.cycles", "4 / (outer - inner)", "instructions.3.cycles", "with outer = 1, inner = 1, 4"),
     ],
 )
 def test_what_cannot_be_executed_is_refused(path, value, field, message):

@@ -178,6 +178,6 @@ def test_a_cost_that_is_negative_is_an_error_of_the_program():
     gemm = accelerator.instruction("gemm").model_copy(update={"cycles": "inner - 3"})
     changed = tuple(gemm if i.name == "gemm" else i for i in accelerator.instructions)
     accelerator = accelerator.model_copy(update={"instructions": changed})
-    with pytest.raises(SimulationError, match="cycles are -1") as caught:
+    with pytest.raises(SimulationError, match="its cycles would be -1") as caught:
         FAMILY.time(stream(accelerator, [row("nop"), row("gemm", op=1, inner=2)]), {})
     assert caught.value.instruction == 1
