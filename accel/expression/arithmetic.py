@@ -66,6 +66,8 @@ def operation(node: Node, below: list[Value]) -> Value:
             found = _call(function, node.dtype, below)
         case Select(comparison):
             found = _selected(comparison, node.children[0].dtype, below)
+        case Binary(sign, _, Literal(count)) if sign in SHIFTS:
+            found = _shift_by(node.dtype, below[0], -int(count) if sign == "<<" else int(count))
         case Binary(sign) if sign in SHIFTS:
             found = _shift(node.dtype, below[0], below[1], left=sign == "<<")
         case Binary(sign) if is_float(node.dtype):
@@ -138,6 +140,19 @@ def _alone(node: Node, value: Value) -> Value:
     if isinstance(node.expression, Literal | Scalar | Access | Cast):
         return value
     return tirx.call_llvm_pure_intrin("float32", "llvm.arithmetic.fence", value)
+
+
+def _shift_by(dtype: str, value: Value, count: int) -> Value:
+    """To the right by ``count``, to the left if it is negative: as :func:`_shift`, in one instruction."""
+    bits = bits_of(dtype)
+    beyond = abs(count) >= bits
+    if beyond and (count < 0 or not is_signed(dtype)):
+        return literal(dtype, 0)
+    if count >= 0:
+        return hidden(value) >> tirx.const(min(count, bits - 1), dtype)
+    unsigned = f"uint{bits}"
+    up = tirx.reinterpret(unsigned, hidden(value)) << tirx.const(-count, unsigned)
+    return hidden(tirx.reinterpret(dtype, up))
 
 
 def _shift(dtype: str, value: Value, count: Value, *, left: bool) -> Value:
