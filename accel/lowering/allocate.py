@@ -19,7 +19,8 @@ from accel.lowering import intrinsic
 from accel.lowering.attributes import ADDRESSES, CONTEXTS_PRAGMA, DRAM_UNITS, MICROOPS, Region, map_regions
 from accel.lowering.microops import Table, Walk, dump_tables, table_of
 from accel.lowering.nest import constant, simplify
-from accel.lowering.survey import Allocation, Loop, Survey, instances, linear_index, survey
+from accel.lowering.paths import instruction_path, memory_path
+from accel.lowering.survey import Loop, Survey, copies_of, linear_index, survey
 from accel.lowering.walk import collect, rewrite_calls, scope_of
 
 
@@ -70,23 +71,19 @@ def _places(view: Survey, accelerator: Accelerator) -> dict[tirx.Var, _Place]:
         memory = accelerator.memory_of_scope(scope_of(buffer))
         size = constant(buffer.shape[0])
         if memory is None or size is None or size % memory.element_count:
-            raise CompileError(f"{buffer.name} is no whole number of elements of a scratchpad", field=str(buffer.name))
-        elements, copies = size // memory.element_count, _copies(allocation, view)
+            raise CompileError(
+                f"{buffer.name} is no whole number of elements of a scratchpad", field="accelerator.memories"
+            )
+        elements, copies = size // memory.element_count, copies_of(allocation, view)
         places[buffer] = _Place(str(buffer.name), memory.name, used[memory.name], elements, copies, allocation.loops)
         used[memory.name] += elements * copies
     for memory in accelerator.memories:
         if used[memory.name] > memory.depth:
             raise CompileError(
                 f"the buffers need {used[memory.name]} elements of {memory.name}; it has {memory.depth}",
-                field=memory.name,
+                field=memory_path(accelerator, memory.name, "depth"),
             )
     return places
-
-
-def _copies(allocation: Allocation, view: Survey) -> int:
-    """Contexts are for units that work at the same time; one unit alone needs one copy."""
-    units = {site.unit for site in view.sites if allocation.buffer in site.buffers}
-    return min(allocation.contexts, instances(allocation.loops)) if len(units) > 1 else 1
 
 
 def _dram_bases(function: tirx.PrimFunc, view: Survey, accelerator: Accelerator) -> dict[tirx.Var, tirx.Var]:
@@ -104,7 +101,8 @@ def _load_microops(tables: Sequence[Table], accelerator: Accelerator, base: tirx
     entries = max(table.begin + table.size for table in tables)
     copy = accelerator.copy_instruction(memory.name, "load")
     if copy is None or entries > memory.depth:
-        raise CompileError(f"the region needs {entries} micro-ops; {memory.name} has {memory.depth}", field=memory.name)
+        need = f"the region needs {entries} micro-ops; {memory.name} has {memory.depth}"
+        raise CompileError(need, field=memory_path(accelerator, memory.name, "depth"))
     names, one = copy.copy_fields, tirx.const(1, "int32")
     count = tirx.const(entries, "int32")
     fields = {names.sram: tirx.const(0, "int32"), names.dram: base}
@@ -196,7 +194,8 @@ class _Rewriter:
                 continue
             place, base = places[operand], bases[operand]
             if base is None:
-                raise CompileError(f"{instruction.name} walks {place.name} from a base that varies", field=place.name)
+                varies = f"{instruction.name} walks {place.name} from a base that varies"
+                raise CompileError(varies, field=instruction_path(self.accelerator, instruction.name))
             walks[field] = Walk(
                 base=place.address + base,
                 contexts=tuple(place.elements if _lifetime(place) == key else 0 for key in contexts),

@@ -10,8 +10,9 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.meanings import Meaning, meanings
 from accel.accelerator.roles import Contraction, contraction
+from accel.accelerator.synchronisation import TokenSync
 from accel.lowering.choose import choose
-from accel.lowering.geometry import EpilogueOp, Scaling
+from accel.lowering.geometry import EpilogueOp, Scaling, Shifting
 
 _SHIFT = 8  # bits of a byte plane
 
@@ -35,23 +36,28 @@ class Capabilities:
         Raises:
             InvalidAccelerator: nothing in it contracts.
         """
-        return Capabilities(accelerator, contraction(accelerator), meanings(accelerator))
+        gemm = contraction(accelerator)
+        known = tuple(meaning for meaning in meanings(accelerator) if _in_step(meaning.instruction, gemm, accelerator))
+        return Capabilities(accelerator, gemm, known)
 
     def step(self, name: EpilogueOp, immediate: int) -> str | None:
-        """The pragma of what does a step on the accumulators, or None."""
+        """The pragma of what does a step on the accumulators, or None; a tensor that it adds can be loaded."""
 
         def question() -> tirx.BufferStore:
-            acc, other = self._accumulator("a"), self._accumulator("b")
+            acc, other = self.accumulator("a"), self.accumulator("b")
             operand = other[0] if name == "add_tensor" else tirx.const(immediate, "int32")
             return tirx.BufferStore(acc, elementwise(acc[0], name, operand), [0])
 
+        results = self.gemm.dst.memory
+        if name == "add_tensor" and self.load(results.name, results.dtype) is None:
+            return None
         return self._answer((name, immediate), question, Compute)
 
-    def store(self, dtype: str, scaling: Scaling | None = None) -> str | None:
-        """The pragma of the copy that stores accumulators as ``dtype``, scaled or with their low bits, or None."""
+    def store(self, dtype: str, scaling: Scaling | Shifting | None = None) -> str | None:
+        """The pragma of the copy that stores accumulators as ``dtype``, as ``scaling`` says or their low bits."""
 
         def question() -> tirx.BufferStore:
-            value = stored(self._accumulator("a")[0], dtype, scaling)
+            value = stored(self.accumulator("a")[0], dtype, scaling)
             return tirx.BufferStore(tirx.decl_buffer((1,), dtype, "d"), value, [0])
 
         return self._answer(("store", dtype, scaling), question, Copy)
@@ -77,7 +83,13 @@ class Capabilities:
         """Whether an int32 accumulator can leave as four byte planes."""
         return self.store("int8") is not None and self.step("shift_right", _SHIFT) is not None
 
-    def _accumulator(self, name: str) -> Any:
+    @property
+    def offset(self) -> bool:
+        """Whether the data in memory are more than the model's int8, as uint8 are."""
+        return self.gemm.data.memory.dtype != "int8"
+
+    def accumulator(self, name: str) -> Any:
+        """A buffer of one accumulator."""
         memory = self.gemm.dst.memory
         return tirx.decl_buffer((1,), memory.dtype, name, scope=memory.scope)
 
@@ -102,10 +114,35 @@ def elementwise(value: tirx.Expr, name: EpilogueOp, operand: tirx.Expr) -> tirx.
     return tirx.max(value, operand) if name == "max" else tirx.min(value, operand)
 
 
-def stored(value: tirx.Expr, dtype: str, scaling: Scaling | None) -> tirx.Expr:
-    """What a store makes of an int32 accumulator: ``clip(rint(f32(value) * scale), low, high)``, or its low bits."""
+def stored(value: tirx.Expr, dtype: str, scaling: Scaling | Shifting | None) -> tirx.Expr:
+    """What a store makes of an int32 accumulator: scaled or shifted and clipped, or its low bits."""
     if scaling is None:
         return value.astype(dtype)
-    scaled = tirx.nearbyint(value.astype("float32") * tirx.const(scaling.scale, "float32"))
-    low, high = (tirx.const(float(bound), "float32") for bound in (scaling.low, scaling.high))
-    return tirx.max(tirx.min(scaled, high), low).astype(dtype)
+    if isinstance(scaling, Scaling):
+        scaled, kind = tirx.nearbyint(value.astype("float32") * tirx.const(scaling.scale, "float32")), "float32"
+    else:
+        scaled, kind = _shifted(value, scaling), "int32"
+    return narrowing(scaled, kind, (scaling.low, scaling.high))
+
+
+def narrowing(value: tirx.Expr, kind: str, bounds: tuple[int, int]) -> tirx.Expr:
+    """A value of type ``kind`` clipped to ``bounds``, as int8."""
+    low, high = (tirx.const(bound, kind) for bound in bounds)
+    return tirx.max(tirx.min(value, high), low).astype("int8")
+
+
+def _shifted(value: tirx.Expr, shifting: Shifting) -> tirx.Expr:
+    if shifting.rounds:
+        value = value + tirx.const(1 << shifting.shift - 1, "int32")
+    return value >> tirx.const(shifting.shift, "int32") if shifting.shift else value
+
+
+def _in_step(instruction: Copy | Compute, gemm: Contraction, accelerator: Accelerator) -> bool:
+    """Whether the contraction and what its accumulators go through next can wait for each other."""
+    other = gemm.instruction
+    if isinstance(instruction, Copy) or instruction.unit == other.unit:
+        return True  # a copy that they cannot wait for is refused with the document
+    if not isinstance(accelerator.synchronisation, TokenSync):
+        return True
+    ends = ((instruction.tokens, other.unit), (other.tokens, instruction.unit))
+    return all(unit in tokens.pop and unit in tokens.push for tokens, unit in ends)

@@ -1,7 +1,8 @@
 """Which operation of the accelerator does what a store does: its expression matches, its fields hold the numbers."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import tirx
 from tvm.ir import TensorLoad
@@ -9,11 +10,14 @@ from tvm.ir import TensorLoad
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import BitField, Copy
 from accel.accelerator.meanings import Meaning, scalar_field
+from accel.expression.check import Typed, check
+from accel.expression.parse import parse
 from accel.expression.unify import Binding, Mismatch, bindings, unify
 from accel.lowering.nest import constant
-from accel.lowering.walk import scope_of
+from accel.lowering.walk import collect, scope_of
 
 _DRAM = "global"
+_AMOUNT = re.compile(r">> (\w+)")
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ def choose(
             refused.append(f"{name} writes {scope}")
             continue
         found = False
-        for binding in bindings(meaning.typed, store, _acceptor(meaning, accelerator)):
+        for binding in _bindings(meaning, store, accelerator):
             if binding.accumulates != meaning.typed.statement.accumulate:
                 continue  # it sums what it is given, and adds nothing to what is there
             found = True
@@ -57,6 +61,33 @@ def choose(
             mismatch = unify(meaning.typed, store, _acceptor(meaning, accelerator))
             reason = mismatch.reason if isinstance(mismatch, Mismatch) else "it does something else"
             refused.append(f"{name} does {meaning.typed.statement}: {reason}")
+
+
+def _bindings(meaning: Meaning, store: tirx.BufferStore, accelerator: Accelerator) -> Iterator[Binding]:
+    """Those of the matcher; if there are none, with the amounts of shifts taken from the store beforehand.
+
+    Of ``x + (1 << n - 1) >> n`` the sum alone does not tell n.
+    """
+    accept, found = _acceptor(meaning, accelerator), False
+    for binding in bindings(meaning.typed, store, accept):
+        found = True
+        yield binding
+    if found:
+        return
+    amounts = {n for shift in collect(store.value, tirx.RShift) if (n := constant(shift.b)) is not None}
+    for name in sorted(
+        set(_AMOUNT.findall(str(meaning.typed.statement))) & set(meaning.typed.scalars) - set(meaning.typed.extents)
+    ):
+        for amount in sorted(amounts):
+            typed = _with_amount(meaning.typed, name, amount)
+            for binding in bindings(typed, store, accept):
+                yield replace(binding, scalars={**binding.scalars, name: tirx.const(amount, "int32")})
+
+
+def _with_amount(typed: Typed, name: str, amount: int) -> Typed:
+    """The statement with a number for a scalar."""
+    statement = parse(re.sub(rf"\b{name}\b", str(amount), str(typed.statement)))
+    return check(statement, typed.tensors, {other: kind for other, kind in typed.scalars.items() if other != name})
 
 
 def operand_scope(meaning: Meaning, name: str, accelerator: Accelerator) -> str:

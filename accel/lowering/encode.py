@@ -17,6 +17,7 @@ from accel.errors import CompileError
 from accel.lowering import intrinsic
 from accel.lowering.choose import field_range
 from accel.lowering.nest import constant
+from accel.lowering.paths import field_path
 from accel.lowering.survey import instances, survey
 from accel.lowering.walk import rewrite_calls
 
@@ -24,10 +25,28 @@ _WORD = 64
 
 
 @dataclass(frozen=True)
+class _Checked:
+    """A field of an instruction that must hold a value; ``path`` is its place in the document."""
+
+    instruction: str
+    field: BitField
+    path: str
+
+    def error(self, value: int) -> CompileError:
+        """What is wrong where it must hold ``value``."""
+        name = f"field {self.field.name} of {self.instruction}"
+        if value < 0 and self.field.type != "signed":
+            return CompileError(f"{name} has no sign; {value} needs one", field=self.path)
+        need = (value if value >= 0 else ~value).bit_length() + (self.field.type == "signed")
+        return CompileError(f"{name} has {self.field.bits} bits; {value} needs {need}", field=self.path)
+
+
+@dataclass(frozen=True)
 class Encoder:
     """A compiled region: call it with DRAM addresses to get its words.
 
-    ``count`` is the number of instructions; ``sites`` names the instruction of each call site. ``sticky`` are the mask
+    ``count`` is the number of instructions; ``sites`` names the instruction of each call site, and ``fields`` are those
+    whose values are checked as they are made. ``sticky`` are the mask
     and the value of the constant bits of every part that sets registers, (parts, words_each) each.
     """
 
@@ -36,7 +55,7 @@ class Encoder:
     count: int
     words_each: int
     sites: tuple[str, ...]
-    fields: tuple[str, ...]
+    fields: tuple["_Checked", ...]
     sticky: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]
 
     def __call__(self, bases: list[int]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
@@ -51,10 +70,11 @@ class Encoder:
         words = tvm.runtime.tensor(np.zeros(self.count * self.words_each, dtype=np.uint64))
         sites = tvm.runtime.tensor(np.zeros(self.count, dtype=np.int32))
         state = tvm.runtime.tensor(np.zeros(2, dtype=np.int32))
-        self.function(*bases, words, sites, state)
+        beyond = tvm.runtime.tensor(np.zeros(1, dtype=np.int64))
+        self.function(*bases, words, sites, state, beyond)
         emitted, overflow = state.numpy().tolist()
         if overflow:
-            raise CompileError(f"{self.fields[overflow - 1]} does not fit its field", field=self.name)
+            raise self.fields[overflow - 1].error(int(beyond.numpy()[0]))
         if emitted != self.count:
             raise CompileError(f"{emitted} of {self.count} instructions were emitted", field=self.name)
         rows = words.numpy().reshape(self.count, self.words_each)
@@ -119,15 +139,16 @@ class _Draft:
         parts = {site.name: len(accelerator.parts(accelerator.instruction(site.name))) for site in self.view.sites}
         self.count = sum(instances(site.loops) * parts[site.name] for site in self.view.sites)
         self.words_each = accelerator.word_bits // _WORD
-        self.checked: list[str] = []
+        self.checked: list[_Checked] = []
         self.words = tirx.decl_buffer((self.count * self.words_each,), "uint64", "words")
         self.sites = tirx.decl_buffer((self.count,), "int32", "sites")
         self.state = tirx.decl_buffer((2,), "int32", "state")
+        self.beyond = tirx.decl_buffer((1,), "int64", "beyond")
 
     def encoder(self) -> tirx.PrimFunc:
         """The function whose calls are stores of words."""
         body = rewrite_calls(self.source.body, self._stores)
-        function = tirx.PrimFunc([*self.source.params, self.words, self.sites, self.state], body)
+        function = tirx.PrimFunc([*self.source.params, self.words, self.sites, self.state, self.beyond], body)
         return function.with_attr("global_symbol", self.name).with_attr("tirx.noalias", True)
 
     def _stores(self, site: int, call: tirx.Evaluate) -> tirx.Stmt:
@@ -172,16 +193,22 @@ class _Draft:
     def _check_constant(self, name: str, field: BitField, value: int) -> None:
         low, high = field_range(field)
         if not low <= value < high:
-            raise CompileError(f"{name}.{field.name} = {value} does not fit {field.bits} bits", field=self.name)
+            raise self._checked(name, field).error(value)
+
+    def _checked(self, name: str, field: BitField) -> _Checked:
+        return _Checked(name, field, field_path(self.accelerator, name, field.name))
 
     def _check(self, name: str, field: BitField, value: tirx.Expr) -> tirx.Stmt:
-        """Note the first value, if any, that the field cannot hold."""
-        self.checked.append(f"{name}.{field.name}")
+        """Note the largest value, if any, that the field cannot hold; of several fields the first that has one."""
+        self.checked.append(self._checked(name, field))
         low, high = field_range(field)
         wide = tirx.Cast("int64", value)
         outside = tirx.Or(wide < tirx.const(low, "int64"), wide >= tirx.const(high, "int64"))
-        mark = tirx.BufferStore(self.state, tirx.const(len(self.checked), "int32"), [tirx.const(1, "int32")])
-        return tirx.IfThenElse(outside, mark, None)
+        number, one, zero = (tirx.const(value, "int32") for value in (len(self.checked), 1, 0))
+        ours = tirx.Or(self.state[1] == zero, self.state[1] == number)
+        most = tirx.Select(self.state[1] == zero, wide, tirx.Max(self.beyond[0], wide))
+        marks = [tirx.BufferStore(self.beyond, most, [zero]), tirx.BufferStore(self.state, number, [one])]
+        return tirx.IfThenElse(tirx.And(outside, ours), tirx.SeqStmt(marks), None)
 
 
 def _fixed(value: object, field: BitField) -> int | None:

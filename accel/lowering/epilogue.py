@@ -1,14 +1,17 @@
 """What of a composite's epilogue the accelerator does, and how its result leaves."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from accel.accelerator.document import Accelerator, Operator
 from accel.lowering.capabilities import Capabilities
 from accel.lowering.composite import Composite
-from accel.lowering.geometry import Epilogue, EpilogueOp, Start
+from accel.lowering.geometry import Epilogue, EpilogueOp, Shifting, Start
+from accel.lowering.nearest import no_narrow_store
 
 _PLANES = 4  # bytes of an accumulator
 _PLANE_SHIFT = 8
+_LOWEST = -128
 
 
 @dataclass(frozen=True)
@@ -22,27 +25,35 @@ class Ending:
 def plan_ending(composite: Composite, able: Capabilities) -> Ending | str:
     """How the composite ends: on the accelerator if it can, else with its int32 result on the host.
 
-    A string says why neither is possible.
+    Of the ways to begin the accumulators the first is taken that leaves least to the host. A string says why nothing
+    is possible.
     """
-    start = _start(able)
-    if start is None:
+    starts = _starts(able)
+    if not starts:
         return f"{able.accelerator.title} can neither clear its accumulators nor load them"
     refused = _undeclared(composite, able.accelerator)
     if not refused:
-        whole = _whole(composite, start, able)
-        if isinstance(whole, Epilogue):
+        wholes = [_whole(composite, start, able) for start in starts]
+        whole = next((found for found in wholes if isinstance(found, Epilogue)), None)
+        if whole is not None:
             return Ending(whole)
-        refused = whole
-    wide = _wide(composite, start, able)
-    if wide is None:
-        return refused or f"{able.accelerator.title} cannot store its int32 accumulators"
-    return Ending(wide, refused if composite.narrow else "")
+        refused = next(reason for reason in wholes if isinstance(reason, str))
+    wides = [_wide(composite, start, able) for start in starts]
+    wide = next((found for found in wides if isinstance(found, Epilogue)), None)
+    if wide is not None:
+        return Ending(wide, refused if composite.narrow else "")
+    obstacle = next(reason for reason in wides if isinstance(reason, str))
+    without = _without_bias(composite, starts, able)
+    if without is not None:
+        return Ending(without, refused if composite.narrow else obstacle)
+    return refused if obstacle == refused or not composite.narrow else f"{refused}; {obstacle}"
 
 
-def _start(able: Capabilities) -> Start | None:
-    if able.gemm.zero is not None:
-        return "zero"
-    return "bias" if able.load(able.gemm.dst.memory.name, able.gemm.dst.memory.dtype) is not None else None
+def _starts(able: Capabilities) -> tuple[Start, ...]:
+    """The ways to give the accumulators their first value; zeros come first, as rounding then needs no tensor."""
+    loaded = able.load(able.gemm.dst.memory.name, able.gemm.dst.memory.dtype) is not None
+    found: list[Start] = ["zero"] if able.gemm.zero is not None else []
+    return (*found, "bias") if loaded else tuple(found)
 
 
 def _undeclared(composite: Composite, accelerator: Accelerator) -> str:
@@ -66,36 +77,91 @@ def operators(composite: Composite) -> tuple[Operator, ...]:
 
 def _whole(composite: Composite, start: Start, able: Capabilities) -> Epilogue | str:
     """The whole epilogue on the accelerator, or why it cannot be."""
-    title = able.accelerator.title
     if not composite.narrow:
-        return _wide(composite, start, able) or f"{title} cannot store its int32 accumulators"
+        return _wide(composite, start, able)
+    reason, bounds = "", _bounds(composite)
+    for epilogue in _narrowings(composite, start):
+        if able.store("int8", epilogue.scaling) is None:
+            continue
+        found = _with_bias(composite, epilogue, able)
+        if isinstance(found, Epilogue):
+            return found
+        if epilogue.scaling is None or epilogue.scaling.low == bounds[0]:
+            reason = reason or found
+    return reason or no_narrow_store(bounds, able)
+
+
+def _bounds(composite: Composite) -> tuple[int, int]:
+    """What a narrow result is clipped to."""
     if composite.scaling is not None:
-        if able.store("int8", composite.scaling) is None:
-            return f"{title} has no store that scales its accumulators by a float"
-        return _with_bias(composite, Epilogue((), start=start, scaling=composite.scaling), able)
-    if able.store("int8") is None:
-        return f"{title} has no store that narrows its accumulators to int8"
-    return _with_bias(composite, Epilogue(composite.steps, start=start), able)
+        return composite.scaling.low, composite.scaling.high
+    values = dict(composite.steps)
+    return values["max"], values["min"]
 
 
-def _wide(composite: Composite, start: Start, able: Capabilities) -> Epilogue | None:
-    """The int32 accumulators as they are: in one piece, or as byte planes."""
+def _narrowings(composite: Composite, start: Start) -> Iterator[Epilogue]:
+    """The ways from int32 to int8, before there is a bias: all of it in the store, or steps and then a store.
+
+    A lower bound of 0 may come first, where the store's own is lower: both kinds of rounding keep the order of numbers,
+    and 0 as it is.
+    """
+    relu: tuple[tuple[EpilogueOp, int], ...] = (("max", 0),)
+    if composite.scaling is not None:
+        yield Epilogue((), start=start, scaling=composite.scaling)
+        if composite.scaling.low == 0:
+            yield Epilogue(relu, start=start, scaling=replace(composite.scaling, low=_LOWEST))
+        return
+    yield Epilogue(composite.steps, start=start)
+    shifting = _shifting(composite)
+    if shifting is None:
+        return
+    half = composite.steps[: int(shifting.shift > 0)]
+    for low, first in ((shifting.low, ()), *([(_LOWEST, relu)] if shifting.low == 0 else [])):
+        if shifting.shift:
+            yield Epilogue(first, start=start, scaling=replace(shifting, low=low, rounds=True))
+        yield Epilogue((*half, *first), start=start, scaling=replace(shifting, low=low))
+
+
+def _shifting(composite: Composite) -> Shifting | None:
+    """The steps of an epilogue as one store, its rounding aside; None where they shift to the left."""
+    shift = dict(composite.steps).get("shift_right", 0)
+    return Shifting(shift, *_bounds(composite), rounds=False) if shift >= 0 else None
+
+
+def _wide(composite: Composite, start: Start, able: Capabilities) -> Epilogue | str:
+    """The int32 accumulators as they are, in one piece or as byte planes; or why they cannot leave."""
+    plain = _leaving(start, able)
+    return plain if isinstance(plain, str) else _with_bias(composite, plain, able)
+
+
+def _leaving(start: Start, able: Capabilities) -> Epilogue | str:
     if able.store("int32") is not None:
-        found = _with_bias(composite, Epilogue((), start=start, result="int32"), able)
-    elif able.planes:
-        found = _with_bias(composite, Epilogue((), planes=_PLANES, start=start), able)
-    else:
+        return Epilogue((), start=start, result="int32")
+    if able.planes:
+        return Epilogue((), planes=_PLANES, start=start)
+    return f"{able.accelerator.title} cannot store its int32 accumulators"
+
+
+def _without_bias(composite: Composite, starts: tuple[Start, ...], able: Capabilities) -> Epilogue | None:
+    """The int32 sums without the bias, which the host adds; None where they need one for other reasons."""
+    if "zero" not in starts or not composite.has_bias or able.offset:
         return None
+    found = _leaving("zero", able)
     return found if isinstance(found, Epilogue) else None
 
 
 def _with_bias(composite: Composite, epilogue: Epilogue, able: Capabilities) -> Epilogue | str:
-    """The epilogue with the bias added, where the accumulators do not begin as it; rounding may join it."""
+    """The epilogue with the bias added, where the accumulators do not begin as it; rounding may join it.
+
+    Data that are more than the model's by an offset need a bias to take that back.
+    """
     steps: list[tuple[EpilogueOp, int]] = list(epilogue.steps)
-    rounds = bool(steps) and steps[0][0] == "add" and composite.op != "add"
-    if rounds and (composite.has_bias or epilogue.start == "bias" or able.step(*steps[0]) is None):
+    contracts = composite.op != "add"
+    biased = composite.has_bias or (able.offset and contracts)
+    rounds = bool(steps) and steps[0][0] == "add" and (contracts or epilogue.start == "bias")
+    if rounds and (biased or epilogue.start == "bias" or able.step(*steps[0]) is None):
         steps[0] = ("add_tensor", 0)
-    elif composite.has_bias:
+    elif biased:
         steps.insert(0, ("add_tensor", 0))
     if epilogue.start == "bias" and steps and steps[0] == ("add_tensor", 0):
         del steps[0]

@@ -91,20 +91,30 @@ class Scaling:
 
 
 @dataclass(frozen=True)
+class Shifting:
+    """``clip((x + half) >> shift, low, high)`` as int8, where half is ``1 << shift - 1`` if it ``rounds``, else 0."""
+
+    shift: int
+    low: int
+    high: int
+    rounds: bool
+
+
+@dataclass(frozen=True)
 class Epilogue:
     """How the accumulators begin, and what follows: elementwise int32 operations, then the store.
 
     They begin at zero, or as the bias that a load puts there. ``steps`` are (operation, immediate); ``add_tensor`` adds
     the bias and has immediate 0. The store moves them as they are (``int32``), narrows them to their low bits
-    (``int8``), or scales them if ``scaling`` is set. ``planes`` is 4 where the whole accumulator leaves as four int8
-    planes, low byte first.
+    (``int8``), or scales or shifts them if ``scaling`` is set. ``planes`` is 4 where the whole accumulator leaves as
+    four int8 planes, low byte first.
     """
 
     steps: tuple[tuple[EpilogueOp, int], ...]
     planes: int = 1
     start: Start = "zero"
     result: Literal["int8", "int32"] = "int8"
-    scaling: Scaling | None = None
+    scaling: Scaling | Shifting | None = None
 
     @property
     def has_bias(self) -> bool:

@@ -12,6 +12,7 @@ from accel.lowering import intrinsic
 from accel.lowering.choose import Choice, choose
 from accel.lowering.hardware_loops import Axis, assign
 from accel.lowering.nest import Access, Nest, constant, simplify
+from accel.lowering.paths import INSTRUCTIONS
 
 
 def inject_compute(nest: Nest, known: list[Meaning], accelerator: Accelerator) -> tirx.Stmt:
@@ -28,7 +29,7 @@ def inject_compute(nest: Nest, known: list[Meaning], accelerator: Accelerator) -
             refused.append(error.detail)
     raise CompileError(
         f"no instruction does {nest.store.buffer.name} = {nest.store.value}: {'; '.join(dict.fromkeys(refused))}",
-        field=str(nest.store.buffer.name),
+        field=INSTRUCTIONS,
     )
 
 
@@ -64,7 +65,7 @@ def _accesses(nest: Nest, choice: Choice) -> dict[str, Access]:
         read = choice.target_read
         again = nest.access(read.source, read.indices) if read is not None else nest.target
         if again.strides != nest.target.strides or constant(simplify(again.base - nest.target.base)) != 0:
-            raise CompileError(f"{instruction.name} works in place", field=instruction.name)
+            raise CompileError(f"{instruction.name} works in place", field=INSTRUCTIONS)
     target = instruction.operands[statement.target.name]
     for name, operand in instruction.operands.items():
         if name not in found and (operand.memory, operand.shape) == (target.memory, target.shape):
@@ -87,14 +88,12 @@ def _outer_axes(nest: Nest, meaning: Meaning, accesses: dict[str, Access], accel
         pattern = (extent, tuple(inner[name].get(axis, 0) for name in accesses))
         at = next((i for i in reversed(range(len(left))) if left[i][:2] == pattern), None)
         if at is None:
-            raise CompileError(
-                f"no loop walks axis {axis} of {instruction.name} ({extent} wide)", field=instruction.name
-            )
+            raise CompileError(f"no loop walks axis {axis} of {instruction.name} ({extent} wide)", field=INSTRUCTIONS)
         del left[at]
     sizes = [accelerator.memory(instruction.operands[name].memory).element_count for name in accesses]
     if any(stride % size for _, strides, _ in left for stride, size in zip(strides, sizes, strict=True)):
         raise CompileError(
-            f"a loop of the nest cuts through an element of {instruction.name}'s operands", field=instruction.name
+            f"a loop of the nest cuts through an element of {instruction.name}'s operands", field=INSTRUCTIONS
         )
     return [
         Axis(extent, tuple(stride // size for stride, size in zip(strides, sizes, strict=True)), variable)

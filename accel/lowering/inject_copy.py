@@ -13,6 +13,7 @@ from accel.errors import CompileError
 from accel.lowering import intrinsic
 from accel.lowering.choose import Choice, choose
 from accel.lowering.nest import Access, Nest, constant, simplify
+from accel.lowering.paths import INSTRUCTIONS
 from accel.lowering.walk import scope_of
 
 _ZERO = tirx.const(0, "int32")
@@ -53,7 +54,7 @@ def inject_copy(nest: Nest, known: list[Meaning], accelerator: Accelerator) -> t
     raise CompileError(
         f"no instruction copies {store.value} to {store.buffer.name} in {scope_of(store.buffer)}: "
         f"{'; '.join(dict.fromkeys(refused))}",
-        field=str(store.buffer.name),
+        field=INSTRUCTIONS,
     )
 
 
@@ -86,11 +87,11 @@ def _element_axes(nest: Nest, sram: Access, dram: Access, memory: Memory) -> lis
     while dense < size:
         if not axes or axes[-1][2] != dense or axes[-1][3] != dense:
             raise CompileError(
-                f"the innermost loops do not walk one element of {memory.name} ({size} scalars)", field=memory.name
+                f"the innermost loops do not walk one element of {memory.name} ({size} scalars)", field=INSTRUCTIONS
             )
         dense *= axes.pop()[1]
     if dense != size or any(s % size or d % size for _, _, s, d in axes):
-        raise CompileError(f"the tile is not made of whole elements of {memory.name}", field=memory.name)
+        raise CompileError(f"the tile is not made of whole elements of {memory.name}", field=INSTRUCTIONS)
     return [_Axis(variable, extent, s // size, d // size) for variable, extent, s, d in axes]
 
 
@@ -121,7 +122,7 @@ def _difference(bound: tirx.Expr) -> tirx.Expr:
         return bound.a - bound.b
     if isinstance(bound, tirx.GT):
         return bound.a - bound.b - 1
-    raise CompileError(f"the guard {bound} is no bound on an index", field="padding")
+    raise CompileError(f"the guard {bound} is no bound on an index", field=INSTRUCTIONS)
 
 
 def _apply_bound(axes: list[_Axis], nest: Nest, difference: tirx.Expr, bound: tirx.Expr) -> list[_Axis]:
@@ -129,7 +130,7 @@ def _apply_bound(axes: list[_Axis], nest: Nest, difference: tirx.Expr, bound: ti
     limited = [i for i, step in enumerate(line.strides) if step]
     # the loops inside one element come last, and no padding cuts through an element
     if len(limited) != 1 or limited[0] >= len(axes) or abs(line.strides[limited[0]]) != 1:
-        raise CompileError(f"the guard {bound} does not limit exactly one loop of the copy", field="padding")
+        raise CompileError(f"the guard {bound} does not limit exactly one loop of the copy", field=INSTRUCTIONS)
     index = limited[0]
     axis = axes[index]
     if line.strides[index] > 0:
@@ -166,7 +167,7 @@ class _Copying:
         pitch = columns.extent if columns else 1
         rows = self._rows(axes, pitch)
         if any(axis.padded for axis in axes):
-            raise CompileError(f"{self.copy.name} cannot pad a dimension that it has not", field=self.copy.name)
+            raise CompileError(f"{self.copy.name} cannot pad a dimension that it has not", field=INSTRUCTIONS)
         if rows is not None and rows.extent > self.most_rows:
             rows, piece = self._pieces(rows)
             axes = [*axes, piece]
@@ -247,7 +248,7 @@ class _Copying:
             (columns, names.pad_left, names.pad_right),
         ):
             if inner is not None and inner.padded and (before is None or after is None):
-                raise CompileError(f"{self.copy.name} cannot pad", field=self.copy.name)
+                raise CompileError(f"{self.copy.name} cannot pad", field=INSTRUCTIONS)
             if before is not None and after is not None:
                 fields[before] = simplify(inner.before) if inner and inner.before is not None else _ZERO
                 fields[after] = simplify(inner.after) if inner and inner.after is not None else _ZERO

@@ -16,7 +16,7 @@ from accel.lowering import layout
 from accel.lowering.attributes import LAUNCHES, REGION, LaunchInfo, Region, dump_launches, dump_region, region_of
 from accel.lowering.composite import Composite, is_composite_call, read_composite
 from accel.lowering.expressions import addition, convolution
-from accel.lowering.geometry import Addition, Convolution, Packed
+from accel.lowering.geometry import Addition, Convolution, Packed, Shifting
 from accel.lowering.groups import merged_weights
 
 
@@ -85,15 +85,17 @@ class _Packer:
             packed = self._addition(var, value, region, composite)
         self.packed[var] = packed
         if region.host_reason:
-            self.plain[var] = self._finished(self._unpacked(var), value, composite)
+            added = region.epilogue.has_bias or region.epilogue.start == "bias" or not composite.has_bias
+            first = composite.first_step - int(not added)
+            self.plain[var] = self._finished(self._unpacked(var), value, first)
             del self.packed[var]
 
-    def _finished(self, accumulators: relax.Expr, call: ir.Call, composite: Composite) -> relax.Expr:
-        """What follows the accumulation in a composite, on the host."""
+    def _finished(self, accumulators: relax.Expr, call: ir.Call, first: int) -> relax.Expr:
+        """What follows the accumulation in a composite, on the host: its bindings from ``first`` on."""
         function = self.source[call.op]
         bindings = [binding for block in function.body.blocks for binding in block.bindings]
-        known = {bindings[composite.first_step - 1].var: accumulators}
-        for binding in bindings[composite.first_step :]:
+        known = dict(zip(function.params, call.args, strict=True)) | {bindings[first - 1].var: accumulators}
+        for binding in bindings[first:]:
             value = structural_map(binding.value, (relax.Var, lambda leaf: known.get(leaf, leaf)))
             known[binding.var] = self.builder.emit(value, name_hint=str(binding.var.name))
         return known[bindings[-1].var]
@@ -189,8 +191,8 @@ class _Packer:
         add = replace(add, operands=(first[1], second[1]))
         arguments = [first[0], second[0], relax.const(layout.identities(add.shifts, self.gemm))]
         if region.epilogue.start == "bias":
-            zeros = np.zeros(add.operands[0].blocks * self.gemm.out_channels, np.int32)
-            arguments.append(relax.const(layout.pack_bias(zeros, add.operands[0].blocks, self.gemm.dst)))
+            start = np.full(add.operands[0].blocks * self.gemm.out_channels, _rounding(composite, region), np.int32)
+            arguments.append(relax.const(layout.pack_bias(start, add.operands[0].blocks, self.gemm.dst)))
         return self._launch(var, call, arguments, replace(region, shape=add), composite)
 
     def _region(self, region: Region, op: str) -> ir.GlobalVar:
@@ -261,6 +263,12 @@ def _bias(call: ir.Call, composite: Composite, region: Region, weights: npt.NDAr
     if composite.has_bias:
         given = call.args[2].value.numpy().ravel()
         bias[: given.size] = given
-    rounds = bool(composite.steps) and composite.steps[0][0] == "add" and not region.host_reason
-    joined = rounds and ("add", composite.steps[0][1]) not in region.epilogue.steps[:1]
-    return bias.astype(np.int32) + np.int32(composite.steps[0][1] if joined else 0)
+    return bias.astype(np.int32) + np.int32(_rounding(composite, region))
+
+
+def _rounding(composite: Composite, region: Region) -> int:
+    """What the accumulators begin with so that a shift rounds; 0 where a step or the store sees to that."""
+    scaling, first = region.epilogue.scaling, composite.steps[:1]
+    if not first or first[0][0] != "add" or region.host_reason or first == region.epilogue.steps[:1]:
+        return 0
+    return 0 if isinstance(scaling, Shifting) and scaling.rounds else first[0][1]

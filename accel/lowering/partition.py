@@ -9,6 +9,7 @@ from accel.accelerator.document import Accelerator
 from accel.lowering.attributes import HOST_REASON, REGION, Region, dump_region
 from accel.lowering.capabilities import Capabilities
 from accel.lowering.composite import Composite, read_composite
+from accel.lowering.contexts import apart
 from accel.lowering.epilogue import Ending, plan_ending
 from accel.lowering.geometry import Addition, Convolution, Packed, Tiling, Window
 from accel.lowering.plan import Cost, divisors, plan_convolution
@@ -169,14 +170,17 @@ def _addition(composite: Composite, ending: Ending, able: Capabilities) -> Regio
         packed = _packed(1, math.ceil(k / gemm.in_channels), 1, math.ceil(m / gemm.rows))
     else:
         return f"an addition of {len(composite.result)}-dimensional tensors"
-    tiling = _addition_tiling(packed, able)
+    tiling = _addition_tiling(packed, able, whole=apart(ending.epilogue, able.accelerator, able.gemm))
     if tiling is None:
         return f"no tile of it fits the scratchpads of {title}"
     return Region("addition", Addition((packed, packed), composite.shifts), ending.epilogue, tiling)
 
 
-def _addition_tiling(packed: Packed, able: Capabilities) -> Tiling | None:
-    """The largest tile that fits and leaves a few tiles to overlap; its extents divide the image, as nothing pads."""
+def _addition_tiling(packed: Packed, able: Capabilities, *, whole: bool) -> Tiling | None:
+    """The largest tile that fits and leaves a few tiles to overlap; its extents divide the image, as nothing pads.
+
+    ``whole``: a tile of one context is all of it.
+    """
     gemm = able.gemm
     identities = len(_OPERANDS) * gemm.weights.elements
     data = gemm.data.memory.depth - (identities if gemm.weights.memory == gemm.data.memory else 0)
@@ -194,6 +198,7 @@ def _addition_tiling(packed: Packed, able: Capabilities) -> Tiling | None:
                 for rows in divisors(packed.height)
                 for blocks in divisors(packed.blocks)
                 if blocks * rows * columns <= min(largest, capacity // contexts)
+                and (contexts == 2 or not whole or (blocks * rows * columns, packed.batch) == (total, 1))
                 and (microops is None or _ADDITION_MICROOPS * contexts * blocks <= microops)
             ),
             default=None,

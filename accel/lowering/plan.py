@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.roles import Contraction
+from accel.lowering.contexts import apart, bias_copies
 from accel.lowering.geometry import Convolution, Epilogue, Tiling
 
 Ints = npt.NDArray[np.int64]
@@ -54,8 +55,9 @@ def plan_convolution(
     The result's pitches are its height and width rounded up to whole tiles.
     """
     best: tuple[float, Tiling] | None = None
-    # alternating store and compute inside a tile (planes) needs one context: its tokens would overtake otherwise
-    result_choices = (2, 1) if epilogue.planes == 1 else (1,)
+    # where store and compute alternate inside a tile (planes) a second context gains nothing
+    needed = apart(epilogue, accelerator, gemm)
+    result_choices = (2, 1) if epilogue.planes == 1 or needed else (1,)
     for operand_contexts in (2, 1):
         for result_contexts in result_choices:
             for order in _orders(conv) if operand_contexts == 2 else ("stream",):
@@ -140,7 +142,7 @@ def _weight_loads(conv: Convolution, order: Order, stacks: Ints, steps: Ints) ->
 def _fits(
     c: Candidates, conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction, order: Order
 ) -> npt.NDArray[np.bool_]:
-    bias = c.out_blocks if epilogue.has_bias else np.zeros_like(c.out_blocks)
+    bias = c.out_blocks * bias_copies(c, conv, epilogue, accelerator, gemm, order)
     weights = c.contexts * c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
     sizes = (
         (gemm.data, c.contexts * c.data_blocks * c.data_rows * c.data_columns),
@@ -159,6 +161,8 @@ def _fits(
         fits &= _resident_microops(c) <= accelerator.memory(instruction.microops.memory).depth
         for extent in (c.out_rows * c.out_columns, c.in_blocks, c.out_blocks):
             fits &= extent < 1 << min(accelerator.bits(instruction, loop.extent) for loop in instruction.loops)
+    if c.result_contexts == 1 and apart(epilogue, accelerator, gemm):
+        fits &= c.tiles == 1
     if order != "stream":  # the operand that stays is guarded by the tokens of the one that passes: it must pass twice
         inner = c.tiles * c.reductions // (c.weight_loads if order == "weights" else c.data_loads)
         fits &= inner >= c.contexts

@@ -15,6 +15,7 @@ from accel.errors import CompileError
 from accel.lowering.attributes import CONTEXTS_PRAGMA, Region, map_regions
 from accel.lowering.capabilities import Capabilities
 from accel.lowering.geometry import Convolution, Epilogue
+from accel.lowering.paths import INSTRUCTIONS
 
 Handle = Any  # a LoopRV or SBlockRV of tvm.s_tir
 
@@ -50,7 +51,7 @@ class _Tile:
 def _load_pragma(able: Capabilities, memory: Memory, dtype: str) -> str:
     pragma = able.load(memory.name, dtype)
     if pragma is None:
-        raise CompileError(f"the accelerator has no load of {dtype} into {memory.name}", field="instructions")
+        raise CompileError(f"the accelerator has no load of {dtype} into {memory.name}", field=INSTRUCTIONS)
     return pragma
 
 
@@ -167,7 +168,7 @@ def _place_epilogue(sch: Schedule, region: Region, tile: _Tile, able: Capabiliti
 
 def _known(pragma: str | None, what: str) -> str:
     if pragma is None:
-        raise CompileError(f"the accelerator has no instruction for {what}", field="instructions")
+        raise CompileError(f"the accelerator has no instruction for {what}", field=INSTRUCTIONS)
     return pragma
 
 

@@ -12,6 +12,7 @@ from accel.accelerator.instructions import Compute, Copy
 from accel.errors import CompileError
 from accel.lowering import intrinsic
 from accel.lowering.attributes import CONTEXTS_PRAGMA
+from accel.lowering.paths import INSTRUCTIONS
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,13 @@ def _flat(statement: Any, loops: tuple[Loop, ...], contexts: int) -> Iterator[tu
     elif intrinsic.is_call(statement):
         yield "call", loops, statement
     elif not isinstance(statement, tirx.DeclBuffer):
-        raise CompileError(f"no pragma covers this statement: {statement}", field="pragma")
+        raise CompileError(f"no pragma covers this statement: {statement}", field=INSTRUCTIONS)
+
+
+def copies_of(allocation: Allocation, view: Survey) -> int:
+    """Contexts of a buffer: they are for units that work at the same time; one unit alone needs one copy."""
+    units = {site.unit for site in view.sites if allocation.buffer in site.buffers}
+    return min(allocation.contexts, instances(allocation.loops)) if len(units) > 1 else 1
 
 
 def writes(site: Site, accelerator: Accelerator) -> bool:

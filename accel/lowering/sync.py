@@ -4,7 +4,8 @@ Where the hardware orders accesses itself there are no tokens to set.
 
 For every buffer that one unit fills and another uses, a token says "filled" and another says "free again". With
 two contexts the free token is awaited two iterations late, so that the next tile loads while this one computes.
-The tokens' conditions are expressions of the loops, so the loops stay rolled and no token is left over.
+The tokens' conditions are expressions of the loops, so the loops stay rolled and no token is left over. Where buffers
+do not go from one unit to another like this, the units take turns (``take_turns.py``).
 """
 
 from dataclasses import dataclass
@@ -15,21 +16,25 @@ from tvm import ir, tirx
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.synchronisation import TokenSync
-from accel.errors import CompileError
 from accel.lowering import intrinsic
 from accel.lowering.attributes import Region, map_regions
 from accel.lowering.nest import simplify
 from accel.lowering.survey import Loop, Site, Survey, instances, linear_index, survey, writes
+from accel.lowering.take_turns import take_turns
 from accel.lowering.walk import rewrite_calls
 
 Flags = dict[int, dict[str, tirx.Expr]]  # site -> token field -> 1 where its condition holds
+
+
+class _Untold(Exception):  # noqa: N818  it says what is so, and no user sees it
+    """The lifetimes of the buffers do not say which tokens there must be; the message says why."""
 
 
 def synchronise(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     """Set the token fields of every call, and end every region with the instruction that ends a launch.
 
     Raises:
-        CompileError: buffers whose lifetimes the tokens cannot order.
+        CompileError: units that use one buffer and cannot wait for each other.
     """
 
     def synchronised(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
@@ -37,24 +42,42 @@ def synchronise(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
         body = function.body
         ending: dict[str, tirx.Expr] = {}
         if isinstance(accelerator.synchronisation, TokenSync):
-            body, ending = _with_tokens(function, accelerator)
+            body, ending = _with_tokens(function, accelerator, accelerator.synchronisation.limit)
         return function.with_body(body if finish is None else tirx.SeqStmt([body, intrinsic.call(finish.name, ending)]))
 
     return map_regions(module, synchronised)
 
 
-def _with_tokens(function: tirx.PrimFunc, accelerator: Accelerator) -> tuple[tirx.Stmt, dict[str, tirx.Expr]]:
+def _with_tokens(
+    function: tirx.PrimFunc, accelerator: Accelerator, limit: int
+) -> tuple[tirx.Stmt, dict[str, tirx.Expr]]:
     """The body with its tokens, and the fields of the instruction that ends the launch."""
     view = survey(function, accelerator)
+    try:
+        flags, ending = _by_lifetime(view, accelerator, limit)
+    except _Untold:
+        flags, ending = take_turns(view, accelerator, limit)
+    return _with_flags(function.body, flags), ending
+
+
+def _by_lifetime(view: Survey, accelerator: Accelerator, limit: int) -> tuple[Flags, dict[str, tirx.Expr]]:
     flags: Flags = {}
     finish = accelerator.finish
     ending: dict[str, tirx.Expr] = {}
-    for carrier in _carriers(_groups(view, accelerator)):
+    carriers = _carriers(_groups(view, accelerator), view)
+    if len({frozenset((carrier.producer, carrier.consumer)) for carrier in carriers}) < len(carriers):
+        raise _Untold("two units fill buffers for each other: one queue would hold tokens of both kinds")
+    if any(carrier.contexts > limit for carrier in carriers):
+        raise _Untold("a queue would hold more tokens than it can")
+    for carrier in carriers:
         last = finish is not None and finish.unit == carrier.producer
         _place(carrier, view, accelerator, flags, drain=last)
         if finish is not None and last:
             ending[finish.tokens.pop[carrier.consumer]] = tirx.const(1, "int32")
-    return _with_flags(function.body, flags), ending
+    stores = {site.unit for site in view.sites if not writes(site, accelerator)}
+    if finish is not None and stores - {finish.unit} - {c.consumer for c in carriers if c.producer == finish.unit}:
+        raise _Untold("the launch would end before the last store")
+    return flags, ending
 
 
 @dataclass(frozen=True)
@@ -78,7 +101,7 @@ def _groups(view: Survey, accelerator: Accelerator) -> list[_Group]:
         if not consumers:
             continue
         if len(consumers) > 1 or not writes(users[0], accelerator):
-            raise CompileError(f"{allocation.buffer.name} is used by {sorted(consumers)} at once", field="units")
+            raise _Untold(f"{allocation.buffer.name} is used by {sorted(consumers)} at once")
         consumer = consumers.pop()
         key = (producer, consumer, tuple(loop.variable for loop in allocation.loops))
         known = found.get(key)
@@ -88,7 +111,7 @@ def _groups(view: Survey, accelerator: Accelerator) -> list[_Group]:
     return list(found.values())
 
 
-def _carriers(groups: list[_Group]) -> list[_Group]:
+def _carriers(groups: list[_Group], view: Survey) -> list[_Group]:
     """For each pair of units the group of the innermost lifetime, whose tokens order the outer ones too."""
 
     def pair(group: _Group) -> tuple[str, str]:
@@ -98,25 +121,23 @@ def _carriers(groups: list[_Group]) -> list[_Group]:
     for _, members in groupby(sorted(groups, key=pair), key=pair):
         *outer, carrier = sorted(members, key=lambda group: len(group.loops))
         for group in outer:
-            _check_implied(group, carrier)
+            _check_implied(group, carrier, view)
         carriers.append(carrier)
     return carriers
 
 
-def _check_implied(outer: _Group, carrier: _Group) -> None:
+def _check_implied(outer: _Group, carrier: _Group, view: Survey) -> None:
     """Units work in order, so an outer buffer needs no token of its own if the inner ones bracket its use.
 
     It is filled before the first inner buffer, and by the time that its next instance is filled the inner tokens
     awaited so far must reach its last use: (contexts - 1) x inner instances >= inner contexts.
     """
-    nested = carrier.loops[: len(outer.loops)] == outer.loops and outer.first_write < carrier.first_write
+    turns = len(list(groupby(site.unit for site in view.sites if any(b in site.buffers for b in outer.buffers))))
+    nested = turns == 2 and carrier.loops[: len(outer.loops)] == outer.loops and outer.first_write < carrier.first_write
     inner = instances(carrier.loops[len(outer.loops) :])
     reused = instances(outer.loops) > outer.contexts
     if not nested or (reused and (outer.contexts - 1) * inner < carrier.contexts):
-        raise CompileError(
-            f"the tokens between {carrier.producer} and {carrier.consumer} do not cover {outer.buffers[0].name}",
-            field="pragma_contexts",
-        )
+        raise _Untold(f"tokens of {carrier.producer} and {carrier.consumer} do not cover {outer.buffers[0].name}")
 
 
 def _place(group: _Group, view: Survey, accelerator: Accelerator, flags: Flags, *, drain: bool) -> None:
@@ -124,7 +145,7 @@ def _place(group: _Group, view: Survey, accelerator: Accelerator, flags: Flags, 
     sites = [site for site in view.sites if any(buffer in site.buffers for buffer in group.buffers)]
     runs = [list(run) for _, run in groupby(sites, key=lambda site: site.unit)]
     if len(runs) % 2 or (len(runs) > 2 and group.contexts > 1):
-        raise CompileError(f"{group.consumer} uses {group.buffers[0].name} out of turn", field="pragma_contexts")
+        raise _Untold(f"{group.consumer} uses {group.buffers[0].name} out of turn")
     depth, index, total = len(group.loops), linear_index(group.loops), instances(group.loops)
     always = tirx.const(True, "bool")
     for number, run in enumerate(runs):
@@ -144,7 +165,7 @@ def _place(group: _Group, view: Survey, accelerator: Accelerator, flags: Flags, 
 def _flag(flags: Flags, site: Site, name: str, condition: tirx.Expr) -> None:
     fields = flags.setdefault(site.index, {})
     if name in fields:
-        raise CompileError(f"{site.name} would need two tokens in {name}", field=name)
+        raise _Untold(f"{site.name} would need two tokens in {name}")
     fields[name] = simplify(tirx.Cast("int32", condition))
 
 
