@@ -55,7 +55,10 @@ def explain(error: InvalidAccelerator, text: bytes | None) -> Refusal:
     message = error.detail.removeprefix(f"{path}: ")
     if text is None or not field.startswith(_ROOT):
         return Refusal(path if text is not None and field != "accelerator" else "", message)
-    document = read_text(text)
+    try:
+        document = read_text(text)
+    except InvalidAccelerator:  # a key that is there twice: nothing stands at one place of it
+        return Refusal(path, message)
     steps = _steps(path, document)
     if not isinstance(error.__cause__, pydantic.ValidationError):
         return Refusal(".".join(steps), message)

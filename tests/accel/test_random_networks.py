@@ -119,7 +119,7 @@ def check(model: onnx.ModelProto, accelerator: Accelerator) -> None:
     assert report.macs.share == 1
     assert all(layer.cycles >= layer.lower_bound > 0 for layer in report.layers)
     named = {node for layer in report.layers for node in layer.nodes} | {op.node for op in report.host_ops}
-    assert named >= {node.name for node in model.graph.node}
+    assert named >= {node.name for node in model.graph.node if node.op_type != "Flatten"}  # which is no work
     assert_ordered(program)
     assert not any(simulate(program, {}, function=False).tokens.values()), "a token is left over"
     reference = dyadic.run(quantised, inputs)
