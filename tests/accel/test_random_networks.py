@@ -127,7 +127,7 @@ def check(model: onnx.ModelProto, accelerator: Accelerator) -> None:
         np.testing.assert_array_equal(result, reference[name], err_msg=name)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(model=networks(), accelerator=st.sampled_from(ACCELERATORS))
 def test_networks(model: onnx.ModelProto, accelerator: Accelerator) -> None:
     check(model, accelerator)

@@ -30,7 +30,7 @@ def compare(case: Case) -> None:
     assert_same_bits(found, run(case.typed, case.tensors, case.scalars))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=25, deadline=None, suppress_health_check=SLOW)
 @given(cases())
 def test_random_statements(case: Case) -> None:
     compare(case)
