@@ -112,7 +112,7 @@ def compile_encoders(module: ir.IRModule, accelerator: Accelerator) -> dict[str,
     for variable, function in module.functions.items():
         name = str(variable.name_hint)
         drafts[name] = _Draft(name, function, accelerator)
-    target = tvm.target.Target({"kind": "llvm"})
+    target = tvm.target.Target({"kind": "llvm", "opt-level": 0})  # it runs once: most of the time is the compiler's
     library = tvm.compile(ir.IRModule({name: draft.encoder() for name, draft in drafts.items()}), target=target)
     return {
         name: Encoder(
