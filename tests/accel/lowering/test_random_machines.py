@@ -66,7 +66,8 @@ def test_a_few_machines(seed: int, name: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.timeout(1800)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 1 << 30), st.sampled_from(list(MODELS)))
 def test_many_machines(seed: int, name: str) -> None:
     accelerator = made(seed)
