@@ -17,6 +17,7 @@ from accel.lowering.contexts import apart, bias_copies
 from accel.lowering.geometry import Convolution, Epilogue, Tiling
 
 Ints = npt.NDArray[np.int64]
+Cycles = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Order = Literal["stream", "weights", "data"]
 
 
@@ -42,6 +43,17 @@ class Candidates:
     weight_loads: Ints
     contexts: int
     result_contexts: int
+
+    def overlapped(self, load: Cycles, compute: Cycles, store: Cycles, ends: Cycles) -> npt.NDArray[np.float64]:
+        """Cycles (n,) of three units that overlap as far as the contexts let them.
+
+        The arguments are the cycles of each, and ``ends`` those of the first load and the last store.
+        """
+        if self.contexts == 1:
+            return np.asarray(load + compute + store, dtype=np.float64)
+        if self.result_contexts == 1:
+            return np.asarray(np.maximum(load, compute + store) + ends, dtype=np.float64)
+        return np.asarray(np.maximum(np.maximum(load, compute), store) + ends, dtype=np.float64)
 
 
 Cost = Callable[[Candidates, Convolution, Epilogue, Contraction, Accelerator], npt.NDArray[np.float64]]

@@ -34,9 +34,4 @@ def tiling_cost(
     store = c.tiles * (results * (1 if epilogue.result == "int8" else 4) + latency)
     compute = c.tiles * c.reductions * products * dim
 
-    first_and_last = data + weights + results
-    if c.contexts == 1:
-        return np.asarray(load + compute + store, dtype=np.float64)
-    if c.result_contexts == 1:
-        return np.asarray(np.maximum(load, compute + store) + first_and_last, dtype=np.float64)
-    return np.asarray(np.maximum(np.maximum(load, compute), store) + first_and_last, dtype=np.float64)
+    return c.overlapped(load, compute, store, data + weights + results)

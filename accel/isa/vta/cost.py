@@ -41,9 +41,4 @@ def tiling_cost(
     store_tile = epilogue.planes * (_STORE_ELEMENT * (results + bursts) + 1)
     store = c.tiles * store_tile
 
-    first_and_last = data + weights + store_tile
-    if c.contexts == 1:
-        return np.asarray(load + compute + store, dtype=np.float64)
-    if c.result_contexts == 1:
-        return np.asarray(np.maximum(load, compute + store) + first_and_last, dtype=np.float64)
-    return np.asarray(np.maximum(np.maximum(load, compute), store) + first_and_last, dtype=np.float64)
+    return c.overlapped(load, compute, store, data + weights + store_tile)
