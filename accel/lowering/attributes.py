@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import TypeAdapter
 from tvm import ir, tirx
 
+from accel.accelerator import check_names
 from accel.lowering.geometry import Addition, Convolution, Epilogue, Tiling
 
 REGION = "cyclops.region"
@@ -19,7 +20,7 @@ LAUNCHES = "cyclops.launches"
 MICROOPS = "cyclops.microops"
 ADDRESSES = "cyclops.addresses"
 DRAM_UNITS = "cyclops.dram_units"
-CONTEXTS_PRAGMA = "pragma_contexts"
+CONTEXTS_PRAGMA = check_names.CONTEXTS_PRAGMA
 
 
 @dataclass(frozen=True)
