@@ -11,7 +11,7 @@ from accel.frontend.chains import follow
 from accel.frontend.contractions import Layer, recover_layer
 from accel.frontend.epilogues import Requantize
 from accel.frontend.rewrite import Rewrite
-from accel.frontend.weights import UINT8_OFFSET, Weights
+from accel.frontend.weights import Weights, zero_point_as_int8
 
 _PLANE = [2, 3]  # the axes of an image that are averaged
 
@@ -32,7 +32,7 @@ def recover(rewrite: Rewrite, binding: relax.Binding, requantize: Requantize) ->
     kernel, window = found
     channels = window.groups
     weights = Weights(np.ones((channels, 1, *kernel), np.int8), 0, None)
-    zero_point = int(x.zero_point) - (UINT8_OFFSET if x.dtype == "uint8" else 0)
+    zero_point = zero_point_as_int8(x)
     bias = None if zero_point == 0 else np.asarray(-zero_point * weights.sums(), np.int64)
     scale = x.scale / math.prod(kernel)
     return recover_layer(

@@ -4,6 +4,8 @@ The mean of 49 numbers is their sum at a 49th of their scale. Where the result g
 shift makes one of the other; a layer that reads it takes the factor back in the scale of its weights.
 """
 
+import math
+
 from accel.frontend.targets import Targets
 from accel.frontend.ties import tied
 
@@ -32,8 +34,4 @@ def reciprocal(base: float) -> float:
 
 
 def _normal(factor: float) -> float:
-    while factor < 1:
-        factor *= 2
-    while factor >= 2:
-        factor /= 2
-    return factor
+    return 2 * math.frexp(factor)[0]

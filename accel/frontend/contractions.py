@@ -13,7 +13,7 @@ from accel.frontend.dataflow import Array, Quantised
 from accel.frontend.epilogues import Accumulator, Requantize, epilogue_of
 from accel.frontend.rewrite import Rewrite
 from accel.frontend.scales import INT32_MAX, factor
-from accel.frontend.weights import UINT8_OFFSET, Weights, integer_weights
+from accel.frontend.weights import UINT8_OFFSET, Weights, integer_weights, zero_point_as_int8
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _layer(rewrite: Rewrite, var: relax.Var) -> Layer | None:
     if weights is None:
         return None
     chain = follow(graph, var, bias_size=weights.channels)
-    zero_point = int(x.zero_point) - (UINT8_OFFSET if x.dtype == "uint8" else 0)
+    zero_point = zero_point_as_int8(x)
     scale = x.scale * w.scale
     if chain.integer and not (scale == 1).all():
         return None

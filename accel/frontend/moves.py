@@ -1,5 +1,6 @@
 """Recovery of what only moves elements: between dequantize and quantize of one scale it works on the integers."""
 
+import numpy as np
 import tvm
 from tvm import relax
 
@@ -33,7 +34,7 @@ def recover(rewrite: Rewrite, binding: relax.Binding, _requantize: Requantize) -
         return False
     moved: relax.Expr = tvm.ir.Call(call.op, [x.value, *call.args[1:]], call.attrs)
     low, high = chain.limits
-    if (low, high) != _range(x.dtype):
+    if (low, high) != (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max):
         moved = rewrite.emit(moved, binding.var, "moved")
         moved = relax.op.maximum(moved, relax.const(low, x.dtype))
         moved = relax.op.minimum(rewrite.emit(moved, binding.var, "low"), relax.const(high, x.dtype))
@@ -49,7 +50,3 @@ def _alike(before: Quantised, after: Quantised) -> bool:
         and before.dtype == after.dtype
         and bool(before.scale == after.scale and before.zero_point == after.zero_point)
     )
-
-
-def _range(dtype: str) -> tuple[int, int]:
-    return (-128, 127) if dtype == "int8" else (0, 255)

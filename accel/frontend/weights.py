@@ -51,6 +51,11 @@ class Weights:
         return rows[: self.channels].astype(np.int64)
 
 
+def zero_point_as_int8(x: Quantised) -> int:
+    """The zero point of data, one for all of them, once uint8 has become int8."""
+    return int(x.zero_point) - (UINT8_OFFSET if x.dtype == "uint8" else 0)
+
+
 def integer_weights(value: Array, quantised: Quantised, axis: int, groups: int) -> Weights | None:
     """The constant ``value`` of ``quantised`` as weights with output channels along ``axis``.
 
