@@ -1,0 +1,1 @@
+"""Recovery of integer arithmetic from QDQ form."""

@@ -1,0 +1,102 @@
+"""Recovery of the residual add: two activations, weighed so that their sum has one unit.
+
+Where the scales are a power of two apart, small enough for int8, shifts weigh them exactly; else whole numbers
+(``accel/frontend/integer/weighings.py``). Zero points join the sum as one constant.
+"""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from accel.frontend.integer import composites
+from accel.frontend.integer.chains import follow
+from accel.frontend.integer.dataflow import Quantised
+from accel.frontend.integer.epilogues import Accumulator, Narrowing, Output, Requantize, epilogue_of
+from accel.frontend.integer.outputs import from_int8, int8_output, to_int8
+from accel.frontend.integer.rewrite import Rewrite
+from accel.frontend.integer.scales import INT32_MAX, exponent
+from accel.frontend.integer.weighings import WEIGHT_MAX, Weighing, dyadic_weighing, free_weighing
+from accel.frontend.integer.weights import zero_point_as_int8
+
+INT8_MAGNITUDE = 128
+MAX_SHIFT = 23
+RANKS = (2, 4)  # matrices and images; the elements of any other tensor are added as the rows of a matrix
+
+
+def recover(rewrite: Rewrite, binding: relax.Binding, requantize: Requantize) -> bool:
+    """Replace ``binding`` and its chain by the composite ``add``; False, and nothing done, if no weights will do."""
+    call = rewrite.graph.call(binding.var, "relax.add")
+    operands = _operands(rewrite, call) if call is not None else None
+    if operands is None:
+        return False
+    chain = follow(rewrite.graph, binding.var, bias_size=None)
+    found = _sum(operands, int8_output(chain), requantize) if chain.output is not None else None
+    if found is None:
+        return False
+    (factors, addend), epilogue = found
+    nodes = rewrite.nodes([chain.root, *chain.members])
+    shape = [int(size) for size in binding.var.ty.shape.values]
+    laid_out = shape if len(shape) in RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
+    function = composites.add(nodes, laid_out, factors, addend, epilogue)
+    rewrite.replace(chain.members)
+    arguments = [to_int8(rewrite, operand, chain.root) for operand in operands]
+    if laid_out != shape:
+        arguments = [rewrite.emit(relax.op.reshape(x, laid_out), chain.root, "rows") for x in arguments]
+    result: relax.Expr = tvm.ir.Call(rewrite.composite(function, rewrite.origin[chain.root.name]), arguments)
+    result = from_int8(rewrite, result, chain)
+    if laid_out != shape:
+        result = relax.op.reshape(rewrite.emit(result, chain.tail, "rows"), shape)
+    rewrite.bind(chain.tail, result)
+    return True
+
+
+def _operands(rewrite: Rewrite, call: tvm.ir.Call) -> list[Quantised] | None:
+    """Both operands, if they are quantised activations of one shape, int8 or uint8 with one scale each."""
+    found = [rewrite.graph.dequantised(argument) for argument in call.args]
+    operands = [operand for operand in found if operand is not None and isinstance(operand.value, relax.Var)]
+    shapes = {tuple(int(size) for size in operand.value.ty.shape.values) for operand in operands}
+    fit = all(operand.per_tensor and operand.dtype in ("int8", "uint8") for operand in operands)
+    return operands if len(operands) == 2 and len(shapes) == 1 and fit else None
+
+
+def _sum(
+    operands: list[Quantised], output: Output, requantize: Requantize
+) -> tuple[tuple[tuple[int, int], int], composites.AnyEpilogue] | None:
+    """The weights of the operands and what is added to their sum, and the epilogue; None if none are fine enough."""
+    zero_points = [zero_point_as_int8(operand) for operand in operands]
+    for weighing in _weighings(operands, output, requantize):
+        offset = -sum(zero * factor for zero, factor in zip(zero_points, weighing.factors, strict=True))
+        offset = round(offset / weighing.grain) * weighing.grain
+        magnitude = INT8_MAGNITUDE * sum(weighing.factors) + abs(offset)
+        if magnitude > INT32_MAX:
+            continue
+        acc = Accumulator(np.asarray(weighing.unit * output.scale), np.asarray(magnitude))
+        found = epilogue_of(acc, output, requantize)
+        if isinstance(found, Narrowing):
+            return (weighing.factors, offset + int(found.addend)), found.epilogue
+    return None
+
+
+def _weighings(operands: list[Quantised], output: Output, requantize: Requantize) -> Iterator[Weighing]:
+    """The weights to try, the exact ones first where int8 holds them, else last."""
+    a, b = (float(operand.scale) for operand in operands)
+    ratios = a / output.scale, b / output.scale
+    shifts = _shifts(a, b)
+    exact = None if shifts is None else Weighing((1 << shifts[0], 1 << shifts[1]), min(ratios), 0.0)
+    if exact is not None and max(exact.factors) <= WEIGHT_MAX:
+        yield exact
+    others = [] if requantize == "shift" else [free_weighing(ratios)]
+    others += [] if requantize == "scale" else [dyadic_weighing(ratios)]
+    yield from (weighing for weighing in (*others, exact) if weighing is not None)
+
+
+def _shifts(a: float, b: float) -> tuple[int, int] | None:
+    """By how much to shift each operand to the left for both to have the finer scale; None if shifting cannot."""
+    # of two float32, only a true power of two is one in float64
+    ratio = exponent(a / b)
+    if ratio is None or abs(ratio) > MAX_SHIFT:
+        return None
+    return max(ratio, 0), max(-ratio, 0)

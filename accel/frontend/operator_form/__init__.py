@@ -1,0 +1,1 @@
+"""Models of quantised operators, in QDQ form."""

@@ -1,0 +1,106 @@
+"""The scales to choose from: a geometric sequence, and what int8 loses at each of them."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Scales = Literal["power of two", "free"]
+
+_OCTAVES = 4  # how far below the scale that just holds every value to look
+_INT8_MAX = 127
+_BLOCK = 1 << 13  # elements that are looked at together: they stay in the cache, and BLAS starts no threads
+_MAX_EXPONENT = 55  # the product of two scales is still a normal float32
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The ``energy`` of a tensor, summed over its elements, and its squared error by the index of the scale."""
+
+    energy: float
+    errors: dict[int, float]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The scales ``base * 2**(index / density)``, for every integer ``index``, rounded to float32.
+
+    The ratio of two of them whose indices are congruent modulo ``density`` is exactly a power of two. ``base`` is at
+    least 1 and less than 2.
+    """
+
+    density: int
+    base: float = 1.0
+
+    def with_base(self, base: float) -> "Grid":
+        """The grid of the same density over another base."""
+        return replace(self, base=base)
+
+    def scale(self, index: int) -> float:
+        """A float32 number."""
+        octave, step = divmod(index, self.density)
+        return math.ldexp(float(np.float32(self.base * 2.0 ** (step / self.density))), octave)
+
+    def ceiling(self, scale: float) -> int:
+        """The least index whose scale, before it is rounded, is at least ``scale``, which is positive."""
+        return int(np.ceil(self.density * np.log2(scale / self.base)))
+
+    def candidates(self, largest: float) -> list[int]:
+        """The indices from the power of two that just holds ``largest`` in int8 to four octaves finer, which clip."""
+        top = int(np.ceil(np.log2(largest / _INT8_MAX / self.base))) if largest > 0 else -7
+        top = min(max(top, -_MAX_EXPONENT), _MAX_EXPONENT)
+        return [top * self.density - finer for finer in range(_OCTAVES * self.density + 1)]
+
+    def best(self, values: npt.NDArray[Any]) -> int:
+        """The index whose scale has the least squared error over ``values``, the largest of those that are equal.
+
+        Errors only grow from block to block, so most scales need not be tried on all of them: the likely ones go
+        first, and what has lost already is dropped.
+        """
+        flat = values.reshape(-1)
+        candidates = self.candidates(_largest(flat))
+        sample = flat[:: max(1, flat.size // _BLOCK)]
+        guesses = {index: squared_error(sample, self.scale(index)) for index in candidates}
+        least, found = math.inf, candidates[0]
+        for index in sorted(candidates, key=guesses.__getitem__):
+            error = squared_error(flat, self.scale(index), above=least)
+            if (error, -index) < (least, -found):
+                least, found = error, index
+        return found
+
+
+GRIDS: dict[Scales, Grid] = {"power of two": Grid(1), "free": Grid(8)}
+
+
+def squared_error(values: npt.NDArray[Any], scale: float, above: float = math.inf) -> float:
+    """Summed squared error of int8 with ``scale``; once it is ``above`` that, what it is so far."""
+    flat, total = values.reshape(-1), 0.0
+    scaled, error = np.empty((2, min(_BLOCK, flat.size)), np.float64)
+    for at in range(0, flat.size, _BLOCK):
+        block = flat[at : at + _BLOCK]
+        s, e = scaled[: block.size], error[: block.size]
+        np.divide(block, scale, out=s, dtype=np.float64)
+        np.rint(s, out=e)
+        np.clip(e, -_INT8_MAX - 1, _INT8_MAX, out=e)
+        np.subtract(e, s, out=e)
+        total += float(np.dot(e, e)) * scale**2
+        if total > above:
+            break
+    return total
+
+
+def _largest(values: npt.NDArray[Any]) -> float:
+    """The largest absolute value, 0 of none."""
+    return max(float(values.max(initial=0)), -float(values.min(initial=0)))
+
+
+def quantised(values: npt.NDArray[Any], scale: float, dtype: type[np.int8 | np.int32]) -> npt.NDArray[Any]:
+    """``values`` in steps of ``scale``, rounded half to even and clipped to ``dtype``."""
+    flat, limits = values.reshape(-1), np.iinfo(dtype)
+    steps = np.empty(flat.size, dtype)
+    for at in range(0, flat.size, _BLOCK):
+        block = np.divide(flat[at : at + _BLOCK], scale, dtype=np.float64)
+        steps[at : at + _BLOCK] = np.clip(np.rint(block, out=block), limits.min, limits.max, out=block)
+    return steps.reshape(values.shape)

@@ -1,0 +1,62 @@
+"""Activations whose scales must differ by powers of two, for additions to be integer additions."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from accel.frontend.quantization.grid import Grid, Loss
+from accel.frontend.quantization.targets import Targets
+
+
+def tied(targets: Targets) -> list[list[str]]:
+    """The activations in groups: operands of an addition share theirs, and so does what is moved or put together.
+
+    Both the groups and their members are in the order of ``targets.activations``.
+    """
+    operands = [tuple(str(name) for name in node.input) for node in targets.additions]
+    return _grouped(targets.activations, (*operands, *targets.moves, *targets.joins))
+
+
+def alike(targets: Targets) -> list[list[str]]:
+    """The activations that must have one scale because they are put together, or moved to where they are."""
+    joined = {name for join in targets.joins for name in join}
+    groups = _grouped(targets.activations, (*targets.moves, *targets.joins))
+    return [group for group in groups if not joined.isdisjoint(group)]
+
+
+def _grouped(names: Sequence[str], together: Iterable[Sequence[str]]) -> list[list[str]]:
+    """``names`` in groups; those of each of ``together`` share one."""
+    parent = {name: name for name in names}
+
+    def root(name: str) -> str:
+        while parent[name] != name:
+            parent[name] = name = parent[parent[name]]
+        return name
+
+    for first, *others in together:
+        for other in others:
+            parent[root(first)] = root(other)
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(root(name), []).append(name)
+    return list(groups.values())
+
+
+def choose(groups: Iterable[Sequence[str]], losses: Mapping[str, Loss], grid: Grid) -> dict[str, int]:
+    """For each tensor, the index of its scale on ``grid``: that of least error, in a group of one.
+
+    In larger ones, the choice whose errors, each as a share of its tensor's energy, have the least sum.
+    """
+    found: dict[str, int] = {}
+    for group in groups:
+        # each residue is a scale within the octave
+        options = [{name: _best(losses[name], grid, residue) for name in group} for residue in range(grid.density)]
+        shares = [sum(_share(losses[name], index) for name, index in option.items()) for option in options]
+        found |= options[shares.index(min(shares))]
+    return found
+
+
+def _best(loss: Loss, grid: Grid, residue: int) -> int:
+    return min((index for index in loss.errors if index % grid.density == residue), key=loss.errors.__getitem__)
+
+
+def _share(loss: Loss, index: int) -> float:
+    return loss.errors[index] / (loss.energy or 1)

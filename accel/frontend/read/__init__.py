@@ -1,0 +1,1 @@
+"""Reading an uploaded model: limits, checks, what it holds."""

@@ -1,0 +1,77 @@
+"""Loading of an uploaded model, as the rest of the compiler wants it."""
+
+from pathlib import Path
+
+import onnx
+
+from accel.frontend.model.apart import set_apart
+from accel.frontend.model.limits import LIMITS, Limits
+from accel.frontend.model.names import fresh
+from accel.frontend.model.shapes import Inferred, infer, tensor_shapes
+from accel.frontend.model.tensors import is_static
+from accel.frontend.operator_form.form import in_qdq_form
+from accel.frontend.read.info import ModelInfo
+from accel.frontend.read.inspect import model_info
+from accel.frontend.read.parse import parse_model
+from accel.frontend.read.upgrade import upgrade
+
+
+def load_model(data: bytes, limits: Limits = LIMITS) -> onnx.ModelProto:
+    """Parse and check ``data``, and bring what is of an old opset up to opset 13.
+
+    In the result every node has a unique name, no initializer is also an input, and each output has a static shape.
+
+    Raises:
+        InvalidModel, and its subclasses: as for ``inspect_model``.
+    """
+    model = parse_model(data, limits)
+    _prepare(model, limits)
+    return model
+
+
+def load_apart(model: bytes | Path, directory: Path, limits: Limits = LIMITS) -> tuple[ModelInfo, onnx.ModelProto]:
+    """A description of the file ``model``, and what :func:`load_model` makes of it, with its large constants apart.
+
+    They are in a file in ``directory`` (``accel/frontend/model/apart.py``), which must be there as long as the model.
+
+    Raises:
+        InvalidModel, and its subclasses: as for ``inspect_model``.
+    """
+    light = set_apart(parse_model(model if isinstance(model, bytes) else model.read_bytes(), limits), directory)
+    info = model_info(light, limits)
+    _prepare(light, limits)
+    return info, light
+
+
+def _prepare(model: onnx.ModelProto, limits: Limits) -> None:
+    """State the outputs' shapes and what can be computed of shapes, and upgrade, in place."""
+    plain = in_qdq_form(model)
+    inferred = infer(plain)
+    shapes = tensor_shapes(plain, inferred, limits)
+    for info in model.graph.output:
+        if not is_static(info):
+            tensor = info.type.tensor_type
+            tensor.shape.Clear()
+            for extent in shapes[info.name]:
+                tensor.shape.dim.add(dim_value=extent)
+    _use_values(model, inferred)
+    upgrade(model, shapes)
+
+
+def _use_values(model: onnx.ModelProto, inferred: Inferred) -> None:
+    """Give the nodes that must be run constants in place of what is computed of shapes; the rest stays, unused."""
+    values = dict(inferred.values)
+    for node in model.graph.node:
+        if node.op_type == "Constant":
+            values.pop(node.output[0], None)
+    taken = {*inferred.types, *(tensor.name for tensor in model.graph.initializer)}
+    constants: dict[str, str] = {}
+    for node in model.graph.node:
+        if all(name in inferred.values for name in node.output if name):
+            continue
+        for index, name in enumerate(node.input):
+            if name in values and name not in constants:
+                constants[name] = fresh(f"{name}_value", taken)
+                model.graph.initializer.add().CopyFrom(values[name])
+                model.graph.initializer[-1].name = constants[name]
+            node.input[index] = constants.get(name, name)
