@@ -1,45 +1,23 @@
-"""Functions that numba compiles, with their types kept; their machine code is kept between processes."""
+"""Functions that numba compiles, with their types kept; their machine code is kept between processes.
 
-import contextlib
+numba is loaded when the first of them is called or compiled: it takes 55 MB, and a process that only checks documents
+does without.
+"""
+
 import functools
 import hashlib
 import os
 import stat
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-import llvmlite
-import numba
-from numba.core.caching import FunctionCache
+from accel.isa.argument_types import Type
+from accel.isa.cache_home import cache_home
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-# types of compiled functions' arguments: 64-bit integers, but for words (32 bits) and bytes
-SCALAR = numba.int64
-VECTOR = numba.int64[::1]
-MATRIX = numba.int64[:, ::1]
-CUBE = numba.int64[:, :, ::1]
-WORDS = numba.int32[::1]
-WORD_MATRIX = numba.int32[:, ::1]
-BYTES = numba.uint8[::1]
-
-
-class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
-    """Machine code of one function; a file that cannot be read or written is a file that is not there."""
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        try:
-            return super().load_overload(sig, target_context)
-        except Exception:  # noqa: BLE001  whatever unpickling a broken file raises
-            with contextlib.suppress(OSError):
-                self.flush()
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        with contextlib.suppress(OSError):
-            super().save_overload(sig, data)
 
 
 def cache_folder() -> Path | None:
@@ -52,7 +30,7 @@ def cache_folder() -> Path | None:
     Returns None where there is no such folder and none can be made.
     """
     try:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cyclops"
+        base = cache_home()
         folder = base / f"numba-{_digest(Path(__file__).parent)}"
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -67,7 +45,7 @@ def _private(folder: Path) -> bool:
 
 
 def _digest(package: Path) -> str:
-    digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
+    digest = hashlib.sha256(f"{version('numba')} {version('llvmlite')}".encode())
     sources = sorted(package.rglob("*.py"))
     if not sources:
         raise FileNotFoundError(package)  # packed away: nobody could tell when they change
@@ -79,28 +57,34 @@ def _digest(package: Path) -> str:
 _folder = functools.cache(cache_folder)
 
 
+class _Compiled(Generic[P, R]):
+    def __init__(self, function: Callable[P, R]) -> None:
+        self._function = function
+
+    @functools.cached_property
+    def dispatcher(self) -> Any:
+        """The function as numba has it."""
+        from accel.isa.dispatcher import dispatcher  # noqa: PLC0415 - it loads numba
+
+        return dispatcher(self._function, _folder())
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba asks an object for that it finds in a function's globals: it calls others of our functions so."""
+        return self.dispatcher._numba_type_
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return cast(R, self.dispatcher(*args, **kwargs))
+
+
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` at its first call; the same code serves all later calls of the same types."""
-    dispatcher = numba.njit(function)
-    folder = _folder()
-    if folder is not None:
-        _keep(dispatcher, folder)
-    return cast(Callable[P, R], dispatcher)
+    return _Compiled(function)
 
 
-def _keep(dispatcher: Any, folder: Path) -> None:
-    """What ``numba.njit(cache=True)`` does, in ``folder`` or not at all."""
-    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
-    try:
-        cache = _Cache(dispatcher.py_func)
-    except RuntimeError:  # numba found no place
-        return
-    finally:
-        numba.config.CACHE_DIR = before
-    if folder in Path(cache.cache_path).parents:
-        dispatcher._cache = cache  # noqa: SLF001  the only way to hand it over
-
-
-def compile_now(function: Callable[..., Any], *types: Any) -> None:
+def compile_now(function: Callable[..., Any], *types: Type) -> None:
     """Compile a :func:`compiled` function for arguments of ``types``, or fetch its code, without running it."""
-    cast(Any, function).compile(types)
+    from accel.isa.dispatcher import numba_type  # noqa: PLC0415 - it loads numba
+
+    assert isinstance(function, _Compiled)
+    function.dispatcher.compile(tuple(numba_type(each) for each in types))

@@ -1,16 +1,17 @@
-"""Instruction words to columns and back, for any accelerator document; a column is an array over instructions."""
+"""Instruction words to columns, for any accelerator document; a column is an array over instructions."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import BitField, Copy, Instruction
+from accel.accelerator.instructions import Copy, Instruction
 from accel.errors import Diagnosis, SimulationError
 from accel.isa import decode_kernel as kernel
-from accel.isa.compiled import MATRIX, VECTOR, compile_now
+from accel.isa.argument_types import MATRIX, VECTOR, Array
+from accel.isa.compiled import compile_now
 
 Int64 = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -20,20 +21,39 @@ Words = npt.NDArray[np.uint64]
 class Decoded:
     """A stream of n instructions by field.
 
-    ``kind`` (n,) indexes ``accelerator.instructions``; ``columns`` maps a field's name to its values (n,), zero
-    where the instruction has no such field. A field of 64 bits, and one that is a float32, stands there by its bits.
-    ``rest`` (n, words) holds the bits that no field covers: writers leave them unset or undefined, and encoding gives
-    them back. ``first`` is its first instruction's place in the program, from which errors count. ``context`` is what
-    the launch finds in the registers, as its family keeps it (:meth:`accel.isa.family.Family.first_context`); None:
-    what is there after power-on.
+    ``kind`` (n,) indexes ``accelerator.instructions``; ``words`` (n, words) are the instructions themselves, whose
+    fields lie as ``layout`` says. ``first`` is its first instruction's place in the program, from which errors count.
+    ``context`` is what the launch finds in the registers, as its family keeps it
+    (:meth:`accel.isa.family.Family.first_context`); None: what is there after power-on.
     """
 
     accelerator: Accelerator
     kind: npt.NDArray[np.int16]
-    columns: dict[str, Int64]
-    rest: Words
+    words: Words
+    layout: "Layout"
     first: int = 0
     context: object = None
+
+    @property
+    def columns(self) -> dict[str, Int64]:
+        """A field's values (n,) by its name, zero where the instruction has no such field.
+
+        A field of 64 bits, and one that is a float32, stands there by its bits.
+        """
+        return self._split[0]
+
+    @property
+    def rest(self) -> Words:
+        """The bits (n, words) that no field covers: writers leave them unset or undefined."""
+        return self._split[1]
+
+    @cached_property
+    def _split(self) -> tuple[dict[str, Int64], Words]:
+        """Not before somebody asks: the columns take ten times the words' memory."""
+        layout, rest = self.layout, self.words.copy()
+        columns = np.zeros((len(layout.names), len(rest)), np.int64)
+        kernel.split(self.kind, layout.fields, layout.starts, layout.covered, columns, rest)
+        return dict(zip(layout.names, columns, strict=True)), rest
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -49,9 +69,8 @@ class Decoded:
         return np.flatnonzero(self.kind == self.accelerator.instructions.index(instruction))
 
     def slice(self, begin: int, end: int) -> "Decoded":
-        """Instructions ``[begin, end)``, without copying."""
-        columns = {name: column[begin:end] for name, column in self.columns.items()}
-        return Decoded(self.accelerator, self.kind[begin:end], columns, self.rest[begin:end], self.first + begin)
+        """Instructions ``[begin, end)``."""
+        return Decoded(self.accelerator, self.kind[begin:end], self.words[begin:end], self.layout, self.first + begin)
 
     def error(self, index: int, kind: Diagnosis, message: str) -> SimulationError:
         """The error of instruction ``index`` of this stream; ``message`` says what is wrong with it."""
@@ -63,7 +82,7 @@ class Decoded:
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """The document's encodings as the kernel takes them: see :mod:`accel.isa.decode_kernel`."""
 
     masks: Words
@@ -74,7 +93,7 @@ class _Layout:
     names: tuple[str, ...]
 
 
-def _layout(accelerator: Accelerator) -> _Layout:
+def _layout(accelerator: Accelerator) -> Layout:
     size = accelerator.word_bits // 64
     masks, values, covered = ([[0] * size for _ in accelerator.instructions] for _ in range(3))
     names: dict[str, int] = {}
@@ -95,7 +114,7 @@ def _layout(accelerator: Accelerator) -> _Layout:
                 continue  # its column stays zero, and no word can be shifted by its whole width
             fields.append((column, word, 64 - lsb - field.bits, 64 - field.bits, int(field.type == "signed")))
         starts.append(len(fields))
-    return _Layout(
+    return Layout(
         np.array(masks, np.uint64),
         np.array(values, np.uint64),
         np.array(covered, np.uint64),
@@ -118,13 +137,11 @@ def decode(accelerator: Accelerator, words: Words, first: int = 0) -> Decoded:
     if words.ndim != 2 or words.shape[1] != accelerator.word_bits // 64:
         raise SimulationError(f"instructions must be (n, {accelerator.word_bits // 64}) words; got {words.shape}")
     layout = _layout(accelerator)
-    rest, kind = np.array(words, np.uint64, order="C"), np.empty(len(words), np.int16)
-    undefined = kernel.sorts(rest, layout.masks, layout.values, kind)
+    words, kind = np.require(words, np.uint64, ["C", "A", "W"]), np.empty(len(words), np.int16)
+    undefined = kernel.sorts(words, layout.masks, layout.values, kind)
     if undefined < len(words):
         raise _undefined(words[undefined], first + undefined)
-    columns = np.zeros((len(layout.names), len(words)), np.int64)
-    kernel.split(kind, layout.fields, layout.starts, layout.covered, columns, rest)
-    return Decoded(accelerator, kind, dict(zip(layout.names, columns, strict=True)), rest, first)
+    return Decoded(accelerator, kind, words, layout, first)
 
 
 def _undefined(words: Words, at: int) -> SimulationError:
@@ -136,49 +153,9 @@ def _undefined(words: Words, at: int) -> SimulationError:
 
 def prepare_decode() -> None:
     """Compile what decoding runs, without running it."""
-    kind, matrix = numba.int16[::1], numba.uint64[:, ::1]
+    kind, matrix = Array("int16", 1), Array("uint64", 2)
     compile_now(kernel.sorts, matrix, matrix, matrix, kind)
     compile_now(kernel.split, kind, MATRIX, VECTOR, matrix, MATRIX, matrix)
-
-
-def encode(decoded: Decoded) -> Words:
-    """The words (n, word_bits / 64) of ``decoded``: the inverse of :func:`decode`, bit for bit.
-
-    Raises:
-        SimulationError: a value does not fit its field.
-    """
-    words = decoded.rest.copy()
-    for index, instruction in enumerate(decoded.accelerator.instructions):
-        rows = np.flatnonzero(decoded.kind == index)
-        if not len(rows):
-            continue
-        for field in instruction.fields:
-            word, lsb = divmod(field.lsb, 64)
-            words[rows, word] |= _field_bits(decoded, instruction, field, rows) << np.uint64(lsb)
-    return words
-
-
-def _field_bits(decoded: Decoded, instruction: Instruction, field: BitField, rows: Int64) -> npt.NDArray[np.uint64]:
-    values = decoded.column(field.name)[rows]
-    if field.value is not None:
-        values = np.full(len(rows), field.value, np.int64)
-    low, high = value_range(field)
-    wrong = np.flatnonzero((values < low) | (values >= high))
-    if len(wrong):
-        raise decoded.error(
-            rows[wrong[0]],
-            "padding" if field.name in padding_fields(instruction) else "field-range",
-            f"{field.name} = {int(values[wrong[0]])} is outside [{low}, {high}), the range of its {field.bits} bits",
-        )
-    return values.astype(np.uint64) & np.uint64((1 << field.bits) - 1)
-
-
-def value_range(field: BitField) -> tuple[int, int]:
-    """The values ``[low, high)`` that a column may hold for ``field``: of one of 64 bits any, which are its bits."""
-    if field.bits == 64:
-        return -(1 << 63), 1 << 63
-    # an index into a memory of one element has no bits
-    return (-(1 << field.bits - 1), 1 << field.bits - 1) if field.type == "signed" else (0, 1 << field.bits)
 
 
 def padding_fields(instruction: Instruction) -> tuple[str | None, ...]:

@@ -4,6 +4,7 @@ A family is an object with the attributes of :class:`Family`, found by the entry
 (:mod:`accel.isa.registry`). The passes, the engine and the reports know no family by name.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,10 +15,11 @@ from accel.accelerator.base import Model
 from accel.accelerator.document import Accelerator
 from accel.accelerator.roles import Contraction
 from accel.accelerator.timing_model import TimingModel
+from accel.isa.arrays import Signed
 from accel.isa.decode import Decoded
 from accel.isa.hazards import Hazards
+from accel.lowering.candidates import Candidates
 from accel.lowering.geometry import Convolution, Epilogue
-from accel.lowering.plan import Candidates
 from accel.program import Window
 
 Int64 = npt.NDArray[np.int64]
@@ -31,12 +33,13 @@ class Timing:
     ``start`` and ``end`` are (n,); ``waits`` maps a cause to the cycles (n,) that an instruction lost to it, such as
     ``fetch``, ``memory``, ``hazard`` or a token queue ``load_to_compute``: before it started, or to ``memory`` while
     it ran. ``cycles`` is when the launch is over: when FINISH ended, or without one the last instruction. ``busy``
-    maps a unit to its cycles at work. ``tokens`` are those left in each queue.
+    maps a unit to its cycles at work. ``tokens`` are those left in each queue. Arrays may be of any signed
+    integers.
     """
 
-    start: Int64
-    end: Int64
-    waits: dict[str, Int64]
+    start: Signed
+    end: Signed
+    waits: Mapping[str, Signed]
     cycles: int
     busy: dict[str, int]
     tokens: dict[str, int]

@@ -7,29 +7,51 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
+from accel.isa.arrays import narrowed
 from accel.isa.decode import Decoded, decode
 from accel.isa.family import Timing
 from accel.isa.hazards import Hazards
 from accel.isa.registry import family_of
-from accel.program import HostStep, Launch, Program
+from accel.memory import give_back
+from accel.program import HostStep, Launch, Program, Words
 from accel.simulate.runner import Array, Dram, Runner
 from accel.simulate.segments import Stray
 
 T = TypeVar("T")
 
+_MANY = 1 << 18  # instructions, whose fields and times take 100 MB and more
+
 
 @dataclass(frozen=True)
 class LaunchResult:
-    """One launch as it ran. ``timing`` is None where only function was asked for.
+    """One launch as it ran, of n instructions. ``timing`` is None where only function was asked for.
 
-    ``first_cycle`` is where it begins on the program's clock, which stands still during host steps.
+    ``words`` (n, word_bits / 64) are its instructions, ``kind`` (n,) their sorts; their fields, which take many times
+    the memory, are decoded again when they are asked for. ``first_cycle`` is where it begins on the program's clock,
+    which stands still during host steps.
     """
 
     launch: Launch
-    decoded: Decoded
+    accelerator: Accelerator
+    words: Words
+    kind: npt.NDArray[np.int16]
+    context: object
     first_cycle: int
     timing: Timing | None
+
+    @property
+    def decoded(self) -> Decoded:
+        """All its instructions by field; each time anew."""
+        return replace(self.part(0, len(self.words)), context=self.context)
+
+    def part(self, begin: int, end: int) -> Decoded:
+        """Its instructions ``[begin, end)`` by field, without what the launch finds in the registers."""
+        return decode(self.accelerator, self.words[begin:end], self.launch.begin + begin)
 
 
 @dataclass(frozen=True)
@@ -82,25 +104,43 @@ def simulate(
     cycles = 0
     context = family.first_context(program.accelerator, program.windows)
     last = max((number for number, step in enumerate(program.steps) if isinstance(step, Launch)), default=-1)
+    decoded: Decoded | None = None
     for number, step in enumerate(program.steps):
         if progress is not None:
             progress(number, len(program.steps))
         if isinstance(step, HostStep):
             runner.host(step)
             continue
+        decoded = None  # before the next one is there
+        _give_back(step)
         decoded = replace(_decode(program, step), context=context)
         runner.write_before(step)
         _in_launch(step, lambda: runner.check(decoded))  # noqa: B023
-        measured = _in_launch(step, lambda: family.time(decoded, tokens)) if timing else None  # noqa: B023
-        launches.append(LaunchResult(step, decoded, cycles, measured))
+        _give_back(step)
+        measured = _in_launch(step, lambda: _narrow(family.time(decoded, tokens))) if timing else None  # noqa: B023
+        words = program.words[step.begin : step.begin + step.count]
+        launches.append(LaunchResult(step, program.accelerator, words, decoded.kind, context, cycles, measured))
         if measured is not None:
             tokens = measured.tokens if sync.kind == "tokens" and sync.carry else {}
             cycles += measured.cycles
+        _give_back(step)
         _in_launch(step, lambda: runner.launch(decoded))  # noqa: B023
         if number != last:
             context = _in_launch(step, lambda: family.next_context(decoded))  # noqa: B023
     hazards = Hazards.of(runner.hazards) if runner.hazards else None
     return Simulation(runner.outputs(), tuple(launches), cycles, tokens, runner.dram, hazards, tuple(runner.strays))
+
+
+def _give_back(launch: Launch) -> None:
+    """What one step of simulating a large launch leaves behind is not there for the next, whose arrays are larger."""
+    if launch.count > _MANY:
+        give_back()
+
+
+def _narrow(timing: Timing) -> Timing:
+    """The same in the narrowest integers: there may be tens of millions of them."""
+    waits = {cause: narrowed(lost) for cause, lost in timing.waits.items()}
+    return replace(timing, start=narrowed(timing.start), end=narrowed(timing.end), waits=waits)
 
 
 def _in_launch(launch: Launch, act: Callable[[], T]) -> T:

@@ -17,13 +17,18 @@ from tvm_ffi import structural_mutate
 
 from accel.errors import SimulationError
 
-_MOST_WORK = 1 << 38  # stores, about five minutes
+_STORES = (1 << 38) / 300  # a second, about
+MOST_SECONDS = 300.0
 _MOST_BYTES = 1 << 32  # of one temporary
 _FAR = 1 << 62
 
 
-def guard(module: ir.IRModule) -> ir.IRModule:
+def guard(module: ir.IRModule, seconds: float = MOST_SECONDS) -> ir.IRModule:
     """The module with its TIR functions made safe.
+
+    Args:
+        module: its functions.
+        seconds: about how long it may run.
 
     Raises:
         SimulationError: more work or memory than the limits; how much is known before it runs.
@@ -41,8 +46,9 @@ def guard(module: ir.IRModule) -> ir.IRModule:
                     f"{_MOST_BYTES}",
                     kind="work-limit",
                 )
-    if work > _MOST_WORK:
-        raise SimulationError(f"a host step takes {work} steps of work; the limit is {_MOST_WORK}", kind="work-limit")
+    most = int(_STORES * min(seconds, MOST_SECONDS))
+    if work > most:
+        raise SimulationError(f"a host step takes {work} steps of work; the limit is {most}", kind="work-limit")
     return result
 
 

@@ -1,6 +1,7 @@
 """Host steps: Relax functions, compiled so that each operator computes what it would alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from tvm.target import codegen
 
 from accel.errors import SimulationError
 from accel.host_graph.read import read_host_graph
-from accel.simulate.guard import guard
+from accel.simulate.guard import MOST_SECONDS, guard
+from accel.simulate.plain import is_plain, run_plain
 
 Array = npt.NDArray[Any]
 
@@ -30,33 +32,37 @@ _PASSES = (
 )
 
 
-def compile_module(module: Any) -> Any:
-    """Compile an IRModule with a Relax function ``main`` for the machine at hand; runs nothing.
+def compile_module(module: Any, seconds: float = MOST_SECONDS) -> Any:
+    """Compile an IRModule with a Relax function ``main``, or several, for the machine at hand; runs nothing.
+
+    Args:
+        module: what to compile.
+        seconds: about how long running all of it may take.
 
     Raises:
         SimulationError: running it would take more work or memory than the limits of ``accel/simulate/guard.py``.
     """
     target = tvm.target.Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu()})
     with target:
-        safe = guard(relax.transform.LegalizeOps()(module))
+        safe = guard(relax.transform.LegalizeOps()(module), seconds)
     return tvm.compile(safe, target=target, relax_pipeline=tvm.transform.Sequential([make() for make in _PASSES]))
 
 
 class HostFunctions:
-    """Compiled host graphs by their text, so that identical ones compile once."""
+    """Host graphs by their text, ready to run: plain ones as they are, others compiled, identical ones once."""
 
     def __init__(self) -> None:
-        self._compiled: dict[str, Any] = {}
+        self._ready: dict[str, Callable[[Sequence[Array]], list[Array]]] = {}
 
     def prepare(self, text: str) -> None:
-        """Compile the graph; whoever made the Program has decided whether to trust it.
+        """Compile the graph if need be; whoever made the Program has decided whether to trust it.
 
         Raises:
             SimulationError: the text is no host graph, does not compile, or asks for too much.
         """
-        if text not in self._compiled:
+        if text not in self._ready:
             try:
-                self._compiled[text] = compile_module(read_host_graph(text, trust_host_code=True))
+                self._ready[text] = _runner(read_host_graph(text, trust_host_code=True))
             except SimulationError:
                 raise
             except Exception as error:
@@ -70,9 +76,13 @@ class HostFunctions:
         """
         self.prepare(text)
         try:
-            return run_compiled(self._compiled[text], inputs)
+            return self._ready[text](inputs)
         except Exception as error:  # TVM raises what it likes
             raise SimulationError(f"a host step does not run: {error}", kind="host-step") from error
+
+
+def _runner(module: Any) -> Callable[[Sequence[Array]], list[Array]]:
+    return partial(run_plain, module) if is_plain(module) else partial(run_compiled, compile_module(module))
 
 
 def run_compiled(executable: Any, inputs: Sequence[Array]) -> list[Array]:

@@ -19,8 +19,8 @@ from accel.accelerator.roles import Contraction
 from accel.expression.cost import parse_cost
 from accel.expression.errors import ExpressionError
 from accel.isa.explicit.costs import DEFAULT_CYCLES
+from accel.lowering.candidates import Candidates
 from accel.lowering.geometry import Convolution, Epilogue
-from accel.lowering.plan import Candidates
 
 Float64 = npt.NDArray[np.float64]
 
@@ -70,6 +70,14 @@ def tiling_cost(
     elif gemm.zero is not None:
         zero = costs.compute(gemm.instruction, gemm.dst.name, outer, ())
         units.add(zero.unit, c.tiles * zero.count, zero.each)
+    if epilogue.sums:
+        again = costs.compute(gemm.instruction, gemm.dst.name, outer, ())
+        units.add(again.unit, c.tiles * epilogue.sums * again.count, again.each)
+    if epilogue.adds_operand:
+        other = costs.copy(
+            _copy(accelerator, data, "load"), c.out_blocks, c.out_rows, c.out_columns * gemm.data.elements
+        )
+        units.add(other.unit, c.tiles * other.count, other.each)
     step = costs.compute(_elementwise(accelerator, gemm), None, outer, ())
     units.add(step.unit, c.tiles * epilogue.passes * step.count, step.each)
 

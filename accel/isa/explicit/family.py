@@ -19,8 +19,8 @@ from accel.isa.explicit.timing import prepare_timing, time_launch
 from accel.isa.explicit.tokens import queue_names
 from accel.isa.explicit.work import timing_model, work_of
 from accel.isa.family import Boxes, HazardChecker, Machine, Timing, Work
+from accel.lowering.candidates import Candidates
 from accel.lowering.geometry import Convolution, Epilogue
-from accel.lowering.plan import Candidates
 from accel.program import Window
 
 

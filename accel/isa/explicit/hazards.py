@@ -9,7 +9,8 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
 from accel.accelerator.memories import DTYPE_BYTES
 from accel.accelerator.synchronisation import TokenSync
-from accel.isa.compiled import BYTES, MATRIX, SCALAR, VECTOR, WORD_MATRIX, compile_now
+from accel.isa.argument_types import BYTES, MATRIX, SCALAR, VECTOR, WORD_MATRIX
+from accel.isa.compiled import compile_now
 from accel.isa.decode import Decoded
 from accel.isa.explicit import accesses as columns
 from accel.isa.explicit import hazards_kernel as kernel

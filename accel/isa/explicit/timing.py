@@ -22,7 +22,8 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator
 from accel.accelerator.synchronisation import HazardSync
 from accel.errors import SimulationError
-from accel.isa.compiled import MATRIX, SCALAR, compile_now
+from accel.isa.argument_types import MATRIX, SCALAR
+from accel.isa.compiled import compile_now
 from accel.isa.decode import Decoded
 from accel.isa.explicit import timing_apart, timing_in_order
 from accel.isa.explicit import timing_layout as layout

@@ -2,11 +2,10 @@
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from accel.isa.compiled import CUBE, MATRIX, SCALAR, VECTOR
+from accel.isa.argument_types import CUBE, MATRIX, SCALAR, VECTOR, Fields
 
 Int64 = npt.NDArray[np.int64]
 
@@ -38,7 +37,7 @@ class Stream(NamedTuple):
     ports: Int64
 
 
-STREAM = numba.types.NamedTuple((VECTOR, VECTOR, MATRIX, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, MATRIX), Stream)
+STREAM = Fields(Stream, (VECTOR, VECTOR, MATRIX, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, MATRIX))
 
 
 class State(NamedTuple):
@@ -62,7 +61,7 @@ class State(NamedTuple):
     limit: int
 
 
-STATE = numba.types.NamedTuple((MATRIX, MATRIX, CUBE, MATRIX, VECTOR, VECTOR, VECTOR, VECTOR, SCALAR), State)
+STATE = Fields(State, (MATRIX, MATRIX, CUBE, MATRIX, VECTOR, VECTOR, VECTOR, VECTOR, SCALAR))
 
 # rows of the units
 UNIT = 3

@@ -5,8 +5,8 @@ import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.roles import Contraction
+from accel.lowering.candidates import Candidates
 from accel.lowering.geometry import Convolution, Epilogue
-from accel.lowering.plan import Candidates
 
 _ROW = 1  # cycles a row of 16 elements takes on the bus, at 16 bytes a beat: its beats, at least one
 

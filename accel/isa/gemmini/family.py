@@ -11,7 +11,7 @@ from accel.accelerator.roles import Contraction
 from accel.accelerator.timing_model import TimingModel
 from accel.errors import SimulationError
 from accel.isa.costs import energy_of
-from accel.isa.decode import Decoded, encode
+from accel.isa.decode import Decoded
 from accel.isa.family import Boxes, Dram, HazardChecker, Timing, Work
 from accel.isa.gemmini import timing
 from accel.isa.gemmini.calibration import timing_model
@@ -25,8 +25,8 @@ from accel.isa.gemmini.machine import Machine
 from accel.isa.gemmini.parameters import GemminiParameters
 from accel.isa.gemmini.traffic import dram_accesses
 from accel.isa.gemmini.work import work_of
+from accel.lowering.candidates import Candidates
 from accel.lowering.geometry import Convolution, Epilogue
-from accel.lowering.plan import Candidates
 from accel.program import Window
 
 
@@ -142,7 +142,7 @@ class GemminiMachine:
 def _launch(decoded: Decoded) -> tuple[Words, GemminiParameters, Context]:
     """The words (n, 3) of a launch, the accelerator's parameters, and the registers that the launch finds."""
     parameters = parameters_of(decoded.accelerator)
-    return encode(decoded), parameters, context_of(decoded, parameters)
+    return decoded.words, parameters, context_of(decoded, parameters)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
-from accel.isa.decode import Decoded, encode
+from accel.isa.decode import Decoded
 from accel.isa.gemmini import bounds_ranges as of
 from accel.isa.gemmini.check import check_expanded, known_flags
 from accel.isa.gemmini.context import context_of
@@ -37,7 +37,7 @@ class GemminiHazardChecker:
         parameters = parameters_of(decoded.accelerator)
         context = context_of(decoded, parameters)
         windows = context.map(len(dram))
-        expanded = expand(encode(decoded), parameters, context.loops.copy())
+        expanded = expand(decoded.words, parameters, context.loops.copy())
         found = check_expanded(expanded, parameters, windows, context.state, context.bits, self._known, _ROOM)
         unwritten = []
         for instruction, memory, low, high in found.tolist():

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from accel.isa.arrays import Signed, narrowed
 from accel.isa.gemmini import timing_kernel as kernel
 from accel.isa.gemmini import timing_layout as at
 from accel.isa.gemmini.context import Context
@@ -37,9 +38,9 @@ class Timing:
         primitive_end: (m,)
     """
 
-    start: Int64
-    end: Int64
-    waits: dict[str, Int64]
+    start: Signed
+    end: Signed
+    waits: dict[str, Signed]
     cycles: int
     busy: dict[str, int]
     expanded: Expanded
@@ -74,13 +75,13 @@ def kernel_parameters(parameters: GemminiParameters) -> Int64:
     return out
 
 
-def _folded(values: Int64, first: Int64, how: np.ufunc, empty: Int64) -> Int64:
+def _folded(values: Int64, first: Int64, how: np.ufunc, empty: Int64) -> Signed:
     """``values`` (m,) of primitive instructions by instruction (n,); ``empty`` (n,) where there are none."""
     some = first[1:] > first[:-1]
     out = empty.copy()
     if some.any():
         out[some] = how.reduceat(values, first[:-1][some])
-    return out
+    return narrowed(out)
 
 
 def time(words: Words, parameters: GemminiParameters, context: Context | None = None) -> Timing:
@@ -98,6 +99,7 @@ def time(words: Words, parameters: GemminiParameters, context: Context | None = 
     arrivals, busy = np.zeros(count, np.int64), np.zeros(3, np.int64)
     state, bits = found.state.copy(), found.bits.copy()
     functs = np.ascontiguousarray(signed[:, 0])
+    del signed  # there may be millions of instructions
     cycles = kernel.run(
         expanded.words, first, functs, kernel_parameters(parameters), state, bits, times, arrivals, waits, busy
     )

@@ -20,8 +20,8 @@ from accel.isa.vta.parameters import VtaParameters
 from accel.isa.vta.timing import time_launch, token_names
 from accel.isa.vta.timing_table import prepare_timing
 from accel.isa.vta.work import work_of
+from accel.lowering.candidates import Candidates
 from accel.lowering.geometry import Convolution, Epilogue
-from accel.lowering.plan import Candidates
 from accel.program import Window
 
 

@@ -3,13 +3,12 @@
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
 from accel.errors import InvalidAccelerator
 from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import Decoded
 from accel.isa.vta import function_layout as layout
-from accel.isa.vta.view import Alu, Gemm, view
+from accel.isa.vta.view import Alu, Gemm, Vta, view
 
 Int64 = npt.NDArray[np.int64]
 
@@ -34,7 +33,7 @@ def launch_table(decoded: Decoded) -> Int64:
     for copy in decoded.accelerator.instructions:
         if isinstance(copy, Copy):
             rows = decoded.rows(copy)
-            table[rows] = _copy_rows(decoded, copy, rows)
+            table[rows] = _copy_rows(decoded, vta, copy, rows)
     rows = decoded.rows(vta.gemm.instruction)
     table[rows] = _gemm_rows(decoded, vta.gemm, rows)
     rows = decoded.rows(vta.alu.instruction)
@@ -42,13 +41,12 @@ def launch_table(decoded: Decoded) -> Int64:
     return table
 
 
-def copy_operation(accelerator: Accelerator, copy: Copy) -> int:
+def copy_operation(vta: Vta, copy: Copy) -> int:
     """The kernel's operation that does ``copy``.
 
     Raises:
         InvalidAccelerator: there is none.
     """
-    vta = view(accelerator)
     ops = {
         ("load", vta.microops, "uint32"): layout.LOAD_UOP,
         ("load", vta.data, "int8"): layout.LOAD_INP,
@@ -65,14 +63,14 @@ def copy_operation(accelerator: Accelerator, copy: Copy) -> int:
     return found
 
 
-def _copy_rows(decoded: Decoded, copy: Copy, rows: Int64) -> Int64:
+def _copy_rows(decoded: Decoded, vta: Vta, copy: Copy, rows: Int64) -> Int64:
     fields = copy.copy_fields
 
     def column(name: str | None) -> Int64:
         return decoded.column(name)[rows]
 
     table = np.zeros((len(rows), layout.TABLE), np.int64)
-    table[:, layout.OP] = copy_operation(decoded.accelerator, copy)
+    table[:, layout.OP] = copy_operation(vta, copy)
     table[:, layout.SRAM] = column(fields.sram)
     table[:, layout.DRAM] = column(fields.dram)
     table[:, layout.ROWS] = column(fields.rows)

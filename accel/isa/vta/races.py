@@ -13,7 +13,8 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
 from accel.errors import SimulationError
-from accel.isa.compiled import BYTES, CUBE, MATRIX, SCALAR, VECTOR, WORD_MATRIX, WORDS, compile_now
+from accel.isa.argument_types import BYTES, CUBE, MATRIX, SCALAR, VECTOR, WORD_MATRIX, WORDS
+from accel.isa.compiled import compile_now
 from accel.isa.decode import Decoded
 from accel.isa.hazards import Hazards, Race, Unwritten
 from accel.isa.vta import function_layout, races_kernel, timing_layout
@@ -34,14 +35,15 @@ class HazardChecker:
 
     def __init__(self, accelerator: Accelerator, tokens: dict[str, int], dram_bytes: int) -> None:
         self._accelerator = accelerator
-        self._memories = list(view(accelerator).memories)
+        vta = view(accelerator)
+        self._memories = list(vta.memories)
         copies = [copy for copy in accelerator.instructions if isinstance(copy, Copy)]
         stores = [copy.dram_bytes(accelerator.memory(copy.memory)) for copy in copies if copy.direction == "store"]
         self._granule = min(stores)  # a store writes whole ones, so two accesses that share one share bytes
         self._sizes = np.zeros((function_layout.GEMM, 2), np.int64)
         for copy in copies:
             size = copy.dram_bytes(accelerator.memory(copy.memory))
-            self._sizes[copy_operation(accelerator, copy)] = self._memories.index(copy.memory), size
+            self._sizes[copy_operation(vta, copy)] = self._memories.index(copy.memory), size
         depths = [accelerator.memory(name).depth for name in self._memories]
         self._bases = np.cumsum([0, *depths, -(-dram_bytes // self._granule)])
         self._known = np.zeros(self._bases[-1], np.uint8)

@@ -5,14 +5,14 @@ The costs of single instructions are here, each with its source in the Chisel de
 :mod:`accel.isa.vta.timing_kernel`. ``docs/timing.md`` says which recordings each was compared with.
 """
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy
 from accel.accelerator.synchronisation import TokenSync
-from accel.isa.compiled import MATRIX, VECTOR, compile_now
+from accel.isa.argument_types import MATRIX, SCALAR, VECTOR
+from accel.isa.compiled import compile_now
 from accel.isa.decode import Decoded
 from accel.isa.vta import timing_fill as role
 from accel.isa.vta import timing_kernel as kernel
@@ -155,6 +155,6 @@ def kernel_parameters(accelerator: Accelerator) -> Int64:
 
 def prepare_timing() -> None:
     """Compile what timing runs, without running it."""
-    columns = numba.types.UniTuple(VECTOR, role.ROLES)
-    compile_now(role.fill, VECTOR, columns, VECTOR, numba.int64, numba.int64, MATRIX)
+    columns = (VECTOR,) * role.ROLES
+    compile_now(role.fill, VECTOR, columns, VECTOR, SCALAR, SCALAR, MATRIX)
     compile_now(kernel.run, MATRIX, VECTOR, MATRIX, VECTOR, MATRIX, MATRIX, MATRIX)

@@ -1,0 +1,80 @@
+"""Results kept for those who need the same again: each under a digest of all that it depends on.
+
+A cache may lose or damage what it keeps: every entry is sealed with a digest of its key and its content, so that
+whatever is not what was put there counts as nothing there.
+"""
+
+import hashlib
+import zlib
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Protocol
+
+_MAGIC = b"cyclops\x01"
+_DIGEST = 32  # bytes of SHA-256
+_FAST = 1  # zlib's level: texts shrink to a tenth at any
+
+
+class Cache(Protocol):
+    """Where entries are kept; it raises nothing, and knows nothing of what they are."""
+
+    def get(self, key: str) -> bytes | None:
+        """The entry as it was put, or None."""
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep the entry, if it can, in place of what is there."""
+
+
+class Kept:
+    """The entries of a cache, sealed; without a cache nothing is kept."""
+
+    def __init__(self, cache: Cache | None) -> None:
+        self._cache = cache
+
+    def get(self, key: str) -> bytes | None:
+        """What ``put`` was given under this key; None if it is not there as it was."""
+        data = self._cache.get(key) if self._cache is not None else None
+        if data is None or not data.startswith(_MAGIC):
+            return None
+        seal, packed = data[len(_MAGIC) :][:_DIGEST], data[len(_MAGIC) + _DIGEST :]
+        return zlib.decompress(packed) if seal == _seal(key, packed) else None
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep ``data`` under the key."""
+        if self._cache is not None:
+            packed = zlib.compress(data, _FAST)
+            self._cache.put(key, _MAGIC + _seal(key, packed) + packed)
+
+
+def cache_key(kind: str, *parts: str) -> str:
+    """The key of a result of ``kind``, 64 hexadecimal digits, by everything that it was made from.
+
+    This compiler, to the byte of its sources, is a part of every key.
+    """
+    digest = hashlib.sha256()
+    for part in (_compiler(), kind, *parts):
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def _seal(key: str, packed: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + packed).digest()
+
+
+@lru_cache(maxsize=1)  # the sources of a running process are what it loaded
+def _compiler() -> str:
+    """The version of this compiler and of TVM, and a digest of the sources of this package."""
+    root = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return " ".join([_version("cyclops"), _version("apache-tvm"), digest.hexdigest()])
+
+
+def _version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,1 @@
+"""The integer graph, run on the host: what the program's outputs are compared with."""
