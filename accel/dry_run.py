@@ -1,4 +1,7 @@
-"""A dry run: what of a model an accelerator would run, how, and why not the rest. Nothing is compiled or simulated."""
+"""A dry run: what of a model an accelerator would run, how, and why not the rest. Nothing is compiled or simulated.
+
+So a layer whose best tilings are priced alike may be cut otherwise by a job, which tries them.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,13 +10,13 @@ import onnx
 from tvm import ir
 
 from accel.accelerator.document import Accelerator
-from accel.frontend import calibrate
-from accel.frontend.covers import covered
-from accel.frontend.inspect import inspect_model
-from accel.frontend.integers import ImportedModel
-from accel.frontend.load import load_model
-from accel.frontend.names import name_nodes
-from accel.frontend.quantize import is_quantised
+from accel.frontend.integer.integers import ImportedModel
+from accel.frontend.model.covers import covered
+from accel.frontend.model.names import name_nodes
+from accel.frontend.quantization import calibrate
+from accel.frontend.quantization.quantize import is_quantised
+from accel.frontend.read.inspect import inspect_model
+from accel.frontend.read.load import load_model
 from accel.hosted import host_ops
 from accel.inputs import Tensors
 from accel.lowering.attributes import LAUNCHES, load_launches, region_of

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,12 @@ class Dumps:
         shutil.rmtree(directory, ignore_errors=True)  # an earlier run may have had other stages
         directory.mkdir(parents=True)
 
-    def stage(self, name: str, text: str, passes: "PassTexts | None" = None) -> None:
-        """Write one stage's text, and its passes' beneath it."""
+    def stage(self, name: str, text: str, passes: Sequence[tuple[str, str]] = ()) -> None:
+        """Write one stage's text, and beneath it those of its passes: (pass, text), in order."""
         stem = f"{self._count:02d}-{name}"
         self._count += 1
         (self._directory / f"{stem}.txt").write_text(text, encoding="utf-8")
-        for number, (pass_name, pass_text) in enumerate(passes.texts if passes else []):
+        for number, (pass_name, pass_text) in enumerate(passes):
             folder = self._directory / stem
             folder.mkdir(exist_ok=True)
             safe = _UNNAMED.sub("_", pass_name)

@@ -42,6 +42,13 @@ class InvalidModel(CyclopsError):
     title = "The model file cannot be read."
 
 
+class ModelTooLarge(InvalidModel):
+    """A model of more bytes, nodes or parts of nodes than are accepted."""
+
+    type = "model-too-large"
+    title = "The model is larger than the limits."
+
+
 class ExternalData(InvalidModel):
     """The model keeps tensors in other files."""
 
@@ -77,11 +84,25 @@ class InvalidTensors(CyclopsError):
     title = "The tensors do not fit the model."
 
 
+class TensorsTooLarge(InvalidTensors):
+    """An npz file that unpacks to more bytes or arrays than are accepted."""
+
+    type = "tensors-too-large"
+    title = "The tensors are larger than the limits."
+
+
 class InvalidAccelerator(CyclopsError):
     """An accelerator document that cannot work, or an unknown accelerator."""
 
     type = "invalid-accelerator"
     title = "The accelerator cannot be used."
+
+
+class AcceleratorTooLarge(InvalidAccelerator):
+    """An accelerator document that is longer, or nested more deeply, than is accepted."""
+
+    type = "accelerator-too-large"
+    title = "The accelerator document is larger than the limits."
 
 
 class InvalidProgram(CyclopsError):
@@ -91,11 +112,25 @@ class InvalidProgram(CyclopsError):
     title = "The program file cannot be used."
 
 
+class ProgramTooLarge(InvalidProgram):
+    """A program that unpacks to more bytes, or has more instructions, than are accepted."""
+
+    type = "program-too-large"
+    title = "The program is larger than the limits."
+
+
 class CompileError(CyclopsError):
     """A stage of the compiler could not go on; ``field`` names the model node."""
 
     type = "compile-failed"
     title = "The model could not be compiled for this accelerator."
+
+
+class CompiledTooLarge(CompileError):
+    """The model would need more instructions, or more DRAM, of this accelerator than a program may have."""
+
+    type = "compiled-too-large"
+    title = "The compiled program would be larger than the limits."
 
 
 class SimulationError(CyclopsError):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.errors import InvalidTensors
-from accel.frontend.inspect import ModelInfo
+from accel.frontend.read.info import ModelInfo
 
 Array = npt.NDArray[Any]
 Tensors = Mapping[str, Array]
@@ -32,7 +32,10 @@ class Described(Protocol):
 
 
 def draw_inputs(tensors: Iterable[Described], seed: int) -> dict[str, Array]:
-    """Seeded random inputs: normal for floats, uniform over int8's or uint8's range for integers."""
+    """Seeded random inputs: normal for floats, uniform over int8's or uint8's range for their integers.
+
+    Wider integers, which are mostly indices, are 0 or 1.
+    """
     random = np.random.default_rng(seed)
     return {tensor.name: _draw(random, tensor) for tensor in tensors}
 
@@ -41,7 +44,7 @@ def _draw(random: np.random.Generator, tensor: Described) -> Array:
     dtype = np.dtype(tensor.dtype)
     if dtype.kind == "f":
         return np.asarray(random.standard_normal(tensor.shape)).astype(dtype)
-    if dtype.kind == "b":
+    if dtype.kind == "b" or dtype.itemsize > 1:
         return random.integers(0, 2, tensor.shape).astype(dtype)
     low, high = (0, 256) if dtype.kind == "u" else (-128, 128)
     return random.integers(low, high, tensor.shape).astype(dtype)

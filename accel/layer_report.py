@@ -18,9 +18,9 @@ _HALF = 0.5
 
 def layer_of(result: LaunchResult, accelerator: Accelerator) -> Layer:
     """The report of one launch as it ran."""
-    family, launch, timing = family_of(accelerator), result.launch, result.timing
-    work = family.work(result.decoded)
-    read, written = traffic(family.boxes(result.decoded))
+    family, launch, timing, decoded = family_of(accelerator), result.launch, result.timing, result.decoded
+    work = family.work(decoded)
+    read, written = traffic(family.boxes(decoded))
     gemm = _contraction(accelerator)
     cycles = timing.cycles if timing else 0
     limit, share = _limit(timing) if timing else ("", 0.0)
@@ -40,7 +40,7 @@ def layer_of(result: LaunchResult, accelerator: Accelerator) -> Layer:
         bytes_read=read,
         bytes_written=written,
         instructions=launch.count,
-        energy_pj=family.energy(result.decoded),
+        energy_pj=family.energy(decoded),
     )
 
 
@@ -66,11 +66,11 @@ def _contraction(accelerator: Accelerator) -> Contraction | None:
 
 
 def _overlap(result: LaunchResult, timing: Timing, gemm: Contraction) -> float:
-    accelerator = result.decoded.accelerator
+    accelerator = result.accelerator
     instructions, compute = accelerator.instructions, gemm.instruction.unit
     load = accelerator.copy_instruction(gemm.data.memory.name, "load")
     loading = load.unit if load is not None else None
-    unit = np.array([i.unit for i in instructions])[result.decoded.kind]
+    unit = np.array([i.unit for i in instructions])[result.kind]
     loads, computes = _busy(timing, unit == loading), _busy(timing, unit == compute)
     busy = int((loads[1] - loads[0]).sum())
     return float((_before(loads[1], *computes) - _before(loads[0], *computes)).sum() / busy) if busy else 0.0

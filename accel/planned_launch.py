@@ -9,12 +9,16 @@ from tvm import tirx
 from accel.accelerator.instructions import Compute, Copy, Operation
 from accel.isa.registry import family_of
 from accel.lowering.attributes import LaunchInfo, Region
-from accel.lowering.capabilities import Capabilities, elementwise, stored
+from accel.lowering.candidates import Candidates, counted
+from accel.lowering.capabilities import Capabilities, combined, elementwise, stored
 from accel.lowering.choose import choose
 from accel.lowering.composite import Composite
+from accel.lowering.elementwise import Elementwise
 from accel.lowering.epilogue import operators
-from accel.lowering.geometry import Convolution, Epilogue, EpilogueOp, Tiling
-from accel.lowering.plan import Candidates, counted
+from accel.lowering.geometry import SUMS, TENSOR_OPS, Convolution, Epilogue, EpilogueOp, Tiling
+from accel.lowering.plan_lanes import planner_of
+from accel.lowering.pooling import Pooling
+from accel.lowering.steps import Apply, Load, Merge
 from accel.plan_documents import PlannedLaunch, PlannedTiling, Role, UsedInstruction
 
 _PLANE_SHIFT = 8  # bits of a byte plane
@@ -30,7 +34,7 @@ def planned_launch(info: LaunchInfo, composite: Composite, region: Region, able:
         nodes=list(info.nodes),
         operators=[operator for operator in operators(composite) if operator not in left],
         macs=info.macs,
-        instructions=list(dict.fromkeys(_instructions(region.epilogue, able))),
+        instructions=list(dict.fromkeys(_instructions(region, able))),
         tiling=_tiling(region, able),
         estimated_cycles=_price(region, able),
         host=_host(region),
@@ -60,6 +64,8 @@ def _tiling(region: Region, able: Capabilities) -> PlannedTiling:
     shape, tiling, gemm = region.shape, region.tiling, able.gemm
     if isinstance(shape, Convolution):
         size = (shape.data.batch, shape.out_blocks, shape.out_height, shape.out_width)
+    elif isinstance(shape, Pooling):
+        size = (shape.data.batch, shape.data.blocks, shape.out_height, shape.out_width)
     else:
         first = shape.operands[0]
         size = (first.batch, first.blocks, first.height, first.width)
@@ -85,7 +91,8 @@ def _host(region: Region) -> list[str]:
     found = []
     if isinstance(region.shape, Convolution):
         if region.shape.unfolded is not None:
-            found.append("the host lays the patches of the image out as the rows of a matrix")
+            places = {"rows": "rows of a matrix", "channels": "channels of its pixels"}
+            found.append(f"the host lays the patches of the image out as the {places[region.shape.patches]}")
         if any(region.shape.host_padding):
             found.append("the host pads the data: the loads cannot")
     if region.host_reason:
@@ -93,25 +100,54 @@ def _host(region: Region) -> list[str]:
     return found
 
 
-def _instructions(epilogue: Epilogue, able: Capabilities) -> Iterator[UsedInstruction]:
+def _instructions(region: Region, able: Capabilities) -> Iterator[UsedInstruction]:
     """What a launch uses, in the order in which a tile does."""
-    gemm, instruction = able.gemm, able.gemm.instruction
-    if instruction.microops is not None:
-        yield from _load("load micro-ops", instruction.microops.memory, able)
-    yield from _load("load data", gemm.data.memory.name, able)
-    yield from _load("load weights", gemm.weights.memory.name, able)
-    if epilogue.start == "bias" or epilogue.has_bias:
-        yield from _load("load bias", gemm.dst.memory.name, able)
-    if epilogue.start == "zero" and gemm.zero is not None:
-        yield _used("clear", instruction, gemm.zero)
-    yield _used("contract", instruction, gemm.accumulate)
+    shape, epilogue, gemm = region.shape, region.epilogue, able.gemm
+    if gemm.instruction.microops is not None:
+        yield from _load("load micro-ops", gemm.instruction.microops.memory, able)
+    if isinstance(shape, Pooling | Elementwise):
+        yield from _steps(shape, region, able)
+    else:
+        yield from _sums(epilogue, able)
     accumulators, bias = _buffer("a", gemm.dst.memory.name, able), _buffer("b", gemm.dst.memory.name, able)
     shifts: list[tuple[EpilogueOp, int]] = [("shift_right", _PLANE_SHIFT)] if epilogue.planes > 1 else []
     for name, immediate in (*epilogue.steps, *shifts):
-        operand = bias[0] if name == "add_tensor" else tirx.const(immediate, "int32")
+        if name in SUMS:
+            yield _used("contract", gemm.instruction, gemm.accumulate)
+            continue
+        operand = bias[0] if name in TENSOR_OPS else tirx.const(immediate, "int32")
         yield from _doing("epilogue", accumulators, elementwise(accumulators[0], name, operand), able)
     result = tirx.decl_buffer((1,), epilogue.result, "result")
     yield from _doing("store", result, stored(accumulators[0], epilogue.result, epilogue.scaling), able)
+
+
+def _sums(epilogue: Epilogue, able: Capabilities) -> Iterator[UsedInstruction]:
+    """Up to the sums of products."""
+    gemm = able.gemm
+    yield from _load("load data", gemm.data.memory.name, able)
+    yield from _load("load weights", gemm.weights.memory.name, able)
+    if epilogue.start == "bias" or epilogue.tensors:
+        yield from _load("load bias", gemm.dst.memory.name, able)
+    if epilogue.start == "zero" and gemm.zero is not None:
+        yield _used("clear", gemm.instruction, gemm.zero)
+    yield _used("contract", gemm.instruction, gemm.accumulate)
+
+
+def _steps(shape: Pooling | Elementwise, region: Region, able: Capabilities) -> Iterator[UsedInstruction]:
+    """Up to the epilogue of work that is made of steps."""
+    memory = able.gemm.dst.memory.name
+    accumulators, others = _buffer("a", memory, able), _buffer("b", memory, able)
+    if not shape.direct:
+        yield from _sums(region.epilogue, able)
+    for step in planner_of(shape, able)(region.tiling.out_rows, region.tiling.out_columns).steps:
+        if isinstance(step, Load):
+            widened = tirx.decl_buffer((1,), "int8", "source")[0].astype(accumulators.dtype)
+            yield from _doing("load data", accumulators, widened, able)
+        elif isinstance(step, Apply):
+            value = elementwise(accumulators[0], step.name, tirx.const(step.immediate, "int32"))
+            yield from _doing("epilogue", accumulators, value, able)
+        elif isinstance(step, Merge):
+            yield from _doing("epilogue", accumulators, combined(accumulators[0], step.name, others[0]), able)
 
 
 def _load(role: Role, memory: str, able: Capabilities) -> Iterator[UsedInstruction]:

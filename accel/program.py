@@ -15,6 +15,8 @@ from accel.accelerator.document import Accelerator
 
 Words = npt.NDArray[np.uint64]
 
+MOST_INSTRUCTIONS = 1 << 26  # of a program; VGG-19 on small tiles has 23 million. The memory of a job bounds it sooner
+
 
 @dataclass(frozen=True)
 class Segment:

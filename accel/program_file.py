@@ -60,18 +60,25 @@ def save_program(program: Program, file: Path | BinaryIO) -> None:
     )
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         _write(archive, "program.json", document.model_dump_json(indent=1).encode())
-        _write(archive, "instructions.bin", program.words.astype("<u8").tobytes())
-        _write(archive, "origin.bin", program.origin.astype("<i4").tobytes())
+        _write(archive, "instructions.bin", little_endian(program.words).data)
+        _write(archive, "origin.bin", little_endian(program.origin).data)
         for module, name in texts.items():
             _write(archive, name, module.encode())
         for arrays, paths in ((program.image, files), (program.expected, expected)):
             for name, path in paths.items():
-                array = np.ascontiguousarray(arrays[name])
-                _write(archive, path, array.astype(array.dtype.newbyteorder("<")).tobytes())
+                _write(archive, path, little_endian(arrays[name]).data)
 
 
-def _write(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    archive.writestr(zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0)), data)
+def little_endian(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array in the order of bytes and elements that files have; itself where it is."""
+    return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def _write(archive: zipfile.ZipFile, name: str, data: bytes | memoryview) -> None:
+    info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+    info.file_size = memoryview(data).nbytes
+    with archive.open(info, "w") as entry:
+        entry.write(data)
 
 
 def load_program(file: Path | BinaryIO, *, trust_host_code: bool = False) -> Program:

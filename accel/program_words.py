@@ -7,8 +7,8 @@ import numpy as np
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Instruction
-from accel.errors import InvalidProgram
-from accel.program import Launch, Words
+from accel.errors import InvalidProgram, ProgramTooLarge
+from accel.program import MOST_INSTRUCTIONS, Launch, Words
 from accel.program_document import MOST_LAUNCHES
 
 _ROCC_WORDS = 3  # funct, rs1, rs2
@@ -20,11 +20,17 @@ def read_words(data: bytes, accelerator: Accelerator) -> Words:
 
     Raises:
         InvalidProgram: not whole instructions.
+        ProgramTooLarge: more than ``MOST_INSTRUCTIONS``.
     """
     size = accelerator.word_bits // 8
     if size < 8 or len(data) % size:
         raise InvalidProgram(
             f"instructions.bin has {len(data)} bytes, not a whole number of {size}-byte instructions",
+            field="instructions.bin",
+        )
+    if len(data) // size > MOST_INSTRUCTIONS:
+        raise ProgramTooLarge(
+            f"instructions.bin has {len(data) // size} instructions; the limit is {MOST_INSTRUCTIONS}",
             field="instructions.bin",
         )
     return np.frombuffer(data, "<u8").astype(np.uint64).reshape(-1, size // 8)
@@ -44,7 +50,7 @@ def read_text_words(data: bytes, accelerator: Accelerator) -> Words:
             f"{name}: instructions of {accelerator.name} are no funct, rs1 and rs2; give instructions.bin", field=name
         )
     if len(data) > _MOST_TEXT:
-        raise InvalidProgram(f"{name} has {len(data)} bytes; at most {_MOST_TEXT}", field=name)
+        raise ProgramTooLarge(f"{name} has {len(data)} bytes; at most {_MOST_TEXT}", field=name)
     rows: list[tuple[int, int, int]] = []
     for number, line in enumerate(data.decode("ascii", "replace").splitlines(), 1):
         fields = line.partition("#")[0].split()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from accel.errors import InvalidProgram
+from accel.errors import InvalidProgram, ProgramTooLarge
 
 _MOST_ENTRIES = 1 << 17
 _MOST_BYTES = 1 << 32
@@ -54,7 +54,7 @@ class ZipParts:
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
             raise InvalidProgram(f"{name} cannot be read from the zip: {error}", field=name) from error
         if len(data) > most:
-            raise InvalidProgram(f"{name} has more than {most} bytes, which is what is left of the limit", field=name)
+            raise ProgramTooLarge(f"{name} has more than {most} bytes, which is what is left of the limit", field=name)
         self._left -= len(data)
         self._left_inflated -= 0 if stored else len(data)
         return data
@@ -80,5 +80,5 @@ def open_zip(file: Path | BinaryIO) -> Iterator[ZipParts]:
         raise InvalidProgram(f"it is no zip, and a program is a zip or a directory: {error}") from error
     with archive:
         if len(archive.infolist()) > _MOST_ENTRIES:
-            raise InvalidProgram(f"the zip has {len(archive.infolist())} entries; the limit is {_MOST_ENTRIES}")
+            raise ProgramTooLarge(f"the zip has {len(archive.infolist())} entries; the limit is {_MOST_ENTRIES}")
         yield ZipParts(archive)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from accel.isa.registry import family_of
 from accel.layer_report import layer_of, total_energy
 from accel.program import Program
-from accel.report_documents import HostOp, Macs, Quality, Report
+from accel.report_documents import HostOp, Macs, ProgramWarning, Quality, Report
 from accel.simulate.engine import Simulation
 from accel.simulation_report import program_size, unit_times, warnings_of
 
@@ -17,21 +17,23 @@ def make_report(
     total_macs: int,
     host_ops: Sequence[HostOp],
     quantisation: Sequence[Quality],
+    unverified: str = "",
 ) -> Report:
     """Everything but the stages' times, which the caller appends when it is done.
 
-    ``verified`` is true or null here: outputs that differ, and races, have raised before.
+    ``verified`` is true or null here: outputs that differ, and races, have raised before. ``unverified`` says why they
+    were not compared, if so.
     """
     layers = [layer_of(result, program.accelerator) for result in simulation.launches]
     macs = sum(layer.macs for layer in layers)
     return Report(
         accelerator=program.accelerator.name,
-        verified=True if layers else None,
+        verified=True if layers and not unverified else None,
         cycles=simulation.cycles,
         energy_pj=total_energy(layers),
         macs=Macs(total=total_macs, accelerator=macs, share=macs / total_macs if total_macs else 0.0),
         units=unit_times(simulation, program.accelerator),
-        warnings=warnings_of(program, simulation),
+        warnings=[*_unverified(unverified), *warnings_of(program, simulation)],
         layers=layers,
         host_ops=list(host_ops),
         quantisation=list(quantisation),
@@ -39,3 +41,7 @@ def make_report(
         timing_model=family_of(program.accelerator).timing_model(program.accelerator),
         stages=[],
     )
+
+
+def _unverified(why: str) -> list[ProgramWarning]:
+    return [ProgramWarning(kind="not-verified", launch=None, instruction=None, detail=why)] if why else []

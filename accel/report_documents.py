@@ -54,9 +54,9 @@ class UnitTime(pydantic.BaseModel):
 class ProgramWarning(pydantic.BaseModel):
     """Something that is allowed and seldom meant."""
 
-    kind: Literal["never-written", "outside-segments", "never-finishes"]
-    launch: str
-    instruction: int = Field(description="its place in the program")
+    kind: Literal["never-written", "outside-segments", "never-finishes", "not-verified"]
+    launch: str | None = Field(description="null where it is of the whole run")
+    instruction: int | None = Field(description="its place in the program; null as before")
     detail: str
 
 
@@ -83,6 +83,12 @@ class Quality(pydantic.BaseModel):
     output: str
     sqnr_db: float = Field(description="signal to quantisation noise, dB; 200 where the outputs are equal")
     cosine: float
+    float_sqnr_db: float | None = Field(
+        None,
+        description="the same against the float network: the model as uploaded, or of a quantised one the network "
+        "whose activations are not rounded; null where the integers are read by more than the next layer",
+    )
+    float_cosine: float | None = Field(None, description="null as `float_sqnr_db` is")
 
 
 class StageTime(pydantic.BaseModel):
@@ -90,6 +96,13 @@ class StageTime(pydantic.BaseModel):
 
     name: str
     seconds: float
+
+
+class CompiledFunction(pydantic.BaseModel):
+    """A function of the accelerator: layers that are alike share one."""
+
+    name: str = Field(examples=["conv2d_0"])
+    cached: bool = Field(description="it was compiled before, for this accelerator, and taken from the cache")
 
 
 class Macs(pydantic.BaseModel):
@@ -106,7 +119,7 @@ class Report(pydantic.BaseModel):
     accelerator: str
     verified: bool | None = Field(
         description="outputs equal the integer reference bit by bit, and no race could change them; null if the "
-        "accelerator did no multiply-accumulate"
+        "accelerator did no multiply-accumulate, or, as a warning says, they were not compared"
     )
     cycles: int = Field(description="cycles of the accelerator over all launches; host steps cost none")
     energy_pj: float | None = Field(None, description="picojoules of all launches, as in their rows")
@@ -118,6 +131,10 @@ class Report(pydantic.BaseModel):
     quantisation: list[Quality]
     program: ProgramSize
     timing_model: TimingModel = Field(description="how far the cycles can be trusted")
+    functions: list[CompiledFunction] = Field(
+        default_factory=list, description="the functions that the program's launches run"
+    )
+    compile_seconds: float | None = Field(None, description="seconds of the stages before `simulate`, together")
     stages: list[StageTime]
 
 

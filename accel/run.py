@@ -1,7 +1,8 @@
 """One job from end to end: a model and an accelerator in; program, outputs, trace and report out."""
 
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,29 +13,36 @@ import tvm
 from tvm import ir
 
 from accel.accelerator.document import Accelerator
+from accel.cache import Cache
 from accel.describe import describe_model, describe_program
 from accel.dump import Dumps, PassTexts
-from accel.errors import VerificationError
-from accel.frontend.inspect import ModelInfo, inspect_model
-from accel.frontend.integers import ImportedModel
-from accel.frontend.load import load_model
+from accel.errors import InvalidModel, VerificationError
+from accel.frontend.integer.integers import ImportedModel
+from accel.frontend.model.apart import whole
+from accel.frontend.read.info import ModelInfo
+from accel.frontend.read.load import load_apart
 from accel.hosted import host_ops
 from accel.inputs import Array, Tensors, checked_inputs, draw_inputs, save_tensors
 from accel.locate import locate_fault
+from accel.lowering.regions import Regions
+from accel.memory import give_back
 from accel.options import Options
 from accel.program import Program, renamed
-from accel.program_file import save_program
+from accel.program_file import little_endian, save_program
 from accel.progress import Progress
-from accel.report_documents import Quality, Report, StageTime
+from accel.quality import quality_of
+from accel.reference.deadline import OutOfTimeError
+from accel.report_documents import CompiledFunction, HostOp, Quality, Report, StageTime
 from accel.simulate.engine import Simulation
 from accel.simulation_report import race_record
 from accel.stages import job_stages
 from accel.trace import make_trace
-from accel.verify import cosine, outputs_by_onnxruntime, reference_outputs, sqnr_db
+from accel.trial_timing import region_timer
+from accel.verify import reference_outputs
 
 
 def run_model(
-    model: bytes,
+    model: bytes | Path,
     accelerator: Accelerator,
     options: Options,
     out: Path,
@@ -42,11 +50,12 @@ def run_model(
     inputs: Tensors | None = None,
     calibration: Tensors | None = None,
     progress: Callable[[Progress], None] | None = None,
+    cache: Cache | None = None,
 ) -> Report:
     """Compile, simulate and verify ``model``; write the artifacts into ``out``.
 
     Args:
-        model: an ONNX file, float32 or QDQ.
+        model: an ONNX file, float32 or QDQ, or its path; then it is in memory only while it is read.
         accelerator: the target.
         options: seed and what to keep.
         out: an existing directory. It receives ``report.json``, ``outputs.npz``, ``inputs.npz``,
@@ -54,11 +63,12 @@ def run_model(
         inputs: an array for each model input; else seeded random.
         calibration: samples for each model input, for quantising a float model; else seeded random.
         progress: called when a stage begins.
+        cache: where the accelerator's functions are looked for before they are compiled, and kept.
 
     Raises:
         CyclopsError: what is wrong with the model, the tensors or the program.
     """
-    return _Run(accelerator, options, out, progress).run(model, inputs, calibration)
+    return _Run(accelerator, options, out, progress, cache).run(model, inputs, calibration)
 
 
 class _Run:
@@ -70,6 +80,7 @@ class _Run:
         options: Options,
         out: Path,
         progress: Callable[[Progress], None] | None,
+        cache: Cache | None,
     ) -> None:
         self.accelerator = accelerator
         self.options = options
@@ -77,8 +88,9 @@ class _Run:
         self.program_file = out / "program.zip"
         self.dumps = Dumps(out / "tir")
         self.times: list[StageTime] = []
-        self.stages = job_stages(accelerator)
+        self.stages = job_stages(accelerator, region_timer(accelerator, cache), options.host_nodes)
         self.progress = progress
+        self.cache = cache
 
     @contextmanager
     def next_stage(self, name: str) -> Iterator[Callable[..., Any]]:
@@ -89,70 +101,81 @@ class _Run:
             self.progress(Progress(name, len(self.times) + 1, len(self.stages)))
         begin = time.perf_counter()
         yield stage.run
+        give_back()
         self.times.append(StageTime(name=name, seconds=round(time.perf_counter() - begin, 4)))
 
-    def run(self, model: bytes, inputs: Tensors | None, calibration: Tensors | None) -> Report:
-        info = inspect_model(model)
+    def run(self, model: bytes | Path, inputs: Tensors | None, calibration: Tensors | None) -> Report:
+        """The whole of it; the model's large constants are in a file meanwhile."""
+        with tempfile.TemporaryDirectory(dir=self.out) as directory:
+            info, original = load_apart(model, Path(directory))
+            return self._run(info, original, inputs, calibration)
+
+    def _run(
+        self, info: ModelInfo, original: onnx.ModelProto, inputs: Tensors | None, calibration: Tensors | None
+    ) -> Report:
         feeds = draw_inputs(info.inputs, self.options.seed) if inputs is None else checked_inputs(info, inputs)
-        original = load_model(model)
-        quantised = self._quantize(original, calibration)
-        with self.next_stage("import") as import_model:
-            imported: ImportedModel = import_model(quantised)
-            self.dumps.stage("import", imported.module.script())
-        packed, module = self._lower(imported)
-        program = self._emit(module, info, feeds)
+        imported = self._import(self._quantize(original, calibration))
+        _check_nodes(self.options.host_nodes, imported.operators)
+        packed, regions = self._lower(imported)
+        left = host_ops(imported, packed, self.accelerator)
+        program = self._emit(regions, info, feeds)
+        functions = [CompiledFunction(name=name, cached=cached) for name, cached in regions.cached.items()]
+        del regions  # their objects have all the instructions once more
         simulation, outputs = self._simulate(info, program)
         save_tensors(self.out / "inputs.npz", feeds)
         save_tensors(self.out / "outputs.npz", outputs)
         with self.next_stage("verify") as check_equal:
-            fed = {name: program.image[name] for name in program.inputs}
-            reference = reference_outputs(imported.module, list(fed.values()))
-            save_program(
-                replace(program, expected=dict(zip(program.outputs, reference, strict=True))), self.program_file
-            )
-            try:
-                check_equal(outputs, dict(zip(outputs, reference, strict=True)))
-            except VerificationError as error:
-                fault = locate_fault(packed, program, simulation, fed) or "every launch agrees: the host steps differ"
-                raise VerificationError(f"{error.detail}; {fault}", field=error.field) from error
+            unverified = self._verify(check_equal, imported, packed, program, simulation, outputs)
             check_races(simulation)
-            quality = compare(outputs, outputs_by_onnxruntime(original, feeds, list(outputs)))
-        return self._report(info, imported, module, program, simulation, quality)
+            del imported, packed  # the model's weights twice, while the float model takes its own
+            quality = quality_of(original, feeds, outputs)
+        return self._report(info, left, functions, program, simulation, quality, unverified)
 
     def _quantize(self, original: onnx.ModelProto, calibration: Tensors | None) -> onnx.ModelProto:
         with self.next_stage("quantize") as quantize:
             quantised: onnx.ModelProto = quantize(original, calibration, seed=self.options.seed)
-            (self.out / "model.qdq.onnx").write_bytes(quantised.SerializeToString())
+            (self.out / "model.qdq.onnx").write_bytes(whole(quantised).SerializeToString())
             self.dumps.stage("quantize", describe_model(quantised))
         return quantised
 
-    def _lower(self, imported: ImportedModel) -> tuple[ir.IRModule, ir.IRModule]:
-        """The module as ``pack`` left it, which the host can still run, and as the last stage did."""
-        packed = module = imported.module
+    def _import(self, quantised: onnx.ModelProto) -> ImportedModel:
+        with self.next_stage("import") as import_model:
+            imported: ImportedModel = import_model(quantised)
+            self.dumps.stage("import", imported.module.script())
+        return imported
+
+    def _lower(self, imported: ImportedModel) -> tuple[ir.IRModule, Regions]:
+        """The module as ``pack`` left it, which the host can still run, and its regions as the last stage did."""
+        module = imported.module
         names = [stage.name for stage in self.stages]
-        for name in names[len(self.times) : names.index("emit")]:
+        for name in ("partition", "pack"):
             with self.next_stage(name) as lower:
                 passes = PassTexts()
                 with tvm.transform.PassContext(instruments=[passes]):
                     module = lower(module, self.accelerator)
-                self.dumps.stage(name, module.script(), passes)
-            if name == "pack":
-                packed = module
-        return packed, module
+                text = module.script()
+                self.dumps.stage(name, text, passes.texts)
+                if name == "pack":
+                    rest = names[names.index("pack") + 1 : names.index("emit")]
+                    regions = Regions(module, text, self.accelerator, rest, self.cache)
+        for name in rest:
+            with self.next_stage(name) as lower:
+                self.dumps.stage(name, *regions.lower(name, lower))
+        return module, regions
 
-    def _emit(self, module: ir.IRModule, info: ModelInfo, feeds: Tensors) -> Program:
+    def _emit(self, regions: Regions, info: ModelInfo, feeds: Tensors) -> Program:
         """The program, which carries the inputs of this run, so that it can be run again without the model.
 
         Its inputs and outputs are called as the model's are.
         """
         with self.next_stage("emit") as emit:
-            program: Program = emit(module, self.accelerator)
+            program: Program = emit(regions.lowered(), self.accelerator)
             ours, theirs = (*program.inputs, *program.outputs), (*info.inputs, *info.outputs)
             program = renamed(program, {old: tensor.name for old, tensor in zip(ours, theirs, strict=True)})
             fed = {name: feeds[tensor.name] for name, tensor in zip(program.inputs, info.inputs, strict=True)}
             program = replace(program, image=program.image | fed)
             save_program(program, self.program_file)
-            (self.out / "instructions.bin").write_bytes(program.words.astype("<u8").tobytes())
+            (self.out / "instructions.bin").write_bytes(little_endian(program.words).data)
             self.dumps.stage("emit", describe_program(program))
         return program
 
@@ -163,14 +186,48 @@ class _Run:
         names = zip(info.outputs, program.outputs, strict=True)
         return simulation, {tensor.name: simulation.outputs[name] for tensor, name in names}
 
+    def _verify(
+        self,
+        check_equal: Callable[..., None],
+        imported: ImportedModel,
+        packed: ir.IRModule,
+        program: Program,
+        simulation: Simulation,
+        outputs: dict[str, Array],
+    ) -> str:
+        """Compare the outputs with the reference, which the program file gets too; or say why that was not done.
+
+        Raises:
+            VerificationError: they differ; it says where that began.
+        """
+        seconds = self.options.verify_seconds
+        if not seconds:
+            return "the outputs were not compared with the integer graph, as verify_seconds is 0"
+        fed = {name: program.image[name] for name in program.inputs}
+        try:
+            reference = reference_outputs(imported.module, list(fed.values()), seconds)
+        except OutOfTimeError:
+            return (
+                f"the integer graph takes the host longer than verify_seconds, {seconds:g}; the outputs were not "
+                "compared with its: give it more"
+            )
+        save_program(replace(program, expected=dict(zip(program.outputs, reference, strict=True))), self.program_file)
+        try:
+            check_equal(outputs, dict(zip(outputs, reference, strict=True)))
+        except VerificationError as error:
+            fault = locate_fault(packed, program, simulation, fed) or "every launch agrees: the host steps differ"
+            raise VerificationError(f"{error.detail}; {fault}", field=error.field) from error
+        return ""
+
     def _report(
         self,
         info: ModelInfo,
-        imported: ImportedModel,
-        module: ir.IRModule,
+        left: list[HostOp],
+        functions: list[CompiledFunction],
         program: Program,
         simulation: Simulation,
         quality: list[Quality],
+        unverified: str,
     ) -> Report:
         with self.next_stage("report") as make_report:
             if self.options.trace:
@@ -179,12 +236,24 @@ class _Run:
                 program,
                 simulation,
                 total_macs=info.macs,
-                host_ops=host_ops(imported, module, self.accelerator),
+                host_ops=left,
                 quantisation=quality,
+                unverified=unverified,
             )
-        report = report.model_copy(update={"stages": self.times})
+        names = [stage.name for stage in self.times]
+        compiling = sum(stage.seconds for stage in self.times[: names.index("simulate")])
+        report = report.model_copy(
+            update={"stages": self.times, "functions": functions, "compile_seconds": round(compiling, 4)}
+        )
         (self.out / "report.json").write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
         return report
+
+
+def _check_nodes(names: Sequence[str], operators: Collection[str]) -> None:
+    """Refuse names of nodes that the model does not have."""
+    for place, name in enumerate(names):
+        if name not in operators:
+            raise InvalidModel(f"the model has no node {name!r}", field=f"options.host_nodes[{place}]")
 
 
 def check_races(simulation: Simulation) -> None:
@@ -199,11 +268,3 @@ def check_races(simulation: Simulation) -> None:
         raise VerificationError(
             f"the outputs are right by luck: {first.detail}", field=f"instruction:{first.second.index}"
         )
-
-
-def compare(outputs: Tensors, expected: Sequence[Array]) -> list[Quality]:
-    """How far each output is from what the model as uploaded gives, in the order of ``outputs``."""
-    return [
-        Quality(output=name, sqnr_db=sqnr_db(got, array), cosine=cosine(got, array))
-        for (name, got), array in zip(outputs.items(), expected, strict=True)
-    ]

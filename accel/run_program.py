@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from accel.inputs import Tensors, draw_inputs, save_tensors
-from accel.options import Options
+from accel.options import RunOptions
 from accel.program import Program
 from accel.progress import Progress
 from accel.report_documents import Engine, SimulationReport
@@ -19,7 +19,7 @@ from accel.trace import make_trace
 _STAGES = ("simulate", "report")
 
 
-class SimulateOptions(Options):
+class SimulateOptions(RunOptions):
     """Options of a program's run."""
 
     engine: Engine = Field("both", description="what to simulate: `function`, `timing`, or `both`")

@@ -105,8 +105,8 @@ def race_record(race: Race, simulation: Simulation) -> RaceRecord:
 def _instruction(index: int, simulation: Simulation) -> Instruction:
     for result in reversed(simulation.launches):
         within = index - result.launch.begin
-        if 0 <= within < len(result.decoded):
-            op = result.decoded.accelerator.instructions[result.decoded.kind[within]].name
+        if 0 <= within < len(result.kind):
+            op = result.accelerator.instructions[result.kind[within]].name
             return Instruction(index=index, launch=result.launch.name, op=op)
     raise KeyError(index)
 
@@ -119,8 +119,8 @@ def warnings_of(program: Program, simulation: Simulation) -> list[ProgramWarning
     finish = program.accelerator.finish
     for result in simulation.launches if finish is not None else ():
         assert finish is not None
-        if len(result.decoded) and not len(result.decoded.rows(finish)):
-            last = result.launch.begin + len(result.decoded) - 1
+        if len(result.kind) and not (result.kind == program.accelerator.instructions.index(finish)).any():
+            last = result.launch.begin + len(result.kind) - 1
             detail = "the launch has no FINISH: the accelerator never says that it is done"
             found.append(
                 ProgramWarning(kind="never-finishes", launch=result.launch.name, instruction=last, detail=detail)
@@ -158,7 +158,7 @@ def unit_times(simulation: Simulation, accelerator: Accelerator) -> dict[str, Un
     for result in simulation.launches:
         if result.timing is None:
             continue
-        unit_of = units[result.decoded.kind]
+        unit_of = units[result.kind]
         for number, total in enumerate(times.values()):
             rows = np.flatnonzero(unit_of == number)
             last = int(result.timing.end[rows[-1]]) if len(rows) else 0

@@ -4,24 +4,31 @@
 ``allocate`` go from one IRModule to the next and are listed in ``accel/lowering/stages.py``.
 """
 
+from collections.abc import Collection
 from functools import partial
 
 from accel.accelerator.document import Accelerator
-from accel.frontend.epilogues import Requantize
-from accel.frontend.grid import Scales
-from accel.frontend.integers import import_integer_model
-from accel.frontend.quantize import ensure_quantised
+from accel.frontend.integer.epilogues import Requantize
+from accel.frontend.integer.integers import import_integer_model
+from accel.frontend.quantization.grid import Scales
+from accel.frontend.quantization.quantize import ensure_quantised
 from accel.isa.registry import family_of
 from accel.lowering.capabilities import Capabilities
 from accel.lowering.emit import emit
+from accel.lowering.settle import Measure
 from accel.lowering.stages import Stage, lowering_stages
 from accel.report import make_report
 from accel.simulate.engine import simulate
 from accel.verify import check_equal
 
 
-def job_stages(accelerator: Accelerator) -> tuple[Stage, ...]:
-    """The stages, from the ONNX file to the report."""
+def job_stages(
+    accelerator: Accelerator, measure: Measure | None = None, host_nodes: Collection[str] = ()
+) -> tuple[Stage, ...]:
+    """The stages, from the ONNX file to the report.
+
+    ``measure`` and ``host_nodes`` are for :func:`accel.lowering.partition.partition`.
+    """
     requantize, scales = requantisation(accelerator)
     return (
         Stage(
@@ -34,7 +41,7 @@ def job_stages(accelerator: Accelerator) -> tuple[Stage, ...]:
             "turn dequantize, float operator, quantize into integer operations",
             partial(import_integer_model, requantize=requantize),
         ),
-        *lowering_stages(family_of(accelerator).tiling_cost),
+        *lowering_stages(family_of(accelerator).tiling_cost, measure, host_nodes),
         Stage("emit", "place tensors in DRAM and make the instruction words of every launch", emit),
         Stage("simulate", "run the program: what it computes, and in how many cycles", simulate),
         Stage("verify", "compare the outputs with the integer graph on the host, bit by bit", check_equal),
@@ -44,6 +51,7 @@ def job_stages(accelerator: Accelerator) -> tuple[Stage, ...]:
 
 def requantisation(accelerator: Accelerator) -> tuple[Requantize, Scales]:
     """How int32 becomes int8 again on it, and the scales that a float model gets for that."""
-    if Capabilities.of(accelerator).scales:
+    able = Capabilities.of(accelerator)
+    if able.scales:
         return "scale", "free"
-    return "shift", "power of two"
+    return "multiply" if able.multiplies else "shift", "power of two"

@@ -1,25 +1,31 @@
 """Verification: the program's outputs against the integer graph as it stood before partition and pack."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 from tvm import ir
 
 from accel.errors import InvalidModel, VerificationError
-from accel.simulate.host import compile_module, run_compiled
+from accel.frontend.model.runtime import session
+from accel.reference.deadline import Deadline
+from accel.reference.graph import run_reference
 
 Array = npt.NDArray[Any]
 
 SQNR_CEILING_DB = 200.0  # what equal outputs report; float32 resolves less
 
 
-def reference_outputs(module: ir.IRModule, inputs: Sequence[Array]) -> list[Array]:
-    """The integer graph's outputs, run on the host operator by operator; ``inputs`` in the order of ``main``."""
-    return run_compiled(compile_module(module), inputs)
+def reference_outputs(module: ir.IRModule, inputs: Sequence[Array], seconds: float = math.inf) -> list[Array]:
+    """The integer graph's outputs, run on the host operator by operator; ``inputs`` in the order of ``main``.
+
+    Raises:
+        OutOfTimeError: it takes longer than ``seconds``.
+    """
+    return run_reference(module, inputs, Deadline(seconds))
 
 
 def check_equal(outputs: Mapping[str, Array], reference: Mapping[str, Array]) -> None:
@@ -96,13 +102,8 @@ def outputs_by_onnxruntime(model: onnx.ModelProto, inputs: Mapping[str, Array], 
     Raises:
         InvalidModel: it cannot run it on these inputs.
     """
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), sess_options=options, providers=["CPUExecutionProvider"]
-    )
     try:
-        results: list[Array] = session.run(list(names), dict(inputs))
+        results: list[Array] = session(model).run(list(names), dict(inputs))
     except Exception as error:  # its errors have no base class of their own
         raise InvalidModel(f"onnxruntime cannot run the model: {str(error).splitlines()[0]}", field="model") from error
     return results

@@ -46,6 +46,13 @@ class BitField(Model):
         Field(strict=True, ge=0, lt=1 << 63, description="its bits, where they are constant", examples=[2]),
     ] = None
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The integers that it holds: at least the first, below the second."""
+        if self.type == "signed" and self.bits:
+            return -(1 << self.bits - 1), 1 << self.bits - 1
+        return 0, 1 << self.bits
+
 
 class Tokens(Model):
     """The fields by which an instruction waits for, and signals, other units: unit -> field of one bit."""

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from accel.accelerator.once import from_pairs, require_once
-from accel.accelerator.read_yaml import read_yaml
-from accel.errors import InvalidAccelerator
+from accel.accelerator.read_yaml import NestedError, read_yaml
+from accel.errors import AcceleratorTooLarge, InvalidAccelerator
 
 MAX_BYTES = 1 << 20
 
@@ -16,10 +16,11 @@ def read_text(document: bytes) -> Any:
     Text that begins with a brace or a bracket is JSON, any other is YAML.
 
     Raises:
-        InvalidAccelerator: it is larger than ``MAX_BYTES``, is not what it begins as, or has a key twice.
+        AcceleratorTooLarge: it is larger than ``MAX_BYTES``, or nested too deeply.
+        InvalidAccelerator: it is not what it begins as, or has a key twice.
     """
     if len(document) > MAX_BYTES:
-        raise InvalidAccelerator(f"the document is larger than {MAX_BYTES} bytes", field="accelerator")
+        raise AcceleratorTooLarge(f"the document is larger than {MAX_BYTES} bytes", field="accelerator")
     form = "JSON" if document.lstrip()[:1] in (b"{", b"[") else "YAML"
     try:
         if form == "JSON":
@@ -27,7 +28,9 @@ def read_text(document: bytes) -> Any:
         else:
             parsed = read_yaml(document.decode())
         json.dumps(parsed, ensure_ascii=False, allow_nan=False).encode()  # half of a surrogate pair is no text
-    except (ValueError, RecursionError) as error:
+    except (NestedError, RecursionError) as error:
+        raise AcceleratorTooLarge(f"the document is not {form}: {error}", field="accelerator") from error
+    except ValueError as error:
         raise InvalidAccelerator(f"the document is not {form}: {error}", field="accelerator") from error
     require_once(parsed)
     return parsed

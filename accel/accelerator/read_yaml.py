@@ -14,17 +14,20 @@ import yaml
 from accel.accelerator.once import from_pairs
 
 MAX_DEPTH = 100
-
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
+
+
+class NestedError(ValueError):
+    """The document is nested more than ``MAX_DEPTH`` deep."""
 
 
 def read_yaml(text: str) -> Any:
     """The one document of ``text``; :func:`accel.accelerator.once.require_once` finds keys that are there twice.
 
     Raises:
-        ValueError: it is no YAML, or has an anchor, an alias, a tag, a key that is no text, more than ``MAX_DEPTH``
-            levels, or more than one document; the message has the line.
+        ValueError: it is no YAML, or has an anchor, an alias, a tag, a key that is no text, or more than one document;
+            the message has the line. NestedError: it has more than ``MAX_DEPTH`` levels.
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # of libyaml, where there is one
     try:
@@ -52,7 +55,7 @@ def _document(events: Iterator[Any]) -> Any:
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
                 _check(event)
                 if len(open_) > MAX_DEPTH:
-                    raise ValueError(f"{_line(event)}: nested more than {MAX_DEPTH} deep")
+                    raise NestedError(f"{_line(event)}: nested more than {MAX_DEPTH} deep")
                 open_.append([])
             case yaml.SequenceEndEvent():
                 items = open_.pop()

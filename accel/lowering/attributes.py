@@ -12,10 +12,13 @@ from pydantic import TypeAdapter
 from tvm import ir, tirx
 
 from accel.accelerator import check_names
+from accel.lowering.elementwise import Elementwise
 from accel.lowering.geometry import Addition, Convolution, Epilogue, Tiling
+from accel.lowering.pooling import Pooling
 
 REGION = "cyclops.region"
 HOST_REASON = "cyclops.host_reason"
+JOINED = "cyclops.joined"  # on a composite: the place of its result among the operands of the addition that takes it in
 LAUNCHES = "cyclops.launches"
 MICROOPS = "cyclops.microops"
 ADDRESSES = "cyclops.addresses"
@@ -30,8 +33,8 @@ class Region:
     ``host_reason`` says why the host does the rest of the composite; empty where there is none.
     """
 
-    kind: Literal["convolution", "addition"]
-    shape: Convolution | Addition
+    kind: Literal["convolution", "addition", "pooling", "elementwise"]
+    shape: Convolution | Addition | Pooling | Elementwise
     epilogue: Epilogue
     tiling: Tiling
     host_reason: str = ""

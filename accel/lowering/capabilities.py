@@ -12,9 +12,11 @@ from accel.accelerator.meanings import Meaning, meanings
 from accel.accelerator.roles import Contraction, contraction
 from accel.accelerator.synchronisation import TokenSync
 from accel.lowering.choose import choose
-from accel.lowering.geometry import EpilogueOp, Scaling, Shifting
+from accel.lowering.geometry import TENSOR_OPS, EpilogueOp, Scaling, Shifting
+from accel.lowering.steps import PairOp
 
 _SHIFT = 8  # bits of a byte plane
+_FACTOR = 3  # of several, so that no shift does it
 
 
 @dataclass(frozen=True)
@@ -41,17 +43,26 @@ class Capabilities:
         return Capabilities(accelerator, gemm, known)
 
     def step(self, name: EpilogueOp, immediate: int) -> str | None:
-        """The pragma of what does a step on the accumulators, or None; a tensor that it adds can be loaded."""
+        """The pragma of what does a step on the accumulators, or None; a tensor that it reads can be loaded."""
 
         def question() -> tirx.BufferStore:
             acc, other = self.accumulator("a"), self.accumulator("b")
-            operand = other[0] if name == "add_tensor" else tirx.const(immediate, "int32")
+            operand = other[0] if name in TENSOR_OPS else tirx.const(immediate, "int32")
             return tirx.BufferStore(acc, elementwise(acc[0], name, operand), [0])
 
         results = self.gemm.dst.memory
-        if name == "add_tensor" and self.load(results.name, results.dtype) is None:
+        if name in TENSOR_OPS and self.load(results.name, results.dtype) is None:
             return None
         return self._answer((name, immediate), question, Compute)
+
+    def pair(self, name: PairOp) -> str | None:
+        """The pragma of what does ``name`` of two accumulators in the place of the first, or None."""
+
+        def question() -> tirx.BufferStore:
+            acc, other = self.accumulator("a"), self.accumulator("b")
+            return tirx.BufferStore(acc, combined(acc[0], name, other[0]), [0])
+
+        return self._answer(("pair", name), question, Compute)
 
     def store(self, dtype: str, scaling: Scaling | Shifting | None = None) -> str | None:
         """The pragma of the copy that stores accumulators as ``dtype``, as ``scaling`` says or their low bits."""
@@ -77,6 +88,12 @@ class Capabilities:
     def scales(self) -> bool:
         """Whether a store scales accumulators by a float."""
         return self.store("int8", Scaling(0.5, -128, 127)) is not None
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether accumulators can be multiplied, by an immediate or by a tensor, and then shifted to the right."""
+        multiplied = self.step("multiply", _FACTOR) is not None or self.step("multiply_tensor", 0) is not None
+        return multiplied and self.step("shift_right", _SHIFT) is not None
 
     @property
     def planes(self) -> bool:
@@ -111,7 +128,16 @@ def elementwise(value: tirx.Expr, name: EpilogueOp, operand: tirx.Expr) -> tirx.
         return value << tirx.const(-int(operand), "int32") if negative else value >> operand
     if name in ("add", "add_tensor"):
         return value + operand
+    if name in ("multiply", "multiply_tensor"):
+        return value * operand
     return tirx.max(value, operand) if name == "max" else tirx.min(value, operand)
+
+
+def combined(value: tirx.Expr, name: PairOp, other: tirx.Expr) -> tirx.Expr:
+    """An operation on two int32."""
+    if name in ("max", "min"):
+        return tirx.max(value, other) if name == "max" else tirx.min(value, other)
+    return value + other if name == "add" else value * other
 
 
 def stored(value: tirx.Expr, dtype: str, scaling: Scaling | Shifting | None) -> tirx.Expr:

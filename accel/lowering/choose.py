@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import BitField, Copy
+from accel.accelerator.instructions import Copy
 from accel.accelerator.meanings import Meaning, scalar_field
 from accel.expression.check import Typed, check
 from accel.expression.parse import parse
@@ -112,14 +112,7 @@ def _overflow(meaning: Meaning, binding: Binding, accelerator: Accelerator) -> s
         if number is None:
             continue
         field = accelerator.field(meaning.instruction, scalar_field(accelerator, meaning.instruction, name))
-        low, high = field_range(field)
+        low, high = field.limits
         if not low <= number < high:
             return f"{meaning.instruction.name}: {name} = {number} does not fit {field.bits} {field.type} bits"
     return None
-
-
-def field_range(field: BitField) -> tuple[int, int]:
-    """The integers that a field holds: at least the first, below the second."""
-    if field.type == "signed" and field.bits:
-        return -(1 << field.bits - 1), 1 << field.bits - 1
-    return 0, 1 << field.bits

@@ -1,6 +1,6 @@
 """Read a composite of the integer graph: what it computes, in the terms of the accelerator's regions.
 
-The normal form is stated in ``accel/frontend/composites.py``.
+The normal form is stated in ``accel/frontend/integer/composites.py``.
 """
 
 from dataclasses import dataclass
@@ -12,14 +12,15 @@ from tvm import ir, relax
 from accel.accelerator.roles import Contraction
 from accel.lowering.geometry import EpilogueOp, Scaling
 from accel.lowering.groups import Lots, lots_of
+from accel.lowering.terms import terms_of
 
 
 @dataclass(frozen=True)
 class Composite:
     """A composite, read.
 
-    ``root`` is its contraction (None for an addition). ``shifts`` align the operands of an addition.
-    ``steps`` follow the accumulation in order, or ``scaling`` does; ``narrow`` says whether the result is int8.
+    ``root`` is its contraction or its maximum (None for an addition). ``factors`` weigh the operands of an addition.
+    ``steps`` follow the accumulation in order, then ``scaling`` if there is one; ``narrow``: the result is int8.
     ``average``: it is a depthwise convolution whose weights are all one.
     ``first_step`` is the place of the first binding after the accumulation, bias included.
     """
@@ -29,7 +30,7 @@ class Composite:
     root: ir.Call | None
     shapes: tuple[tuple[int, ...], ...]
     result: tuple[int, ...]
-    shifts: tuple[int, int]
+    factors: tuple[int, int]
     has_bias: bool
     steps: tuple[tuple[EpilogueOp, int], ...]
     narrow: bool
@@ -50,6 +51,7 @@ class Composite:
 
 _STEPS: dict[str, EpilogueOp] = {
     "relax.add": "add",
+    "relax.multiply": "multiply",
     "relax.right_shift": "shift_right",
     "relax.maximum": "max",
     "relax.minimum": "min",
@@ -57,11 +59,11 @@ _STEPS: dict[str, EpilogueOp] = {
 
 
 def read_composite(function: relax.Function) -> Composite:
-    """Read one composite function whose ``op`` is conv2d, dense or add."""
+    """Read one composite function whose ``op`` an accelerator may run."""
     op = str(function.attrs["op"])
     parameters = list(function.params)
     calls = [binding.value for block in function.body.blocks for binding in block.bindings]
-    shifts = [0, 0]
+    factors = [1, 1]
     if op == "add":
         names = [call.op.name for call in calls]
         body = names.index("relax.add")
@@ -69,21 +71,26 @@ def read_composite(function: relax.Function) -> Composite:
         for name, call in zip(names[:body], calls[:body], strict=True):
             operand += name == "relax.astype"
             if name == "relax.left_shift":
-                shifts[operand] = _constant(call.args[1])
+                factors[operand] = 1 << _constant(call.args[1])
+            elif name == "relax.multiply":
+                factors[operand] = _constant(call.args[1])
         root, rest = None, calls[body + 1 :]
+    elif op == "elementwise":
+        root, rest = None, calls[terms_of(function).bindings :]
     else:
         root, rest = calls[0], calls[1:]
-    has_bias = bool(rest) and rest[0].op.name == "relax.add" and len(parameters) > 2
+    has_bias = bool(rest) and rest[0].op.name == "relax.add" and isinstance(rest[0].args[1], relax.Var)
     rest = rest[int(has_bias) :]
-    scaling = _scaling(rest)
-    steps = [] if scaling else [_step(call) for call in rest if call.op.name != "relax.astype"]
+    cut = next((at for at, call in enumerate(rest) if _is_float(call)), len(rest))
+    scaling = _scaling(rest[cut:])
+    steps = [_step(call) for call in rest[:cut] if call.op.name != "relax.astype"]
     return Composite(
         op=op,
         nodes=tuple(str(node) for node in function.attrs["nodes"]),
         root=root,
         shapes=tuple(shape_of(parameter) for parameter in parameters),
         result=shape_of(function.body.body),
-        shifts=(shifts[0], shifts[1]),
+        factors=(factors[0], factors[1]),
         has_bias=has_bias,
         steps=tuple(steps),
         narrow=bool(rest),
@@ -95,16 +102,22 @@ def read_composite(function: relax.Function) -> Composite:
 
 def _scaling(rest: list[ir.Call]) -> Scaling | None:
     """The scaling of an epilogue that begins with a cast to float32."""
-    if not rest or rest[0].op.name != "relax.astype" or str(rest[0].attrs.dtype) != "float32":
+    if not rest:
         return None
     clip = next(call for call in rest if call.op.name == "relax.clip")
     low, high = (int(bound.value) for bound in clip.args[1:3])
     return Scaling(float(rest[1].args[1].value.numpy()), low, high)
 
 
+def _is_float(call: ir.Call) -> bool:
+    return bool(call.op.name == "relax.astype" and str(call.attrs.dtype) == "float32")
+
+
 def _step(call: ir.Call) -> tuple[EpilogueOp, int]:
     if call.op.name == "relax.left_shift":
         return "shift_right", -_constant(call.args[1])
+    if call.op.name == "relax.multiply" and isinstance(call.args[1], relax.Var):
+        return "multiply_tensor", 0
     return _STEPS[call.op.name], _constant(call.args[1])
 
 

@@ -1,7 +1,5 @@
 """How many contexts the accumulators and the bias need, as their loads and uses are of one unit or of several."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
@@ -9,10 +7,8 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.roles import Contraction
 from accel.accelerator.synchronisation import TokenSync
+from accel.lowering.candidates import Candidates
 from accel.lowering.geometry import Convolution, Epilogue
-
-if TYPE_CHECKING:
-    from accel.lowering.plan import Candidates
 
 Int64 = npt.NDArray[np.int64]
 
@@ -36,11 +32,14 @@ def apart(epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction) -> bo
 
 
 def bias_copies(
-    c: "Candidates", conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction, order: str
+    c: Candidates, conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction, order: str
 ) -> Int64:
-    """Contexts of the bias that a step adds: those of the loop over output channels if another unit loads it."""
+    """Contexts of the bias that a step adds: those of the loop over output channels if another unit loads it.
+
+    A multiplier takes as much again.
+    """
     results = gemm.dst.memory.name
-    if not epilogue.has_bias:
+    if not epilogue.tensors:
         return np.zeros_like(c.out_blocks)
     loads = {i.unit for i in accelerator.instructions if isinstance(i, Copy) and _fills(i, results)}
     adds = {i.unit for i in accelerator.instructions if isinstance(i, Compute) and _works_on(i, results)}
@@ -48,7 +47,7 @@ def bias_copies(
     if len(loads | adds) == 1:
         contexts = 1
     turns = c.tiles if order == "data" else conv.out_blocks // c.out_blocks
-    return np.minimum(np.int64(contexts), turns)
+    return epilogue.tensors * np.minimum(np.int64(contexts), turns)
 
 
 def _fills(copy: Copy, memory: str) -> bool:

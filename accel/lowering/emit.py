@@ -11,25 +11,26 @@ from tvm import ir, relax, tirx
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
-from accel.errors import CompileError
-from accel.frontend.integers import HOST_NODES
+from accel.errors import CompiledTooLarge, CompileError
+from accel.frontend.integer.integers import HOST_NODES
 from accel.host_graph.write import write_host_graph
-from accel.lowering.attributes import DRAM_UNITS, LAUNCHES, MICROOPS, LaunchInfo, load_launches, region_functions
-from accel.lowering.encode import Encoder, compile_encoders
-from accel.lowering.host import HostRun, LaunchRun, free_vars, host_module, split_main
-from accel.lowering.microops import expand, load_tables, table_of
-from accel.program import HostStep, Launch, Origin, Program, Segment
+from accel.lowering.attributes import LAUNCHES, LaunchInfo, load_launches
+from accel.lowering.host import HostRun, LaunchRun, free_vars, host_module, needed, results_of, split_main
+from accel.lowering.microops import expand, table_of
+from accel.lowering.region_object import Lowered
+from accel.program import MOST_INSTRUCTIONS, HostStep, Launch, Origin, Program, Segment
 
 _LIMIT = 1 << 32  # bytes of DRAM that a program may map
 
 
-def emit(module: ir.IRModule, accelerator: Accelerator) -> Program:
-    """The program of an allocated module.
+def emit(module: Lowered | ir.IRModule, accelerator: Accelerator) -> Program:
+    """The program of a module whose regions are compiled, or of an allocated one.
 
     Raises:
         CompileError: a field that cannot hold its value, or more DRAM than can be addressed.
     """
-    return _Emitter(module, accelerator).program()
+    lowered = module if isinstance(module, Lowered) else Lowered.of(module, accelerator)
+    return _Emitter(lowered, accelerator).program()
 
 
 @dataclass
@@ -50,7 +51,7 @@ class _Dram:
         self.segments[unique] = segment
         self.top += -(-max(segment.nbytes, 1) // self.alignment) * self.alignment
         if self.top > _LIMIT:
-            raise CompileError(f"the tensors need more than {_LIMIT} bytes of DRAM", field=name)
+            raise CompiledTooLarge(f"the tensors need more than {_LIMIT} bytes of DRAM", field=name)
         return segment
 
     def constant(self, name: str, value: npt.NDArray[Any]) -> Segment:
@@ -62,7 +63,8 @@ class _Dram:
 class _Emitter:
     """Walks ``main`` once, placing tensors as they are first met."""
 
-    def __init__(self, module: ir.IRModule, accelerator: Accelerator) -> None:
+    def __init__(self, lowered: Lowered, accelerator: Accelerator) -> None:
+        module = lowered.module
         self.module = module
         self.accelerator = accelerator
         self.dram = _Dram(_alignment(accelerator))
@@ -70,13 +72,12 @@ class _Emitter:
         self.planes: dict[relax.Var, list[Segment]] = {}
         self.nodes: dict[str, str] = json.loads(str(module["main"].attrs[HOST_NODES]))
         self.launches: dict[str, LaunchInfo] = load_launches(str(module["main"].attrs[LAUNCHES]))
-        regions = {str(variable.name_hint): function for variable, function in region_functions(module).items()}
-        self.functions = regions
-        self.encoders: dict[str, Encoder] = compile_encoders(ir.IRModule(regions), accelerator) if regions else {}
+        self.objects = lowered.objects
         self.microops: dict[str, Segment] = {}
         self.steps: list[Launch | HostStep] = []
-        self.words: list[npt.NDArray[np.uint64]] = []
-        self.origin: list[npt.NDArray[np.int32]] = []
+        self.words: npt.NDArray[np.uint64] = np.zeros((0, accelerator.word_bits // 64), np.uint64)
+        self.origin: npt.NDArray[np.int32] = np.zeros(0, np.int32)
+        self.count = 0  # of instructions so far
         self.origins: list[Origin] = []
 
     def program(self) -> Program:
@@ -84,14 +85,14 @@ class _Emitter:
         for parameter in main.params:
             self._place(parameter)
         runs = split_main(self.module)
-        results = _outputs(main)
+        self._reserve(runs)
+        results = results_of(main)
         last_read = _last_reads(runs) | dict.fromkeys(results, len(runs))
         for index, run in enumerate(runs):
             if isinstance(run, LaunchRun):
                 self._launch(run)
             else:
                 self._host(run, {b.var for b in run.bindings if last_read.get(b.var, -1) > index})
-        each = self.accelerator.word_bits // 64
         return Program(
             accelerator=self.accelerator,
             segments=self.dram.segments,
@@ -99,11 +100,20 @@ class _Emitter:
             inputs=tuple(self.places[parameter].name for parameter in main.params),
             outputs=tuple(self._output(result, index) for index, result in enumerate(results)),
             steps=tuple(self.steps),
-            words=np.concatenate([np.zeros((0, each), np.uint64), *self.words]),
-            origin=np.concatenate([np.zeros(0, np.int32), *self.origin]),
+            words=self.words[: self.count],
+            origin=self.origin[: self.count],
             origins=tuple(self.origins),
             dram_bytes=self.dram.top,
         )
+
+    def _reserve(self, runs: list[HostRun | LaunchRun]) -> None:
+        """Room for all instructions; what linking leaves out of them is never touched, and takes no memory."""
+        names = [str(run.call.args[0].name_hint) for run in runs if isinstance(run, LaunchRun)]
+        most = sum(len(self.objects[name].code.words) for name in names)
+        if most > MOST_INSTRUCTIONS:
+            raise CompiledTooLarge(f"the model takes {most} instructions; the limit is {MOST_INSTRUCTIONS}")
+        self.words = np.empty((most, self.accelerator.word_bits // 64), np.uint64)
+        self.origin = np.empty(most, np.int32)
 
     def _output(self, result: relax.Expr, index: int) -> str:
         """The segment of a result of ``main``, which may be a constant."""
@@ -122,7 +132,7 @@ class _Emitter:
             value = binding.value
             if isinstance(value, relax.TupleGetItem) and value.tuple_value in self.planes:
                 self.places[binding.var] = self.planes[value.tuple_value][value.index]
-        bindings = _needed([binding for binding in run.bindings if binding.var not in self.places], used)
+        bindings = needed([binding for binding in run.bindings if binding.var not in self.places], used)
         outputs = [binding.var for binding in bindings if binding.var in used]
         if not outputs:
             return
@@ -143,14 +153,15 @@ class _Emitter:
         info = self.launches[str(run.var.name)]
         inputs = [self._argument(argument, info.name, i) for i, argument in enumerate(run.call.args[1].fields)]
         outputs = self._results(run.var)
-        units = json.loads(str(self.functions[function].attrs[DRAM_UNITS]))
-        segments = [*inputs, *outputs]
-        bases = [segment.address // unit for segment, unit in zip(segments, units, strict=True)]
+        region, segments = self.objects[function], [*inputs, *outputs]
+        bases = [segment.address // unit for segment, unit in zip(segments, region.units, strict=True)]
         table = self._microops(function)
-        words, sites = self.encoders[function]([*bases, *(entry.address // table_unit(entry) for entry in table)])
-        begin = sum(len(block) for block in self.words)
-        self.words.append(words)
-        self.origin.append(sites + np.int32(len(self.origins)))
+        bases += [entry.address // table_unit(entry) for entry in table]
+        words, sites = region.code.link(bases, self.accelerator)
+        begin = self.count
+        self.count += len(words)
+        self.words[begin : self.count] = words
+        self.origin[begin : self.count] = sites + np.int32(len(self.origins))
         self._add_origins(function, info)
         self.steps.append(
             Launch(
@@ -168,7 +179,8 @@ class _Emitter:
     def _argument(self, argument: relax.Expr, launch: str, index: int) -> Segment:
         if isinstance(argument, relax.Var):
             return self._place(argument)
-        return self.dram.constant(f"{launch}.constant{index}", argument.value.numpy())
+        # the program's image and the module share it
+        return self.dram.constant(f"{launch}.constant{index}", np.from_dlpack(argument.value))
 
     def _results(self, var: relax.Var) -> list[Segment]:
         if isinstance(var.ty, relax.TensorType):
@@ -182,7 +194,7 @@ class _Emitter:
 
     def _microops(self, function: str) -> list[Segment]:
         """The table of the function's micro-ops, if it walks any."""
-        tables, layout = load_tables(str(self.functions[function].attrs[MICROOPS])), table_of(self.accelerator)
+        tables, layout = self.objects[function].tables, table_of(self.accelerator)
         if not tables or layout is None:
             return []
         if function not in self.microops:
@@ -191,7 +203,7 @@ class _Emitter:
 
     def _add_origins(self, function: str, info: LaunchInfo) -> None:
         layout = table_of(self.accelerator)
-        for site, name in enumerate(self.encoders[function].sites):
+        for site, name in enumerate(self.objects[function].code.names):
             instruction = self.accelerator.instruction(name)
             pragma = instruction.pragma if isinstance(instruction, Copy | Compute) else ""
             table = isinstance(instruction, Copy) and layout is not None and instruction.memory == layout.memory
@@ -204,16 +216,6 @@ def _alignment(accelerator: Accelerator) -> int:
     copies = [copy for copy in accelerator.instructions if isinstance(copy, Copy)]
     units = [copy.dram_bytes(accelerator.memory(copy.memory)) for copy in copies]
     return math.lcm(accelerator.dram.alignment_bytes, *units)
-
-
-def _needed(bindings: list[relax.VarBinding], used: set[relax.Var]) -> list[relax.VarBinding]:
-    """The bindings that ``used`` variables come from; names given to a result are not."""
-    wanted, kept = set(used), []
-    for binding in reversed(bindings):
-        if binding.var in wanted:
-            wanted.update(free_vars(binding.value))
-            kept.append(binding)
-    return kept[::-1]
 
 
 def static_shape(var: relax.Var, node: str) -> tuple[int, ...]:
@@ -231,18 +233,6 @@ def static_shape(var: relax.Var, node: str) -> tuple[int, ...]:
 def table_unit(table: Segment) -> int:
     """Bytes of one micro-op in DRAM."""
     return np.dtype(table.dtype).itemsize
-
-
-def _outputs(main: relax.Function) -> list[relax.Expr]:
-    bound = {b.var: b.value for block in main.body.blocks for b in block.bindings}
-
-    def resolve(value: relax.Expr) -> relax.Expr:
-        while isinstance(bound.get(value), relax.Var | relax.Tuple):
-            value = bound[value]
-        return value
-
-    result = resolve(main.body.body)
-    return [resolve(field) for field in result.fields] if isinstance(result, relax.Tuple) else [result]
 
 
 def _last_reads(runs: list[HostRun | LaunchRun]) -> dict[relax.Expr, int]:

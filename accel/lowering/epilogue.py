@@ -12,6 +12,10 @@ from accel.lowering.nearest import no_narrow_store
 _PLANES = 4  # bytes of an accumulator
 _PLANE_SHIFT = 8
 _LOWEST = -128
+_MULTIPLICATIONS = ("multiply", "multiply_tensor")
+_TENSOR_STEPS = {"add_tensor": "addition of a tensor", "multiply_tensor": "multiplication by a tensor"}
+
+Steps = tuple[tuple[EpilogueOp, int], ...]
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,8 @@ def _whole(composite: Composite, start: Start, able: Capabilities) -> Epilogue |
     """The whole epilogue on the accelerator, or why it cannot be."""
     if not composite.narrow:
         return _wide(composite, start, able)
-    reason, bounds = "", _bounds(composite)
-    for epilogue in _narrowings(composite, start):
+    reason, bounds = "", bounds_of(composite)
+    for epilogue in narrowings(composite, start):
         if able.store("int8", epilogue.scaling) is None:
             continue
         found = _with_bias(composite, epilogue, able)
@@ -91,7 +95,7 @@ def _whole(composite: Composite, start: Start, able: Capabilities) -> Epilogue |
     return reason or no_narrow_store(bounds, able)
 
 
-def _bounds(composite: Composite) -> tuple[int, int]:
+def bounds_of(composite: Composite) -> tuple[int, int]:
     """What a narrow result is clipped to."""
     if composite.scaling is not None:
         return composite.scaling.low, composite.scaling.high
@@ -99,7 +103,7 @@ def _bounds(composite: Composite) -> tuple[int, int]:
     return values["max"], values["min"]
 
 
-def _narrowings(composite: Composite, start: Start) -> Iterator[Epilogue]:
+def narrowings(composite: Composite, start: Start) -> Iterator[Epilogue]:
     """The ways from int32 to int8, before there is a bias: all of it in the store, or steps and then a store.
 
     A lower bound of 0 may come first, where the store's own is lower: both kinds of rounding keep the order of numbers,
@@ -107,25 +111,34 @@ def _narrowings(composite: Composite, start: Start) -> Iterator[Epilogue]:
     """
     relu: tuple[tuple[EpilogueOp, int], ...] = (("max", 0),)
     if composite.scaling is not None:
-        yield Epilogue((), start=start, scaling=composite.scaling)
+        yield Epilogue(composite.steps, start=start, scaling=composite.scaling)
         if composite.scaling.low == 0:
-            yield Epilogue(relu, start=start, scaling=replace(composite.scaling, low=_LOWEST))
+            yield Epilogue((*composite.steps, *relu), start=start, scaling=replace(composite.scaling, low=_LOWEST))
         return
     yield Epilogue(composite.steps, start=start)
-    shifting = _shifting(composite)
+    first, last = _parts(composite.steps)
+    shifting = _shifting(last, bounds_of(composite))
     if shifting is None:
         return
-    half = composite.steps[: int(shifting.shift > 0)]
-    for low, first in ((shifting.low, ()), *([(_LOWEST, relu)] if shifting.low == 0 else [])):
-        if shifting.shift:
-            yield Epilogue(first, start=start, scaling=replace(shifting, low=low, rounds=True))
-        yield Epilogue((*half, *first), start=start, scaling=replace(shifting, low=low))
+    half = last[: int(last[0][0] == "add")]
+    for low, more in ((shifting.low, ()), *([(_LOWEST, relu)] if shifting.low == 0 else [])):
+        if half and half[0][1] == 1 << shifting.shift >> 1:
+            yield Epilogue((*first, *more), start=start, scaling=replace(shifting, low=low, rounds=True))
+        yield Epilogue((*first, *half, *more), start=start, scaling=replace(shifting, low=low))
 
 
-def _shifting(composite: Composite) -> Shifting | None:
-    """The steps of an epilogue as one store, its rounding aside; None where they shift to the left."""
-    shift = dict(composite.steps).get("shift_right", 0)
-    return Shifting(shift, *_bounds(composite), rounds=False) if shift >= 0 else None
+def _parts(steps: Steps) -> tuple[Steps, Steps]:
+    """What ends with a multiplication, and what follows it."""
+    cut = 1 + max((at for at, (name, _) in enumerate(steps) if name in _MULTIPLICATIONS), default=-1)
+    return steps[:cut], steps[cut:]
+
+
+def _shifting(last: Steps, bounds: tuple[int, int]) -> Shifting | None:
+    """The steps that end an epilogue as one store, its rounding aside; None where it does otherwise."""
+    names = [name for name, _ in last]
+    shift = dict(last).get("shift_right", 0)
+    plain = names[:-2] in ([], ["shift_right"], ["add", "shift_right"])
+    return Shifting(shift, *bounds, rounds=False) if plain and shift >= 0 else None
 
 
 def _wide(composite: Composite, start: Start, able: Capabilities) -> Epilogue | str:
@@ -158,15 +171,17 @@ def _with_bias(composite: Composite, epilogue: Epilogue, able: Capabilities) -> 
     steps: list[tuple[EpilogueOp, int]] = list(epilogue.steps)
     contracts = composite.op != "add"
     biased = composite.has_bias or (able.offset and contracts)
-    rounds = bool(steps) and steps[0][0] == "add" and (contracts or epilogue.start == "bias")
+    rounds = bool(steps) and steps[0][0] == "add"
     if rounds and (biased or epilogue.start == "bias" or able.step(*steps[0]) is None):
         steps[0] = ("add_tensor", 0)
     elif biased:
         steps.insert(0, ("add_tensor", 0))
     if epilogue.start == "bias" and steps and steps[0] == ("add_tensor", 0):
         del steps[0]
-    for name, immediate in steps:
-        if able.step(name, immediate) is None:
-            wanted = "addition of a tensor" if name == "add_tensor" else f"{name} by {immediate}"
+    for number, (name, immediate) in enumerate(steps):
+        if name == "multiply" and able.step(name, immediate) is None and able.step("multiply_tensor", 0) is not None:
+            steps[number] = ("multiply_tensor", 0)
+        elif able.step(name, immediate) is None:
+            wanted = _TENSOR_STEPS.get(name, f"{name} by {immediate}")
             return f"{able.accelerator.title} has no {wanted} on its accumulators"
     return replace(epilogue, steps=tuple(steps))

@@ -3,31 +3,39 @@
 from collections.abc import Callable
 from typing import Any
 
-from tvm import ir, s_tir, te, tirx
-from tvm_ffi import structural_mutate
+from tvm import te, tirx
 
 from accel.accelerator.roles import Contraction, Tile
-from accel.lowering.capabilities import elementwise, stored
-from accel.lowering.geometry import Addition, Convolution, Epilogue, EpilogueOp, Packed, Tiling
+from accel.lowering.attributes import Region
+from accel.lowering.elementwise import Elementwise
+from accel.lowering.express_lanes import lanewise
+from accel.lowering.finish import ACCUMULATE, elementwise_stage, finished, inner
+from accel.lowering.geometry import Addition, Convolution, Epilogue, Packed, Tiling
+from accel.lowering.layout import packed_shape
+from accel.lowering.levels import LEVEL_BITS
+from accel.lowering.pooling import Pooling
 
 Element = Callable[..., Any]
 
 
 def _activation(name: str, packed: Packed, tile: Tile) -> te.Tensor:
-    shape = (packed.batch, packed.blocks, packed.pitch_h, packed.pitch_w, *tile.shape)
-    return te.placeholder(shape, tile.memory.dtype, name=name)
+    return te.placeholder(packed_shape(packed, tile), tile.memory.dtype, name=name)
 
 
-def _inner(tile: Tile, **indices: tirx.Expr) -> tuple[tirx.Expr, ...]:
-    """The indices of a tile's two axes in the order in which they lie."""
-    return tuple(indices[axis] for axis in tile.axes)
+def region_function(region: Region, gemm: Contraction) -> tirx.PrimFunc:
+    """What a region computes as a PrimFunc."""
+    if isinstance(region.shape, Convolution):
+        return convolution(region.shape, region.epilogue, region.tiling, gemm)
+    if isinstance(region.shape, Pooling | Elementwise):
+        return lanewise(region.shape, region.epilogue, region.tiling, gemm)
+    return addition(region.shape, region.epilogue, region.tiling, gemm)
 
 
 def convolution(conv: Convolution, epilogue: Epilogue, tiling: Tiling, gemm: Contraction) -> tirx.PrimFunc:
     """``out = store(epilogue(conv(data, weights)))`` as a PrimFunc.
 
-    Parameters are data, weights ``[out_blocks, blocks of a group, kh, kw, *tile]``, bias ``[out_blocks, *tile of dst]``
-    if there is one, then one result a plane, ``[batch, out_blocks, pitch_h, pitch_w, *tile of dst]``.
+    Parameters are data, weights ``[out_blocks, blocks of a group, kh, kw, *tile]``, what :func:`accel.lowering.finish.
+    finished` adds, then one result a plane, ``[batch, out_blocks, pitch_h, pitch_w, *tile of dst]``.
     """
     data = _activation("data", conv.data, gemm.data)
     blocks = (1, 1, 1, 1) if conv.uniform else (conv.out_blocks, conv.reduced_blocks, *conv.kernel)
@@ -46,16 +54,14 @@ def convolution(conv: Convolution, epilogue: Epilogue, tiling: Tiling, gemm: Con
 
     def product(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, m: tirx.Expr, o: tirx.Expr) -> tirx.Expr:
         block = ci if conv.groups == 1 else c // conv.group_blocks * conv.reduced_blocks + ci
-        element = padded[n, block, y * sh + kh * dh, x * sw + kw * dw, *_inner(gemm.data, m=m, k=lane)]
+        element = padded[n, block, y * sh + kh * dh, x * sw + kw * dw, *inner(gemm.data, m=m, k=lane)]
         place = (0, 0, 0, 0) if conv.uniform else (c, ci, kh, kw)
-        weight = weights[*place, *_inner(gemm.weights, n=o, k=lane)]
+        weight = weights[*place, *inner(gemm.weights, n=o, k=lane)]
         return element.astype("int32") * weight.astype("int32")
 
     outer = (conv.data.batch, conv.out_blocks, rows, columns)
     accumulated, arguments = _accumulated(outer, product, axes, epilogue, gemm)
-    more, results = _finish(accumulated, epilogue)
-    function = te.create_prim_func([data, weights, *arguments, *more, *results])
-    return _begun_with(function, "bias") if arguments else function
+    return finished([data, weights], accumulated, arguments, epilogue, gemm, conv.addend)
 
 
 def _accumulated(
@@ -70,27 +76,7 @@ def _accumulated(
         value = product(n, c, y, x, indices["m"], indices["n"])
         return te.sum(value, axis=axes)
 
-    return te.compute(shape, element, name="accumulate"), [] if bias is None else [bias]
-
-
-def _begun_with(function: tirx.PrimFunc, name: str) -> tirx.PrimFunc:
-    """The function whose sum begins as parameter ``name`` ``[out_blocks, *tile]``; a sum of TE begins at zero."""
-    start = next(buffer for buffer in function.params if str(buffer.name) == name)
-
-    def begun(block: s_tir.SBlock, _mutator: Any) -> s_tir.SBlock:
-        indices = list(block.init.indices)
-        first = tirx.BufferLoad(start, [indices[1], *indices[4:]])
-        store = tirx.BufferStore(block.init.buffer, first, indices)
-        region = tirx.BufferRegion(start, [ir.Range.from_min_extent(index, 1) for index in first.indices])
-        return s_tir.SBlock(
-            block.iter_vars, [*block.reads, region], block.writes, block.name_hint, block.body, store,
-            block.alloc_buffers, block.match_buffers, block.annotations,
-        )  # fmt: skip
-
-    def sums(block: s_tir.SBlock, mutator: Any) -> s_tir.SBlock:
-        return begun(block, mutator) if block.init is not None else mutator.default_mutate(block)
-
-    return function.with_body(structural_mutate(function.body, (s_tir.SBlock, sums)))
+    return te.compute(shape, element, name=ACCUMULATE), [] if bias is None else [bias]
 
 
 def _padded(data: te.Tensor, conv: Convolution, rows: int, columns: int) -> te.Tensor:
@@ -114,55 +100,43 @@ def _padded(data: te.Tensor, conv: Convolution, rows: int, columns: int) -> te.T
 
 
 def addition(add: Addition, epilogue: Epilogue, tiling: Tiling, gemm: Contraction) -> tirx.PrimFunc:
-    """``out = store(epilogue((a << shifts[0]) + (b << shifts[1])))`` as a contraction with scaled identities.
+    """``out = store(epilogue(a * m + b * n))`` as a contraction with scaled identities, for each level one.
 
     Loads into the accumulators are int32 wide; loads of data are a quarter of that, and a
-    contraction with ``diag(1 << shift)`` moves one element a cycle. Parameters are a, b, the two
-    identities ``[2, *tile]``, bias if the accumulators begin as one, then the result.
+    contraction with ``diag(m)`` moves one element a cycle. Parameters are a, b, the
+    identities ``[2 * levels, *tile]``, bias if there is one, then the result.
     """
     operands = [_activation(name, packed, gemm.data) for name, packed in zip("ab", add.operands, strict=True)]
-    identities = te.placeholder((2, *gemm.weights.shape), gemm.weights.memory.dtype, name="identities")
-    which, lane = te.reduce_axis((0, 2), "operand"), te.reduce_axis((0, gemm.in_channels), "i")
-
-    def product(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, m: tirx.Expr, o: tirx.Expr) -> tirx.Expr:
-        place = (n, c, y, x, *_inner(gemm.data, m=m, k=lane))
-        element = te.if_then_else(which == 0, operands[0][place], operands[1][place])
-        weight = identities[which, *_inner(gemm.weights, n=o, k=lane)]
-        return element.astype("int32") * weight.astype("int32")
-
+    shape = (2 * len(add.levels), *gemm.weights.shape)
+    identities = te.placeholder(shape, gemm.weights.memory.dtype, name="identities")
     outer = (add.operands[0].batch, add.operands[0].blocks, tiling.out_pitch_h, tiling.out_pitch_w)
-    accumulated, arguments = _accumulated(outer, product, [which, lane], epilogue, gemm)
-    more, results = _finish(accumulated, epilogue)
-    function = te.create_prim_func([*operands, identities, *arguments, *more, *results])
-    return _begun_with(function, "bias") if arguments else function
+
+    def summed(level: int) -> tuple[Element, list[Any]]:
+        which, lane = te.reduce_axis((0, 2), "operand"), te.reduce_axis((0, gemm.in_channels), "i")
+
+        def product(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, m: tirx.Expr, o: tirx.Expr) -> tirx.Expr:
+            place = (n, c, y, x, *inner(gemm.data, m=m, k=lane))
+            element = te.if_then_else(which == 0, operands[0][place], operands[1][place])
+            weight = identities[2 * level + which, *inner(gemm.weights, n=o, k=lane)]
+            return element.astype("int32") * weight.astype("int32")
+
+        return product, [which, lane]
+
+    accumulated, arguments = _accumulated(outer, *summed(0), epilogue, gemm)
+    starts = {}
+    for level in range(1, len(add.levels)):
+        shifted = elementwise_stage(accumulated, "shift_right", -LEVEL_BITS, f"upper{level}")
+        accumulated = _continued(shifted, *summed(level), gemm, f"{ACCUMULATE}{level}")
+        starts[str(accumulated.name)] = str(shifted.name)
+    return finished([*operands, identities], accumulated, arguments, epilogue, gemm, starts=starts)
 
 
-def _finish(accumulated: te.Tensor, epilogue: Epilogue) -> tuple[list[te.Tensor], list[te.Tensor]]:
-    """The epilogue's stages, one compute each so that each can carry a pragma, and the narrowing results."""
-    shape, arguments, stage = accumulated.shape, [], accumulated
-    for number, (name, immediate) in enumerate(epilogue.steps):
-        label = f"epilogue{number}_{name}"
-        if name == "add_tensor":
-            bias = te.placeholder((shape[1], shape[4], shape[5]), "int32", name="bias")
-            arguments.append(bias)
-            stage = te.compute(shape, _add_bias(stage, bias), name=label)
-        else:
-            stage = te.compute(shape, _elementwise(stage, name, immediate), name=label)
-    results = []
-    for plane in range(epilogue.planes):
-        if plane:
-            stage = te.compute(shape, _elementwise(stage, "shift_right", 8), name=f"plane{plane}_shift_right")
-        results.append(te.compute(shape, _stored(stage, epilogue), name=f"result{plane}"))
-    return arguments, results
+def _continued(begin: te.Tensor, product: Element, axes: list[Any], gemm: Contraction, name: str) -> te.Tensor:
+    """A sum of the products that shall begin as ``begin``; TE knows of it, and puts zero there."""
 
+    def element(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, first: tirx.Var, second: tirx.Var) -> tirx.Expr:
+        indices = dict(zip(gemm.dst.axes, (first, second), strict=True))
+        value = product(n, c, y, x, indices["m"], indices["n"])
+        return te.sum(value, axis=axes, init=begin[n, c, y, x, first, second])
 
-def _add_bias(stage: te.Tensor, bias: te.Tensor) -> Element:
-    return lambda n, c, y, x, b, o: stage[n, c, y, x, b, o] + bias[c, b, o]
-
-
-def _elementwise(stage: te.Tensor, name: EpilogueOp, immediate: int) -> Element:
-    return lambda *indices: elementwise(stage(*indices), name, tirx.const(immediate, "int32"))
-
-
-def _stored(stage: te.Tensor, epilogue: Epilogue) -> Element:
-    return lambda *indices: stored(stage(*indices), epilogue.result, epilogue.scaling)
+    return te.compute(begin.shape, element, name=name)

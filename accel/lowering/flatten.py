@@ -1,8 +1,10 @@
 """Flatten: from S-TIR blocks to plain loops over flat buffers, pragmas as attributes around their nests."""
 
+from typing import Any
+
 from tvm import ir, s_tir, tirx
 from tvm.ir import TensorLoad
-from tvm_ffi import structural_equal
+from tvm_ffi import structural_equal, structural_mutate
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute
@@ -23,7 +25,7 @@ def flatten(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     def flattened(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
         return share_buffers_in_place(lowered[str(function.attrs["global_symbol"])], accelerator.pragmas, computes)
 
-    return map_regions(module, flattened)
+    return tirx.transform.RemoveNoOp()(map_regions(module, flattened))
 
 
 _TVM_PASSES = ir.transform.Sequential(
@@ -49,13 +51,29 @@ def share_buffers_in_place(function: tirx.PrimFunc, pragmas: set[str], computes:
         if statement.attr_key not in computes:
             continue
         store = peel(statement.body).store
+        if any(load.source.same_as(store.buffer) for load in loads_of(store.value)):
+            continue  # it works in place as it is
         read_later = {load.source for later in nests[position + 1 :] for load in loads_of(later)}
         for load in loads_of(store.value):
             other = not load.source.same_as(store.buffer)
             if other and load.source not in read_later and _same_element(load, store):
                 shared[store.buffer] = shared.get(load.source, load.source)
                 break
-    return function.with_body(rename_buffers(function.body, shared))
+    return function.with_body(_without_moves(rename_buffers(function.body, shared), computes))
+
+
+def _without_moves(body: tirx.Stmt, computes: set[str]) -> tirx.Stmt:
+    """The body without the nests that put accumulators where they are: a sum that goes on from them begins so."""
+
+    def kept(statement: tirx.AttrStmt, mutator: Any) -> tirx.Stmt:
+        if statement.attr_key in computes:
+            store = peel(statement.body).store
+            value = store.value
+            if isinstance(value, TensorLoad) and value.source.same_as(store.buffer) and _same_element(value, store):
+                return tirx.Evaluate(0)
+        return mutator.default_mutate(statement)
+
+    return structural_mutate(body, (tirx.AttrStmt, kept))
 
 
 def _same_element(load: TensorLoad, store: tirx.BufferStore) -> bool:

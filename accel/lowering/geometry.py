@@ -3,8 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
-EpilogueOp = Literal["add", "max", "min", "shift_right", "add_tensor"]
+EpilogueOp = Literal[
+    "add", "max", "min", "multiply", "shift_right", "add_tensor", "multiply_tensor", "add_product", "add_operand"
+]
+TENSOR_OPS: tuple[EpilogueOp, ...] = ("add_tensor", "multiply_tensor")  # whose operand is a tensor, one value a channel
+SUMS: tuple[EpilogueOp, ...] = ("add_product", "add_operand")  # those that are contractions
 Start = Literal["zero", "bias"]
+Patches = Literal["rows", "channels"]
 
 
 @dataclass(frozen=True)
@@ -38,10 +43,11 @@ class Convolution:
     """A two-dimensional convolution over packed operands; a dense layer has height 1 and its rows as width.
 
     Output block i sums the ``data.blocks / groups`` blocks of data of its group, of ``out_blocks / groups`` blocks.
-    ``uniform``: one tile of weights, the identity, is that of every block and tap.
+    ``uniform``: one tile of weights, the identity, is that of every block and tap. ``addend``: data of the result's own
+    shape, which the epilogue adds.
     ``padding`` is what the loads add; ``host_padding`` (top, left, bottom, right) is already in ``data``. Where
-    ``unfolded`` is set it stands for the convolution with that window, whose patches the host makes the rows of a
-    matrix.
+    ``unfolded`` is set it stands for the convolution with that window, whose patches the host makes the ``rows`` of a
+    matrix or the ``channels`` of an image, as ``patches`` says.
     """
 
     data: Packed
@@ -54,8 +60,15 @@ class Convolution:
     out_width: int
     host_padding: tuple[int, int, int, int] = (0, 0, 0, 0)
     unfolded: Window | None = None
+    patches: Patches = "rows"
     groups: int = 1
     uniform: bool = False
+    addend: Packed | None = None
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether its result is a matrix whose rows are the pixels of an image."""
+        return self.unfolded is not None and self.patches == "rows"
 
     @property
     def reduced_blocks(self) -> int:
@@ -70,10 +83,13 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Addition:
-    """``(a << shifts[0]) + (b << shifts[1])`` of two packed operands of one logical shape."""
+    """``a * m + b * n`` of two packed operands of one logical shape, by the int8 weights of ``levels``.
+
+    They are (m, n), or the upper and the lower parts of those: between the levels the sum is shifted left by 7.
+    """
 
     operands: tuple[Packed, Packed]
-    shifts: tuple[int, int]
+    levels: tuple[tuple[int, int], ...]
 
     @property
     def pixels(self) -> tuple[int, int]:
@@ -104,10 +120,12 @@ class Shifting:
 class Epilogue:
     """How the accumulators begin, and what follows: elementwise int32 operations, then the store.
 
-    They begin at zero, or as the bias that a load puts there. ``steps`` are (operation, immediate); ``add_tensor`` adds
-    the bias and has immediate 0. The store moves them as they are (``int32``), narrows them to their low bits
-    (``int8``), or scales or shifts them if ``scaling`` is set. ``planes`` is 4 where the whole accumulator leaves as
-    four int8 planes, low byte first.
+    They begin at zero, or as the bias that a load puts there. ``steps`` are (operation, immediate). ``add_tensor`` adds
+    the bias, ``multiply_tensor`` multiplies by another tensor, and both have immediate 0. ``add_product`` adds the bias
+    too, by a contraction of a constant tile with weights that make the bias of it; ``add_operand`` adds a tensor's int8
+    times the immediate, by a contraction with a scaled identity. The store moves them as they are (``int32``), narrows
+    them to their low bits (``int8``), or scales or shifts them if ``scaling`` is set. ``planes`` is 4 where the whole
+    accumulator leaves as four int8 planes, low byte first.
     """
 
     steps: tuple[tuple[EpilogueOp, int], ...]
@@ -122,9 +140,34 @@ class Epilogue:
         return any(name == "add_tensor" for name, _ in self.steps)
 
     @property
+    def adds_bias(self) -> bool:
+        """Whether the bias is in the accumulators when they leave."""
+        return self.has_bias or self.has_product or self.start == "bias"
+
+    @property
+    def has_product(self) -> bool:
+        """Whether a contraction of constants adds the bias."""
+        return any(name == "add_product" for name, _ in self.steps)
+
+    @property
+    def adds_operand(self) -> bool:
+        """Whether a contraction adds a tensor as large as the result."""
+        return any(name == "add_operand" for name, _ in self.steps)
+
+    @property
+    def sums(self) -> int:
+        """Steps that are contractions."""
+        return sum(name in SUMS for name, _ in self.steps)
+
+    @property
+    def tensors(self) -> int:
+        """Tensors of one value a channel that the steps read."""
+        return sum(name in TENSOR_OPS for name, _ in self.steps)
+
+    @property
     def passes(self) -> int:
         """Elementwise passes over the accumulators, shifts between the planes included."""
-        return len(self.steps) + self.planes - 1
+        return len(self.steps) - self.sums + self.planes - 1
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Host steps: the runs of ``main`` that no accelerator takes, each as a Relax function of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,17 +28,19 @@ class LaunchRun:
     call: ir.Call
 
 
-def split_main(module: ir.IRModule) -> list[HostRun | LaunchRun]:
-    """``main`` as an ordered list of host runs and launches.
+def split_main(
+    module: ir.IRModule, apart: Callable[[ir.IRModule, Any], bool] | None = None
+) -> list[HostRun | LaunchRun]:
+    """``main`` as an ordered list of host runs and launches, or whatever calls stand ``apart``.
 
     A host binding joins the run that defines its latest operand, so tuples and shapes stay inside one run.
     """
-    main = module["main"]
+    main, stands_apart = module["main"], apart or is_launch
     runs: list[HostRun | LaunchRun] = []
     defined: dict[relax.Var, int] = dict.fromkeys(main.params, -1)
     for block in main.body.blocks:
         for binding in block.bindings:
-            if is_launch(module, binding.value):
+            if stands_apart(module, binding.value):
                 runs.append(LaunchRun(binding.var, binding.value))
                 defined[binding.var] = len(runs) - 1
                 continue
@@ -120,3 +122,26 @@ def _callees(module: ir.IRModule, bindings: Sequence[relax.VarBinding]) -> dict[
     """The TIR functions that the bindings call."""
     called = [variable for binding in bindings for variable in collect(binding.value, ir.GlobalVar)]
     return {variable: module[variable] for variable in called}
+
+
+def needed(bindings: Sequence[relax.VarBinding], outputs: Iterable[relax.Var]) -> list[relax.VarBinding]:
+    """The bindings that ``outputs`` come from; names given to a result are not."""
+    wanted, kept = set(outputs), []
+    for binding in reversed(bindings):
+        if binding.var in wanted:
+            wanted.update(free_vars(binding.value))
+            kept.append(binding)
+    return kept[::-1]
+
+
+def results_of(main: relax.Function) -> list[relax.Expr]:
+    """What ``main`` returns: variables, or constants."""
+    bound = {binding.var: binding.value for block in main.body.blocks for binding in block.bindings}
+
+    def resolve(value: relax.Expr) -> relax.Expr:
+        while isinstance(bound.get(value), relax.Var | relax.Tuple):
+            value = bound[value]
+        return value
+
+    result = resolve(main.body.body)
+    return [resolve(field) for field in result.fields] if isinstance(result, relax.Tuple) else [result]

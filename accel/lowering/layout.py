@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tvm import relax
 
 from accel.accelerator.roles import Contraction, Tile
-from accel.lowering.geometry import Packed, Window
+from accel.lowering.geometry import Packed
 
 Shape = tuple[int, ...]
 Pads = tuple[int, int, int, int]
@@ -28,24 +28,37 @@ def packed_shape(packed: Packed, tile: Tile) -> Shape:
 def pack_tensor(source: relax.Expr, packed: Packed, tile: Tile, padding: Pads) -> relax.Expr:
     """int8 [N, C, H, W] or [M, K] to packed, with ``padding`` (top, left, bottom, right) of zeros around an image."""
     shape = [int(extent) for extent in source.ty.shape]
-    rows, channels = tile.extent("m"), tile.extent("k")
-    top, left = padding[:2]
-    before: tuple[int, ...]
-    order: tuple[int, ...]
-    if len(shape) == 4:
-        wanted = [packed.batch * rows, packed.blocks * channels, packed.pitch_h, packed.pitch_w]
-        split = (packed.batch, rows, packed.blocks, channels, packed.pitch_h, packed.pitch_w)
-        before, order = (0, 0, top, left), (0, 2, 4, 5, *_tile_axes(tile, m=1, k=3))
-    else:
-        wanted = [packed.pitch_w * rows, packed.blocks * channels]
-        split = (1, 1, packed.pitch_w, rows, packed.blocks, channels)
-        before, order = (0, 0), (0, 4, 1, 2, *_tile_axes(tile, m=3, k=5))
+    wanted, split, order = _lying(packed, tile, len(shape))
+    before = (0, 0, *padding[:2]) if len(shape) == 4 else (0, 0)
     after = [want - first - extent for want, first, extent in zip(wanted, before, shape, strict=True)]
     value = source
-    if shape != wanted:
+    if tuple(shape) != wanted:
         value = relax.op.nn.pad(value, [width for pair in zip(before, after, strict=True) for width in pair])
     value = relax.op.permute_dims(relax.op.reshape(value, split), order)
     return value if tile.memory.dtype == "int8" else _offset(value)
+
+
+def pack_constant(value: npt.NDArray[np.int8], packed: Packed, tile: Tile) -> npt.NDArray[np.int8]:
+    """What :func:`pack_tensor` does, without padding, of a constant."""
+    wanted, split, order = _lying(packed, tile, value.ndim)
+    whole = np.pad(value, [(0, want - extent) for want, extent in zip(wanted, value.shape, strict=True)])
+    return np.ascontiguousarray(whole.reshape(split).transpose(order))
+
+
+def _lying(packed: Packed, tile: Tile, axes: int) -> tuple[Shape, Shape, Shape]:
+    """The whole tensor of so many axes that a packed one holds; that split into tiles; and the order of those axes."""
+    rows, channels = tile.extent("m"), tile.extent("k")
+    if axes == 4:
+        return (
+            (packed.batch * rows, packed.blocks * channels, packed.pitch_h, packed.pitch_w),
+            (packed.batch, rows, packed.blocks, channels, packed.pitch_h, packed.pitch_w),
+            (0, 2, 4, 5, *_tile_axes(tile, m=1, k=3)),
+        )
+    return (
+        (packed.pitch_w * rows, packed.blocks * channels),
+        (1, 1, packed.pitch_w, rows, packed.blocks, channels),
+        (0, 4, 1, 2, *_tile_axes(tile, m=3, k=5)),
+    )
 
 
 def _offset(value: relax.Expr) -> relax.Expr:
@@ -56,34 +69,6 @@ def _offset(value: relax.Expr) -> relax.Expr:
 
 def _tile_axes(tile: Tile, **axes: int) -> tuple[int, ...]:
     return tuple(axes[axis] for axis in tile.axes)
-
-
-def unfold(source: relax.Expr, window: Window, rows: tuple[int, int], channels: int, groups: int) -> relax.Expr:
-    """The patches of an image int8 [N, C, H, W] as a matrix [N * OH * OW, groups * KH * KW * channels / groups].
-
-    ``rows`` is (OH, OW); zeros make ``channels`` of C.
-    """
-    batch, beyond = int(source.ty.shape[0]), channels - int(source.ty.shape[1])
-    top, left, bottom, right = window.padding
-    value = source
-    if any(window.padding) or beyond:
-        value = relax.op.nn.pad(value, [0, 0, 0, beyond, top, bottom, left, right])
-    patches = []
-    for y in range(window.kernel[0]):
-        for x in range(window.kernel[1]):
-            first = (y * window.dilation[0], x * window.dilation[1])
-            last = [f + (n - 1) * step + 1 for f, n, step in zip(first, rows, window.strides, strict=True)]
-            patches.append(relax.op.strided_slice(value, [2, 3], list(first), last, list(window.strides)))
-    taps = window.kernel[0] * window.kernel[1]
-    value = relax.op.concat(patches, axis=1) if len(patches) > 1 else patches[0]
-    value = relax.op.reshape(value, (batch, taps, groups, channels // groups, *rows))
-    matrix = (batch * rows[0] * rows[1], channels * taps)
-    return relax.op.reshape(relax.op.permute_dims(value, [0, 4, 5, 2, 1, 3]), matrix)
-
-
-def unfold_weights(weights: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    """[O, C / groups, KH, KW] to [O, KH * KW * C / groups, 1, 1], in the order of :func:`unfold`."""
-    return np.ascontiguousarray(weights.transpose(0, 2, 3, 1).reshape(weights.shape[0], -1, 1, 1))
 
 
 def fold(matrix: relax.Expr, shape: Shape) -> relax.Expr:
@@ -146,3 +131,9 @@ def identities(shifts: Sequence[int], gemm: Contraction) -> npt.NDArray[np.int8]
     """``diag(1 << shift)`` for each of ``shifts``, ``[len(shifts), *tile]``."""
     eye = np.eye(gemm.out_channels, gemm.in_channels, dtype=np.int8)
     return np.stack([eye << shift for shift in shifts]).astype(np.int8)
+
+
+def diagonals(factors: Sequence[int], gemm: Contraction) -> npt.NDArray[np.int8]:
+    """``diag(factor)`` for each of ``factors``, ``[len(factors), *tile]``."""
+    eye = np.eye(gemm.out_channels, gemm.in_channels, dtype=np.int8)
+    return np.stack([eye * np.int8(factor) for factor in factors])

@@ -3,21 +3,37 @@
 Where one region feeds another the packed tensor passes straight through.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 from tvm import ir, relax
 from tvm_ffi import structural_map
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.roles import contraction
 from accel.lowering import layout
-from accel.lowering.attributes import LAUNCHES, REGION, LaunchInfo, Region, dump_launches, dump_region, region_of
-from accel.lowering.composite import Composite, is_composite_call, read_composite
-from accel.lowering.expressions import addition, convolution
-from accel.lowering.geometry import Addition, Convolution, Packed, Shifting
-from accel.lowering.groups import merged_weights
+from accel.lowering.attributes import (
+    JOINED,
+    LAUNCHES,
+    REGION,
+    LaunchInfo,
+    Region,
+    dump_launches,
+    dump_region,
+    region_of,
+)
+from accel.lowering.composite import Composite, is_composite_call, read_composite, shape_of
+from accel.lowering.elementwise import Elementwise
+from accel.lowering.expressions import region_function
+from accel.lowering.geometry import Addition, Convolution, Packed
+from accel.lowering.levels import LEVEL_BITS
+from accel.lowering.pack_constants import bias_of, bias_operands, convolution_weights, rounding
+from accel.lowering.pack_lanes import Lanes
+from accel.lowering.pack_moves import VIEWS, concatenated, same_pixel, whole_blocks
+from accel.lowering.pack_values import PackedValue, Values, as_read
+from accel.lowering.pooling import Pooling
+from accel.lowering.vectors import multipliers, weighted_identities
 
 
 def pack(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
@@ -29,19 +45,6 @@ def pack(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     return _Packer(module, accelerator).module()
 
 
-@dataclass(frozen=True)
-class _Packed:
-    """A value that exists packed: its variables (one a plane), its layout, and the shape it stands for.
-
-    ``image`` is that of the image whose pixels are the rows of a matrix, if it is one.
-    """
-
-    planes: tuple[relax.Var, ...]
-    packed: Packed
-    shape: tuple[int, ...]
-    image: tuple[int, ...] | None = None
-
-
 class _Packer:
     """``main`` being rebuilt: which values exist unpacked, packed, or both."""
 
@@ -49,8 +52,8 @@ class _Packer:
         self.source = module
         self.gemm = contraction(accelerator)
         self.builder = relax.BlockBuilder()
-        self.plain: dict[relax.Var, relax.Expr] = {}
-        self.packed: dict[relax.Var, _Packed] = {}
+        self.values = Values(self.builder, self.gemm)
+        self.joined: dict[relax.Var, ir.Call] = {}
         self.launches: dict[str, LaunchInfo] = {}
         self.regions: dict[Region, ir.GlobalVar] = {}
 
@@ -58,13 +61,13 @@ class _Packer:
         main = self.source["main"]
         for variable, function in self.source.functions.items():
             if str(variable.name_hint) != "main" and region_of(function) is None:
-                self.plain[variable] = self.builder.add_func(function, str(variable.name_hint))
+                self.values.plain[variable] = self.builder.add_func(function, str(variable.name_hint))
         with self.builder.function("main", list(main.params), attrs=dict(main.attrs.items())):
             with self.builder.dataflow():
                 for block in main.body.blocks:
                     for binding in block.bindings:
                         self._bind(binding)
-                result = self.builder.emit_output(self._rebuilt(main.body.body))
+                result = self.builder.emit_output(self.values.rebuilt(main.body.body))
             self.builder.emit_func_output(result)
         module = self.builder.get()
         module.update_func(
@@ -75,20 +78,53 @@ class _Packer:
     def _bind(self, binding: relax.VarBinding) -> None:
         var, value = binding.var, binding.value
         region = region_of(self.source[value.op]) if is_composite_call(self.source, value) else None
+        if is_composite_call(self.source, value) and JOINED in self.source[value.op].attrs:
+            self.joined[var] = value
+            return
         if region is None:
-            self.plain[var] = self.builder.emit(self._rebuilt(value), name_hint=str(var.name))
+            moved = self._concatenation(value) or self._pixel(value)
+            if moved is not None:
+                self.values.packed[var] = moved
+                return
+            self.values.plain[var] = self.builder.emit(self.values.rebuilt(value), name_hint=str(var.name))
             return
         composite = read_composite(self.source[value.op])
         if isinstance(region.shape, Convolution):
-            packed = self._convolution(var, value, region, composite)
+            packed = self._joined(var, value, region) or self._convolution(var, value, region, composite)
+        elif isinstance(region.shape, Pooling | Elementwise):
+            packed = self._lanewise(var, value, region, composite)
         else:
             packed = self._addition(var, value, region, composite)
-        self.packed[var] = packed
+        self.values.packed[var] = packed
         if region.host_reason:
-            added = region.epilogue.has_bias or region.epilogue.start == "bias" or not composite.has_bias
+            added = region.epilogue.adds_bias or not composite.has_bias
             first = composite.first_step - int(not added)
-            self.plain[var] = self._finished(self._unpacked(var), value, first)
-            del self.packed[var]
+            self.values.plain[var] = self._finished(self.values.unpacked(var), value, first)
+            del self.values.packed[var]
+
+    def _concatenation(self, value: relax.Expr) -> PackedValue | None:
+        """A concatenation of results of regions as they lie; None if it is something else, or cannot be."""
+        if not isinstance(value, ir.Call) or value.op != ir.Op.get("relax.concat"):
+            return None
+        operands = [self.values.packed.get(operand) for operand in value.args[0]]
+        known = [operand for operand in operands if operand is not None and operand.lanes]
+        axis = int(value.attrs.axis)
+        channels = self.gemm.dst.extent("n")
+        if len(known) < len(operands) or not whole_blocks([operand.shape for operand in known], axis, channels):
+            return None
+        tensor, packed = concatenated([operand.planes[0] for operand in known], [operand.packed for operand in known])
+        return PackedValue((self.builder.emit(tensor),), packed, shape_of(value))
+
+    def _pixel(self, value: relax.Expr) -> PackedValue | None:
+        """An image of one pixel seen as a matrix, or the other way round, which lies as it did; None for all else."""
+        if not isinstance(value, ir.Call) or not isinstance(value.op, ir.Op) or value.op.name not in VIEWS:
+            return None
+        if not isinstance(value.args[0], relax.Var):
+            return None
+        known = self.values.packed.get(value.args[0])
+        if known is None or not known.lanes or not same_pixel(known.packed, known.shape, shape_of(value)):
+            return None
+        return replace(known, shape=shape_of(value))
 
     def _finished(self, accumulators: relax.Expr, call: ir.Call, first: int) -> relax.Expr:
         """What follows the accumulation in a composite, on the host: its bindings from ``first`` on."""
@@ -100,108 +136,83 @@ class _Packer:
             known[binding.var] = self.builder.emit(value, name_hint=str(binding.var.name))
         return known[bindings[-1].var]
 
-    def _rebuilt(self, value: relax.Expr) -> relax.Expr:
-        """The value with its variables replaced by unpacked ones."""
-        used = {leaf for leaf in relax.analysis.free_vars(value) if leaf in self.packed}
-        for leaf in used:
-            self._unpacked(leaf)
-        return structural_map(
-            value,
-            [
-                (relax.Var, lambda leaf: self.plain.get(leaf, leaf)),
-                (ir.GlobalVar, lambda leaf: self.plain.get(leaf, leaf)),
-            ],
-        )
-
-    def _unpacked(self, var: relax.Var) -> relax.Expr:
-        if var not in self.plain:
-            value = self.packed[var]
-            tensor = layout.unpack_tensor(value.planes, value.shape, value.packed, self.gemm.dst)
-            if value.image is not None:
-                tensor = layout.fold(tensor, value.image)
-            self.plain[var] = self.builder.emit(tensor, name_hint=f"{var.name}_unpacked")
-        return self.plain[var]
-
-    def _data(self, var: relax.Var, conv: Convolution) -> tuple[relax.Var, Packed]:
-        """The operand packed, and its pitches: as it is if a region made it, else packed by the host."""
-        known = self.packed.get(var)
-        wanted, padding = conv.data, conv.host_padding
-        if known and self._passes(known) and not any(padding) and conv.unfolded is None:
-            pitches = replace(wanted, pitch_h=known.packed.pitch_h, pitch_w=known.packed.pitch_w)
-            if pitches == known.packed:
-                return known.planes[0], pitches
-        source = self._rebuilt(var)
-        if conv.unfolded is not None:
-            source = self._unfolded(source, conv)
-        tensor = layout.pack_tensor(source, wanted, self.gemm.data, padding)
-        name = getattr(var, "name", "constant")
-        return self.builder.emit(tensor, name_hint=f"{name}_packed"), wanted
-
-    def _passes(self, value: _Packed) -> bool:
-        """Whether a result can be the data of another region as it is."""
-        data, dst = self.gemm.data, self.gemm.dst
-        rows = {"m": "m", "n": "k"}  # a result's channels are summed by its reader
-        alike = tuple(rows[axis] for axis in dst.axes) == data.axes and dst.shape == data.shape
-        dtype = str(value.planes[0].ty.dtype)
-        return len(value.planes) == 1 and alike and value.image is None and dtype == data.memory.dtype
-
-    def _unfolded(self, source: relax.Expr, conv: Convolution) -> relax.Expr:
-        source, window = self.builder.emit(source), conv.unfolded
-        assert window is not None
-        channels, height, width = (int(source.ty.shape[axis]) for axis in (1, 2, 3))
-        if conv.groups > 1:
-            channels = conv.data.blocks * self.gemm.in_channels // (window.kernel[0] * window.kernel[1])
-        top, left, bottom, right = window.padding
-        rows = (
-            (height + top + bottom - (window.kernel[0] - 1) * window.dilation[0] - 1) // window.strides[0] + 1,
-            (width + left + right - (window.kernel[1] - 1) * window.dilation[1] - 1) // window.strides[1] + 1,
-        )
-        return self.builder.normalize(layout.unfold(source, window, rows, channels, conv.groups))
-
-    def _convolution(self, var: relax.Var, call: ir.Call, region: Region, composite: Composite) -> _Packed:
+    def _joined(self, var: relax.Var, addition: ir.Call, region: Region) -> PackedValue | None:
+        """The region of an addition that an earlier contraction takes in; None if there is none."""
         conv = region.shape
         assert isinstance(conv, Convolution)
-        data, packed = self._data(call.args[0], conv)
+        if conv.addend is None:
+            return None
+        place = next(place for place, operand in enumerate(addition.args) if operand in self.joined)
+        call = self.joined[addition.args[place]]
+        first, second = (read_composite(self.source[made.op]) for made in (call, addition))
+        addend, pitches = self.values.data(addition.args[1 - place], as_read(conv.addend))
+        region = replace(region, shape=replace(conv, addend=pitches))
+        weights = relax.const(weighted_identities([[second.factors[1 - place]]], self.gemm)[0])
+        composite = replace(first, nodes=(*first.nodes, *second.nodes), result=second.result)
+        return self._convolution(var, call, region, composite, [addend, weights])
+
+    def _convolution(
+        self,
+        var: relax.Var,
+        call: ir.Call,
+        region: Region,
+        composite: Composite,
+        more: Sequence[relax.Expr] = (),
+    ) -> PackedValue:
+        """A convolution, and what its epilogue takes beside the bias."""
+        conv = region.shape
+        assert isinstance(conv, Convolution)
+        data, packed = self.values.data(call.args[0], conv)
         conv = replace(conv, data=packed)
-        weights = call.args[1].value.numpy()
-        if composite.op == "dense":
-            weights = weights.T[:, :, None, None]
-        else:
-            weights = merged_weights(weights, composite.groups, composite.lots(self.gemm))
-        if conv.unfolded is not None:
-            weights = layout.unfold_weights(weights)
+        weights = convolution_weights(call, composite, conv, self.gemm)
         tiles = layout.pack_weights(weights, self.gemm.weights)
         if conv.uniform:
             tiles = layout.identities((0,), self.gemm).reshape(1, 1, 1, 1, *self.gemm.weights.shape)
         arguments = [data, relax.const(tiles)]
-        epilogue = region.epilogue
-        if epilogue.has_bias or epilogue.start == "bias":
-            bias = _bias(call, composite, region, weights)
-            if self.gemm.data.memory.dtype == "uint8":
-                bias = bias - np.int32(layout.OFFSET) * weights.astype(np.int32).sum(axis=(1, 2, 3), dtype=np.int32)
-            arguments.append(relax.const(layout.pack_bias(bias, conv.out_blocks, self.gemm.dst)))
+        bias = bias_of(call, composite, region, weights, self.gemm)
+        arguments += bias_operands(bias, region.epilogue, conv.out_blocks, self.gemm)
+        if ("multiply_tensor", 0) in region.epilogue.steps:
+            factors = multipliers(call, composite, weights.shape[0])
+            arguments.append(relax.const(layout.pack_bias(factors, conv.out_blocks, self.gemm.dst)))
+        arguments += more
         return self._launch(var, call, arguments, replace(region, shape=conv), composite)
 
-    def _addition(self, var: relax.Var, call: ir.Call, region: Region, composite: Composite) -> _Packed:
+    def _addition(self, var: relax.Var, call: ir.Call, region: Region, composite: Composite) -> PackedValue:
         add = region.shape
         assert isinstance(add, Addition)
         first, second = (
-            self._data(argument, _plain(packed)) for argument, packed in zip(call.args, add.operands, strict=True)
+            self.values.data(argument, as_read(packed))
+            for argument, packed in zip(call.args, add.operands, strict=True)
         )
         add = replace(add, operands=(first[1], second[1]))
-        arguments = [first[0], second[0], relax.const(layout.identities(add.shifts, self.gemm))]
-        if region.epilogue.start == "bias":
-            start = np.full(add.operands[0].blocks * self.gemm.out_channels, _rounding(composite, region), np.int32)
+        arguments = [first[0], second[0], relax.const(weighted_identities(add.levels, self.gemm))]
+        if region.epilogue.start == "bias" or region.epilogue.has_bias:
+            start = np.full(add.operands[0].blocks * self.gemm.out_channels, rounding(composite, region), np.int32)
+            if region.epilogue.start == "bias" and len(add.levels) > 1:
+                start >>= LEVEL_BITS
             arguments.append(relax.const(layout.pack_bias(start, add.operands[0].blocks, self.gemm.dst)))
         return self._launch(var, call, arguments, replace(region, shape=add), composite)
+
+    def _lanewise(self, var: relax.Var, call: ir.Call, region: Region, composite: Composite) -> PackedValue:
+        shape = region.shape
+        assert isinstance(shape, Pooling | Elementwise)
+        padding = shape.host_padding if isinstance(shape, Pooling) else (0, 0, 0, 0)
+        operands = [
+            self.values.lanes(argument, Lanes(packed, padding, direct=shape.direct))
+            for argument, packed in zip(call.args, shape.operands, strict=True)
+        ]
+        arguments = [operand for operand, _ in operands]
+        if not shape.direct:
+            arguments.append(relax.const(layout.diagonals(shape.factors, self.gemm)))
+            if region.epilogue.start == "bias":
+                arguments.append(relax.const(np.zeros(self.gemm.dst.shape, np.int32)))
+        shape = shape.over(tuple(packed for _, packed in operands))
+        return self._launch(var, call, arguments, replace(region, shape=shape), composite)
 
     def _region(self, region: Region, op: str) -> ir.GlobalVar:
         """The PrimFunc of a region; equal regions share one."""
         if region not in self.regions:
-            if isinstance(region.shape, Convolution):
-                function = convolution(region.shape, region.epilogue, region.tiling, self.gemm)
-            else:
-                function = addition(region.shape, region.epilogue, region.tiling, self.gemm)
+            function = region_function(region, self.gemm)
             name = f"{op}_{len(self.regions)}"
             function = function.with_attr("global_symbol", name).with_attr(REGION, dump_region(region))
             self.regions[region] = self.builder.add_func(function, name)
@@ -214,7 +225,7 @@ class _Packer:
         arguments: list[relax.Expr],
         region: Region,
         composite: Composite,
-    ) -> _Packed:
+    ) -> PackedValue:
         function = self._region(region, composite.op)
         packed = _result(region)
         shape = layout.packed_shape(packed, self.gemm.dst)
@@ -231,13 +242,15 @@ class _Packer:
                 self.builder.emit(relax.TupleGetItem(value, i), name_hint=f"{var.name}_plane{i}")
                 for i in range(len(results))
             ]
-        return _Packed(tuple(planes), packed, *_meant(region, composite))
+        return PackedValue(tuple(planes), packed, *_meant(region, composite))
 
 
 def _result(region: Region) -> Packed:
     shape, tiling = region.shape, region.tiling
     if isinstance(shape, Convolution):
         size = (shape.data.batch, shape.out_blocks, shape.out_height, shape.out_width)
+    elif isinstance(shape, Pooling):
+        size = (shape.data.batch, shape.data.blocks, shape.out_height, shape.out_width)
     else:
         first = shape.operands[0]
         size = (first.batch, first.blocks, first.height, first.width)
@@ -246,29 +259,7 @@ def _result(region: Region) -> Packed:
 
 def _meant(region: Region, composite: Composite) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
     """The shape that a region's result stands for, and the image it is of if that is its pixels as rows."""
-    if isinstance(region.shape, Convolution) and region.shape.unfolded is not None:
+    if isinstance(region.shape, Convolution) and region.shape.of_rows:
         batch, channels, height, width = composite.result
         return (batch * height * width, channels), composite.result
     return composite.result, None
-
-
-def _plain(packed: Packed) -> Convolution:
-    """Data that are read as they are."""
-    return Convolution(packed, 1, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), packed.height, packed.width)
-
-
-def _bias(call: ir.Call, composite: Composite, region: Region, weights: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
-    """The bias a channel, with the rounding constant added where it has no step (int32, wrapping as they do)."""
-    bias = np.zeros(weights.shape[0], np.int32)
-    if composite.has_bias:
-        given = call.args[2].value.numpy().ravel()
-        bias[: given.size] = given
-    return bias.astype(np.int32) + np.int32(_rounding(composite, region))
-
-
-def _rounding(composite: Composite, region: Region) -> int:
-    """What the accumulators begin with so that a shift rounds; 0 where a step or the store sees to that."""
-    scaling, first = region.epilogue.scaling, composite.steps[:1]
-    if not first or first[0][0] != "add" or region.host_reason or first == region.epilogue.steps[:1]:
-        return 0
-    return 0 if isinstance(scaling, Shifting) and scaling.rounds else first[0][1]

@@ -1,42 +1,128 @@
 """Partition: which composites the accelerator runs, with their tiling, and why the others stay on the host."""
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 from tvm import ir, relax
 
 from accel.accelerator.document import Accelerator
-from accel.lowering.attributes import HOST_REASON, REGION, Region, dump_region
+from accel.lowering.attributes import HOST_REASON, JOINED, REGION, Region, dump_region
+from accel.lowering.bias_product import with_product
+from accel.lowering.candidates import divisors
 from accel.lowering.capabilities import Capabilities
 from accel.lowering.composite import Composite, read_composite
 from accel.lowering.contexts import apart
 from accel.lowering.epilogue import Ending, plan_ending
-from accel.lowering.geometry import Addition, Convolution, Packed, Tiling, Window
-from accel.lowering.plan import Cost, divisors, plan_convolution
+from accel.lowering.geometry import Addition, Convolution, Epilogue, Packed, Tiling
+from accel.lowering.levels import LEVEL_BITS, Levels, levels_of
+from accel.lowering.plan import Cost, plan_convolution
+from accel.lowering.plan_elementwise import elementwise_region
+from accel.lowering.plan_pooling import pooling_region
+from accel.lowering.ranges import lowest_operands
+from accel.lowering.residual import Pair, residual_pairs
+from accel.lowering.settle import Measure, Option, settle
+from accel.lowering.shapes import packed, shapes
+from accel.lowering.terms import Terms, terms_of
+from accel.lowering.uses import Use, uses_of
 
-_OPS = {"conv2d", "dense", "add"}
+_OPS = {"conv2d", "dense", "add", "elementwise", "max_pool"}
+_KEPT = 2  # tilings of each shape and epilogue
 _OPERANDS = ("a", "b")
 _ADDITION_MICROOPS = 8  # a block's micro-ops, at most: reset, two contractions, the passes of the epilogue
 _OVERLAPPING = 4  # tiles, so that the first load and the last store are a small part of the whole
 
 
-def partition(module: ir.IRModule, accelerator: Accelerator, cost: Cost) -> ir.IRModule:
-    """Mark every composite with its region, or with the reason why it has none."""
-    able = Capabilities.of(accelerator)
+def partition(
+    module: ir.IRModule,
+    accelerator: Accelerator,
+    cost: Cost,
+    measure: Measure | None = None,
+    host_nodes: Collection[str] = (),
+) -> ir.IRModule:
+    """Mark every composite with its region, or with the reason why it has none.
+
+    Args:
+        module: the integer graph.
+        accelerator: the target.
+        cost: prices tilings.
+        measure: times regions, where prices lie close.
+        host_nodes: nodes of the model that the host shall run, and with each all of its composite.
+    """
+    able, lowest = Capabilities.of(accelerator), lowest_operands(module)
+    uses = uses_of(module, _OPS)
+    reasons = _left_to_host(module, able, host_nodes)
+    options, joined = _joined(module, uses, reasons, able, cost)
+    for name, use in uses.items():
+        if name not in reasons and name not in joined and name not in options:
+            found = _of_steps(module[name], able, lowest[name]) or _options(
+                read_composite(module[name]), use, able, cost
+            )
+            if isinstance(found, str) and str(module[name].attrs["op"]) == "add":
+                found = _elementwise(module[name], able, found)
+            if isinstance(found, str):
+                reasons[name] = found
+            else:
+                options[name] = found
+    marks: dict[str, tuple[str, Any]] = {name: (HOST_REASON, reason) for name, reason in reasons.items()}
+    marks |= {name: (JOINED, place) for name, place in joined.items()}
+    marks |= {name: (REGION, dump_region(region)) for name, region in settle(options, measure).items()}
     result = ir.IRModule(dict(module.functions.items()), attrs=module.attrs)
+    for name, mark in marks.items():
+        variable = module.get_global_var(name)
+        result.update_func(variable, module[variable].with_attr(*mark))
+    return result
+
+
+def _left_to_host(module: ir.IRModule, able: Capabilities, host_nodes: Collection[str]) -> dict[str, str]:
+    """Why the host has composites that the accelerator might run, or that it cannot."""
+    reasons = {}
     for variable, function in module.functions.items():
         if not isinstance(function, relax.Function) or function.attrs is None or "op" not in function.attrs:
             continue
         if str(function.attrs["op"]) not in _OPS:
-            reason = f"{function.attrs['cause']}; {requantises(able)}"
-            result.update_func(variable, function.with_attr(HOST_REASON, reason))
+            reasons[str(variable.name_hint)] = f"{function.attrs['cause']}; {requantises(able)}"
+        elif not {str(node) for node in function.attrs["nodes"]}.isdisjoint(host_nodes):
+            reasons[str(variable.name_hint)] = "the job's options leave it to the host"
+    return reasons
+
+
+def _joined(
+    module: ir.IRModule, uses: Mapping[str, Use], reasons: Collection[str], able: Capabilities, cost: Cost
+) -> tuple[dict[str, list[Option]], dict[str, int]]:
+    """Additions with a contraction in front: their options, and the operands that the contractions are, by name."""
+    options: dict[str, list[Option]] = {}
+    joined: dict[str, int] = {}
+    for name, pair in residual_pairs(module, able).items():
+        made = str(pair.call.op.name_hint)
+        if made in joined or not {name, made}.isdisjoint(reasons):
             continue
-        found = _region(read_composite(function), able, cost)
-        if isinstance(found, str):
-            result.update_func(variable, function.with_attr(HOST_REASON, found))
-        else:
-            result.update_func(variable, function.with_attr(REGION, dump_region(found)))
-    return result
+        found = _convolutions(pair.contraction, uses[made], pair.epilogue, able, cost, joined=True)
+        if found and found[0].cycles < _apart(pair, uses[made], able, cost):
+            options[name], joined[made] = found, pair.place
+    return options, joined
+
+
+def _apart(pair: Pair, use: Use, able: Capabilities, cost: Cost) -> float:
+    """Estimated cycles of a contraction and then an addition, each for itself; infinite if either cannot be.
+
+    An addition is priced as a convolution with two blocks of data for each of its results, and an identity as weights.
+    """
+    first = _options(pair.contraction, use, able, cost)
+    if isinstance(first, str):
+        return math.inf
+    shape = first[0].region.shape
+    assert isinstance(shape, Convolution)
+    result = _result(shape)
+    data = packed(result.batch, len(_OPERANDS) * result.blocks, result.height, result.width)
+    sums = replace(
+        shape, data=data, kernel=(1, 1), strides=(1, 1), dilation=(1, 1), padding=(0, 0, 0, 0),
+        groups=result.blocks, uniform=True, unfolded=None,
+    )  # fmt: skip
+    second = plan_convolution(sums, pair.ending, able.accelerator, able.gemm, cost)
+    return first[0].cycles + second[0].cycles if second else math.inf
 
 
 def requantises(able: Capabilities) -> str:
@@ -46,112 +132,74 @@ def requantises(able: Capabilities) -> str:
         return f"{title} requantises to int8 by one float scale a tensor"
     if able.store("int8") is None:
         return f"{title} leaves int32, which the host requantises"
-    return f"{title} requantises to int8 by adding and shifting"
+    multiplying = "multiplying, " if able.multiplies else ""
+    return f"{title} requantises to int8 by {multiplying}adding and shifting"
 
 
-def _region(composite: Composite, able: Capabilities, cost: Cost) -> Region | str:
+def _of_steps(function: relax.Function, able: Capabilities, lowest: int) -> list[Option] | str | None:
+    """The way to run a composite that is made of steps, or why there is none; None for composites of other kinds."""
+    composite = read_composite(function)
+    if composite.op == "elementwise":
+        return _elementwise(function, able)
+    if composite.op != "max_pool":
+        return None
+    region = pooling_region(composite, able, lowest)
+    return region if isinstance(region, str) else [Option(0.0, region)]
+
+
+def _elementwise(function: relax.Function, able: Capabilities, refused: str = "") -> list[Option] | str:
+    """Elementwise work as steps, or why not; ``refused``: why it was not done otherwise."""
+    composite = read_composite(function)
+    terms = Terms("sum", composite.factors) if composite.op == "add" else terms_of(function)
+    region = elementwise_region(composite, terms, able)
+    return (refused or region) if isinstance(region, str) else [Option(0.0, region)]
+
+
+def _options(composite: Composite, use: Use, able: Capabilities, cost: Cost) -> list[Option] | str:
+    """The ways to run a composite, the cheapest first, or why there is none."""
     ending = plan_ending(composite, able)
     if isinstance(ending, str):
         return ending
-    title = able.accelerator.title
     if composite.op == "add":
-        return ending.host_reason or _addition(composite, ending, able)
-    for candidate in _shapes(composite, able):
-        tiling = plan_convolution(candidate, ending.epilogue, able.accelerator, able.gemm, cost)
-        if tiling is not None:
-            return Region("convolution", candidate, ending.epilogue, tiling, ending.host_reason)
-    return f"no tile of it fits the scratchpads of {title}"
+        region = ending.host_reason or _addition(composite, ending, able)
+        return region if isinstance(region, str) else [Option(0.0, region)]
+    found = _convolutions(composite, use, ending.epilogue, able, cost)
+    finished = [replace(option, region=replace(option.region, host_reason=ending.host_reason)) for option in found]
+    return finished or f"no tile of it fits the scratchpads of {able.accelerator.title}"
 
 
-def _shapes(composite: Composite, able: Capabilities) -> list[Convolution]:
-    """The ways to see the composite as a convolution over tiles, the best first."""
-    if composite.op == "dense":
-        return [_dense(composite, able)]
-    if able.gemm.rows > 1:
-        return [_unfolded(composite, able)]  # a tile of several rows would need them side by side in the image
-    shape = _convolution(composite, able)
-    if able.gemm.data.memory.dtype != "int8":
-        return [_padded_on_host(shape)]  # its zeros are no zeros of ours
-    return [shape, _padded_on_host(shape)]
+def _convolutions(
+    composite: Composite, use: Use, epilogue: Epilogue, able: Capabilities, cost: Cost, *, joined: bool = False
+) -> list[Option]:
+    """The cheapest options of the first shapes of which a tile fits; ``joined`` with the addition behind it."""
+    epilogues = [epilogue]
+    product = with_product(epilogue, able.gemm, _largest_bias(composite, use.call))
+    if product is not None and able.gemm.data.memory.dtype == "int8":
+        epilogues.append(product)
+    for alternatives in shapes(composite, able, from_host=use.from_host):
+        tried = alternatives
+        if joined:
+            tried = [replace(shape, addend=_result(shape)) for shape in alternatives if not shape.of_rows]
+        found = [
+            Option(plan.cycles, Region("convolution", shape, each, plan.tiling))
+            for shape in tried
+            for each in epilogues
+            for plan in plan_convolution(shape, each, able.accelerator, able.gemm, cost, _KEPT)
+        ]
+        if found:
+            return sorted(found, key=lambda option: option.cycles)
+    return []
 
 
-def _packed(batch: int, blocks: int, height: int, width: int) -> Packed:
-    return Packed(batch, blocks, height, width, height, width)
+def _result(conv: Convolution) -> Packed:
+    """The result as packed data."""
+    return packed(conv.data.batch, conv.out_blocks, conv.out_height, conv.out_width)
 
 
-def _convolution(composite: Composite, able: Capabilities) -> Convolution:
-    n, _, h, w = composite.shapes[0]
-    window, lots = _window(composite), composite.lots(able.gemm)
-    return Convolution(
-        data=_packed(math.ceil(n / able.gemm.rows), lots.count * math.ceil(lots.inputs / able.gemm.in_channels), h, w),
-        out_blocks=lots.count * math.ceil(lots.outputs / able.gemm.out_channels),
-        kernel=window.kernel,
-        strides=window.strides,
-        dilation=window.dilation,
-        padding=window.padding,
-        out_height=composite.result[2],
-        out_width=composite.result[3],
-        groups=lots.count,
-        uniform=_uniform(composite, able),
-    )
-
-
-def _uniform(composite: Composite, able: Capabilities) -> bool:
-    """Whether an identity is all the weights that it needs."""
-    return composite.average and able.gemm.in_channels == able.gemm.out_channels
-
-
-def _window(composite: Composite) -> Window:
-    assert composite.root is not None
-    attrs = composite.root.attrs
-    top, left, bottom, right = (int(p) for p in attrs.padding)
-    return Window(
-        kernel=(composite.shapes[1][2], composite.shapes[1][3]),
-        strides=(int(attrs.strides[0]), int(attrs.strides[1])),
-        dilation=(int(attrs.dilation[0]), int(attrs.dilation[1])),
-        padding=(top, left, bottom, right),
-    )
-
-
-def _dense(composite: Composite, able: Capabilities) -> Convolution:
-    """A dense layer as a 1x1 convolution over a line: its rows are the columns of an image one row high."""
-    (m, k), (_, n) = composite.shapes[:2]
-    return _matrix(m, k, n, able)
-
-
-def _unfolded(composite: Composite, able: Capabilities) -> Convolution:
-    """A convolution as the product of its patches, a row for each pixel of the result, with its kernels."""
-    (n, _, _, _), (_, _, kh, kw) = composite.shapes[:2]
-    rows, lots = n * composite.result[2] * composite.result[3], composite.lots(able.gemm)
-    one = _matrix(rows, lots.inputs * kh * kw, lots.outputs, able)
-    return replace(
-        one,
-        data=replace(one.data, blocks=lots.count * one.data.blocks),
-        out_blocks=lots.count * one.out_blocks,
-        unfolded=_window(composite),
-        groups=lots.count,
-    )
-
-
-def _matrix(m: int, k: int, n: int, able: Capabilities) -> Convolution:
-    rows = math.ceil(m / able.gemm.rows)
-    return Convolution(
-        data=_packed(1, math.ceil(k / able.gemm.in_channels), 1, rows),
-        out_blocks=math.ceil(n / able.gemm.out_channels),
-        kernel=(1, 1),
-        strides=(1, 1),
-        dilation=(1, 1),
-        padding=(0, 0, 0, 0),
-        out_height=1,
-        out_width=rows,
-    )
-
-
-def _padded_on_host(conv: Convolution) -> Convolution:
-    """The same convolution over data that the host has padded, for padding that the loads cannot make."""
-    top, left, bottom, right = conv.padding
-    data = _packed(conv.data.batch, conv.data.blocks, conv.data.height + top + bottom, conv.data.width + left + right)
-    return replace(conv, data=data, padding=(0, 0, 0, 0), host_padding=conv.padding)
+def _largest_bias(composite: Composite, call: ir.Call) -> int:
+    """The largest magnitude of what is added to the sums, rounding included."""
+    bias = int(np.abs(call.args[2].value.numpy().astype(np.int64)).max(initial=0)) if composite.has_bias else 0
+    return bias + max((immediate for name, immediate in composite.steps if name == "add"), default=0)
 
 
 def _addition(composite: Composite, ending: Ending, able: Capabilities) -> Region | str:
@@ -160,31 +208,41 @@ def _addition(composite: Composite, ending: Ending, able: Capabilities) -> Regio
         return f"an addition needs square tiles; those of {title} are {gemm.out_channels}x{gemm.in_channels}"
     if gemm.data.memory.dtype != "int8":
         return f"an addition needs int8 data; those of {title} are {gemm.data.memory.dtype}"
-    if any(1 << shift > 127 for shift in composite.shifts):
-        return "the operands' scales lie more than a factor 64 apart"
+    levels = _levels(composite, able)
+    if isinstance(levels, str):
+        return levels
     if len(composite.result) == 4:
         n, c, h, w = composite.result
-        packed = _packed(math.ceil(n / gemm.rows), math.ceil(c / gemm.in_channels), h, w)
+        data = packed(math.ceil(n / gemm.rows), math.ceil(c / gemm.in_channels), h, w)
     elif len(composite.result) == 2:
         m, k = composite.result
-        packed = _packed(1, math.ceil(k / gemm.in_channels), 1, math.ceil(m / gemm.rows))
+        data = packed(1, math.ceil(k / gemm.in_channels), 1, math.ceil(m / gemm.rows))
     else:
         return f"an addition of {len(composite.result)}-dimensional tensors"
-    tiling = _addition_tiling(packed, able, whole=apart(ending.epilogue, able.accelerator, able.gemm))
+    tiling = _addition_tiling(data, able, ending.epilogue, len(levels))
     if tiling is None:
         return f"no tile of it fits the scratchpads of {title}"
-    return Region("addition", Addition((packed, packed), composite.shifts), ending.epilogue, tiling)
+    return Region("addition", Addition((data, data), levels), ending.epilogue, tiling)
 
 
-def _addition_tiling(packed: Packed, able: Capabilities, *, whole: bool) -> Tiling | None:
-    """The largest tile that fits and leaves a few tiles to overlap; its extents divide the image, as nothing pads.
+def _levels(composite: Composite, able: Capabilities) -> Levels | str:
+    """The weights of an addition as int8, or why they cannot be."""
+    levels = levels_of(composite.factors)
+    if levels is None:
+        return "the operands' scales lie too far apart for weights of 14 bits"
+    if len(levels) > 1 and able.step("shift_right", -LEVEL_BITS) is None:
+        title = able.accelerator.title
+        return f"the operands' scales need weights of 14 bits, and {title} has no shift left on its accumulators"
+    return levels
 
-    ``whole``: a tile of one context is all of it.
-    """
+
+def _addition_tiling(packed: Packed, able: Capabilities, epilogue: Epilogue, levels: int) -> Tiling | None:
+    """The largest tile that fits and leaves a few tiles to overlap; its extents divide the image, as nothing pads."""
     gemm = able.gemm
-    identities = len(_OPERANDS) * gemm.weights.elements
+    whole = apart(epilogue, able.accelerator, gemm)  # a tile of one context is then all of it
+    identities = levels * len(_OPERANDS) * gemm.weights.elements
     data = gemm.data.memory.depth - (identities if gemm.weights.memory == gemm.data.memory else 0)
-    capacity = min(data // 2 // gemm.data.elements, gemm.dst.memory.depth // gemm.dst.elements)
+    capacity, results = data // 2 // gemm.data.elements, gemm.dst.memory.depth // gemm.dst.elements
     table = gemm.instruction.microops
     microops = able.accelerator.memory(table.memory).depth if table is not None else None
     if gemm.weights.memory.depth < identities or capacity < 1:
@@ -198,6 +256,7 @@ def _addition_tiling(packed: Packed, able: Capabilities, *, whole: bool) -> Tili
                 for rows in divisors(packed.height)
                 for blocks in divisors(packed.blocks)
                 if blocks * rows * columns <= min(largest, capacity // contexts)
+                and contexts * blocks * (rows * columns + epilogue.tensors) <= results
                 and (contexts == 2 or not whole or (blocks * rows * columns, packed.batch) == (total, 1))
                 and (microops is None or _ADDITION_MICROOPS * contexts * blocks <= microops)
             ),

@@ -14,8 +14,13 @@ from accel.accelerator.memories import Memory
 from accel.errors import CompileError
 from accel.lowering.attributes import CONTEXTS_PRAGMA, Region, map_regions
 from accel.lowering.capabilities import Capabilities
-from accel.lowering.geometry import Convolution, Epilogue
+from accel.lowering.finish import stage_name
+from accel.lowering.geometry import SUMS, TENSOR_OPS, Addition, Convolution, Epilogue
+from accel.lowering.levels import LEVEL_BITS
 from accel.lowering.paths import INSTRUCTIONS
+from accel.lowering.schedule_lanes import schedule_lanes
+
+_FIRST, _LAST = -2, -1  # TVM's words for the first and last place of a loop's body where a block may stand
 
 Handle = Any  # a LoopRV or SBlockRV of tvm.s_tir
 
@@ -25,6 +30,8 @@ def schedule(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     able = Capabilities.of(accelerator)
 
     def scheduled(function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
+        if region.kind in ("pooling", "elementwise"):
+            return schedule_lanes(function, region, able)
         sch = Schedule(ir.IRModule({"main": function}))
         tile = _tile_loops(sch, region)
         if region.kind == "convolution":
@@ -90,16 +97,23 @@ def _place_convolution(sch: Schedule, region: Region, tile: _Tile, able: Capabil
         padded = sch.cache_read(block, 0, data.scope)
     else:
         sch.set_scope(padded, 0, data.scope)
-    stays = {"stream": None, "weights": tile.channels, "data": tile.pixels}[tiling.order]
     _copy_in(sch, padded, tile.pixels if tiling.order == "data" else step, _load_pragma(able, data, data.dtype))
     kernel = sch.cache_read(block, 1, weights.scope)
     where = tile.channels if tiling.order == "weights" else step
     if isinstance(region.shape, Convolution) and region.shape.uniform:
         where = None
     _copy_in(sch, kernel, where, _load_pragma(able, weights, weights.dtype))
-    if stays is not None:
-        sch.annotate(stays, CONTEXTS_PRAGMA, tiling.operand_contexts)
+    for loop in _staying(region, tile):
+        sch.annotate(loop, CONTEXTS_PRAGMA, tiling.operand_contexts)
     _start(sch, block, step, tile.depth, region.epilogue, able)
+
+
+def _staying(region: Region, tile: _Tile) -> list[Handle]:
+    """The loops around those of a tile in whose iterations an operand stays; the tile's own has its contexts."""
+    if region.tiling.order == "data":
+        return [tile.pixels]
+    stays = region.tiling.order == "weights" or region.epilogue.has_product
+    return [tile.channels] if stays else []
 
 
 def _named_block(sch: Schedule, name: str) -> Handle | None:
@@ -109,12 +123,15 @@ def _named_block(sch: Schedule, name: str) -> Handle | None:
     return found[0] if found else None
 
 
-def _copy_in(sch: Schedule, block: Handle, loop: Handle | None, pragma: str) -> None:
-    """Move a copy to the head of ``loop``'s body (None: it stays at the top) and mark its whole nest."""
+def _copy_in(sch: Schedule, block: Handle, loop: Handle | None, pragma: str, *, first: bool = False) -> None:
+    """Move a copy into ``loop`` (None: it stays at the top) and mark its whole nest.
+
+    It goes before what reads it, or, if it shall come ``first``, to the head of the body.
+    """
     depth = 0
     if loop is not None:
         # a reduction loop holds the block deeper than its own position among the outer loops
-        sch.compute_at(block, loop, preserve_unit_loops=True)
+        sch.compute_at(block, loop, preserve_unit_loops=True, index=_FIRST if first else _LAST)
         depth = len(sch.get_loops(block)) - len(sch.get(block).iter_vars)
     sch.annotate(sch.get_loops(block)[depth], pragma, 1)
 
@@ -138,22 +155,45 @@ def _place_addition(sch: Schedule, region: Region, tile: _Tile, able: Capabiliti
     sch.annotate(c, gemm.instruction.pragma, 1)
     sch.set_scope(block, 0, gemm.dst.memory.scope)
     data, weights = gemm.data.memory, gemm.weights.memory
+    shape = region.shape
+    assert isinstance(shape, Addition)
+    more = [_place_level(sch, level, tile, able) for level in range(1, len(shape.levels))]
     for index in (0, 1):
         # both loads come before both contractions, so that they run ahead together
-        copy = sch.cache_read(block, index, data.scope)
+        copy = sch.cache_read(block, index, data.scope, [block, *more])
         _copy_in(sch, copy, tile.inner, _load_pragma(able, data, data.dtype))
-    _copy_in(sch, sch.cache_read(block, 2, weights.scope), None, _load_pragma(able, weights, weights.dtype))
+    identities = sch.cache_read(block, 2, weights.scope, [block, *more])
+    _copy_in(sch, identities, None, _load_pragma(able, weights, weights.dtype))
     sch.unroll(operand)
     _start(sch, block, operand, tile.depth, region.epilogue, able)
+    for lower in more:
+        init = sch.decompose_reduction(lower, sch.get_loops(lower)[tile.depth])
+        # a nest of its own, for the sum so far to be taken over in place
+        sch.annotate(sch.get_loops(init)[tile.depth], gemm.instruction.pragma, 1)
+
+
+def _place_level(sch: Schedule, level: int, tile: _Tile, able: Capabilities) -> Handle:
+    """A further contraction of the same operands, which begins as the sum so far, shifted left."""
+    shift = able.step("shift_right", -LEVEL_BITS)
+    _place_stage(sch, f"upper{level}", tile, able.gemm.dst.memory, shift)
+    block = sch.get_sblock(f"accumulate{level}")
+    sch.reverse_compute_at(block, tile.inner, preserve_unit_loops=True)
+    sch.set_scope(block, 0, able.gemm.dst.memory.scope)
+    *spatial, operand, i = sch.get_loops(block)[tile.depth :]
+    sch.reorder(operand, *spatial, i)
+    sch.annotate(spatial[0], able.gemm.instruction.pragma, 1)
+    sch.unroll(operand)
+    return block
 
 
 def _place_epilogue(sch: Schedule, region: Region, tile: _Tile, able: Capabilities) -> None:
     """Compute every stage and every result inside the tile, in the order in which they use the accumulators."""
     results, epilogue = able.gemm.dst.memory, region.epilogue
     for number, (name, immediate) in enumerate(epilogue.steps):
-        pragma = able.step(name, immediate)
-        block = _place_stage(sch, f"epilogue{number}_{name}", tile, results, pragma)
-        if name == "add_tensor":
+        label = stage_name(number, name)
+        pragma = able.gemm.instruction.pragma if name in SUMS else able.step(name, immediate)
+        block = _place_stage(sch, label, tile, results, pragma)
+        if name in TENSOR_OPS:
             bias = sch.cache_read(block, 1, results.scope)
             _copy_in(sch, bias, tile.channels, _load_pragma(able, results, results.dtype))
     for plane in range(epilogue.planes):
@@ -164,6 +204,24 @@ def _place_epilogue(sch: Schedule, region: Region, tile: _Tile, able: Capabiliti
         sch.reverse_compute_at(result, tile.inner, preserve_unit_loops=True)
         pragma = able.store(epilogue.result, epilogue.scaling)
         sch.annotate(sch.get_loops(result)[tile.depth], _known(pragma, f"store{plane}"), 1)
+    for number, (name, _) in enumerate(epilogue.steps):
+        if name in SUMS:  # last, as a stage is placed behind what one block writes
+            _place_sum(sch, stage_name(number, name), tile, able, whole=name == "add_operand")
+
+
+def _place_sum(sch: Schedule, label: str, tile: _Tile, able: Capabilities, *, whole: bool) -> None:
+    """A contraction on top of what the accumulators hold, and the loads of its operands; ``whole``: of a tensor.
+
+    The loads come before those of the accumulation, whose tokens then say that these are done too.
+    """
+    gemm = able.gemm
+    data, weights = gemm.data.memory, gemm.weights.memory
+    block = sch.get_sblock(label)
+    copy = sch.cache_read(block, 0, data.scope)
+    _copy_in(sch, copy, tile.inner if whole else None, _load_pragma(able, data, data.dtype), first=True)
+    kernel = sch.cache_read(block, 1, weights.scope)
+    _copy_in(sch, kernel, None if whole else tile.channels, _load_pragma(able, weights, weights.dtype), first=True)
+    sch.decompose_reduction(block, sch.get_loops(block)[tile.depth])
 
 
 def _known(pragma: str | None, what: str) -> str:

@@ -4,7 +4,7 @@ To follow a pragma: ``schedule`` sets it, ``flatten`` turns it into an attribute
 replaces the nest by a call of the instruction, ``encode`` makes words of the call.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from accel.lowering.pack import pack
 from accel.lowering.partition import partition
 from accel.lowering.plan import Cost
 from accel.lowering.schedule import schedule
+from accel.lowering.settle import Measure
 from accel.lowering.sync import synchronise
 
 
@@ -31,13 +32,13 @@ class Stage:
     run: Callable[..., Any]
 
 
-def lowering_stages(cost: Cost) -> list[Stage]:
-    """The stages from the integer graph to addresses; ``cost`` prices the tilings that partition chooses from."""
+def lowering_stages(cost: Cost, measure: Measure | None = None, host_nodes: Collection[str] = ()) -> list[Stage]:
+    """The stages from the integer graph to addresses; see :func:`accel.lowering.partition.partition`."""
     return [
         Stage(
             "partition",
             "choose the operators that the accelerator runs, and their tiling",
-            partial(partition, cost=cost),
+            partial(partition, cost=cost, measure=measure, host_nodes=host_nodes),
         ),
         Stage("pack", "lay tensors out in tiles and state each region as a tensor expression", pack),
         Stage("schedule", "tile, set storage scopes, mark nests with pragmas", schedule),

@@ -8,7 +8,7 @@ The tokens' conditions are expressions of the loops, so the loops stay rolled an
 do not go from one unit to another like this, the units take turns (``take_turns.py``).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -103,12 +103,21 @@ def _groups(view: Survey, accelerator: Accelerator) -> list[_Group]:
         if len(consumers) > 1 or not writes(users[0], accelerator):
             raise _Untold(f"{allocation.buffer.name} is used by {sorted(consumers)} at once")
         consumer = consumers.pop()
-        key = (producer, consumer, tuple(loop.variable for loop in allocation.loops))
-        known = found.get(key)
-        buffers = (*(known.buffers if known else ()), allocation.buffer)
-        first = min(users[0].index, known.first_write) if known else users[0].index
-        found[key] = _Group(producer, consumer, allocation.loops, allocation.contexts, buffers, first)
+        key = (producer, consumer, tuple(loop.variable for loop in allocation.loops if loop.extent > 1))
+        group = _Group(producer, consumer, allocation.loops, allocation.contexts, (allocation.buffer,), users[0].index)
+        found[key] = group if key not in found else _together(found[key], group)
     return list(found.values())
+
+
+def _together(one: _Group, other: _Group) -> _Group:
+    """Two groups whose lifetimes differ by loops that run once: tokens for the fewer contexts serve both."""
+    return replace(
+        one,
+        loops=min(one.loops, other.loops, key=len),
+        contexts=min(one.contexts, other.contexts),
+        buffers=one.buffers + other.buffers,
+        first_write=min(one.first_write, other.first_write),
+    )
 
 
 def _carriers(groups: list[_Group], view: Survey) -> list[_Group]:
@@ -130,14 +139,20 @@ def _check_implied(outer: _Group, carrier: _Group, view: Survey) -> None:
     """Units work in order, so an outer buffer needs no token of its own if the inner ones bracket its use.
 
     It is filled before the first inner buffer, and by the time that its next instance is filled the inner tokens
-    awaited so far must reach its last use: (contexts - 1) x inner instances >= inner contexts.
+    awaited so far must reach its last use: (contexts - 1) x inner instances >= inner contexts, and one more where the
+    last use comes after those of the inner buffers.
     """
     turns = len(list(groupby(site.unit for site in view.sites if any(b in site.buffers for b in outer.buffers))))
     nested = turns == 2 and carrier.loops[: len(outer.loops)] == outer.loops and outer.first_write < carrier.first_write
     inner = instances(carrier.loops[len(outer.loops) :])
     reused = instances(outer.loops) > outer.contexts
-    if not nested or (reused and (outer.contexts - 1) * inner < carrier.contexts):
+    needed = carrier.contexts + int(_last_use(outer, view) > _last_use(carrier, view))
+    if not nested or (reused and (outer.contexts - 1) * inner < needed):
         raise _Untold(f"tokens of {carrier.producer} and {carrier.consumer} do not cover {outer.buffers[0].name}")
+
+
+def _last_use(group: _Group, view: Survey) -> int:
+    return max(site.index for site in view.sites if any(buffer in site.buffers for buffer in group.buffers))
 
 
 def _place(group: _Group, view: Survey, accelerator: Accelerator, flags: Flags, *, drain: bool) -> None:

@@ -1,4 +1,4 @@
-"""A simulation as a trace. Nothing is copied: the columns stay those of the decoder and of the timing engine."""
+"""A simulation as a trace: the columns of the timing engine, and fields that are decoded when their rows are read."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -31,16 +31,21 @@ def make_trace(program: Program, simulation: "Simulation") -> Trace:
 
 @dataclass(frozen=True)
 class _Part:
-    """The columns of one launch; ``shift`` (cycles) is added to its times."""
+    """The rows of one launch: their ``columns`` but the fields; ``shift`` (cycles) is added to its times."""
 
     columns: dict[str, Column]
     shift: int
+    names: Names
+    result: "LaunchResult"
 
     def read(self, begin: int, end: int) -> dict[str, Column]:
         found = {name: column[begin:end] for name, column in self.columns.items()}
         if self.shift:
-            found |= {name: found[name] + self.shift for name in ("start", "end")}
-        return found
+            found |= {name: found[name] + np.int64(self.shift) for name in ("start", "end")}
+        known = self.result.part(begin, end).columns
+        zeros = np.broadcast_to(np.int32(0), len(found["kind"]))
+        found |= {f"field/{name}": known.get(name, zeros) for name in self.names.fields}
+        return {name: found[name] for name in self.names.columns}
 
 
 class _Launches:
@@ -59,7 +64,7 @@ class _Launches:
         return make_index(self)
 
     def read(self, begin: int, end: int) -> Rows:
-        """Rows ``[begin, end)``; views where they are of one launch."""
+        """Rows ``[begin, end)``."""
         found = []
         number = max(bisect_right(self._begins, begin) - 1, 0)
         while number < len(self._parts) and self._begins[number] < end:
@@ -72,24 +77,21 @@ class _Launches:
 
 
 def _part(names: Names, program: Program, number: int, result: "LaunchResult") -> _Part:
-    decoded, timing, begin = result.decoded, result.timing, result.launch.begin
-    count = len(decoded)
+    timing, begin, count = result.timing, result.launch.begin, len(result.kind)
 
     def constant(value: int) -> Column:
         return np.broadcast_to(np.int32(value), count)
 
     columns: dict[str, Column] = {
         "launch": constant(number),
-        "kind": decoded.kind,
+        "kind": result.kind,
         "start": timing.start if timing else constant(-1),
         "end": timing.end if timing else constant(-1),
         "origin": program.origin[begin : begin + count],
     }
-    known = decoded.columns
-    columns |= {f"field/{name}": known[name] if name in known else constant(0) for name in names.fields}
     waits = timing.waits if timing else {}
     columns |= {f"wait/{cause}": waits[cause] if cause in waits else constant(0) for cause in names.causes}
-    return _Part(columns, result.first_cycle if timing else 0)
+    return _Part(columns, result.first_cycle if timing else 0, names, result)
 
 
 def _names(program: Program, simulation: "Simulation") -> Names:
