@@ -6,7 +6,8 @@ import numpy as np
 from tvm import relax
 
 from accel.host_graph.write import write_host_graph
-from accel.isa.decode import Decoded, encode
+from accel.isa.decode import Decoded
+from accel.isa.encode import encode, of_columns
 from accel.program import HostStep, Launch, Origin, Program, Segment
 from tests.accel.golden import board
 
@@ -18,7 +19,7 @@ def stream(accelerator: Any, instructions: list[tuple[str, dict[str, int]]]) -> 
         for field, value in fields.items():
             columns[field][row] = value
     kind = np.array([names.index(name) for name, _ in instructions], np.int16)
-    return Decoded(accelerator, kind, columns, np.zeros((len(instructions), 2), np.uint64))
+    return of_columns(accelerator, kind, columns)
 
 
 def host_module(shape: tuple[int, ...], dtype: str, compute: Any) -> str:

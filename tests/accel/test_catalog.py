@@ -14,7 +14,8 @@ from accel.accelerator.document import Accelerator
 from accel.catalog import accelerator_id, canonical, load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator, SimulationError
 from accel.isa.arrays import aligned_zeros
-from accel.isa.decode import decode, encode
+from accel.isa.decode import decode
+from accel.isa.encode import encode
 from accel.isa.vta.bounds import check_bounds
 from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.isa.vta.function import Machine
@@ -329,6 +330,6 @@ def test_what_passes_the_check_executes() -> None:
     assert len({survives(seed) for seed in range(200)}) > 20  # not all were refused
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_passes_the_check_executes_at_length() -> None:
     assert len({survives(seed) for seed in range(1000, 9000)}) > 400

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from accel.catalog import load_accelerator
-from accel.frontend.quantize import quantize_model
+from accel.frontend.quantization.quantize import quantize_model
 from accel.isa.decode import decode
 from accel.locate import locate_fault
 from accel.program import Launch
@@ -18,6 +19,7 @@ VTA = load_accelerator("vta")
 IMMEDIATE = 48  # first bit of the immediate in an ALU instruction's second word
 
 
+@pytest.mark.slow
 def test_the_instruction_that_stored_the_first_wrong_element() -> None:
     model = quantize_model(resnet8())
     program, packed = build(model, VTA), lower(model, VTA, "pack")

@@ -70,6 +70,7 @@ def tokens(**counts: int) -> io.BytesIO:
     return document(lambda d: d.update(initial_tokens=counts))
 
 
+@pytest.mark.slow
 def test_a_program_comes_back_and_runs_the_same(tmp_path):
     before = program()
     save_program(before, tmp_path / "p.zip")

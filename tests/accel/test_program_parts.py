@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel import program_zip
+from accel import program_words, program_zip
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
-from accel.errors import CyclopsError, InvalidAccelerator, InvalidProgram
-from accel.isa.decode import encode
+from accel.errors import CyclopsError, InvalidAccelerator, InvalidProgram, ProgramTooLarge
+from accel.isa.encode import encode
 from accel.open_program import open_program
 from accel.program import Launch, Program
 from accel.program_file import save_program
@@ -51,6 +51,7 @@ def read(given: Parts) -> Program:
     return assemble(given["program.json"], given.__getitem__)
 
 
+@pytest.mark.slow
 def test_parts_become_a_program() -> None:
     program = read(parts())
     assert program.accelerator == VTA
@@ -209,6 +210,7 @@ def test_a_stream_may_be_text() -> None:
     assert len(read(binary).words) == 2  # which goes before the text
 
 
+@pytest.mark.slow
 def test_entries_far_away_lie_in_windows() -> None:
     far = [{"address": address, "file": "a.bin"} for address in (FAR, FAR + (1 << 20), 1 << 61, 4096)]
     program = read(gemmini("7 0 0\n", dram=far))
@@ -241,6 +243,7 @@ def test_what_the_host_writes_later_begins_a_launch() -> None:
     assert cut == [(0, 1, ()), (1, 1, ()), (2, 1, ("b.bin",))]
 
 
+@pytest.mark.slow
 def test_an_instruction_sees_what_the_host_wrote_before_it() -> None:
     rows = [GEMMINI_ROWS[0], (0, 0x3F800000 << 32 | 16 << 16 | 1 << 8 | 1, 16), (0, 2, 0x3F800000 << 32 | 16)]
     rows += [(2, FAR, 1 << 48 | 16 << 32), (3, FAR + 4096, 1 << 48 | 16 << 32)]
@@ -413,8 +416,14 @@ def test_compressed_parts_count_to_a_limit_of_their_own(tmp_path: Path, monkeypa
     monkeypatch.setattr(program_zip, "_MOST_INFLATED_BYTES", 1000)
     given = parts(expected=[]) | {"b.bin": bytes(1000)}
     open_program(zipped(given, tmp_path / "stored", method=zipfile.ZIP_STORED))
-    with pytest.raises(InvalidProgram, match=r"b\.bin has more than \d+ bytes, which is what is left of the limit"):
+    with pytest.raises(ProgramTooLarge, match=r"b\.bin has more than \d+ bytes, which is what is left of the limit"):
         open_program(zipped(given, tmp_path / "compressed"))
+
+
+def test_a_stream_has_at_most_so_many_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program_words, "MOST_INSTRUCTIONS", 2)
+    with pytest.raises(ProgramTooLarge, match=r"instructions\.bin has 3 instructions; the limit is 2"):
+        read(parts())
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -12,9 +12,10 @@ import pytest
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator, InvalidModel, InvalidTensors, VerificationError
-from accel.frontend.inspect import inspect_model
+from accel.frontend.read.inspect import inspect_model
 from accel.inputs import checked_inputs, draw_inputs
-from accel.isa.decode import decode, encode
+from accel.isa.decode import decode
+from accel.isa.encode import encode
 from accel.lowering.emit import emit
 from accel.options import Options
 from accel.program import Program
@@ -98,6 +99,37 @@ def test_outputs_are_near_the_float_model(job: tuple[Path, list[Progress]]) -> N
     assert np.argmax(result) == np.argmax(expected)
 
 
+@pytest.mark.parametrize(("seconds", "cause"), [(0, "as verify_seconds is 0"), (1e-6, "longer than verify_seconds")])
+def test_what_is_not_verified_is_said(tmp_path: Path, seconds: float, cause: str) -> None:
+    model = conv_model(Conv(16, 16, 8, 8, (3, 3), (1, 1), (1, 1, 1, 1))).SerializeToString()
+    result = run_model(model, load_accelerator("vta"), Options(verify_seconds=seconds), tmp_path)
+    assert result.verified is None
+    assert result.cycles > 0
+    (warning,) = result.warnings
+    assert (warning.kind, warning.launch, warning.instruction) == ("not-verified", None, None)
+    assert cause in warning.detail
+    assert [stage.name for stage in result.stages][-2:] == ["verify", "report"]
+    program = load_program(tmp_path / "program.zip")
+    assert not program.expected
+    assert set(np.load(tmp_path / "outputs.npz")) == set(program.outputs)
+
+
+def test_the_time_to_compile_is_that_of_the_stages_before_simulation(job: tuple[Path, list[Progress]]) -> None:
+    document = report(job[0])
+    names = [stage["name"] for stage in document["stages"]]
+    seconds = [stage["seconds"] for stage in document["stages"][: names.index("simulate")]]
+    assert document["compile_seconds"] == pytest.approx(sum(seconds), abs=1e-3)
+
+
+@pytest.mark.slow
+def test_a_path_is_as_good_as_the_bytes(job: tuple[Path, list[Progress]], tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(resnet8().SerializeToString())
+    run_model(tmp_path / "model.onnx", load_accelerator("vta"), Options(), tmp_path)
+    for name in ("program.zip", "model.qdq.onnx", "trace.npz", "outputs.npz"):
+        assert (tmp_path / name).read_bytes() == (job[0] / name).read_bytes(), name
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in job[0].iterdir()} | {"model.onnx"}
+
+
 def test_a_model_without_contractions_is_verified_null(tmp_path: Path) -> None:
     graph = Graph("softmax")
     x = graph.input("x", (1, 10))
@@ -163,6 +195,7 @@ def test_an_unknown_accelerator_is_answered_with_the_presets() -> None:
         load_accelerator("npu")
 
 
+@pytest.mark.slow
 def test_a_network_quantised_already_is_taken_as_it_is(job: tuple[Path, list[Progress]], tmp_path: Path) -> None:
     qdq = (job[0] / "model.qdq.onnx").read_bytes()
     result = run_model(qdq, load_accelerator("vta"), Options(), tmp_path)

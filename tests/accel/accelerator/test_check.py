@@ -9,7 +9,8 @@ import pytest
 from accel.accelerator.check import check_document
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator, SimulationError
-from accel.isa.decode import decode, encode
+from accel.isa.decode import decode
+from accel.isa.encode import encode
 from tests.accel.accelerator.parts_document import document
 
 MVIN, PRELOAD, GO, MATMUL = (("instructions", index) for index in range(4))

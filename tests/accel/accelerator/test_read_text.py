@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from accel.accelerator.read_text import MAX_BYTES, read_text
 from accel.accelerator.read_yaml import MAX_DEPTH, read_yaml
-from accel.errors import InvalidAccelerator
+from accel.errors import AcceleratorTooLarge, InvalidAccelerator
 
 # what writes YAML for us takes 0E0 for text, as YAML 1.1 does; as in YAML 1.2 and JSON it is a number here
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), max_size=20).filter(
@@ -83,6 +83,7 @@ HOSTILE = {
     "blocks": ("\n".join(" " * n + "- " for n in range(300)), f"nested more than {MAX_DEPTH} deep"),
     "no YAML": ("a: [1, 2", "line 1"),
     "tabs": ("a:\n\t- 1", "line 2"),
+    "brackets in JSON": ('{"a": ' + "[" * 100_000, "nested|recursion"),
     "a number of many digits": ("a: " + "9" * 5000, "digit"),
     "beyond any number": ("a: 1e999", "not JSON compliant|out of range"),
     "no text": (b"a: \xff\xfe", "utf-8"),
@@ -99,6 +100,7 @@ def test_what_json_cannot_say_is_refused_soon(name: str) -> None:
     assert time.monotonic() - begin < 1
     assert caught.value.field == "accelerator"
     assert len(caught.value.detail) < 1000
+    assert (type(caught.value) is AcceleratorTooLarge) == ("nested" in message)
 
 
 def test_a_key_that_is_there_twice_is_named() -> None:
@@ -112,6 +114,6 @@ def test_a_large_document_is_read_or_refused_soon() -> None:
     begin = time.monotonic()
     lines = b"".join(b"k%d: 1\n" % n for n in range(80_000))
     assert len(read_text(lines)) == 80_000
-    with pytest.raises(InvalidAccelerator, match=f"larger than {MAX_BYTES} bytes"):
+    with pytest.raises(AcceleratorTooLarge, match=f"larger than {MAX_BYTES} bytes"):
         read_text(b"a: " + b"x" * MAX_BYTES)
     assert time.monotonic() - begin < 10

@@ -30,14 +30,14 @@ def compare(case: Case) -> None:
     assert_same_bits(found, run(case.typed, case.tensors, case.scalars))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=12, deadline=None, suppress_health_check=SLOW)
 @given(cases())
 def test_random_statements(case: Case) -> None:
     compare(case)
 
 
-@pytest.mark.slow
-@settings(max_examples=400, deadline=None, suppress_health_check=SLOW)
+@pytest.mark.long
+@settings(max_examples=200, deadline=None, suppress_health_check=SLOW)
 @given(cases(4))
 def test_many_random_statements(case: Case) -> None:
     compare(case)

@@ -257,7 +257,7 @@ def test_every_binding_computes_what_the_program_does(statement: Typed, seed: in
         assert same.all(), (str(statement.statement), operands, fields)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=2000, deadline=None, suppress_health_check=SLOW)
 @given(statements(4))
 def test_many_statements_fit_their_own_programs(statement: Typed) -> None:

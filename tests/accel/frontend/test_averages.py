@@ -9,10 +9,10 @@ import pytest
 from onnx import TensorProto
 
 from accel.catalog import load_accelerator
-from accel.frontend.bases import bases, reciprocal
-from accel.frontend.quantize import quantize_model
-from accel.frontend.scales import ratio_exponent
-from accel.frontend.targets import find_targets
+from accel.frontend.integer.scales import ratio_exponent
+from accel.frontend.quantization.bases import bases, reciprocal
+from accel.frontend.quantization.quantize import quantize_model
+from accel.frontend.quantization.targets import find_targets
 from accel.options import Options
 from accel.run import run_model
 from examples.graph import Graph

@@ -1,10 +1,10 @@
 import numpy as np
 import onnx
 
-from accel.frontend.covers import covered
-from accel.frontend.importer import import_onnx
-from accel.frontend.integers import import_integer_model
-from accel.frontend.quantize import quantize_model
+from accel.frontend.importing.importer import import_onnx
+from accel.frontend.integer.integers import import_integer_model
+from accel.frontend.model.covers import covered
+from accel.frontend.quantization.quantize import quantize_model
 from examples.graph import Graph
 
 

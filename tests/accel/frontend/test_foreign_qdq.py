@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnxruntime.quantization import QuantType
 
-from accel.frontend.epilogues import Requantize
-from accel.frontend.integers import ImportedModel, import_integer_model
+from accel.frontend.integer.epilogues import Requantize
+from accel.frontend.integer.integers import ImportedModel, import_integer_model
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from tests.reference.foreign import quantise_by_onnxruntime
@@ -81,11 +81,13 @@ def test_matrix_products_of_more_axes(activations: QuantType, weights: QuantType
     assert imported.macs == {"dense_product": 2 * 5 * 6 * 9}
 
 
+@pytest.mark.slow
 def test_a_whole_network(quantise: Quantise) -> None:
     imported = check(quantise(resnet8(), UNSIGNED, SIGNED, per_channel=True))
     assert sum(imported.macs.values()) == 12_501_632
 
 
+@pytest.mark.slow
 def test_symmetric_int8_is_all_integer_where_the_accelerator_scales(quantise: Quantise) -> None:
     imported = check(quantise(resnet8(), SIGNED, SIGNED, symmetric=True), "scale")
     found = [function for function in imported.module.functions.values() if function.attrs.get("op")]

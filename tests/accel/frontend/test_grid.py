@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.frontend.grid import GRIDS, Grid, squared_error
+from accel.frontend.quantization.grid import GRIDS, Grid, quantised, squared_error
 
 grids = pytest.mark.parametrize("grid", GRIDS.values())
 
@@ -54,3 +54,28 @@ def test_outliers_are_clipped_and_silence_has_a_scale(grid: Grid) -> None:
 def test_the_error_is_of_the_integers_of_int8() -> None:
     values = np.array([0.0, 0.25, -1.0, 200.0], np.float32)
     assert squared_error(values, 1.0) == pytest.approx(0.0625 + 73**2)
+
+
+@grids
+@pytest.mark.parametrize("kind", ["noise", "steps", "outlier"])
+def test_many_values_are_searched_in_blocks(grid: Grid, kind: str) -> None:
+    """Against the error at every candidate, over all values at once."""
+    values = np.random.default_rng(1).standard_normal((7, 9001)).astype(np.float32)
+    if kind == "steps":
+        values = np.rint(values * 8)
+    if kind == "outlier":
+        values[6, 9000] = 50
+    errors = {
+        index: int8_error(values, grid.scale(index)) for index in grid.candidates(float(np.abs(values).max(initial=0)))
+    }
+    assert grid.best(values) == min(errors, key=errors.__getitem__)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32])
+@pytest.mark.parametrize("size", [0, 1, 8192, 20_000])
+def test_values_become_steps(dtype: type, size: int) -> None:
+    values = (np.random.default_rng(0).standard_normal((2, size)) * 3).astype(np.float32)
+    found = quantised(values, 0.03, dtype)
+    assert found.dtype == dtype
+    limits = np.iinfo(dtype)
+    np.testing.assert_array_equal(found, np.clip(np.rint(values.astype(float) / 0.03), limits.min, limits.max))

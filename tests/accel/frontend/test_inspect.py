@@ -16,14 +16,15 @@ from accel.errors import (
     CyclopsError,
     ExternalData,
     InvalidModel,
+    ModelTooLarge,
     UnsupportedOperator,
     UnsupportedShape,
     UnsupportedType,
 )
-from accel.frontend.inspect import inspect_model
-from accel.frontend.limits import Limits
-from accel.frontend.load import load_model
-from accel.frontend.quantize import quantize_model
+from accel.frontend.model.limits import Limits
+from accel.frontend.quantization.quantize import quantize_model
+from accel.frontend.read.inspect import inspect_model
+from accel.frontend.read.load import load_model
 from examples.conv224 import conv224
 from examples.graph import Graph
 from examples.resnet8 import resnet8
@@ -122,7 +123,43 @@ def split_in_other_parts(model: onnx.ModelProto) -> None:
     model.graph.node.append(helper.make_node("Split", ["x"], ["a", "b"], name="parts", num_outputs=1))
 
 
+def in_segments(model: onnx.ModelProto) -> None:
+    model.graph.initializer[0].segment.end = 1
+
+
+def untyped_output(model: onnx.ModelProto) -> None:
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.UNDEFINED
+
+
+def nested(depth: int) -> Edit:
+    """Graphs in attributes of nodes, in one another."""
+
+    def edit(model: onnx.ModelProto) -> None:
+        graph = helper.make_graph([], "innermost", [], [])
+        for _ in range(depth):
+            graph = helper.make_graph([helper.make_node("Loop", ["x"], ["z"], name="deep", body=graph)], "g", [], [])
+        model.graph.node.append(graph.node[0])
+
+    return edit
+
+
+def flood_of_nodes(model: onnx.ModelProto) -> None:
+    for index in range(20_000):
+        model.graph.node.add(op_type="Relu", input=["x"], output=[f"r{index}"])
+
+
+def flood_of_inputs(model: onnx.ModelProto) -> None:
+    model.graph.node.add(op_type="Concat", name="wide", input=["x"] * 200_000, output=["wide"])
+
+
+def flood_of_constants(model: onnx.ModelProto) -> None:
+    for _ in range(150_000):
+        model.graph.initializer.add()
+
+
 FAULTS: list[tuple[str, Edit, type[CyclopsError], str]] = [
+    ("in segments", in_segments, InvalidModel, "initializer:w"),
+    ("an output without a type", untyped_output, UnsupportedType, "output:y"),
     ("no nodes", lambda m: m.graph.ClearField("node"), InvalidModel, "model"),
     ("no inputs", lambda m: m.graph.ClearField("input"), InvalidModel, "model"),
     ("opset too old", lambda m: m.opset_import[0].CopyFrom(helper.make_opsetid("", 8)), InvalidModel, "model"),
@@ -151,6 +188,10 @@ FAULTS: list[tuple[str, Edit, type[CyclopsError], str]] = [
     ("other domain", set_node("MatMul", ["x", "w"], ["y"], domain="evil"), UnsupportedOperator, "node:odd"),
     ("random operator", set_node("RandomNormal", [], ["y"], shape=[2, 4]), UnsupportedOperator, "node:odd"),
     ("split in other parts", split_in_other_parts, InvalidModel, "node:parts"),
+    ("20,000 nodes", flood_of_nodes, ModelTooLarge, "model"),
+    ("200,000 inputs of a node", flood_of_inputs, ModelTooLarge, "model"),
+    ("150,000 constants", flood_of_constants, ModelTooLarge, "model"),
+    ("graphs in graphs", nested(20), UnsupportedOperator, "node:deep"),
     ("control flow", branching, UnsupportedOperator, "node:branch"),
 ]
 
@@ -174,6 +215,31 @@ def test_a_faulty_model_is_refused_at_once(edit: Edit, error: type[CyclopsError]
 def test_what_is_not_onnx_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidModel):
         inspect_model(data)
+
+
+def field_of(number: int, data: bytes) -> bytes:
+    """A field of protobuf's wire format, of bytes."""
+    length, size = b"", len(data)
+    while size > 127:
+        length, size = length + bytes([size & 127 | 128]), size >> 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + data
+
+
+def test_a_node_of_a_million_inputs_is_not_parsed() -> None:
+    node = field_of(4, b"Concat") + b"\x0a\x00" * 1_000_000
+    began = time.perf_counter()
+    with pytest.raises(ModelTooLarge, match="more than"):
+        inspect_model(b"\x08\x08" + field_of(7, field_of(1, node)))
+    assert time.perf_counter() - began < 0.5
+
+
+def test_a_file_nested_a_thousand_deep_is_refused() -> None:
+    graph = field_of(2, b"g")
+    for _ in range(1000):
+        attribute = field_of(1, b"body") + field_of(6, graph)
+        graph = field_of(1, field_of(4, b"Loop") + field_of(5, attribute))
+    with pytest.raises(InvalidModel, match="not ONNX"):
+        inspect_model(b"\x08\x08" + field_of(7, graph))
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf])
@@ -206,8 +272,9 @@ def test_a_damaged_file_never_escapes_as_another_error(data: st.DataObject) -> N
 @pytest.mark.parametrize(
     ("limits", "error"),
     [
-        (Limits(file_bytes=10), InvalidModel),
-        (Limits(nodes=3), InvalidModel),
+        (Limits(file_bytes=10), ModelTooLarge),
+        (Limits(nodes=3), ModelTooLarge),
+        (Limits(parts=20), ModelTooLarge),
         (Limits(tensor_elements=1000), UnsupportedShape),
         (Limits(total_bytes=10_000), UnsupportedShape),
         (Limits(macs=1000), UnsupportedShape),
@@ -240,7 +307,7 @@ def test_a_large_model_takes_less_than_four_times_its_size(tmp_path: Path) -> No
     file.write_bytes(model.SerializeToString())
     code = (
         "import pathlib, sys\n"
-        "from accel.frontend.inspect import inspect_model\n"
+        "from accel.frontend.read.inspect import inspect_model\n"
         "inspect_model(pathlib.Path(sys.argv[1]).read_bytes())\n"
         "print(pathlib.Path('/proc/self/status').read_text())\n"
     )
@@ -258,7 +325,7 @@ def test_an_output_may_lack_its_shape() -> None:
 
 
 def test_inspection_loads_neither_compiler_nor_runtime() -> None:
-    code = "import sys, accel.frontend.inspect; sys.exit(bool({'tvm', 'onnxruntime'} & set(sys.modules)))"
+    code = "import sys, accel.frontend.read.inspect; sys.exit(bool({'tvm', 'onnxruntime'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

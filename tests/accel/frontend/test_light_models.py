@@ -3,15 +3,19 @@
 import numpy as np
 import pytest
 
-from accel.frontend.importer import import_onnx
-from accel.frontend.inspect import inspect_model
-from accel.frontend.load import load_model
+from accel.frontend.importing.importer import import_onnx
+from accel.frontend.read.inspect import inspect_model
+from accel.frontend.read.load import load_model
 from accel.verify import reference_outputs
 from tests.accel.frontend.light_models import LIGHT, light_model
 from tests.reference.host import draw_inputs, run_onnx
 
-FAST = ("shufflenet", "squeezenet")
-NAMES = [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in LIGHT]
+FAST = ("squeezenet",)
+SLOWEST = ("vgg19", "densenet121")
+NAMES = [
+    pytest.param(name, marks=() if name in FAST else pytest.mark.long if name in SLOWEST else pytest.mark.slow)
+    for name in LIGHT
+]
 
 
 @pytest.mark.timeout(1200)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from accel.errors import CyclopsError, InvalidModel, UnsupportedShape
-from accel.frontend.inspect import inspect_model
-from accel.frontend.load import load_model
-from accel.frontend.shapes import infer, without_weights
+from accel.frontend.model.shapes import infer, without_weights
+from accel.frontend.read.inspect import inspect_model
+from accel.frontend.read.load import load_model
+from examples.resnet8 import resnet8
 from tests.accel.frontend.habits import COMPUTED, HABITS, IMAGE, NETWORKS, Habit, layer
 from tests.reference.host import draw_inputs, run_onnx
 
@@ -126,3 +127,11 @@ def test_a_changed_graph_never_escapes_as_another_error(data: st.DataObject) -> 
         model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = number
     with contextlib.suppress(CyclopsError):
         load_model(model.SerializeToString())
+
+
+def test_the_long_name_of_onnx_own_domain_is_the_same() -> None:
+    model = resnet8()
+    model.opset_import[0].domain = "ai.onnx"
+    for node in model.graph.node:
+        node.domain = "ai.onnx"
+    assert load_model(model.SerializeToString()).graph.node == load_model(resnet8().SerializeToString()).graph.node

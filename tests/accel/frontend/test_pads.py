@@ -7,9 +7,9 @@ import numpy as np
 import onnx
 import pytest
 
-from accel.frontend.covers import covered
-from accel.frontend.load import load_model
-from accel.frontend.pads import join_pads
+from accel.frontend.model.covers import covered
+from accel.frontend.model.pads import join_pads
+from accel.frontend.read.load import load_model
 from tests.accel.frontend.habits import IMAGE, LINES, Habit, Layer, i64, layer
 from tests.reference.host import draw_inputs, run_onnx
 

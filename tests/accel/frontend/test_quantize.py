@@ -8,10 +8,10 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
 from accel.errors import CyclopsError, InvalidModel, InvalidTensors
-from accel.frontend.epilogues import Requantize
-from accel.frontend.grid import Scales
-from accel.frontend.integers import import_integer_model
-from accel.frontend.quantize import quantize_model
+from accel.frontend.integer.epilogues import Requantize
+from accel.frontend.integer.integers import import_integer_model
+from accel.frontend.quantization.grid import Scales
+from accel.frontend.quantization.quantize import quantize_model
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from tests.reference import dyadic
@@ -170,6 +170,7 @@ def test_a_quantised_result_that_is_also_an_output_keeps_its_name() -> None:
     assert len(import_integer_model(model).macs) == 2
 
 
+@pytest.mark.slow
 def test_free_scales_lose_less_of_resnet8() -> None:
     model = resnet8()
     images = [draw_inputs(model, seed) for seed in range(90, 98)]

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.frontend.scales import INT32_MAX, exponent, requantisation_fits
+from accel.frontend.integer.scales import INT32_MAX, exponent, requantisation_fits
 
 
 @given(st.integers(-120, 120))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from accel.frontend.grid import Grid, Loss
-from accel.frontend.targets import Targets
-from accel.frontend.ties import choose, tied
+from accel.frontend.quantization.grid import Grid, Loss
+from accel.frontend.quantization.targets import Targets
+from accel.frontend.quantization.ties import choose, tied
 
 
 def targets(sums: list[tuple[str, str]], moves: list[tuple[str, str]]) -> Targets:

@@ -7,12 +7,12 @@ import onnx
 import pytest
 
 from accel.errors import InvalidModel, UnsupportedOperator
-from accel.frontend.covers import covered
-from accel.frontend.limits import LIMITS, OPSETS
-from accel.frontend.load import load_model
-from accel.frontend.parse import parse_model
-from accel.frontend.shapes import infer, tensor_shapes
-from accel.frontend.upgrade import CHANGES, OPSET, upgrade
+from accel.frontend.model.covers import covered
+from accel.frontend.model.limits import LIMITS, OPSETS
+from accel.frontend.model.shapes import infer, tensor_shapes
+from accel.frontend.read.load import load_model
+from accel.frontend.read.parse import parse_model
+from accel.frontend.read.upgrade import CHANGES, OPSET, upgrade
 from tests.accel.frontend.habits import HABITS, IMAGE, ROWS, Habit, f32, i64, layer, one
 from tests.reference.host import draw_inputs, run_onnx
 

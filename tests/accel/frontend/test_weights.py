@@ -3,16 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import relax
 
-from accel.frontend.dataflow import Quantised
-from accel.frontend.weights import Weights, integer_weights
+from accel.frontend.integer.dataflow import Quantised
+from accel.frontend.integer.weights import Weights, integer_weights
 
 
-def weights(
-    value: np.ndarray, zero_point: np.ndarray, axis: int = 0, *, vary: int | None = None, groups: int = 1
-) -> Weights | None:
+def weights(value: np.ndarray, zero_point: np.ndarray, axis: int = 0, *, vary: int | None = None) -> Weights | None:
     scale = np.array(0.1) if vary is None else np.full(value.shape[vary], 0.1)
     quantised = Quantised(relax.const(value), scale, zero_point.astype(np.int64), vary or 0, str(value.dtype))
-    return integer_weights(value, quantised, axis, groups)
+    return integer_weights(value, quantised, axis)
 
 
 @given(
@@ -36,22 +34,37 @@ def test_products_with_the_integers_equal_products_with_the_centred_weights(
     )
     expected = centred @ data if axis == 0 else data @ centred
     rows = np.moveaxis(found.values, axis, 0).astype(int)
-    result = (rows @ data)[: found.channels]
-    if found.offset is not None:
-        result = result - found.offset * (rows[-1] @ data)
-    np.testing.assert_array_equal(result, expected)
+    again = data[found.lanes(1)]
+    np.testing.assert_array_equal(rows @ again, expected)
     np.testing.assert_array_equal(found.sums(), centred.sum(1 - axis))
+    assert (found.channels, found.inputs, found.depth) == (5, 5, 5)
     assert (found.magnitude() >= np.abs(expected)).all()
 
 
-def test_uint8_weights_about_128_need_no_offset() -> None:
+def test_uint8_weights_about_128_have_one_part() -> None:
     found = weights(np.arange(256, dtype=np.uint8).reshape(16, 16), np.array(128))
     assert found is not None
-    assert found.offset is None
+    assert found.repeated == ()
     assert found.values.min() == -128
 
 
-def test_scales_along_the_input_channels_and_odd_zero_points_in_groups_are_left() -> None:
-    value = np.full((4, 4), 255, np.uint8)
-    assert weights(value, np.array(0), axis=0, vary=1) is None
-    assert weights(value, np.array(0), axis=0, groups=2) is None
+def test_only_channels_that_int8_does_not_hold_come_again() -> None:
+    value = np.full((2, 4, 1, 1), 130, np.uint8)
+    value[1, 2], value[0, 3] = 1, 255  # minus 0 these are 1 and 255, which is 127 + 127 + 1
+    value[:, 0] = 127
+    found = weights(value, np.array(0))
+    assert found is not None
+    assert found.repeated == (1, 2, 3, 3)
+    assert found.values[0].ravel().tolist() == [127, 127, 127, 127, 3, 3, 127, 1]
+    assert found.lanes(2).tolist() == [0, 1, 2, 3, 1, 2, 3, 3, 4, 5, 6, 7, 5, 6, 7, 7]
+
+
+def test_scales_along_the_input_channels_are_left() -> None:
+    assert weights(np.full((4, 4), 255, np.uint8), np.array(0), axis=0, vary=1) is None
+
+
+def test_the_least_of_int8_counts_with_its_size() -> None:
+    found = weights(np.array([[-128, 127], [-128, -128]], np.int8), np.array(0, np.int8))
+    assert found is not None
+    np.testing.assert_array_equal(found.magnitude(), [255 * 128, 256 * 128])
+    np.testing.assert_array_equal(found.sums(), [-1, -256])

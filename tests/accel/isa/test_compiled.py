@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from accel.isa import compiled as module
+from accel.isa import dispatcher as made
 from accel.isa.compiled import cache_folder
 
 ROOT = Path(__file__).parents[3]
@@ -18,7 +19,7 @@ from accel.isa.decode import decode
 from accel.isa.vta import timing_kernel
 from accel.isa.vta.timing import time_launch
 cycles = time_launch(decode(load_accelerator("vta"), np.array([[3, 0]], np.uint64)), {}).cycles
-stats = timing_kernel.run.stats
+stats = timing_kernel.run.dispatcher.stats
 print(json.dumps([cycles, sum(stats.cache_hits.values()), sum(stats.cache_misses.values())]))
 """
 
@@ -104,6 +105,7 @@ def time_one(cache_home):
     return run.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing_and_a_broken_file_is_compiled_anew(tmp_path):
     assert time_one(tmp_path) == "[25, 0, 1]"
     assert time_one(tmp_path) == "[25, 1, 0]"
@@ -114,8 +116,7 @@ def test_a_second_process_compiles_nothing_and_a_broken_file_is_compiled_anew(tm
 
 
 def test_a_full_disk_costs_the_cache_and_nothing_else(cache, monkeypatch):
-    dispatcher = module.numba.njit(lambda x: x + 1)
-    module._keep(dispatcher, cache_folder())
+    dispatcher = made.dispatcher(lambda x: x + 1, cache_folder())
 
     def full(*_):
         raise OSError(28, "No space left on device")

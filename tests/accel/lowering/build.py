@@ -4,29 +4,33 @@ import onnx
 from tvm import ir, tirx
 
 from accel.accelerator.document import Accelerator
-from accel.frontend.integers import import_integer_model
+from accel.frontend.integer.integers import import_integer_model
 from accel.isa.registry import family_of
 from accel.lowering.attributes import region_functions
 from accel.lowering.emit import emit
 from accel.lowering.stages import lowering_stages
 from accel.program import Program
 from accel.stages import requantisation
+from accel.trial_timing import region_timer
 
 
-def lower(model: onnx.ModelProto, accelerator: Accelerator, last: str = "allocate") -> ir.IRModule:
-    """The module as stage ``last`` leaves it."""
+def lower(
+    model: onnx.ModelProto, accelerator: Accelerator, last: str = "allocate", *, settled: bool = False
+) -> ir.IRModule:
+    """The module as stage ``last`` leaves it; close calls are ``settled`` as a job does, or left to the estimate."""
     requantize, _ = requantisation(accelerator)
     module = import_integer_model(model, requantize=requantize).module
-    for stage in lowering_stages(family_of(accelerator).tiling_cost):
+    measure = region_timer(accelerator) if settled else None
+    for stage in lowering_stages(family_of(accelerator).tiling_cost, measure):
         module = stage.run(module, accelerator)
         if stage.name == last:
             return module
     raise AssertionError(last)
 
 
-def build(model: onnx.ModelProto, accelerator: Accelerator) -> Program:
+def build(model: onnx.ModelProto, accelerator: Accelerator, *, settled: bool = False) -> Program:
     """The whole program."""
-    return emit(lower(model, accelerator), accelerator)
+    return emit(lower(model, accelerator, settled=settled), accelerator)
 
 
 def regions(module: ir.IRModule) -> list[tirx.PrimFunc]:

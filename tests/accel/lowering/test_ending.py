@@ -8,7 +8,7 @@ import pytest
 
 from accel.accelerator.document import Accelerator, Composite
 from accel.catalog import load_accelerator
-from accel.frontend.integers import import_integer_model
+from accel.frontend.integer.integers import import_integer_model
 from accel.lowering.attributes import Region, region_of
 from accel.program import Launch
 from accel.simulate.engine import simulate

@@ -29,7 +29,7 @@ def test_a_host_step_names_the_nodes_it_computes_and_calls_no_function() -> None
     y = graph.node("MatMul", "product", [graph.dequantize(x, 2.0**-5, zero), graph.dequantize(weight, 0.007, zero)])
     y = graph.dequantize(graph.quantize(y, 2.0**-3, zero, "z"), 2.0**-3, zero)
     graph.output(graph.node("Softmax", "softmax", [y]), (3, 9))
-    steps = [step for step in build(graph.model(), load_accelerator("vta")).steps if isinstance(step, HostStep)]
+    steps = [step for step in build(graph.model(), load_accelerator("vta-chisel")).steps if isinstance(step, HostStep)]
     assert [step.nodes for step in steps] == [("x_quantized",), ("product_quantized", "z_dequantized", "softmax")]
     for step in steps:
         (function,) = read_host_graph(step.module).functions.values()

@@ -89,8 +89,8 @@ def fits(layer: Conv) -> bool:
     )
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.parametrize("preset", ["vta", "vta-small"])
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(layer=convolutions().filter(fits), seed=st.integers(0, 99))
 def test_convolutions(preset: str, layer: Conv, seed: int) -> None:
     check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))
@@ -106,7 +106,7 @@ def test_grouped_convolutions(preset: str, layer: Conv, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("preset", PRESETS)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(layer=grouped().filter(fits), seed=st.integers(0, 99))
 def test_many_grouped_convolutions(preset: str, layer: Conv, seed: int) -> None:
     check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))
@@ -115,7 +115,7 @@ def test_many_grouped_convolutions(preset: str, layer: Conv, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("preset", PRESETS)
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(layer=convolutions().filter(fits), seed=st.integers(0, 99))
 def test_many_convolutions(preset: str, layer: Conv, seed: int) -> None:
     check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))
@@ -154,18 +154,20 @@ def test_dense(preset: str, layer: Dense, seed: int) -> None:
     ],
 )
 def test_corners(layer: Conv) -> None:
-    for preset in PRESETS:
+    for preset in ("vta", "vta-small"):
         check_layer(conv_model(layer), load_accelerator(preset), conv_macs(layer))
 
 
 @pytest.mark.parametrize(
     "sizes",
     [
-        pytest.param({"LOG_INP_BUFF_SIZE": 4}, id="one element of data"),
-        pytest.param({"LOG_WGT_BUFF_SIZE": 8}, id="one block of weights"),
-        pytest.param({"LOG_ACC_BUFF_SIZE": 7, "LOG_UOP_BUFF_SIZE": 5}, id="one accumulator and its bias"),
+        pytest.param({"LOG_INP_BUFF_SIZE": 4}, id="one element of data", marks=pytest.mark.slow),
+        pytest.param({"LOG_WGT_BUFF_SIZE": 8}, id="one block of weights", marks=pytest.mark.slow),
+        pytest.param(
+            {"LOG_ACC_BUFF_SIZE": 7, "LOG_UOP_BUFF_SIZE": 5}, id="one accumulator and its bias", marks=pytest.mark.slow
+        ),
         pytest.param({"LOG_BATCH": 2, "LOG_BLOCK": 3, "LOG_ACC_BUFF_SIZE": 15}, id="four rows a tile"),
-        pytest.param({"LOG_BLOCK": 7}, id="weights of 16 KiB an element"),
+        pytest.param({"LOG_BLOCK": 7}, id="weights of 16 KiB an element", marks=pytest.mark.slow),
     ],
 )
 def test_odd_configurations(sizes: dict[str, int]) -> None:

@@ -14,10 +14,9 @@ from accel.lowering.layout import (
     pack_tensor,
     pack_weights,
     packed_shape,
-    unfold,
-    unfold_weights,
     unpack_tensor,
 )
+from accel.lowering.patches import unfold, unfold_weights
 from tests.reference.host import run_relax
 
 Axes = tuple[Axis, Axis]
@@ -46,7 +45,7 @@ def run(make: Callable[..., relax.Expr], *arrays: np.ndarray) -> np.ndarray:
     return run_relax(builder.get(), *arrays)[0]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     shape=st.tuples(*[st.integers(1, size) for size in (3, 20, 5, 4)]),
     size=SIZES,
@@ -95,7 +94,7 @@ def test_planes_make_the_accumulator() -> None:
     np.testing.assert_array_equal(back[0], values)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     shape=st.tuples(*[st.integers(1, size) for size in (2, 5, 7, 6)]),
     kernel=st.tuples(st.integers(1, 3), st.integers(1, 3)),
@@ -130,11 +129,14 @@ def test_the_product_of_patches_and_kernels_is_the_convolution(
         split = patch.reshape(shape[0], groups, each, *kernel)
         expected[:, :, y, x] = np.einsum("ngchw,gochw->ngo", split, grouped).reshape(shape[0], -1)
     window = Window(kernel, strides, dilation, padding)
-    patches = run(lambda x: unfold(x, window, (rows[0], rows[1]), each * groups, groups), data).astype(np.int32)
+    patches = run(lambda x: unfold(x, window, "rows", each * groups, groups), data).astype(np.int32)
     kernels = unfold_weights(weights)[:, :, 0, 0].astype(np.int32).reshape(groups, 2, -1)
     product = np.einsum("rgk,gok->rgo", patches.reshape(len(patches), groups, -1), kernels).reshape(len(patches), -1)
     product = product.astype(np.int32)
     np.testing.assert_array_equal(run(lambda x: fold(x, expected.shape), product), expected)
+    if groups == 1:  # the same patches as the channels of an image
+        image = run(lambda x: unfold(x, window, "channels", each, 1), data).astype(np.int32)
+        np.testing.assert_array_equal(np.einsum("nkyx,ok->noyx", image, kernels[0]), expected)
 
 
 def test_constants() -> None:

@@ -10,7 +10,7 @@ import pytest
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator, parse_accelerator
 from accel.errors import CompileError
-from accel.frontend.integers import import_integer_model
+from accel.frontend.integer.integers import import_integer_model
 from accel.lowering.attributes import HOST_REASON, Region, region_of
 from accel.lowering.geometry import Shifting
 from accel.simulate.engine import simulate

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from accel.accelerator.document import Accelerator
 from accel.catalog import parse_accelerator
 from accel.errors import InvalidAccelerator
-from accel.frontend.integers import import_integer_model
+from accel.frontend.integer.integers import import_integer_model
 from accel.lowering.attributes import HOST_REASON, region_of
 from accel.program import Launch
 from accel.simulate.engine import simulate
@@ -56,7 +56,7 @@ def check(name: str, accelerator: Accelerator) -> None:
     assert simulation.hazards is None or not simulation.hazards.races
 
 
-@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 1 << 20), st.sampled_from(list(MODELS)))
 def test_a_few_machines(seed: int, name: str) -> None:
     accelerator = made(seed)
@@ -65,9 +65,9 @@ def test_a_few_machines(seed: int, name: str) -> None:
     check(name, accelerator)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 1 << 30), st.sampled_from(list(MODELS)))
 def test_many_machines(seed: int, name: str) -> None:
     accelerator = made(seed)

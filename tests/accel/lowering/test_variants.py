@@ -9,8 +9,8 @@ import pytest
 
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
-from accel.frontend.load import load_model
-from accel.frontend.quantize import quantize_model
+from accel.frontend.quantization.quantize import quantize_model
+from accel.frontend.read.load import load_model
 from accel.isa.decode import decode
 from accel.isa.vta.config import Variant, VtaConfig, vta_accelerator
 from accel.program import Program

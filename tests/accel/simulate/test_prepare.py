@@ -26,7 +26,7 @@ def test_after_preparing_nothing_is_compiled_any_more():
     assert time.monotonic() - begin < 0.5
     assert function_kernel.build(Geometry.of(accelerator)) is kernel
     HazardChecker(accelerator, {}, 64).check(decode(accelerator, np.array([[3, 0]], np.uint64)), aligned_zeros(64))
-    assert len(timing_kernel.run.signatures) == len(races_kernel.find.signatures) == 1
+    assert len(timing_kernel.run.dispatcher.signatures) == len(races_kernel.find.dispatcher.signatures) == 1
 
 
 def test_a_forked_child_simulates_what_its_parent_prepared():

@@ -8,6 +8,7 @@ import pytest
 from accel.errors import SimulationError
 from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import Decoded, decode
+from accel.isa.encode import of_columns
 from accel.isa.hazards import Race, Unwritten
 from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.isa.vta.function import Machine
@@ -199,7 +200,7 @@ def without(decoded: Decoded, bits: list[tuple[str, int]]) -> Decoded:
     columns = {name: column.copy() for name, column in decoded.columns.items()}
     for field, row in bits:
         columns[field][row] = 0
-    return replace(decoded, columns=columns)
+    return replace(of_columns(decoded.accelerator, decoded.kind, columns, decoded.rest), context=decoded.context)
 
 
 def verdict(decoded: Decoded, dram: np.ndarray) -> str:
@@ -224,6 +225,7 @@ def harmless(decoded: Decoded, dram: np.ndarray, expected: np.ndarray, orders: i
 
 
 @needs_golden
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in RUNS if n.startswith("conv")])
 def test_every_deletion_of_a_token_is_caught_or_harmless(name):
     decoded, dram = golden_run(name)

@@ -88,6 +88,6 @@ def test_any_change_is_taken_or_refused_with_its_place() -> None:
     assert 20 < sum(map(taken, range(300))) < 200
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_any_change_at_length() -> None:
     assert sum(map(taken, range(1000, 9000))) > 500

@@ -8,7 +8,8 @@ import numpy as np
 
 from accel.accelerator.check import check_document
 from accel.accelerator.document import Accelerator
-from accel.isa.decode import Decoded, decode, encode
+from accel.isa.decode import Decoded
+from accel.isa.encode import of_columns
 from accel.isa.explicit.family import FAMILY
 
 UNITS = ("load", "compute", "store")
@@ -191,8 +192,7 @@ def stream(accelerator: Accelerator, rows: list[dict[str, Any]]) -> Decoded:
             columns[field.name][at] = value
         unknown = set(row["fields"]) - {field.name for field in accelerator.instructions[kind[at]].fields}
         assert not unknown, unknown
-    rest = np.zeros((len(rows), accelerator.word_bits // 64), np.uint64)
-    return decode(accelerator, encode(Decoded(accelerator, kind, columns, rest)))
+    return of_columns(accelerator, kind, columns)
 
 
 def row(op: str, /, **fields: int) -> dict[str, Any]:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from accel.catalog import load_accelerator
-from accel.frontend.integers import import_integer_model
-from accel.frontend.quantize import ensure_quantised
+from accel.frontend.integer.integers import import_integer_model
+from accel.frontend.quantization.quantize import ensure_quantised
 from accel.isa.explicit.cost import tiling_cost
 from accel.lowering.emit import emit
 from accel.lowering.stages import lowering_stages

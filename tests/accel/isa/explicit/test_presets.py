@@ -131,5 +131,5 @@ def test_preparing_compiles_all_that_runs():
         checker.check(decoded, aligned_zeros(512))
         FAMILY.machine(accelerator).run(decoded, aligned_zeros(512))
     for compiled in (timing_apart.run, timing_in_order.run, hazards_kernel.unwritten, hazards_kernel.races):
-        assert len(compiled.signatures) == 1
-    assert len(hazards_order.run.signatures) == 1
+        assert len(compiled.dispatcher.signatures) == 1
+    assert len(hazards_order.run.dispatcher.signatures) == 1

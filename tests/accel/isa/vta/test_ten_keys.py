@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
-from accel.isa.decode import decode, encode
+from accel.isa.decode import decode
+from accel.isa.encode import encode
 from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.isa.vta.function import Machine
 from accel.isa.vta.timing import time_launch
@@ -201,8 +202,9 @@ def test_any_ten_keys_are_an_accelerator_or_name_a_key(keys: dict[str, int]) -> 
     accelerator_of(keys)
 
 
+@pytest.mark.slow
 @settings(
-    max_examples=8,
+    max_examples=4,
     deadline=None,
     suppress_health_check=[HealthCheck.filter_too_much],
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # each example compiles a kernel: shrinking takes minutes

@@ -1,0 +1,43 @@
+"""Biases as contractions of constants."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.accelerator.roles import contraction
+from accel.catalog import load_accelerator
+from accel.lowering.bias_product import constant_tile, reach, weights_of, with_product
+from accel.lowering.geometry import Epilogue
+
+GEMMS = {name: contraction(load_accelerator(name)) for name in ("vta", "vta-8", "vta-32", "vector")}
+
+
+@given(st.data())
+@pytest.mark.parametrize("name", GEMMS)
+def test_the_product_is_the_bias(name: str, data: st.DataObject) -> None:
+    """For every channel and every row of a tile, up to the largest bias."""
+    gemm = GEMMS[name]
+    blocks = data.draw(st.integers(1, 3))
+    most = reach(gemm)
+    values = st.one_of(st.integers(-most, most), st.sampled_from([-most, most]))
+    channels = data.draw(st.integers(1, blocks * gemm.out_channels))
+    bias = np.array(data.draw(st.lists(values, min_size=channels, max_size=channels)), np.int32)
+    tile = constant_tile(gemm).astype(np.int64)
+    weights = weights_of(bias, blocks, gemm).astype(np.int64)
+    rows = tile if gemm.data.axes == ("m", "k") else tile.T
+    across = weights if gemm.weights.axes == ("n", "k") else weights.transpose(0, 2, 1)
+    sums = np.einsum("mk,bnk->mbn", rows, across).reshape(gemm.rows, -1)
+    expected = np.zeros(blocks * gemm.out_channels, np.int64)
+    expected[: bias.size] = bias
+    np.testing.assert_array_equal(sums, np.broadcast_to(expected, sums.shape))
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_only_what_it_reaches(beyond: int) -> None:
+    gemm, epilogue = GEMMS["vta"], Epilogue((("add_tensor", 0), ("shift_right", 8), ("max", 0), ("min", 127)))
+    made = with_product(epilogue, gemm, reach(gemm) + beyond)
+    assert (made is None) == bool(beyond)
+    if made is not None:
+        assert [name for name, _ in made.steps] == ["add_product", "shift_right", "max", "min"]
+    assert with_product(Epilogue((("shift_right", 8),)), gemm, 0) is None
