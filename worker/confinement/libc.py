@@ -1,0 +1,60 @@
+"""Calls of the C library and of Linux that Python does not have."""
+
+import ctypes
+import os
+import platform
+from typing import Any
+
+_NO_NEW_PRIVS = 38  # PR_SET_NO_NEW_PRIVS, linux/prctl.h
+
+# the machines whose numbers we know, in the order of the table in calls.py
+MACHINES = ("x86_64", "aarch64")
+
+
+def call(name: str, *arguments: Any) -> int:
+    """A function of the C library.
+
+    Raises:
+        OSError: it failed, or this C library does not have it.
+    """
+    return _checked(name, _function(name)(*arguments))
+
+
+def system_call(number: int, *arguments: int) -> int:
+    """A system call by its number, for those that have no function. Pointers are passed as integers.
+
+    Raises:
+        OSError: it failed.
+    """
+    function = _function("syscall")
+    function.restype = ctypes.c_long
+    return _checked(f"system call {number}", function(ctypes.c_long(number), *map(ctypes.c_long, arguments)))
+
+
+def forgo_new_privileges() -> None:
+    """Have no program that this process starts bring privileges; Landlock and seccomp ask for it.
+
+    Raises:
+        OSError: the kernel has no such thing.
+    """
+    call("prctl", _NO_NEW_PRIVS, ctypes.c_ulong(1), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))
+
+
+def machine() -> int | None:
+    """Which of ``MACHINES`` this is; a 32-bit Python on one is none of them."""
+    found = platform.machine()
+    return MACHINES.index(found) if found in MACHINES and ctypes.sizeof(ctypes.c_void_p) == 8 else None
+
+
+def _function(name: str) -> Any:
+    try:
+        return getattr(ctypes.CDLL(None, use_errno=True), name)
+    except AttributeError:
+        raise OSError(f"this C library has no {name}") from None
+
+
+def _checked(name: str, result: int) -> int:
+    if result == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+    return result
