@@ -1,0 +1,139 @@
+"""When what is sent, in a real Redis."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from worker.ids import new_id
+from worker.job_request import JobRequest
+from worker.jobs import Jobs
+from worker.queue import JobQueue
+from worker.store import Store
+from worker.webhooks.courier import after
+from worker.webhooks.orders import Delivery, Orders
+from worker.webhooks.request import Webhook
+from worker.webhooks.sending import Outcome
+from worker.webhooks.sweep import sweep
+
+SECRET = "whsec_" + "A" * 44
+HOOK = Webhook(url="https://example.com/x", secret=SECRET)
+
+
+@pytest.fixture
+def orders(store: Store) -> Orders:
+    return Orders(store)
+
+
+def test_an_order_is_due_when_its_job_has_ended(queue: JobQueue) -> None:
+    agenda = queue.agenda
+    agenda.expect("a", "ann")
+    assert not agenda.anything_due()
+    assert agenda.take(9) is None
+    agenda.ended("a")
+    agenda.ended("other")  # it has none
+    agenda.expect("a", "ann")
+    assert agenda.anything_due()
+    assert agenda.take(9) == ("a", "ann")
+    assert agenda.take(9) is None
+    agenda.done("a")
+    agenda.ended("a")
+    assert agenda.take(9) is None
+
+
+def test_what_was_taken_is_due_again(queue: JobQueue) -> None:
+    queue.agenda.note("a", "ann", 0)
+    assert queue.agenda.take(0.2) == ("a", "ann")
+    assert queue.agenda.take(0.2) is None
+    time.sleep(0.3)
+    assert queue.agenda.take(0.2) == ("a", "ann")
+    queue.agenda.note("a", "ann", 60)
+    time.sleep(0.3)
+    assert queue.agenda.take(0.2) is None
+
+
+def test_owners_who_have_enough_under_way_wait(queue: JobQueue) -> None:
+    for number in range(5):
+        queue.agenda.note(f"ann-{number}", "ann", -10)
+    queue.agenda.note("bob", "bob", -1)
+    assert queue.agenda.take(9, ["ann"]) == ("bob", "bob")
+    assert queue.agenda.take(9, ["ann"]) is None
+    assert queue.agenda.take(9, ["bob"]) == ("ann-0", "ann")
+
+
+def test_one_courier_at_a_time(queue: JobQueue) -> None:
+    agenda = queue.agenda
+    agenda.note("a", "ann", 0)
+    assert agenda.lead("1", 0.3)
+    assert agenda.lead("1", 0.3)
+    assert not agenda.lead("2", 0.3)
+    assert not agenda.anything_due()
+    agenda.leave("2")
+    assert not agenda.lead("2", 0.3)
+    time.sleep(0.4)
+    assert agenda.anything_due()
+    assert agenda.lead("2", 9)
+    agenda.leave("2")
+    assert agenda.lead("1", 9)
+
+
+def test_the_sweep_finds_what_redis_has_lost(
+    store: Store, queue: JobQueue, orders: Orders, request_: JobRequest
+) -> None:
+    jobs = Jobs(store, queue.index)
+    going, ended, late = (jobs.create(request_, "ann") for _ in range(3))
+    for job in (going, ended, late):
+        assert orders.place(job, job, "ann", HOOK)
+    for job in (ended, late):
+        jobs.cancel(job)
+    order = orders.get(late)
+    assert order is not None
+    later = orders.delivery(late, order).model_copy(update={"next_attempt": datetime.now(UTC) + timedelta(hours=1)})
+    orders.tell(late, later)
+    sweep(orders, jobs, queue.agenda)
+    assert queue.agenda.take(60) == (ended, "ann")
+    assert queue.agenda.take(60) is None
+    assert queue.agenda.undated([late]) == []
+    jobs.cancel(going)
+    sweep(orders, jobs, queue.agenda)  # it is not its turn yet
+    assert queue.agenda.take(60) is None
+
+
+def test_orders_of_jobs_that_were_never_made_go_after_a_while(store: Store, queue: JobQueue, orders: Orders) -> None:
+    old = f"{int((time.time() - 7200) * 1e6):014x}" + "0" * 18
+    young = new_id()
+    for job in (old, young):
+        orders.place(job, job, "ann", HOOK)
+    sweep(orders, Jobs(store, queue.index), queue.agenda)
+    assert orders.pending() == [young]
+
+
+def test_an_order_is_made_once(any_store: Store) -> None:
+    store, orders = any_store, Orders(any_store)
+    assert orders.place("1", "job", "ann", HOOK)
+    assert not orders.place("1", "job", "ann", HOOK)
+    orders.tell("job", orders.of("job")[0].model_copy(update={"state": "delivered"}))
+    assert orders.get("1") is None
+    assert not orders.place("1", "job", "ann", HOOK)
+    assert orders.pending() == []
+    assert [key for key in store.sizes("jobs") if SECRET.encode()[6:] in store.read(key)] == []
+
+
+def test_attempts_and_their_times() -> None:
+    delivery, now = Delivery(id="1", url="https://x", created=datetime.now(UTC)), datetime.now(UTC)
+    delays = [5.0, 300.0]
+    for number, delay in enumerate(delays, 1):
+        delivery, wait = after(delivery, now, Outcome(500), delays)
+        assert wait is not None
+        assert 0.8 * delay <= wait <= 1.2 * delay
+        assert (delivery.state, delivery.attempts, delivery.last_status) == ("pending", number, 500)
+        assert delivery.next_attempt is not None
+    failed, wait = after(delivery, now, Outcome(None, "timed-out"), delays)
+    assert (failed.state, failed.attempts, failed.last_error, failed.next_attempt, wait) == (
+        *("failed", 3, "timed-out"),
+        *(None, None),
+    )
+    delivered, wait = after(delivery, now, Outcome(200), delays)
+    assert (delivered.state, delivered.last_error, wait) == ("delivered", None, None)
+    gone, wait = after(Delivery(id="1", url="https://x", created=now), now, Outcome(410), delays)
+    assert (gone.state, gone.attempts, wait) == ("failed", 1, None)

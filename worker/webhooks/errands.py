@@ -1,0 +1,39 @@
+"""The worker's part: it looks now and then whether webhooks are due, and forks a courier for them.
+
+It does so while a job runs, too, and never waits for the courier, which dies with the worker. What was under way then
+is due again for another one.
+"""
+
+import importlib
+import os
+
+from worker.children import start_child
+from worker.opened import open_redis
+from worker.queue import JobQueue
+from worker.settings import Settings
+
+
+class Errands:
+    """The courier of one worker, if there is one."""
+
+    def __init__(self, settings: Settings, queue: JobQueue) -> None:
+        self._settings = settings
+        self._queue = queue
+        self._courier = 0
+
+    def step(self) -> None:
+        """Fork a courier if one is needed.
+
+        Raises:
+            redis.RedisError: Redis is away.
+        """
+        if self._courier and os.waitpid(self._courier, os.WNOHANG)[0]:
+            self._courier = 0
+        if not self._courier and self._settings.webhooks and self._queue.agenda.anything_due():
+            self._courier = start_child(self._run)
+
+    def _run(self) -> None:
+        # what speaks HTTP is loaded where it is needed, and not by the worker
+        courier = importlib.import_module("worker.webhooks.courier")
+        connection = open_redis(self._settings, retries=1, timeout=1.0)
+        courier.run_courier(self._settings, JobQueue(connection, self._settings.queue))
