@@ -1,17 +1,20 @@
 """Accelerators by their ids: the presets, by their names, and uploaded documents, by the SHA-256 of what they say."""
 
+import copy
 import hashlib
 import json
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Self
 
 from accel.accelerator.document import Accelerator
 from accel.catalog import accelerator_id, canonical, load_accelerator, parse_accelerator, preset_names
+from worker.belongings import Belongings
+from worker.claims import Claims, Upload
 from worker.store import Store
 
 _ID = re.compile(r"[0-9a-f]{64}")
-_FOLDER = "accelerators"
+_FOLDER: Literal["accelerators"] = "accelerators"
 
 
 class Brief(NamedTuple):
@@ -22,27 +25,47 @@ class Brief(NamedTuple):
 
 
 class Accelerators:
-    """The presets and the uploaded documents."""
+    """The presets and the uploaded documents: those of everybody, unless they are :meth:`seen_by` an owner."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._presets: dict[str, Brief] = {}
+        self._digests: dict[str, str] = {}
+        self._belongings: Belongings | None = None
+        self._shared: str | None = None
+
+    def seen_by(self, owner: str, shared: str | None = None) -> Self:
+        """The same, as an owner may see them: what others sent is not there, but for one that is ``shared``."""
+        seen = copy.copy(self)
+        seen._belongings, seen._shared = Belongings(self._store, owner), shared  # noqa: SLF001 - it is our own class
+        return seen
 
     def add(self, accelerator: Accelerator) -> str:
-        """Keep a document and give its id; the same document again changes nothing."""
+        """Keep a document and give its id; of the same document again nothing changes but the time.
+
+        Raises:
+            BeingErasedError: it is being erased at this moment.
+        """
         digest = accelerator_id(accelerator)
-        self._store.create(_key(digest), canonical(accelerator))
+        with Claims(self._store).arriving(Upload("accelerators", digest)):
+            self._store.write(_key(digest), canonical(accelerator))
+            if self._belongings:
+                self._belongings.add(_FOLDER, digest)
         return digest
 
     def ids(self) -> list[str]:
         """All ids: the presets' names first, then those of uploaded documents, each part sorted."""
-        return [*preset_names(), *(name for name in self._store.folders(_FOLDER) if _ID.fullmatch(name))]
+        uploaded = self._belongings.all(_FOLDER) if self._belongings else self._store.folders(_FOLDER)
+        return [*preset_names(), *(name for name in uploaded if _ID.fullmatch(name))]
 
     def known(self, name_or_id: str) -> bool:
         """Whether there is such an accelerator."""
         if _ID.fullmatch(name_or_id):
-            return self._store.exists(_key(name_or_id))
+            return self._visible(name_or_id) and self._store.exists(_key(name_or_id))
         return name_or_id in preset_names()
+
+    def _visible(self, digest: str) -> bool:
+        return self._belongings is None or digest == self._shared or self._belongings.has(_FOLDER, digest)
 
     def get(self, name_or_id: str) -> Accelerator:
         """The accelerator; KeyError if there is none of this name or id.
@@ -65,6 +88,16 @@ class Accelerators:
             preset = load_accelerator(name_or_id)
             self._presets[name_or_id] = Brief(preset.title, preset.family)
         return self._presets[name_or_id]
+
+    def digest(self, name_or_id: str) -> str:
+        """The id that its document has, or would have if it were uploaded; KeyError if there is no such preset."""
+        if _ID.fullmatch(name_or_id):
+            return name_or_id
+        if name_or_id not in self._digests:
+            if name_or_id not in preset_names():
+                raise KeyError(name_or_id)
+            self._digests[name_or_id] = accelerator_id(load_accelerator(name_or_id))
+        return self._digests[name_or_id]
 
     def fetch(self, name_or_id: str, path: Path) -> str:
         """What :func:`accel.catalog.load_accelerator` takes: a preset's name, or ``path`` with the document written.

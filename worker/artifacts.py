@@ -1,19 +1,28 @@
-"""The files that a job leaves, in the store under ``jobs/<id>/artifacts/``."""
+"""The files that a job left, in the store under ``jobs/<id>/runs/<attempt>/``.
 
+Each attempt publishes into a folder of its own, and its ``manifest.json`` last. The end of the job names the attempt
+whose files are its artifacts; what others left is nothing. No manifest: no artifacts.
+"""
+
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pydantic
 from pydantic import Field
 
+from worker.job_record import Job
+from worker.outputs import output_files
 from worker.store import Store
 
-_MEDIA_TYPES = {
+MEDIA_TYPES = {
     ".json": "application/json",
+    ".jsonl": "application/jsonl",
     ".txt": "text/plain; charset=utf-8",
     ".zip": "application/zip",
     ".npz": "application/octet-stream",
 }
+_MANIFEST = "manifest.json"
 
 
 class Artifact(pydantic.BaseModel):
@@ -21,51 +30,84 @@ class Artifact(pydantic.BaseModel):
 
     name: str = Field(examples=["tir/05-flatten.txt"])
     bytes: int
+    sha256: str = Field(description="SHA-256 of its bytes; its ETag, in quotes")
     media_type: str
 
 
-def publish(store: Store, job_id: str, directory: Path) -> None:
-    """Copy every file of the directory into the store; ``report.json`` last, since it says that all is there."""
-    files = [path for path in directory.rglob("*") if path.is_file()]
-    for path in sorted(files, key=lambda path: (path.name == "report.json", path)):
-        store.put_file(f"jobs/{job_id}/artifacts/{path.relative_to(directory).as_posix()}", path)
+class Manifest(pydantic.BaseModel):
+    """All files of an attempt, sorted by name."""
+
+    artifacts: list[Artifact]
+
+
+def publish(store: Store, job_id: str, attempt: int, directory: Path) -> Manifest:
+    """Copy every regular file of the directory into the store, and then say what they are."""
+    home = _home(job_id, attempt)
+    artifacts = []
+    for name, path in output_files(directory).items():
+        if name == _MANIFEST:
+            continue
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            size = file.tell()
+        store.put_file(f"{home}/{name}", path)
+        artifacts.append(Artifact(name=name, bytes=size, sha256=digest, media_type=media_type(name)))
+    manifest = Manifest(artifacts=artifacts)
+    store.write(manifest_key(job_id, attempt), manifest.model_dump_json().encode())
+    return manifest
+
+
+def discard(store: Store, job_id: str, attempt: int) -> None:
+    """Remove what an attempt published that is not the job's result."""
+    store.delete(manifest_key(job_id, attempt))
+    for key in store.sizes(_home(job_id, attempt)):
+        store.delete(key)
 
 
 class Artifacts:
-    """The artifacts of one job."""
+    """The artifacts of one job, as its record names them: none before it has ended."""
 
-    def __init__(self, store: Store, job_id: str) -> None:
+    def __init__(self, store: Store, job: Job) -> None:
         self._store = store
-        self._prefix = f"jobs/{job_id}/artifacts"
+        self._home = _home(job.id, job.attempt or 0)
+        self._artifacts = {item.name: item for item in _read(store, job).artifacts}
 
     def all(self, folder: str = "") -> list[Artifact]:
         """Every file, or those under a folder, sorted by name."""
-        prefix = f"{self._prefix}/{folder}" if folder else self._prefix
-        return [
-            Artifact(name=name, bytes=size, media_type=media_type(name))
-            for key, size in self._store.sizes(prefix).items()
-            for name in [key.removeprefix(f"{self._prefix}/")]
-        ]
+        prefix = f"{folder}/" if folder else ""
+        return [item for name, item in self._artifacts.items() if name.startswith(prefix)]
 
-    def size(self, name: str) -> int:
-        """Bytes of the file; KeyError if there is none of this name."""
-        try:
-            size = self._store.size(f"{self._prefix}/{name}")
-        except ValueError:  # not even a key
-            size = None
-        if size is None:
-            raise KeyError(name)
-        return size
+    def get(self, name: str) -> Artifact:
+        """What the file is; KeyError if there is none of this name."""
+        return self._artifacts[name]
 
     def stream(self, name: str, begin: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """Bytes ``[begin, end)`` of a file that :meth:`size` knows."""
-        return self._store.stream(f"{self._prefix}/{name}", begin, end)
+        """Bytes ``[begin, end)`` of a file that :meth:`get` knows."""
+        return self._store.stream(f"{self._home}/{name}", begin, end)
 
     def read(self, name: str, begin: int, end: int) -> bytes:
-        """Bytes ``[begin, end)`` of a file that :meth:`size` knows, at once."""
-        return self._store.read_range(f"{self._prefix}/{name}", begin, end)
+        """Bytes ``[begin, end)`` of a file that :meth:`get` knows, at once."""
+        return self._store.read_range(f"{self._home}/{name}", begin, end)
 
 
 def media_type(name: str) -> str:
     """The media type of an artifact, by its name."""
-    return _MEDIA_TYPES.get(Path(name).suffix, "application/octet-stream")
+    return MEDIA_TYPES.get(Path(name).suffix, "application/octet-stream")
+
+
+def _read(store: Store, job: Job) -> Manifest:
+    if not job.ended or job.attempt is None:
+        return Manifest(artifacts=[])
+    try:
+        return Manifest.model_validate_json(store.read(manifest_key(job.id, job.attempt)))
+    except FileNotFoundError:
+        return Manifest(artifacts=[])
+
+
+def _home(job_id: str, attempt: int) -> str:
+    return f"jobs/{job_id}/runs/{attempt}"
+
+
+def manifest_key(job_id: str, attempt: int) -> str:
+    """Where the manifest of an attempt is."""
+    return f"{_home(job_id, attempt)}/{_MANIFEST}"

@@ -19,8 +19,11 @@ def in_child(work: Callable[[], object]) -> None:
     os.waitpid(start_child(work), 0)
 
 
-def start_child(work: Callable[[], object]) -> int:
-    """Do the work in a forked process that dies with this one; gives its id. It leaves with 1 if the work raises."""
+def start_child(work: Callable[[], object], *, group: bool = False) -> int:
+    """Do the work in a forked process that dies with this one; gives its id. It leaves with 1 if the work raises.
+
+    ``group``: it leads a process group of its own.
+    """
     parent = os.getpid()
     pid = os.fork()
     if pid:
@@ -30,6 +33,8 @@ def start_child(work: Callable[[], object]) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         die_with_parent(parent)
+        if group:
+            os.setpgrp()
         work()
         status = 0
     except Exception:  # noqa: BLE001 - logged; this process must not go on as the worker

@@ -6,15 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from accel.cache import Cache
 from accel.catalog import load_accelerator
 from accel.errors import InvalidAccelerator, InvalidProgram, InvalidTensors
-from accel.frontend.inspect import TensorInfo, inspect_model
+from accel.frontend.read.info import TensorInfo
+from accel.frontend.read.inspect import inspect_model
 from accel.open_program import open_program
 from accel.options import Options
 from accel.program import Program
 from accel.run import run_model
 from accel.run_program import SimulateOptions, run_program
-from worker.jobs import Stage, Summary
+from worker.job_record import Stage, Summary
 from worker.programs import tensors_of
 from worker.settings import Settings
 from worker.tensors import Array, Npz, as_samples, check_fit
@@ -25,32 +27,40 @@ Arrays = dict[str, Array]
 _INPUTS, _SAMPLES = "options.inputs", "options.calibration"
 
 
-def execute(work: Work | ProgramWork, out: Path, settings: Settings, progress: Callable[[Stage], None]) -> Summary:
-    """Run the job; the artifacts are files in ``out``.
+def execute(
+    work: Work | ProgramWork,
+    out: Path,
+    settings: Settings,
+    progress: Callable[[Stage], None],
+    cache: Cache | None = None,
+) -> Summary:
+    """Run the job; the artifacts are files in ``out``. ``cache`` keeps what the compiler may need again.
 
     Raises:
         CyclopsError: an input cannot be used, or the program is wrong.
     """
     if isinstance(work, ProgramWork):
         return _execute_program(work, out, settings, progress)
-    return _execute_model(work, out, settings, progress)
+    return _execute_model(work, out, settings, progress, cache)
 
 
-def _execute_model(work: Work, out: Path, settings: Settings, progress: Callable[[Stage], None]) -> Summary:
-    model = work.model.read_bytes()
-    wanted = inspect_model(model).inputs
+def _execute_model(
+    work: Work, out: Path, settings: Settings, progress: Callable[[Stage], None], cache: Cache | None
+) -> Summary:
+    wanted = inspect_model(work.model.read_bytes()).inputs
     inputs = load_arrays(work.inputs, settings, _INPUTS, lambda given: check_fit(given, wanted, field=_INPUTS))
     samples = load_arrays(
         work.calibration, settings, _SAMPLES, lambda given: check_fit(given, wanted, field=_SAMPLES, samples=True)
     )
     run_model(
-        model,
+        work.model,
         load_accelerator(work.accelerator),
         Options(**work.options.model_dump(include=set(Options.model_fields))),
         out,
         inputs=inputs,
         calibration=None if samples is None else as_samples(samples, wanted),
         progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
+        cache=cache,
     )
     return summarize(json.loads((out / "report.json").read_bytes()))
 

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from worker.accelerators import Accelerators
-from worker.jobs import Job, JobRequest
+from worker.job_record import Job
+from worker.job_request import JobRequest
 from worker.store import Store
 from worker.uploads import models, programs, tensors
 from worker.work import ProgramWork, Work

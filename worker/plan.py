@@ -2,7 +2,7 @@
 
 from accel.catalog import load_accelerator
 from accel.dry_run import plan_model
-from accel.frontend.inspect import inspect_model
+from accel.frontend.read.inspect import inspect_model
 from accel.plan_documents import Plan
 from worker.execute import load_arrays
 from worker.settings import Settings

@@ -1,5 +1,7 @@
 """Problem details (RFC 9457), as jobs record them and the service answers them."""
 
+from typing import Annotated
+
 import pydantic
 from pydantic import Field
 
@@ -10,11 +12,23 @@ def _absent(value: object) -> bool:
     return value is None
 
 
+def _bounded(text: object) -> object:
+    """Text that every client can read; what a stranger sent is in it."""
+    if not isinstance(text, str):
+        return text
+    cut = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return cut.encode(errors="replace").decode()  # half of a surrogate pair has no UTF-8
+
+
+LONGEST = 4096  # characters of a problem's text
+_Text = Annotated[str, pydantic.BeforeValidator(_bounded)]
+
+
 class FieldError(pydantic.BaseModel):
     """One offending field of a request."""
 
-    field: str = Field(description="path in the request, such as `options.seed`", examples=["options.seed"])
-    message: str = Field(description="what is wrong with it", examples=["Input should be at least 0"])
+    field: _Text = Field(description="path in the request, such as `options.seed`", examples=["options.seed"])
+    message: _Text = Field(description="what is wrong with it", examples=["Input should be at least 0"])
 
 
 class Problem(pydantic.BaseModel):
@@ -27,8 +41,8 @@ class Problem(pydantic.BaseModel):
     status: int | None = Field(
         None, exclude_if=_absent, description="HTTP status; absent where a job records the problem"
     )
-    detail: str = Field(description="what was found and what was expected")
-    field: str | None = Field(
+    detail: _Text = Field(description="what was found and what was expected")
+    field: _Text | None = Field(
         None, exclude_if=_absent, description="the offending input, a path such as `options.seed` or `node:conv1`"
     )
     errors: list[FieldError] | None = Field(
@@ -36,6 +50,9 @@ class Problem(pydantic.BaseModel):
     )
     diagnosis: Diagnosis | None = Field(
         None, exclude_if=_absent, description="what is wrong with a program that could not be simulated"
+    )
+    request_id: str | None = Field(
+        None, exclude_if=_absent, description="id of the request that was answered so; absent in a job's record"
     )
     instruction: int | None = Field(
         None, exclude_if=_absent, description="the instruction at fault, counted from the program's first"

@@ -20,7 +20,7 @@ _LOOK_EVERY = 0.5
 def worker_processes(settings: Settings, count: int) -> Iterator[None]:
     """Keep ``count`` workers running inside the context. ``settings.redis_url`` must be set.
 
-    At the end a running job has five seconds; then it is killed, and the next start fails it as lost.
+    At the end a running job has five seconds; then it is killed, and a later start runs it again.
     """
     stop = threading.Event()
     keeper = threading.Thread(target=_keep, args=(settings, count, stop), name="workers", daemon=True)
@@ -45,11 +45,10 @@ def _keep(settings: Settings, count: int, stop: threading.Event) -> None:
 
 
 def _start(settings: Settings) -> subprocess.Popen[bytes]:
-    environment = {f"CYCLOPS_{name.upper()}": str(value) for name, value in settings if value is not None}
     # the worker dies with the thread that starts it, which lives until all workers are stopped
     return subprocess.Popen(
         [sys.executable, tied.__file__, str(os.getpid()), sys.executable, "-m", "worker.main"],
-        env=os.environ | environment,
+        env=os.environ | settings.environment(),
         stdin=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C is for us: we stop them
     )

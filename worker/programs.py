@@ -1,16 +1,14 @@
 """What a program takes, gives and consists of."""
 
-from accel.frontend.inspect import TensorInfo
+from accel.frontend.read.info import TensorInfo
 from accel.program import HostStep, Program
-from worker.uploads import ProgramInfo
+from worker.uploads import ProgramContents
 
 
-def describe(program: Program, digest: str, size: int) -> ProgramInfo:
-    """The document of a program whose file has this SHA-256 and size in bytes."""
+def describe(program: Program) -> ProgramContents:
+    """What a program takes, gives and consists of."""
     host_steps = sum(isinstance(step, HostStep) for step in program.steps)
-    return ProgramInfo(
-        id=digest,
-        bytes=size,
+    return ProgramContents(
         accelerator=program.accelerator.name,
         instructions=len(program.words),
         launches=len(program.steps) - host_steps,

@@ -1,41 +1,45 @@
-"""The queue: RQ with JSON messages and one admitted task.
+"""The queue: RQ's lists of messages and register of workers. A message says which job is to be run, and no more.
 
-RQ imports and calls whatever a message names; :class:`TaskJob` runs our one task and nothing else.
+RQ imports and calls whatever a message names; ours are called by nobody (:class:`TaskJob`): a worker reads the job's id
+off them. The queue's name has the format of the records, so that a worker is sent no job of a later version.
 """
 
 import os
+import re
 import socket
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import redis
 from rq import Queue
-from rq.command import send_stop_job_command
-from rq.exceptions import InvalidJobOperation, NoSuchJobError
+from rq.exceptions import DeserializationError
 from rq.job import Job as RqJob
-from rq.job import JobStatus
 from rq.serializers import JSONSerializer
 from rq.utils import as_text
 
-TASK = "worker.task.run_job"
-_ENDED = {JobStatus.FAILED, JobStatus.STOPPED, JobStatus.CANCELED, JobStatus.FINISHED}
-_RESULT_SECONDS = 60
+from worker.index import JobIndex
+from worker.job_record import FORMAT
+from worker.journal import tell_end
+from worker.lease import lease_key, tell_to_stop
+from worker.waiting import Waiting
+from worker.webhooks.agenda import Agenda
+
+TASK = "cyclops.job"
+_ID = re.compile(r"[0-9a-f]{32}")
+# a message that nobody took, as when it was written twice, goes at last; its job would be found in the store
+_MESSAGE_SECONDS = 7 * 24 * 3600
 
 
 class ForeignTaskError(Exception):
-    """A message on the queue that does not name our task."""
+    """A message was to be called."""
 
 
 class TaskJob(RqJob):
-    """A message that can only run :data:`TASK`: no other function, no callback, no webhook."""
+    """A message that calls nothing: no function, no callback, no webhook."""
 
     @property
-    def func(self) -> Any:
-        """The task; ForeignTaskError if the message names another."""
-        if self.func_name != TASK or self.instance is not None:
-            raise ForeignTaskError(f"the message {self.id} names {self.func_name!r}")
-        from worker.task import run_job  # noqa: PLC0415 - only the work-horse needs what the task imports
-
-        return run_job
+    def func(self) -> NoReturn:
+        """ForeignTaskError, whatever the message names."""
+        raise ForeignTaskError(f"the message {self.id} was to be called")
 
     @property
     def success_callback(self) -> None:
@@ -53,50 +57,100 @@ class TaskJob(RqJob):
         """Send nothing: RQ's webhooks open any URL that the message names."""
 
 
+def job_of(message: RqJob) -> str | None:
+    """The id of the job that a message says is to be run; None if it says something else."""
+    try:
+        ours = message.func_name == TASK and message.instance is None
+    except (DeserializationError, AttributeError, TypeError, ValueError):
+        return None
+    return message.id if ours and _ID.fullmatch(message.id) else None
+
+
 class JobQueue:
-    """Our queue in a Redis."""
+    """Our queue in a Redis. Every method raises redis.RedisError if Redis is away.
 
-    def __init__(self, connection: redis.Redis, name: str, *, job_seconds: int) -> None:
+    Attributes:
+        name: its name, without the format of the records.
+        resting: the key of the jobs that wait beside the queue.
+        agenda: what is to be sent when jobs have ended.
+    """
+
+    def __init__(self, connection: redis.Redis, name: str) -> None:
         self.connection = connection
-        self.rq = Queue(name, connection=connection, job_class=TaskJob, serializer=JSONSerializer)
-        self._job_seconds = job_seconds
+        self.name = name
+        self.resting = f"cyclops:resting:{name}.{FORMAT}"
+        self.index = JobIndex(connection, name)
+        self.rq = Queue(f"{name}.{FORMAT}", connection=connection, job_class=TaskJob, serializer=JSONSerializer)
+        self.waiting = Waiting(connection, f"{name}.{FORMAT}")
+        self.agenda = Agenda(connection, name)
 
-    def submit(self, job_id: str) -> None:
-        """Put the job at the end of the queue; redis.RedisError if Redis is away."""
-        self.rq.enqueue_call(
-            TASK,
-            args=(job_id,),
-            job_id=job_id,
-            timeout=self._job_seconds,
-            result_ttl=_RESULT_SECONDS,
-            failure_ttl=_RESULT_SECONDS,
-        )
+    def submit(self, job_id: str, *, again: bool = False, owner: str | None = None) -> None:
+        """Put the job at the end of the queue; at its head if it is there ``again``, since it was before.
+
+        It counts as one of the owner's that wait, if the owner is given.
+        """
+        if owner is not None:
+            self.waiting.enter(job_id, owner)
+        self.rq.enqueue_call(TASK, job_id=job_id, timeout=-1, ttl=_MESSAGE_SECONDS, at_front=again)
+
+    def length(self) -> int:
+        """How many jobs wait in the queue."""
+        return int(self.rq.count)
+
+    def rest(self, job_id: str, seconds: float) -> None:
+        """Have the job wait beside the queue for so long; then :meth:`rested` has it."""
+        self.connection.zadd(self.resting, {job_id: self.clock() + seconds})
+
+    def rested(self) -> list[str]:
+        """The jobs that have waited beside the queue for as long as they were to."""
+        found = cast("list[bytes]", self.connection.zrangebyscore(self.resting, "-inf", self.clock()))
+        return [as_text(key) for key in found]
+
+    def resume(self, job_id: str) -> None:
+        """Put a job that has rested at the head of the queue."""
+        self.submit(job_id, again=True)
+        self.connection.zrem(self.resting, job_id)
+
+    def clock(self) -> float:
+        """Seconds, by the clock of Redis: those of several hosts may differ."""
+        seconds, microseconds = self.connection.time()
+        return float(seconds + microseconds / 1e6)
 
     def cancel(self, job_id: str) -> None:
-        """Take the job off the queue and kill the process that runs it. The record is the caller's."""
-        job = self._fetch(job_id)
-        if job is None:
-            return
-        try:
-            if job.get_status() == JobStatus.STARTED:
-                send_stop_job_command(self.connection, job_id, serializer=JSONSerializer)
-            else:
-                job.cancel()
-        except (InvalidJobOperation, NoSuchJobError):
-            return  # it ended in between
+        """Have the job neither wait nor run, once its record has its end."""
+        tell_to_stop(self.connection, job_id)
+        self.tell_end(job_id)
+        self.forget(job_id)
 
-    def holds(self, job_id: str) -> bool:
-        """Whether the job waits in the queue or runs in a worker that lives."""
-        job = self._fetch(job_id)
-        if job is None or job.get_status() in _ENDED:
-            return False
-        return job.worker_name is None or self._lives(job.worker_name)
+    def tell_end(self, job_id: str, last: str | None = None) -> None:
+        """Say that the job has ended, once its record says so; ``last``: the id of its last event, if it is known."""
+        tell_end(self.connection, job_id, last)
+        self.agenda.ended(job_id)
 
-    def _fetch(self, job_id: str) -> RqJob | None:
-        try:
-            return TaskJob.fetch(job_id, connection=self.connection, serializer=JSONSerializer)
-        except NoSuchJobError:
-            return None
+    def forget(self, job_id: str) -> None:
+        """Remove all messages about the job."""
+        self.waiting.leave(job_id)
+        with self.connection.pipeline(transaction=False) as pipeline:
+            pipeline.lrem(self.rq.key, 0, job_id)
+            pipeline.lrem(self.rq.intermediate_queue_key, 0, job_id)
+            pipeline.zrem(self.resting, job_id)
+            pipeline.delete(TaskJob.key_for(job_id))
+            pipeline.execute()
+
+    def missing(self, job_ids: list[str]) -> list[str]:
+        """Those of the jobs that neither wait, in the queue or beside it, nor run; what waits is counted anew."""
+        resting = cast("list[bytes]", self.connection.zrange(self.resting, 0, -1))
+        queued = self.rq.get_job_ids()
+        self.waiting.keep(queued)
+        waiting = {*queued, *map(as_text, resting)}
+        others = [job_id for job_id in job_ids if job_id not in waiting]
+        leases = cast("list[bytes | None]", self.connection.mget([lease_key(job_id) for job_id in others] or [""]))
+        return [job_id for job_id, lease in zip(others, leases, strict=False) if lease is None]
+
+    def workers(self, host: str | None = None) -> int:
+        """How many workers listen to the queue, on all hosts or on one."""
+        names = [as_text(key).removeprefix("rq:worker:") for key in self._worker_keys()]
+        return sum(self._lives(name) and host in {None, self._host(name)} for name in names)
 
     def _lives(self, worker_name: str) -> bool:
         """Whether a worker's key is there; on our own host, whether its process is."""
@@ -104,11 +158,6 @@ class JobQueue:
         if host is None or pid is None:
             return False
         return as_text(host) != socket.gethostname() or _process_lives(int(pid))
-
-    def workers(self, host: str | None = None) -> int:
-        """How many workers listen to the queue, on all hosts or on one."""
-        names = [as_text(key).removeprefix("rq:worker:") for key in self._worker_keys()]
-        return sum(self._lives(name) and host in {None, self._host(name)} for name in names)
 
     def _worker_keys(self) -> set[bytes]:
         return cast("set[bytes]", self.connection.smembers(f"rq:workers:{self.rq.name}"))

@@ -1,45 +1,114 @@
-"""What the store knows and the queue has lost, and what dead processes left on the disk."""
+"""What the store knows and the queue has lost.
 
+The api and the idle workers look again and again, one of them at a time. A job that is open in the store, and neither
+waits in the queue nor runs, is put there again, once it was seen so twice: between the queue and the lease of the
+process that takes it a job is nowhere for a moment.
+"""
+
+import contextlib
 import logging
-import shutil
-from datetime import timedelta
-from pathlib import Path
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import cast
 
-from worker.jobs import Jobs, now
-from worker.problem import problem
+import redis
+
+from worker.census import note_open
+from worker.ids import created_at
+from worker.indexing import mend_index
+from worker.jobs import Jobs
 from worker.queue import JobQueue
+from worker.tally import RESTORED, Tally
 
 _log = logging.getLogger(__name__)
-# the service records a job before it enqueues it: a younger job is not lost yet
-_GRACE = timedelta(seconds=5)
+_APART = 2.0  # seconds between the two times
+# an id says when its job was created; a record that is not whole after so long will never be
+_ABANDONED = 3600.0
 
-WORKER_LOST = ("worker-lost", "The worker died while it ran the job.")
+
+def turn(queue: JobQueue, seconds: float) -> bool:
+    """Whether it is this process that shall look; nobody else shall for so long."""
+    key = f"cyclops:reconciler:{queue.rq.name}"
+    return bool(queue.connection.set(key, b"", nx=True, px=max(1, int(seconds * 1000))))
 
 
 def reconcile(jobs: Jobs, queue: JobQueue) -> None:
-    """Enqueue again what is accepted and nowhere; fail what a dead worker left running."""
-    for job_id in jobs.open_ids():
-        try:
-            job = jobs.get(job_id)
-        except KeyError:
-            continue  # being created
-        if job.ended:
-            jobs.close(job_id)
-        elif now() - job.created < _GRACE or queue.holds(job_id):
-            continue
-        elif job.state == "queued":
-            _log.warning("job %s was accepted and is not in the queue: enqueued again", job_id)
-            queue.submit(job_id)
-        elif jobs.fail(job_id, problem(*WORKER_LOST, "the process that ran the job is gone; submit it again")):
-            _log.warning("job %s was left running by a dead worker: failed", job_id)
+    """Enqueue again what has rested, and what is accepted and nowhere, and close what has ended.
+
+    Raises:
+        redis.RedisError: Redis is away.
+        StoreUnavailableError: the store is.
+    """
+    seen = f"cyclops:missing:{queue.rq.name}"
+    before = {key.decode(): float(value) for key, value in _hash(queue, seen).items()}
+    for job_id in queue.rested():
+        if jobs.runnable(job_id):
+            queue.resume(job_id)
+        else:
+            queue.forget(job_id)
+    open_ids = jobs.open_ids()
+    note_open(queue, len(open_ids))
+    missing = queue.missing(open_ids)
+    now = queue.clock()
+    restored = [job_id for job_id in missing if now - before.get(job_id, now) >= _APART]
+    tally = Tally(queue.name)
+    for job_id in restored:
+        if _restore(job_id, jobs, queue):
+            tally.count(RESTORED)
+    tally.add(queue.connection)
+    first = [job_id for job_id in missing if job_id not in before]
+    found = (before.keys() - set(missing)) | set(restored)
+    if first:
+        queue.connection.hset(seen, mapping=dict.fromkeys(first, str(now)))
+    if found:
+        queue.connection.hdel(seen, *found)
+    mend_index(jobs, queue.index, open_ids)
 
 
-def sweep(jobs: Jobs, scratch: Path) -> None:
-    """Remove the directories of ended jobs, whose process was killed before it could."""
-    for directory in scratch.glob("job-*"):
+def _hash(queue: JobQueue, key: str) -> dict[bytes, bytes]:
+    return cast("dict[bytes, bytes]", queue.connection.hgetall(key))
+
+
+def _restore(job_id: str, jobs: Jobs, queue: JobQueue) -> bool:
+    """Whether it was enqueued again."""
+    if jobs.runnable(job_id):
+        _log.warning("job %s was accepted, and neither waits nor runs: enqueued again", job_id)
+        queue.submit(job_id, owner=jobs.get(job_id).owner)
+        return True
+    if jobs.ended(job_id) or _abandoned(job_id, jobs):
+        jobs.close(job_id)
+    return False
+
+
+def _abandoned(job_id: str, jobs: Jobs) -> bool:
+    return not jobs.recorded(job_id) and time.time() - created_at(job_id) > _ABANDONED
+
+
+@contextlib.contextmanager
+def reconciler(
+    jobs: Jobs, queue: JobQueue, seconds: float, besides: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Reconcile from a thread inside the context, in turns of ``seconds``, and call ``besides`` about as often."""
+    stop = threading.Event()
+    thread = threading.Thread(target=_keep, args=(jobs, queue, seconds, stop, besides), name="reconciler", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _keep(jobs: Jobs, queue: JobQueue, seconds: float, stop: threading.Event, besides: Callable[[], None]) -> None:
+    away = False
+    while not stop.wait(seconds / 2):
         try:
-            ended = jobs.get(directory.name.removeprefix("job-")).ended
-        except KeyError:
-            ended = True
-        if ended:
-            shutil.rmtree(directory, ignore_errors=True)
+            if turn(queue, seconds):
+                reconcile(jobs, queue)
+            besides()
+            away = False
+        except (redis.RedisError, OSError) as error:
+            if not away:
+                _log.warning("cannot look for lost jobs: %s", error)
+            away = True

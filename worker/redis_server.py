@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import redis
 from redis.backoff import ExponentialBackoff
@@ -37,13 +38,23 @@ class RedisUnavailableError(Exception):
     """No Redis is to be had, or the one that we started does not answer."""
 
 
-def connect(url: str, *, retries: int = 8) -> redis.Redis:
+def connect(url: str, *, retries: int = 8, timeout: float | None = None, **options: Any) -> redis.Redis:
     """A connection that outlives a restart of Redis, of up to six seconds with eight retries, 0.3 s with two.
 
-    ``from_url`` alone would never retry.
+    ``from_url`` alone would never retry. ``timeout``: seconds until a command that is not answered is tried again; else
+    the client's own. ``options`` are those of ``redis.Redis``, for what the URL does not say.
     """
     retry = Retry(ExponentialBackoff(cap=1.0, base=0.05), retries=retries)
-    return redis.Redis.from_url(url, retry=retry, retry_on_error=[redis.ConnectionError], health_check_interval=30)
+    if timeout is not None:
+        options |= {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+    return redis.Redis.from_url(
+        url,
+        retry=retry,
+        retry_on_error=[redis.ConnectionError],
+        health_check_interval=30,
+        driver_info=None,  # to say which client we are takes two round trips, and a file to be read
+        **options,
+    )
 
 
 def find_binary() -> Path:

@@ -1,27 +1,64 @@
-"""The object store: documents and blobs under keys, over obstore.
+"""The object store: documents and blobs under keys, in a folder or in an S3-compatible bucket, over obstore.
 
 Keys are made in this package from validated parts only; :meth:`Store.check` is the last line of defence,
 so that no text from a user reaches the file system as a path.
 """
 
+import contextlib
 import re
-from collections.abc import Iterator
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import obstore
-from obstore.exceptions import AlreadyExistsError
-from obstore.store import LocalStore
+from obstore.exceptions import AlreadyExistsError, BaseError, GenericError
+from obstore.store import LocalStore, ObjectStore
+
+from worker.bucket import Bucket
+
+if TYPE_CHECKING:  # not there at run time
+    from obstore import GetOptions, GetResult
 
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*(/[A-Za-z0-9_][A-Za-z0-9_.\-]*)*")
 _CHUNK = 1 << 20
+# of a large file these parts are all that is held in memory; a bucket takes 10,000 of them, and none below 5 MiB
+_BUCKET_PART = 8 << 20
+_PARTS_AT_ONCE = 2
+_FILES_AT_ONCE = 2
+_READS_AT_ONCE = 16
+_WRITER = "writer"
+_TIMES = 20
+# ENOENT, or its folder was there when it should be made and gone when looked at; no bucket says either
+_NO_FOLDER = ("No such file or directory", "Unable to create dir")
+
+
+class StoreUnavailableError(OSError):
+    """The store cannot be reached, refuses us, or does not do what it must: nothing is known of the object."""
 
 
 class Store:
-    """Objects by key. Writes are atomic; ``create`` never overwrites."""
+    """Objects by key. Writes are atomic; ``create`` never overwrites.
 
-    def __init__(self, root: Path) -> None:
-        root.mkdir(parents=True, exist_ok=True)
-        self._store = LocalStore(prefix=root.resolve(), mkdir=True)
+    Every method raises :class:`StoreUnavailableError` when the store is away. Then an object may have been written or
+    not; to write it again does no harm.
+    """
+
+    def __init__(self, place: Path | Bucket) -> None:
+        """``place``: a folder, which is made if need be, or a bucket, which must be there."""
+        self._is_bucket = isinstance(place, Bucket)
+        self._files = threading.BoundedSemaphore(_FILES_AT_ONCE)
+        self._store: ObjectStore
+        self._blobs: ObjectStore
+        if isinstance(place, Bucket):
+            self._store, self._blobs = place
+        else:
+            place.mkdir(parents=True, exist_ok=True)
+            # without the clean-up a folder outlives its last object, which it does not in a bucket
+            self._store = self._blobs = LocalStore(prefix=place.resolve(), mkdir=True, automatic_cleanup=True)
 
     @staticmethod
     def check(key: str) -> str:
@@ -36,28 +73,61 @@ class Store:
 
     def read(self, key: str) -> bytes:
         """The whole object; FileNotFoundError if there is none."""
-        return bytes(obstore.get(self._store, self.check(key)).bytes())
+        with _reached():
+            return bytes(obstore.get(self._store, self.check(key)).bytes())
+
+    def read_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The whole objects, None where there is none; from a bucket several at a time."""
+        if not self._is_bucket or len(keys) < 2:  # a file is read faster than a thread is asked to
+            return [self._read_or_none(key) for key in keys]
+        with ThreadPoolExecutor(min(_READS_AT_ONCE, len(keys))) as pool:
+            return list(pool.map(self._read_or_none, keys))
+
+    def _read_or_none(self, key: str) -> bytes | None:
+        try:
+            return self.read(key)
+        except FileNotFoundError:
+            return None
 
     def write(self, key: str, data: bytes) -> None:
         """Write or replace a small object."""
-        obstore.put(self._store, self.check(key), data, use_multipart=False)
+        with _reached(writing=True):
+            _placed(lambda: obstore.put(self._store, self.check(key), data, use_multipart=False))
 
     def create(self, key: str, data: bytes) -> bool:
         """Write a small object if there is none; False if there was one."""
+        # a bucket that wrote the object and whose answer got lost refuses the repetition: the mark tells it apart
+        writer = secrets.token_hex(8) if self._is_bucket else None
+        marks = {_WRITER: writer} if writer else None
         try:
-            obstore.put(self._store, self.check(key), data, mode="create", use_multipart=False)
-        except AlreadyExistsError:
-            return False
+            with _reached(writing=True):
+                _placed(
+                    lambda: obstore.put(
+                        self._store, self.check(key), data, mode="create", use_multipart=False, attributes=marks
+                    )
+                )
+        except FileExistsError:
+            return writer is not None and self._writer(key) == writer
         return True
 
+    def _writer(self, key: str) -> str | None:
+        try:
+            with _reached():
+                return obstore.get(self._store, key, options={"head": True}).attributes.get(_WRITER)
+        except FileNotFoundError:
+            return None
+
     def put_file(self, key: str, path: Path) -> None:
-        """Write or replace an object from a file, in chunks."""
-        obstore.put(self._store, self.check(key), path)
+        """Write or replace an object from a file, in chunks; two files at one time, others wait for them."""
+        size, count = (_BUCKET_PART, _PARTS_AT_ONCE) if self._is_bucket else (_CHUNK, 1)
+        with self._files, _reached(writing=True):
+            _placed(lambda: obstore.put(self._blobs, self.check(key), path, chunk_size=size, max_concurrency=count))
 
     def size(self, key: str) -> int | None:
         """Bytes of the object, or None if there is none."""
         try:
-            return int(obstore.head(self._store, self.check(key))["size"])
+            with _reached():
+                return int(obstore.head(self._store, self.check(key))["size"])
         except FileNotFoundError:
             return None
 
@@ -70,19 +140,18 @@ class Store:
 
         The object is opened before this returns, so that the caller can still answer with an error.
         """
-        self.check(key)
-        if begin == 0 and end is None:
-            result = obstore.get(self._store, key)
-        else:
-            result = obstore.get(self._store, key, options={"range": (begin, self._end(key, end))})
-        return (bytes(chunk) for chunk in result.stream(min_chunk_size=_CHUNK))
+        options: GetOptions = {}
+        if end is not None:
+            options["range"] = (begin, end)
+        elif begin:
+            options["range"] = {"offset": begin}
+        with _reached():
+            return _chunks(obstore.get(self._blobs, self.check(key), options=options))
 
     def read_range(self, key: str, begin: int, end: int) -> bytes:
         """Bytes ``[begin, end)`` of the object, in one request; FileNotFoundError if there is none."""
-        return bytes(obstore.get_range(self._store, self.check(key), start=begin, end=end))
-
-    def _end(self, key: str, end: int | None) -> int:
-        return int(obstore.head(self._store, key)["size"]) if end is None else end
+        with _reached():
+            return bytes(obstore.get_range(self._store, self.check(key), start=begin, end=end))
 
     def fetch(self, key: str, path: Path) -> None:
         """Copy the object into a local file; FileNotFoundError if there is none."""
@@ -93,22 +162,88 @@ class Store:
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Keys under ``prefix`` (a folder) and their sizes, sorted by key."""
-        found = obstore.list(self._store, prefix=self.check(prefix)).collect()
+        with _reached(writing=True):
+            found = obstore.list(self._store, prefix=self.check(prefix)).collect()
         return dict(sorted((item["path"], int(item["size"])) for item in found))
+
+    def modified(self, prefix: str) -> dict[str, datetime]:
+        """Keys under ``prefix`` (a folder) and when each was written last."""
+        with _reached(writing=True):
+            found = obstore.list(self._store, prefix=self.check(prefix)).collect()
+        return {item["path"]: item["last_modified"] for item in found}
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """Keys under ``prefix`` (a folder) in any order, read as they are asked for."""
+        with _reached(writing=True):
+            for some in obstore.list(self._store, prefix=self.check(prefix)):
+                yield from (item["path"] for item in some)
 
     def folders(self, prefix: str) -> list[str]:
         """Names of the folders directly under ``prefix``, sorted."""
-        found = obstore.list_with_delimiter(self._store, prefix=self.check(prefix))["common_prefixes"]
+        with _reached(writing=True):
+            found = obstore.list_with_delimiter(self._store, prefix=self.check(prefix))["common_prefixes"]
         return sorted(path.rsplit("/", 1)[-1] for path in found)
 
     def delete(self, key: str) -> None:
         """Remove the object if it is there."""
-        try:
+        with contextlib.suppress(FileNotFoundError), _reached():
             obstore.delete(self._store, self.check(key))
-        except FileNotFoundError:
+
+    def delete_all(self, keys: Iterable[str]) -> None:
+        """Remove these objects; from a bucket several at a time."""
+        keys = list(keys)
+        if not self._is_bucket or len(keys) < 2:
+            for key in keys:
+                self.delete(key)
             return
+        with ThreadPoolExecutor(min(_READS_AT_ONCE, len(keys))) as pool:
+            list(pool.map(self.delete, keys))
 
     def probe(self) -> None:
-        """Write and read an object; OSError if the store is away."""
+        """Write, read, and see that nothing is created twice; StoreUnavailableError if one of them fails."""
         self.write("probe", b"ok")
-        self.read("probe")
+        if self.create("probe", b"twice") or self.read("probe") != b"ok":
+            raise StoreUnavailableError("the store creates what is there already: the bucket lacks If-None-Match")
+
+
+def _placed(put: Callable[[], object]) -> None:
+    """Do it again if the object's folder has just gone with the last object in it."""
+    for _ in range(_TIMES):
+        try:
+            put()
+        except (FileNotFoundError, GenericError) as error:
+            if not any(sign in str(error) for sign in _NO_FOLDER):
+                raise
+        else:
+            return
+    put()
+
+
+def _chunks(opened: "GetResult") -> Iterator[bytes]:
+    with _reached():
+        for chunk in opened.stream(min_chunk_size=_CHUNK):
+            yield bytes(chunk)
+
+
+@contextlib.contextmanager
+def _reached(*, writing: bool = False) -> Iterator[None]:
+    """Translate what the backend raises.
+
+    FileNotFoundError passes, but where it cannot mean that an object is missing: while ``writing`` or listing, or
+    if it is the bucket that is not there.
+    """
+    try:
+        yield
+    except AlreadyExistsError as error:
+        raise FileExistsError(_brief(error)) from error
+    except FileNotFoundError as error:
+        if writing or "NoSuchBucket" in str(error):
+            raise StoreUnavailableError(_brief(error)) from error
+        raise
+    except BaseError as error:
+        raise StoreUnavailableError(_brief(error)) from error
+
+
+def _brief(error: Exception) -> str:
+    """The first line: what follows is the backend's own view of it, over many lines."""
+    return str(error).split("\n", 1)[0]

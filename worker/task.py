@@ -1,99 +1,213 @@
-"""The task: one job, from its record to its artifacts, as a worker's forked process does it."""
+"""The task: one job, from its record to its artifacts, as a worker's forked process does it.
 
+It touches nothing of a user's itself: it fetches what the job needs, attends to the process that does the job
+(``worker/job_process.py``), publishes what that one left, and writes how the job ended, once.
+"""
+
+import contextlib
 import logging
-import shutil
+import socket
 import time
 from pathlib import Path
 
-from rq.timeouts import JobTimeoutException
+import redis
+from opentelemetry.trace import Tracer
 
-from accel.errors import CyclopsError
-from worker.artifacts import publish
-from worker.execute import execute
+from worker import logs
+from worker.accelerators import Accelerators
+from worker.account import Account
+from worker.answers import Answers
+from worker.artifacts import discard, publish
+from worker.attempts import Attempt, Attempts
+from worker.cache import StoreCache
 from worker.fetch import fetch
-from worker.jobs import Job, Jobs, Stage, now
-from worker.problem import Problem, problem, problem_of
+from worker.job_log import JobLog
+from worker.job_process import OUT, JobProcess, failure, start_job_process
+from worker.job_record import Stage, Summary, now
+from worker.jobs import Jobs
+from worker.journal import Journal
+from worker.lease import Lease
+from worker.opened import open_store
+from worker.outages import patiently
+from worker.outputs import OutputLimitError, check_outputs, own_directory
+from worker.problem import Problem
+from worker.queue import JobQueue
+from worker.reporter import Reporter
+from worker.scratch import scratch_directory
 from worker.settings import Settings
-from worker.store import Store
+from worker.store import Store, StoreUnavailableError
+from worker.tracing import job_tracer
+from worker.watch import Outcome, Watch
 
 _log = logging.getLogger(__name__)
-_TIMER_SLACK = 0.1  # RQ's timer starts a little before ours
+# what events may take: their lines of the log, more than once where they have to be escaped, and the stages
+_EVENTS_SHARE = 2
+_EVENTS_BYTES = 64 << 10
 
 
-class _CanceledError(Exception):
-    """The job was ended by somebody else while it ran."""
+def run_job(job_id: str, token: str, worker: str, settings: Settings, queue: JobQueue) -> None:
+    """Run the job, and end its record, unless its process died and may be given another attempt.
 
-
-def run_job(job_id: str) -> None:
-    """Run the job under this process's limits, and end its record whatever happens.
-
-    The settings come from the environment, not from the message, which anybody at Redis could have written.
+    Args:
+        job_id: the job; what is none, or has ended, is passed over.
+        token: of this process.
+        worker: the name of the worker.
+        settings: the settings.
+        queue: the queue, over a Redis connection that fails soon where there is none.
     """
     begin = time.monotonic()
-    settings = Settings()
-    store = Store(settings.store_dir)
-    jobs = Jobs(store)
-    job = jobs.get(job_id)
-    if job.ended:
-        return
-    scratch = settings.scratch_dir / f"job-{job_id}"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
-    try:
-        _run(job, scratch, settings, begin, store, jobs)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    logs.bind(process="horse", job=job_id)
+    with job_tracer() as tracer, scratch_directory(settings.scratch_dir, job_id) as scratch:
+        process = start_job_process(settings, scratch)  # before anything here has threads, or a connection
+        try:
+            store = open_store(settings)
+            attendant = _Attendant(job_id, token, worker, settings, store, queue, tracer)
+            attendant.attend(process, scratch, begin + settings.job_seconds)
+        finally:
+            process.close()
 
 
-def _run(job: Job, scratch: Path, settings: Settings, begin: float, store: Store, jobs: Jobs) -> None:
-    out = scratch / "out"
-    out.mkdir()
-    reporter = _Reporter(job.id, jobs, settings.progress_seconds)
-    try:
-        summary = execute(fetch(job, scratch, store), out, settings, reporter)
-        publish(store, job.id, out)
-    except _CanceledError:
-        return
-    except Exception as error:  # noqa: BLE001 - whatever it is, the job must end with a reason
-        late = time.monotonic() - begin > settings.job_seconds - _TIMER_SLACK
-        publish(store, job.id, out)
-        jobs.fail(job.id, _failure(job.id, error, late=late))
-    else:
-        jobs.succeed(job.id, summary)
+class _Attendant:
+    """Attends to one job."""
 
-
-def _failure(job_id: str, error: Exception, *, late: bool) -> Problem:
-    """The problem that ended a job. ``late``: its time was over, whatever native code made of RQ's exception."""
-    if late or isinstance(error, JobTimeoutException):
-        _log.info("job %s reached the time limit", job_id)
-        return problem("time-limit", "The job took longer than the limit.", "the job was stopped; see its last stage")
-    if isinstance(error, CyclopsError):
-        _log.info("job %s failed: %s", job_id, error)
-        return problem_of(error)
-    _log.error("job %s failed", job_id, exc_info=error)
-    if isinstance(error, MemoryError):
-        return problem("memory-limit", "The job needed more memory than the limit.", str(error) or "out of memory")
-    return problem("internal-error", "Something went wrong on our side.", f"{type(error).__name__}: {error}")
-
-
-class _Reporter:
-    """Writes progress into the job's record: every new stage, and steps within one not too often."""
-
-    def __init__(self, job_id: str, jobs: Jobs, interval: float) -> None:
+    def __init__(
+        self,
+        job_id: str,
+        token: str,
+        worker: str,
+        settings: Settings,
+        store: Store,
+        queue: JobQueue,
+        tracer: Tracer | None,
+    ) -> None:
         self._job_id = job_id
-        self._jobs = jobs
-        self._interval = interval
-        self._started = now()
-        self._stage = ""
-        self._written = time.monotonic()
-        jobs.progress(job_id, self._started, None)
+        self._token = token
+        self._worker = worker
+        self._settings = settings
+        self._store = store
+        self._jobs = Jobs(store, queue.index)
+        self._queue = queue
+        self._account = Account(job_id, queue.name, queue.connection, tracer)
 
-    def __call__(self, stage: Stage) -> None:
-        """Record the stage; _CanceledError if the job has been ended meanwhile."""
-        if stage.name == self._stage and time.monotonic() - self._written < self._interval:
+    def attend(self, process: JobProcess, scratch: Path, deadline: float) -> None:
+        """Run the job in ``process``, if it is to be run."""
+        if not self._jobs.runnable(self._job_id):
+            with contextlib.suppress(redis.RedisError):
+                self._queue.forget(self._job_id)
             return
-        if self._jobs.ended(self._job_id):
-            raise _CanceledError
-        self._jobs.progress(self._job_id, self._started, stage)
-        self._stage = stage.name
-        self._written = time.monotonic()
+        lease = Lease(self._queue.connection, self._job_id, self._token, lambda: self._jobs.ended(self._job_id))
+        if not lease.take():
+            _log.warning("job %s is run by another process", self._job_id)
+            with contextlib.suppress(redis.RedisError):  # should that one die, the job is found in the store
+                self._queue.forget(self._job_id)
+            return
+        with contextlib.suppress(redis.RedisError):  # the reconciler would see to it
+            self._queue.waiting.leave(self._job_id)
+        with lease, self._account:
+            pause = self._run(process, scratch, deadline, lease)
+        with contextlib.suppress(redis.RedisError):  # what is lost so is found in the store
+            self._queue.forget(self._job_id)
+            if pause is not None:
+                self._queue.rest(self._job_id, pause)
+
+    def _run(self, process: JobProcess, scratch: Path, deadline: float, lease: Lease) -> float | None:
+        """Run an attempt; gives the seconds until the next one if there is to be one."""
+        if self._jobs.ended(self._job_id):  # just before the lease was ours
+            return None
+        attempts = Attempts(self._store, self._job_id)
+        number = attempts.begin(
+            Attempt(started=now(), host=socket.gethostname(), worker=self._worker, token=self._token)
+        )
+        if number is None:
+            problem = attempts.lost()
+            if self._jobs.fail(self._job_id, problem):
+                self._account.gave_up(problem)
+            self._tell_end()
+            return None
+        self._account.begin(number)
+        journal = Journal(
+            self._job_id, number, self._queue.connection, _EVENTS_SHARE * self._settings.job_log_bytes + _EVENTS_BYTES
+        )
+        outcome = self._outcome(number, process, scratch, deadline, lease, journal)
+        if outcome.death is not None:
+            _log.error("job %s, attempt %d: %s", self._job_id, number, outcome.death)
+            self._account.died(outcome.death)
+            return patiently(lambda: attempts.died(self._token, str(outcome.death)))
+        self._end(number, outcome, scratch / OUT, journal)
+        return None
+
+    def _outcome(
+        self, number: int, process: JobProcess, scratch: Path, deadline: float, lease: Lease, journal: Journal
+    ) -> Outcome:
+        reporter = Reporter(self._job_id, number, self._jobs, journal, self._settings.progress_seconds)
+        log = JobLog(self._job_id, self._settings.job_log_bytes, reporter.line)
+        try:
+            job = patiently(lambda: self._jobs.get(self._job_id))
+            self._account.trace(job.origin)
+            with self._account.own_stage("fetch"):
+                work = patiently(lambda: fetch(job, scratch, self._store))
+        except StoreUnavailableError as error:
+            return Outcome(death=f"the store stayed away: {error}")
+        except Exception as error:  # noqa: BLE001 - the job must end with a reason
+            return Outcome(problem=failure(error))
+        watch = Watch(
+            process,
+            scratch,
+            self._settings,
+            cache=self._account.counting(StoreCache(self._store, self._settings.max_cache_entry_bytes, job.owner)),
+            stage=lambda stage: self._noted(stage, reporter),
+            log=log,
+            stopped=lease.stopped,
+        )
+        outcome = watch.follow(work, deadline)
+        reporter.finish()
+        own_directory(scratch / OUT)
+        log.save(scratch / OUT)
+        journal.save(scratch / OUT)
+        return outcome
+
+    def _noted(self, stage: Stage | None, reporter: Reporter) -> None:
+        self._account.stage(stage)
+        reporter.stage(stage)
+
+    def _end(self, number: int, outcome: Outcome, out: Path, journal: Journal) -> None:
+        """Publish the files and write the end; where the job has ended meanwhile, nothing is left of them."""
+        problem = outcome.problem
+        if problem is not None or outcome.result is not None:
+            try:
+                check_outputs(out, self._settings.job_output_bytes)
+                with self._account.own_stage("publish"):
+                    patiently(lambda: publish(self._store, self._job_id, number, out))
+            except OutputLimitError as error:
+                problem = error.problem
+            patiently(lambda: self._record_end(number, problem, outcome.result))
+        self._tell_end(journal.last)
+        if patiently(lambda: self._ended_by(number)):
+            self._account.ended(problem)
+        else:
+            self._account.ended_elsewhere()
+            patiently(lambda: discard(self._store, self._job_id, number))
+
+    def _record_end(self, number: int, problem: Problem | None, result: Summary | None) -> None:
+        if problem is not None:
+            self._jobs.fail(self._job_id, problem, number)
+        elif result is not None:
+            self._jobs.succeed(self._job_id, number, result)
+            self._remember(number)
+
+    def _remember(self, number: int) -> None:
+        """Have the job answer whoever asks the same again; without it they only wait."""
+        with contextlib.suppress(StoreUnavailableError, KeyError):
+            job = self._jobs.get(self._job_id)
+            if job.state == "succeeded" and job.attempt == number:
+                Answers(self._store, self._jobs, Accelerators(self._store)).remember(job)
+
+    def _tell_end(self, last: str | None = None) -> None:
+        with contextlib.suppress(redis.RedisError):  # who waits for it looks at the store too
+            self._queue.tell_end(self._job_id, last)
+
+    def _ended_by(self, number: int) -> bool:
+        try:
+            return self._jobs.get(self._job_id).attempt == number
+        except KeyError:  # nobody was told of it
+            return False

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from accel.errors import InvalidTensors
-from accel.frontend.inspect import TensorInfo
+from accel.errors import InvalidTensors, TensorsTooLarge
+from accel.frontend.read.info import TensorInfo
 from worker.zips import check_directory
 
 Array = npt.NDArray[Any]
@@ -53,13 +53,13 @@ class Npz:
             raise InvalidTensors("the npz file holds no arrays", field="tensors")
         if len(members) > max_arrays:
             found = f"the npz file holds {len(members)} arrays; at most {max_arrays} are accepted"
-            raise InvalidTensors(found, field="tensors")
+            raise TensorsTooLarge(found, field="tensors")
         if len({member.filename for member in members}) != len(members):
             raise InvalidTensors("the npz file names an array twice", field="tensors")
         total = sum(member.file_size for member in members)
         if total > max_bytes:
             found = f"the npz file unpacks to {total} bytes; at most {max_bytes} are accepted"
-            raise InvalidTensors(found, field="tensors")
+            raise TensorsTooLarge(found, field="tensors")
 
     def _header(self, member: zipfile.ZipInfo) -> TensorInfo:
         name = member.filename.removesuffix(".npy")

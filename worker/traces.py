@@ -28,7 +28,7 @@ class Traces:
         with self._lock:
             found = self._open.get(job_id)
         if found is None:
-            size = artifacts.size(_FILE)
+            size = artifacts.get(_FILE).bytes
             found = Trace.open(Ranges(lambda begin, end: artifacts.read(_FILE, begin, end), size))
         with self._lock:
             self._open[job_id] = found

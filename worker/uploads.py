@@ -1,15 +1,19 @@
 """Uploaded models, tensors and programs: blobs named by their SHA-256, with what was found in them."""
 
+import copy
 import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, Self, TypeVar
 
 import pydantic
 from pydantic import Field
 
-from accel.frontend.inspect import ModelInfo, TensorInfo
+from accel.frontend.read.info import ModelInfo, TensorInfo
+from worker.belongings import Belongings
+from worker.claims import Claims
+from worker.claims import Upload as UploadName
 from worker.store import Store
 
 _ID = re.compile(r"[0-9a-f]{64}")
@@ -22,19 +26,22 @@ class Model(ModelInfo):
     bytes: int = Field(description="size of the file")
 
 
-class Tensors(pydantic.BaseModel):
+class TensorsContents(pydantic.BaseModel):
+    """The arrays of an npz file."""
+
+    tensors: list[TensorInfo]
+
+
+class Tensors(TensorsContents):
     """An uploaded npz file."""
 
     id: str = Field(description="SHA-256 of the file", pattern="^[0-9a-f]{64}$")
     bytes: int = Field(description="size of the file")
-    tensors: list[TensorInfo]
 
 
-class ProgramInfo(pydantic.BaseModel):
-    """An uploaded program."""
+class ProgramContents(pydantic.BaseModel):
+    """What a program takes, gives and consists of."""
 
-    id: str = Field(description="SHA-256 of the Program file", pattern="^[0-9a-f]{64}$")
-    bytes: int = Field(description="size of the Program file")
     accelerator: str = Field(description="name of the accelerator that it was made for", examples=["vta"])
     instructions: int
     launches: int
@@ -45,31 +52,64 @@ class ProgramInfo(pydantic.BaseModel):
     expects: bool = Field(description="whether it says what memory must hold after the run")
 
 
+class ProgramInfo(ProgramContents):
+    """An uploaded program."""
+
+    id: str = Field(description="SHA-256 of the Program file", pattern="^[0-9a-f]{64}$")
+    bytes: int = Field(description="size of the Program file")
+
+
 Document = TypeVar("Document", Model, Tensors, ProgramInfo)
 
 
 class Uploads(Generic[Document]):
-    """The uploads of one kind. An upload is accepted once its document is there; the blob comes first."""
+    """The uploads of one kind. An upload is accepted once its document is there; the blob comes first.
+
+    They are those of everybody, unless they are :meth:`seen_by` an owner.
+    """
 
     def __init__(self, store: Store, kind: Literal["models", "tensors", "programs"], document: type[Document]) -> None:
         self._store = store
         self._kind = kind
         self._document: type[Document] = document
+        self._belongings: Belongings | None = None
+        self._shared: str | None = None
+
+    def seen_by(self, owner: str, shared: str | None = None) -> Self:
+        """The same, as an owner may see them: what others sent is not there, but for one that is ``shared``."""
+        seen = copy.copy(self)
+        seen._belongings, seen._shared = Belongings(self._store, owner), shared  # noqa: SLF001 - it is our own class
+        return seen
 
     def get(self, digest: str) -> Document:
         """What was found in the upload; KeyError if there is none of this id."""
         if not _ID.fullmatch(digest):
             raise KeyError(digest)
-        try:
-            return self._document.model_validate_json(self._store.read(f"{self._kind}/{digest}/info.json"))
-        except FileNotFoundError:
-            raise KeyError(digest) from None
+        keys = [f"{self._kind}/{digest}/info.json"]
+        if self._belongings is not None and digest != self._shared:
+            keys.append(self._belongings.mark(self._kind, digest))
+        found = self._store.read_many(keys)  # from a bucket in one round: a cached answer waits for it
+        info = found[0]
+        if info is None or None in found:
+            raise KeyError(digest)
+        return self._document.model_validate_json(info)
 
     def add(self, path: Path, document: Document) -> None:
-        """Keep the file and its document; the same file again changes nothing."""
-        if not self._store.exists(f"{self._kind}/{document.id}/data"):
-            self._store.put_file(f"{self._kind}/{document.id}/data", path)
-        self._store.create(f"{self._kind}/{document.id}/info.json", document.model_dump_json().encode())
+        """Keep the file and its document; of the same file again nothing changes but the time.
+
+        Raises:
+            BeingErasedError: it is being erased at this moment.
+        """
+        blob, upload = f"{self._kind}/{document.id}/data", UploadName(self._kind, document.id)
+        while True:
+            if not self._store.exists(blob):
+                self._store.put_file(blob, path)
+            with Claims(self._store).arriving(upload) as claim:
+                if self._store.exists(blob) and claim.counts():
+                    self._store.write(upload.document, document.model_dump_json().encode())
+                    if self._belongings:
+                        self._belongings.add(self._kind, document.id)
+                    return
 
     def stream(self, digest: str, begin: int = 0, end: int | None = None) -> Iterator[bytes]:
         """Bytes ``[begin, end)`` of an upload that :meth:`get` knows."""

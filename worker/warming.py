@@ -13,10 +13,12 @@ from dataclasses import dataclass
 
 from worker.children import deferred_signals, start_child
 from worker.exits import death_reason
+from worker.named import name_process
 
 _log = logging.getLogger(__name__)
 _QUICK = 10.0  # seconds that a worker may take no job
-NICENESS = 10
+_NICENESS = 10
+PROCESS_NAME = "cyclops-ahead"
 
 
 @dataclass(frozen=True)
@@ -46,27 +48,32 @@ class Warming:
         """Whether there is nothing left to do."""
         return self._child is None and not self._left
 
-    def step(self) -> None:
-        """Take over from a child that has ended, and start the next."""
+    def step(self) -> bool:
+        """Take over from a child that has ended, and start the next; gives whether something was taken over."""
+        taken = False
         if self._child is not None:
             pid, status = os.waitpid(self._child.pid, os.WNOHANG)
             if pid == 0:
-                return
-            self._take_over(self._child, status)
+                return False
+            taken = self._take_over(self._child, status)
             self._child = None
         if self._left:
             name = self._left.pop(0)
             pid = start_child(lambda: self._compile(name))
             self._child = _Child(name, pid, time.monotonic())
+        return taken
 
     def _compile(self, name: str) -> None:
-        os.nice(NICENESS)
+        name_process(PROCESS_NAME)
+        os.nice(_NICENESS)
         self._prepare(name)
 
-    def _take_over(self, child: _Child, status: int) -> None:
+    def _take_over(self, child: _Child, status: int) -> bool:
         seconds = time.monotonic() - child.started
         if status != 0:
             _log.warning("compiling ahead for %s: %s", child.name, death_reason(status))
         elif self._kept() or seconds < _QUICK:
             with deferred_signals():
                 self._prepare(child.name)
+            return True
+        return False

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker.jobs import JobOptions
+from worker.job_request import JobOptions
 
 
 @dataclass(frozen=True)

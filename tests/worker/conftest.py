@@ -1,9 +1,12 @@
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from worker.jobs import JobRequest, Jobs
+from tests.buckets import BucketServer, bucket_server
+from worker.job_request import JobRequest
+from worker.jobs import Jobs
 from worker.queue import JobQueue
 from worker.redis_server import connect, redis_server
 from worker.store import Store
@@ -12,6 +15,21 @@ from worker.store import Store
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
+
+
+@pytest.fixture(scope="session")
+def bucket() -> Iterator[BucketServer]:
+    with bucket_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """A store of each kind."""
+    if request.param == "folder":
+        return Store(tmp_path / "store")
+    server: BucketServer = request.getfixturevalue("bucket")
+    return server.store(f"tests/{secrets.token_hex(4)}")
 
 
 @pytest.fixture
@@ -34,5 +52,5 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def queue(redis_url: str) -> Iterator[JobQueue]:
     connection = connect(redis_url)
     connection.flushall()
-    yield JobQueue(connection, "test", job_seconds=60)
+    yield JobQueue(connection, "test")
     connection.close()

@@ -1,42 +1,95 @@
+import hashlib
+import os
 from pathlib import Path
 
 import pytest
 
-from worker.artifacts import Artifact, Artifacts, publish
+from tests.worker.records import RESULT, ended
+from worker.artifacts import Artifact, Artifacts, discard, publish
+from worker.job_record import Job
+from worker.job_request import JobRequest
+from worker.jobs import Jobs
 from worker.store import Store
-
-JOB = "1" * 32
 
 
 @pytest.fixture
-def artifacts(store: Store, tmp_path: Path) -> Artifacts:
+def out(tmp_path: Path) -> Path:
     out = tmp_path / "out"
     (out / "tir" / "04-flatten").mkdir(parents=True)
     (out / "report.json").write_bytes(b"{}")
     (out / "tir" / "04-flatten.txt").write_bytes(b"flat")
     (out / "tir" / "04-flatten" / "00-pass.txt").write_bytes(b"pass")
-    publish(store, JOB, out)
-    return Artifacts(store, JOB)
+    return out
 
 
-def test_lists_in_order(artifacts: Artifacts) -> None:
+@pytest.fixture
+def job(store: Store, out: Path) -> Job:
+    return ended(store, out)
+
+
+def artifact(name: str, data: bytes, media_type: str = "text/plain; charset=utf-8") -> Artifact:
+    return Artifact(name=name, bytes=len(data), sha256=hashlib.sha256(data).hexdigest(), media_type=media_type)
+
+
+def test_lists_in_order_with_digests(store: Store, job: Job) -> None:
+    artifacts = Artifacts(store, job)
     assert artifacts.all() == [
-        Artifact(name="report.json", bytes=2, media_type="application/json"),
-        Artifact(name="tir/04-flatten.txt", bytes=4, media_type="text/plain; charset=utf-8"),
-        Artifact(name="tir/04-flatten/00-pass.txt", bytes=4, media_type="text/plain; charset=utf-8"),
+        artifact("report.json", b"{}", "application/json"),
+        artifact("tir/04-flatten.txt", b"flat"),
+        artifact("tir/04-flatten/00-pass.txt", b"pass"),
     ]
     assert [item.name for item in artifacts.all("tir/04-flatten")] == ["tir/04-flatten/00-pass.txt"]
 
 
-def test_streams_and_reads(artifacts: Artifacts) -> None:
-    assert artifacts.size("tir/04-flatten.txt") == 4
+def test_streams_and_reads(store: Store, job: Job) -> None:
+    artifacts = Artifacts(store, job)
+    assert artifacts.get("tir/04-flatten.txt").bytes == 4
     assert b"".join(artifacts.stream("tir/04-flatten.txt", 1, 3)) == b"la"
     assert artifacts.read("tir/04-flatten.txt", 1, 3) == b"la"
     assert artifacts.read("report.json", 0, 2) == b"{}"
 
 
-@pytest.mark.parametrize("name", ["", "nothing", "../request.json", "/etc/passwd", "tir", "tir/", "a\0b"])
-def test_names_that_are_no_artifact(artifacts: Artifacts, store: Store, name: str) -> None:
-    store.write(f"jobs/{JOB}/request.json", b"secret")
+@pytest.mark.parametrize(
+    "name", ["", "nothing", "manifest.json", "../request.json", "/etc/passwd", "tir", "tir/", "a\0b"]
+)
+def test_names_that_are_no_artifact(store: Store, job: Job, name: str) -> None:
     with pytest.raises(KeyError):
-        artifacts.size(name)
+        Artifacts(store, job).get(name)
+
+
+def test_only_the_attempt_that_ended_the_job_counts(store: Store, out: Path) -> None:
+    jobs = Jobs(store)
+    job_id = jobs.create(JobRequest(model="a" * 64, accelerator="vta"))
+    publish(store, job_id, 1, out)
+    assert Artifacts(store, jobs.get(job_id)).all() == []
+    (out / "report.json").write_bytes(b"[]")
+    publish(store, job_id, 2, out)
+    jobs.succeed(job_id, 2, RESULT)
+    artifacts = Artifacts(store, jobs.get(job_id))
+    assert artifacts.read("report.json", 0, 2) == b"[]"
+    discard(store, job_id, 1)
+    assert len(artifacts.all()) == 3
+    assert {key.split("/")[3] for key in store.sizes(f"jobs/{job_id}/runs")} == {"2"}
+
+
+def test_without_a_manifest_there_are_none(store: Store, job: Job) -> None:
+    store.delete(f"jobs/{job.id}/runs/1/manifest.json")
+    assert Artifacts(store, job).all() == []
+
+
+def test_what_leads_elsewhere_is_not_published(store: Store, out: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secret")
+    (out / "link.txt").symlink_to(secret)
+    (out / "folder").symlink_to(tmp_path)
+    os.link(secret, out / "hard.txt")
+    os.mkfifo(out / "pipe")
+    (out / "odd name").write_bytes(b"")
+    (out / "manifest.json").write_bytes(b"[]")
+    job = ended(store, out)
+    assert [item.name for item in Artifacts(store, job).all()] == [
+        "report.json",
+        "tir/04-flatten.txt",
+        "tir/04-flatten/00-pass.txt",
+    ]
+    assert all(b"secret" not in store.read(key) for key in store.sizes("jobs"))

@@ -4,7 +4,9 @@ import threading
 import pydantic
 import pytest
 
-from worker.jobs import JobOptions, JobRequest, Jobs, Stage, Summary, now
+from worker.job_record import FORMAT, Stage, Summary, now
+from worker.job_request import JobOptions, JobRequest
+from worker.jobs import Jobs
 from worker.problem import problem
 from worker.store import Store
 
@@ -16,15 +18,18 @@ def test_a_job_goes_from_queued_to_succeeded(jobs: Jobs, request_: JobRequest) -
     assert jobs.get(job_id).state == "queued"
     assert jobs.open_ids() == [job_id]
 
-    jobs.progress(job_id, now(), Stage(name="simulate", step=1, total=4))
+    jobs.progress(job_id, 2, now(), Stage(name="simulate", step=1, total=4))
     running = jobs.get(job_id)
     assert running.state == "running"
     assert running.stage == Stage(name="simulate", step=1, total=4)
+    assert running.attempt == 2
 
-    assert jobs.succeed(job_id, RESULT)
+    assert jobs.succeed(job_id, 2, RESULT)
     job = jobs.get(job_id)
     assert job.state == "succeeded"
     assert job.result == RESULT
+    assert (job.attempt, job.owner, job.format) == (2, "local", FORMAT)
+    assert not {"owner", "format"} & job.model_dump().keys()
     assert job.created <= job.started <= job.finished
     assert jobs.open_ids() == []
 
@@ -33,7 +38,7 @@ def test_the_first_end_stays(jobs: Jobs, request_: JobRequest) -> None:
     job_id = jobs.create(request_)
     assert jobs.cancel(job_id)
     assert not jobs.fail(job_id, problem("x", "x", "x"))
-    assert not jobs.succeed(job_id, RESULT)
+    assert not jobs.succeed(job_id, 1, RESULT)
     assert jobs.get(job_id).state == "canceled"
 
 
@@ -91,10 +96,37 @@ def test_requests_that_contradict_themselves(request_: dict, fields: list[str]) 
 def test_a_program_in_place_of_a_model(jobs: Jobs, engine: str) -> None:
     asked = JobRequest.model_validate({"program": "b" * 64, "options": {"engine": engine}})
     job_id = jobs.create(asked)
-    jobs.succeed(job_id, Summary(verified=None, cycles=None, macs_share=None))
+    jobs.succeed(job_id, 1, Summary(verified=None, cycles=None, macs_share=None))
     job = jobs.get(job_id)
     assert (job.model, job.program, job.accelerator, job.options.engine) == (None, "b" * 64, None, engine)
     assert job.result == Summary(verified=None, cycles=None, macs_share=None)
+
+
+def test_a_withdrawn_job_never_was(jobs: Jobs, request_: JobRequest) -> None:
+    job_id = jobs.create(request_)
+    assert jobs.withdraw(job_id)
+    with pytest.raises(KeyError):
+        jobs.get(job_id)
+    assert not jobs.succeed(job_id, 1, RESULT)
+    assert not jobs.runnable(job_id)
+    assert jobs.open_ids() == jobs.among(jobs.ids()) == []
+
+
+def test_a_job_that_has_ended_is_not_withdrawn(jobs: Jobs, request_: JobRequest) -> None:
+    job_id = jobs.create(request_)
+    jobs.succeed(job_id, 1, RESULT)
+    assert not jobs.withdraw(job_id)
+    assert jobs.get(job_id).state == "succeeded"
+
+
+def test_what_a_worker_may_run(jobs: Jobs, request_: JobRequest, store: Store) -> None:
+    job_id = jobs.create(request_)
+    assert jobs.runnable(job_id)
+    later = json.loads(store.read(f"jobs/{job_id}/request.json")) | {"format": FORMAT + 1, "model": ["of another form"]}
+    store.write(f"jobs/{job_id}/request.json", json.dumps(later).encode())
+    assert not jobs.runnable(job_id)
+    assert not jobs.runnable("f" * 32)
+    assert not jobs.runnable("../" + "f" * 29)
 
 
 def test_the_records_of_an_older_version(store: Store) -> None:

@@ -1,61 +1,119 @@
-from datetime import timedelta
-from pathlib import Path
+import threading
+import time
 
 import pytest
 
 from worker import reconcile as module
-from worker.jobs import JobRequest, Jobs, now
+from worker.job_request import JobRequest
+from worker.jobs import Jobs
+from worker.lease import lease_key
 from worker.queue import JobQueue
-from worker.reconcile import reconcile, sweep
-from worker.store import Store
+from worker.reconcile import reconcile, reconciler, turn
+from worker.store import Store, StoreUnavailableError
 
 
 @pytest.fixture(autouse=True)
-def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_GRACE", timedelta(0))
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_APART", 0.05)
+
+
+def twice(jobs: Jobs, queue: JobQueue) -> None:
+    reconcile(jobs, queue)
+    time.sleep(0.06)
+    reconcile(jobs, queue)
 
 
 def test_an_accepted_job_that_redis_lost_is_enqueued_again(jobs: Jobs, queue: JobQueue, request_: JobRequest) -> None:
+    ids = [jobs.create(request_) for _ in range(3)]
+    reconcile(jobs, queue)
+    assert queue.rq.job_ids == []  # they may be on their way
+    twice(jobs, queue)
+    assert queue.rq.job_ids == ids
+    twice(jobs, queue)
+    assert queue.rq.job_ids == ids
+
+
+def test_a_job_that_waits_or_runs_is_left_alone(jobs: Jobs, queue: JobQueue, request_: JobRequest) -> None:
+    waits, runs = jobs.create(request_), jobs.create(request_)
+    queue.submit(waits)
+    queue.connection.set(lease_key(runs), b"token")
+    twice(jobs, queue)
+    assert queue.rq.job_ids == [waits]
+
+
+def test_a_job_seen_twice_but_found_in_between_is_left_alone(jobs: Jobs, queue: JobQueue, request_: JobRequest) -> None:
     job_id = jobs.create(request_)
     reconcile(jobs, queue)
-    assert queue.rq.job_ids == [job_id]
+    queue.connection.set(lease_key(job_id), b"token")
+    twice(jobs, queue)
+    queue.connection.delete(lease_key(job_id))
     reconcile(jobs, queue)
-    assert queue.rq.job_ids == [job_id]
+    assert queue.rq.job_ids == []
 
 
-def test_a_job_that_just_came_is_left_alone(
+def test_ended_withdrawn_and_half_created_jobs(jobs: Jobs, queue: JobQueue, request_: JobRequest, store: Store) -> None:
+    ended, withdrawn = jobs.create(request_), jobs.create(request_)
+    jobs.cancel(ended)
+    jobs.withdraw(withdrawn)
+    being_created, never_created = f"{time.time_ns() // 1000:014x}" + "0" * 18, "0" * 32
+    for job_id in (ended, withdrawn, being_created, never_created):
+        store.create(f"open/{job_id}", b"")
+    twice(jobs, queue)
+    assert queue.rq.job_ids == []
+    assert jobs.open_ids() == [being_created]
+
+
+def test_a_job_of_a_later_version_is_left_to_later_workers(
+    jobs: Jobs, queue: JobQueue, request_: JobRequest, store: Store
+) -> None:
+    job_id = jobs.create(request_)
+    store.write(f"jobs/{job_id}/request.json", b'{"format": 99, "model": [1]}')
+    twice(jobs, queue)
+    assert queue.rq.job_ids == []
+    assert jobs.open_ids() == [job_id]
+
+
+def test_one_at_a_time(queue: JobQueue) -> None:
+    took: list[bool] = []
+    threads = [threading.Thread(target=lambda: took.append(turn(queue, 0.2))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert took.count(True) == 1
+    time.sleep(0.25)
+    assert turn(queue, 0.2)
+
+
+@pytest.mark.clocked
+def test_a_thread_of_its_own_outlives_an_outage(
     jobs: Jobs, queue: JobQueue, request_: JobRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_GRACE", timedelta(seconds=5))
-    jobs.create(request_)
-    reconcile(jobs, queue)
-    assert queue.rq.job_ids == []
+    answers = iter([StoreUnavailableError("the store is away")])
 
+    def once_away(*args: object) -> None:
+        for error in answers:
+            raise error
+        reconcile(*args)
 
-def test_a_job_left_running_by_a_dead_worker_fails(jobs: Jobs, queue: JobQueue, request_: JobRequest) -> None:
+    monkeypatch.setattr(module, "reconcile", once_away)
     job_id = jobs.create(request_)
-    jobs.progress(job_id, now(), None)
-    reconcile(jobs, queue)
-    job = jobs.get(job_id)
-    assert job.state == "failed"
-    assert job.error.type == "/problems/worker-lost"
-    assert jobs.open_ids() == []
+    with reconciler(jobs, queue, 0.1):
+        deadline = time.monotonic() + 5
+        while queue.rq.job_ids != [job_id] and time.monotonic() < deadline:
+            time.sleep(0.02)
+    assert queue.rq.job_ids == [job_id]
 
 
-def test_ended_and_half_created_jobs(jobs: Jobs, queue: JobQueue, request_: JobRequest, store: Store) -> None:
-    ended = jobs.create(request_)
+def test_a_job_that_rests_comes_to_the_head_in_time(jobs: Jobs, queue: JobQueue, request_: JobRequest) -> None:
+    waits, rests, ended = (jobs.create(request_) for _ in range(3))
+    queue.submit(waits)
+    for job_id in (rests, ended):
+        queue.rest(job_id, 0.3)
     jobs.cancel(ended)
-    store.create(f"open/{ended}", b"")
-    store.create("open/" + "0" * 32, b"")
+    twice(jobs, queue)
+    assert queue.rq.job_ids == [waits]
+    time.sleep(0.3)
     reconcile(jobs, queue)
-    assert queue.rq.job_ids == []
-    assert jobs.open_ids() == ["0" * 32]
-
-
-def test_directories_of_ended_jobs_are_swept(jobs: Jobs, request_: JobRequest, tmp_path: Path) -> None:
-    ended, running = jobs.create(request_), jobs.create(request_)
-    jobs.cancel(ended)
-    for name in (f"job-{ended}", f"job-{running}", "job-unknown", "upload-x"):
-        (tmp_path / "scratch" / name / "out").mkdir(parents=True)
-    sweep(jobs, tmp_path / "scratch")
-    assert {path.name for path in (tmp_path / "scratch").iterdir()} == {f"job-{running}", "upload-x"}
+    assert queue.rq.job_ids == [rests, waits]
+    assert queue.rested() == []

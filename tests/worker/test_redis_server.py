@@ -61,6 +61,7 @@ def test_no_binary_names_all_three_ways(monkeypatch: pytest.MonkeyPatch) -> None
         assert way in str(caught.value)
 
 
+@pytest.mark.clocked
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties a process to its parent")
 def test_dies_with_its_parent(tmp_path: Path) -> None:
     code = (

@@ -1,4 +1,7 @@
 import hashlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -6,14 +9,20 @@ import pytest
 from onnx import TensorProto, helper
 
 from accel.errors import InvalidTensors, UnsupportedOperator
-from accel.frontend.inspect import inspect_model
+from accel.frontend.read.inspect import inspect_model
 from examples.single import Conv, conv_model
 from worker.artifacts import Artifacts
+from worker.attempts import Attempt, Attempts
 from worker.execute import execute
-from worker.jobs import Job, JobOptions, JobRequest, Jobs, Stage
+from worker.job_record import Job, Stage, now
+from worker.job_request import JobOptions, JobRequest
+from worker.jobs import Jobs
+from worker.lease import lease_key
+from worker.processes import worker_processes
+from worker.queue import JobQueue, TaskJob
+from worker.redis_server import connect
 from worker.settings import Settings
 from worker.store import Store
-from worker.task import run_job
 from worker.uploads import Model, models
 from worker.work import ProgramWork, Work
 
@@ -63,65 +72,117 @@ def test_inputs_that_do_not_fit(model: Path, tmp_path: Path) -> None:
     assert caught.value.field == "options.inputs"
 
 
-@pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    monkeypatch.setenv("CYCLOPS_DATA", str(tmp_path / "data"))
-    return Settings()
+@dataclass(frozen=True)
+class Worker:
+    """A real worker over a store of its own."""
+
+    store: Store
+    queue: JobQueue
+    settings: Settings
+
+    @property
+    def jobs(self) -> Jobs:
+        return Jobs(self.store)
+
+    def accepted(self, data: bytes) -> str:
+        """A job whose model is this blob, as it would be if it had been accepted."""
+        path = self.settings.data / "blob"
+        path.write_bytes(data)
+        digest = hashlib.sha256(data).hexdigest()
+        info = inspect_model(MODEL).model_dump()
+        models(self.store).add(path, Model(id=digest, bytes=len(data), **info))
+        return self.jobs.create(JobRequest(model=digest, accelerator="vta"))
+
+    def run(self, job_id: str) -> Job:
+        self.queue.submit(job_id)
+        deadline = time.monotonic() + 60
+        while not (job := self.jobs.get(job_id)).ended:
+            assert time.monotonic() < deadline, job
+            time.sleep(0.02)
+        return job
+
+    def artifacts(self, job: Job) -> set[str]:
+        return {item.name for item in Artifacts(self.store, job).all()}
 
 
-def job_of(settings: Settings, data: bytes) -> tuple[Jobs, str]:
-    """A job whose model is this blob, as it would be if it had been accepted."""
-    store = Store(settings.store_dir)
-    path = settings.data / "blob"
-    path.write_bytes(data)
-    digest = hashlib.sha256(data).hexdigest()
-    info = inspect_model(MODEL).model_dump()
-    models(store).add(path, Model(id=digest, bytes=len(data), **info))
-    jobs = Jobs(store)
-    return jobs, jobs.create(JobRequest(model=digest, accelerator="vta"))
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Worker]:
+    settings = Settings(data=tmp_path_factory.mktemp("task"), redis_url=redis_url, queue="task")
+    connection = connect(redis_url)
+    with worker_processes(settings, 1):
+        yield Worker(Store(settings.store_dir), JobQueue(connection, "task"), settings)
+    connection.close()
 
 
-def artifacts_of(settings: Settings, job: Job) -> set[str]:
-    return {item.name for item in Artifacts(Store(settings.store_dir), job.id).all()}
-
-
-def test_run_job_publishes_and_succeeds(settings: Settings) -> None:
-    jobs, job_id = job_of(settings, MODEL)
-    run_job(job_id)
-    job = jobs.get(job_id)
+def test_a_job_publishes_and_succeeds(worker: Worker) -> None:
+    job = worker.run(worker.accepted(MODEL))
     assert job.state == "succeeded"
+    assert job.attempt == 1
     assert job.result.verified is True
-    assert "report.json" in artifacts_of(settings, job)
-    assert list(settings.scratch_dir.iterdir()) == []
+    artifacts = Artifacts(worker.store, job)
+    assert "report.json" in worker.artifacts(job)
+    for item in artifacts.all():
+        data = b"".join(artifacts.stream(item.name))
+        assert (len(data), hashlib.sha256(data).hexdigest()) == (item.bytes, item.sha256)
 
 
-def test_run_job_records_what_is_wrong_with_the_input(settings: Settings) -> None:
-    jobs, job_id = job_of(settings, b"not ONNX")
-    run_job(job_id)
-    job = jobs.get(job_id)
+@pytest.mark.clocked
+def test_nothing_is_left_over(worker: Worker) -> None:
+    job = worker.run(worker.accepted(MODEL))
+    deadline = time.monotonic() + 5
+    while list(worker.settings.scratch_dir.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert list(worker.settings.scratch_dir.iterdir()) == []
+    assert worker.queue.connection.exists(lease_key(job.id), TaskJob.key_for(job.id)) == 0
+    assert worker.queue.connection.llen(worker.queue.rq.intermediate_queue_key) == 0
+    assert worker.jobs.open_ids() == []
+
+
+def test_what_is_wrong_with_the_input_is_recorded(worker: Worker) -> None:
+    job = worker.run(worker.accepted(b"not ONNX"))
     assert job.state == "failed"
     assert job.error.type == "/problems/invalid-model"
 
 
-def test_run_job_records_errors_of_ours(settings: Settings) -> None:
-    jobs, job_id = job_of(settings, MODEL)
-    (blob,) = settings.store_dir.glob("models/*/data")
-    blob.write_bytes(b"something else")
-    run_job(job_id)
-    job = jobs.get(job_id)
+def test_errors_of_ours_are_recorded(worker: Worker) -> None:
+    data = conv_model(Conv(channels=16, filters=16, height=9, width=9)).SerializeToString()
+    job_id = worker.accepted(data)
+    (worker.settings.store_dir / "models" / hashlib.sha256(data).hexdigest() / "data").write_bytes(b"something else")
+    job = worker.run(job_id)
     assert job.state == "failed"
     assert job.error.type == "/problems/internal-error"
     assert "damaged" in job.error.detail
 
 
-def test_run_job_leaves_an_ended_job_alone(settings: Settings) -> None:
-    jobs, job_id = job_of(settings, MODEL)
-    jobs.cancel(job_id)
-    run_job(job_id)
-    job = jobs.get(job_id)
+def test_an_ended_job_is_left_alone(worker: Worker) -> None:
+    job_id = worker.accepted(MODEL)
+    worker.jobs.cancel(job_id)
+    worker.queue.submit(job_id)
+    worker.run(worker.accepted(MODEL))
+    job = worker.jobs.get(job_id)
     assert job.state == "canceled"
     assert job.started is None
-    assert artifacts_of(settings, job) == set()
+    assert worker.artifacts(job) == set()
+
+
+def test_a_job_that_died_as_often_as_it_may_has_failed(worker: Worker) -> None:
+    job_id = worker.accepted(MODEL)
+    attempts = Attempts(worker.store, job_id)
+    for token in "abc":
+        attempts.begin(Attempt(started=now(), host="elsewhere", worker="w", token=token))
+    job = worker.run(job_id)
+    assert job.state == "failed"
+    assert job.error.type == "/problems/worker_lost"
+    assert job.error.detail.count("elsewhere") == 3
+
+
+def test_a_job_whose_lease_is_anothers_is_left_to_it(worker: Worker) -> None:
+    job_id = worker.accepted(MODEL)
+    worker.queue.connection.set(lease_key(job_id), b"somebody", ex=60)
+    worker.queue.submit(job_id)
+    worker.run(worker.accepted(MODEL))
+    assert worker.jobs.get(job_id).state == "queued"
+    worker.jobs.cancel(job_id)
 
 
 def test_an_unknown_operator_is_named(tmp_path: Path) -> None:

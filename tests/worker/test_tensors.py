@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accel.errors import InvalidTensors
-from accel.frontend.inspect import TensorInfo
+from accel.errors import InvalidTensors, TensorsTooLarge
+from accel.frontend.read.info import TensorInfo
 from worker.tensors import Npz, as_samples, check_fit
 
 LIMITS = {"max_bytes": 1 << 20, "max_arrays": 4}
@@ -84,6 +84,7 @@ def test_bad_files(name: str) -> None:
     with pytest.raises(InvalidTensors, match=message) as caught:
         Npz(io.BytesIO(data), **LIMITS).check_data()
     assert caught.value.field in {"tensors", "x"}
+    assert (type(caught.value) is TensorsTooLarge) == (name in {"a zip bomb", "too many"})
 
 
 def test_damaged_data() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from accel.frontend.inspect import TensorInfo
+from accel.frontend.read.info import TensorInfo
 from worker.store import Store
 from worker.uploads import Tensors, tensors
 

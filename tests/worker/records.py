@@ -1,0 +1,20 @@
+"""Jobs that have ended, with the files that they left."""
+
+from pathlib import Path
+
+from worker.artifacts import publish
+from worker.job_record import Job, Summary
+from worker.job_request import JobRequest
+from worker.jobs import Jobs
+from worker.store import Store
+
+RESULT = Summary(verified=True, cycles=7, macs_share=1.0)
+
+
+def ended(store: Store, directory: Path, attempt: int = 1) -> Job:
+    """The record of a job that succeeded at this attempt and left the files of the directory."""
+    jobs = Jobs(store)
+    job_id = jobs.create(JobRequest(model="a" * 64, accelerator="vta"))
+    publish(store, job_id, attempt, directory)
+    jobs.succeed(job_id, attempt, RESULT)
+    return jobs.get(job_id)

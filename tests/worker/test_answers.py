@@ -1,0 +1,112 @@
+from pathlib import Path
+
+import pytest
+
+from accel.catalog import accelerator_id, load_accelerator, preset_names
+from tests.worker.records import RESULT
+from worker import answers as module
+from worker.accelerators import Accelerators
+from worker.answers import Answers
+from worker.artifacts import discard, publish
+from worker.job_record import Job
+from worker.job_request import JobRequest
+from worker.jobs import Jobs
+from worker.problem import problem
+from worker.store import Store
+
+ASKED = {"model": "a" * 64, "accelerator": "vta", "options": {"seed": 3, "host_nodes": ["b", "a"]}}
+OTHER = next(name for name in preset_names() if name != "vta")
+
+
+def request_of(**change: object) -> JobRequest:
+    return JobRequest.model_validate(ASKED | change)
+
+
+@pytest.fixture
+def jobs(any_store: Store) -> Jobs:
+    return Jobs(any_store)
+
+
+@pytest.fixture
+def answers(any_store: Store, jobs: Jobs) -> Answers:
+    return Answers(any_store, jobs, Accelerators(any_store))
+
+
+@pytest.fixture
+def done(any_store: Store, jobs: Jobs, answers: Answers, tmp_path: Path) -> Job:
+    """A job of somebody that has succeeded."""
+    job_id = jobs.create(request_of(), "somebody")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.json").write_text("{}")
+    publish(any_store, job_id, 1, tmp_path / "out")
+    jobs.succeed(job_id, 1, RESULT)
+    answers.remember(jobs.get(job_id))
+    return jobs.get(job_id)
+
+
+def test_the_same_request_has_the_job_for_its_answer(answers: Answers, done: Job) -> None:
+    assert answers.find(request_of(), "somebody") == done
+    assert answers.find(request_of(options={"seed": 3, "host_nodes": ["a", "b", "a"]}), "somebody") == done
+    assert answers.find(request_of(accelerator=accelerator_id(load_accelerator("vta"))), "somebody") == done
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": "b" * 64},
+        {"model": None, "program": "a" * 64, "options": {"seed": 3}},
+        {"accelerator": OTHER},
+        {"options": {"seed": 4, "host_nodes": ["b", "a"]}},
+        {"options": {"seed": 3}},
+        {"options": {"seed": 3, "host_nodes": ["b", "a"], "trace": False}},
+        {"options": {"seed": 3, "host_nodes": ["b", "a"], "inputs": "c" * 64}},
+        {"options": {"seed": 3, "host_nodes": ["b", "a"], "calibration": "c" * 64}},
+        {"options": {"seed": 3, "host_nodes": ["b", "a"], "verify_seconds": 0}},
+    ],
+)
+def test_another_request_has_not(answers: Answers, done: Job, change: dict) -> None:
+    assert answers.find(request_of(**change), "somebody") is None
+
+
+@pytest.mark.parametrize("owner", ["local", "somebody else", "", "Somebody"])
+def test_nobody_has_the_answers_of_another(answers: Answers, done: Job, owner: str) -> None:
+    assert answers.find(request_of(), owner) is None
+
+
+def test_an_entry_that_names_the_job_of_another_is_none(answers: Answers, done: Job, any_store: Store) -> None:
+    any_store.write(answers.key(request_of(), "other"), any_store.read(answers.key(request_of(), "somebody")))
+    assert answers.find(request_of(), "other") is None
+
+
+def test_another_version_asks_anew(answers: Answers, done: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FORMAT", 99)
+    assert answers.find(request_of(), "somebody") is None
+
+
+def test_a_job_without_its_artifacts_is_no_answer(answers: Answers, done: Job, any_store: Store) -> None:
+    discard(any_store, done.id, 1)
+    assert answers.find(request_of(), "somebody") is None
+
+
+def test_a_job_that_is_gone_is_no_answer(answers: Answers, done: Job, any_store: Store) -> None:
+    any_store.delete(f"jobs/{done.id}/request.json")
+    assert answers.find(request_of(), "somebody") is None
+
+
+@pytest.mark.parametrize("end", ["open", "failed", "canceled"])
+def test_only_success_is_an_answer(answers: Answers, jobs: Jobs, end: str) -> None:
+    job_id = jobs.create(request_of(), "somebody")
+    if end == "failed":
+        jobs.fail(job_id, problem("x", "x", "x"), 1)
+    elif end == "canceled":
+        jobs.cancel(job_id)
+    answers.remember(jobs.get(job_id))
+    assert answers.find(request_of(), "somebody") is None
+
+
+def test_the_last_one_answers(answers: Answers, jobs: Jobs, done: Job, any_store: Store, tmp_path: Path) -> None:
+    again = jobs.create(request_of(), "somebody")
+    publish(any_store, again, 2, tmp_path / "out")
+    jobs.succeed(again, 2, RESULT)
+    answers.remember(jobs.get(again))
+    assert answers.find(request_of(), "somebody") == jobs.get(again)

@@ -1,0 +1,110 @@
+"""What the process of a job may do, tried by one."""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.worker.confined import need
+from worker import job_process as module
+from worker.confine import TEMPORARY
+from worker.job_log import JobLog
+from worker.job_process import OUT, start_job_process
+from worker.job_record import Summary
+from worker.job_request import JobOptions
+from worker.settings import Settings
+from worker.watch import Outcome, Watch
+from worker.work import ProgramWork
+
+RESULT = Summary(verified=True, cycles=1, macs_share=None)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    settings = Settings(data=tmp_path / "data")
+    settings.scratch_dir.mkdir(parents=True)
+    settings.store_dir.mkdir()
+    (settings.store_dir / "model").write_text("another's")
+    return settings
+
+
+@pytest.fixture
+def tried(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Path], object]], Outcome]:
+    """How a job ends whose execution is what is given, which is told its directory."""
+
+    def run(work: Callable[[Path], object]) -> Outcome:
+        scratch = settings.scratch_dir / "job-1"
+        scratch.mkdir()
+
+        def execute(*_: object) -> Summary:
+            work(scratch)
+            return RESULT
+
+        monkeypatch.setattr(module, "execute", execute)
+        process = start_job_process(settings, scratch)
+        try:
+            (scratch / "program.zip").write_text("the input")
+            watch = Watch(
+                process,
+                scratch,
+                settings,
+                cache=None,
+                stage=lambda _: None,
+                log=JobLog("job", 1000, lambda _: None),
+                stopped=lambda: False,
+            )
+            return watch.follow(ProgramWork(scratch / "program.zip", None, JobOptions()), time.monotonic() + 20)
+        finally:
+            process.close()
+
+    return run
+
+
+def test_it_reads_its_inputs_and_writes_beside_them(tried: Callable[..., Outcome], settings: Settings) -> None:
+    def work(scratch: Path) -> None:
+        assert (scratch / "program.zip").read_text() == "the input"
+        for folder in (OUT, TEMPORARY):
+            (scratch / folder / "deep").mkdir()
+            (scratch / folder / "deep/file").write_text("x")
+        assert os.environ["TMPDIR"] == str(scratch / TEMPORARY)
+
+    assert tried(work) == Outcome(result=RESULT)
+    assert (settings.scratch_dir / "job-1" / OUT / "deep/file").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    "forbidden",
+    [
+        lambda scratch: (scratch / "program.zip").write_text("x"),
+        lambda scratch: (scratch / "program.zip").unlink(),
+        lambda scratch: (scratch / "more").touch(),
+        lambda scratch: (scratch / OUT).rename(scratch / "other"),
+        lambda scratch: (scratch.parent / "another").mkdir(),
+        lambda scratch: (scratch.parent.parent / "store/model").read_text(),
+    ],
+    ids=["overwrite an input", "remove one", "add one", "exchange a folder", "another job's", "the store"],
+)
+def test_it_does_no_more(tried: Callable[..., Outcome], tmp_path: Path, forbidden: Callable[[Path], object]) -> None:
+    need(tmp_path, "files")
+    problem = tried(forbidden).problem
+    assert problem is not None
+    assert "PermissionError" in problem.detail
+
+
+def test_nothing_is_open_but_the_line(tried: Callable[..., Outcome], settings: Settings) -> None:
+    receiver, sender = os.pipe()  # as those by which a worker sees its process end
+
+    def work(scratch: Path) -> None:
+        found = set()
+        for path in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # the listing's own
+                found.add(str(path.readlink()).split(":")[0])
+        (scratch / OUT / "open").write_text(" ".join(sorted(found)))
+
+    with os.fdopen(receiver), os.fdopen(sender, "wb"), (settings.store_dir / "model").open():
+        assert tried(work).problem is None
+    # what it writes to, and the line
+    assert (settings.scratch_dir / "job-1" / OUT / "open").read_text() == "/dev/null pipe socket"

@@ -1,0 +1,56 @@
+from typing import get_args
+
+import pytest
+
+from worker.belongings import Belongings, Kind
+from worker.shares import Shared, Shares
+from worker.store import Store
+from worker.tokens import KEY, make
+
+
+def thing(kind: Kind, digit: str) -> Shared:
+    return Shared(kind, digit * (32 if kind == "jobs" else 64))
+
+
+def shares_of(store: Store, *owners: str) -> Shares:
+    """The links of a store where these owners have the first two of each kind."""
+    for owner in owners:
+        for kind in get_args(Kind):
+            for digit in "12":
+                Belongings(store, owner).add(kind, thing(kind, digit).id)
+    return Shares(store)
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_a_link_opens_its_thing_until_it_is_revoked(any_store: Store, kind: Kind) -> None:
+    one, two = thing(kind, "1"), thing(kind, "2")
+    shares = shares_of(any_store, "a")
+    first, again, other = shares.add(one, "a"), shares.add(one, "a"), shares.add(two, "a")
+    assert shares.opens(first, one)
+    assert shares.opens(again, one)
+    assert not shares.opens(first, two)
+    assert not shares.opens(make(KEY), one)
+    for elsewhere in get_args(Kind):
+        assert elsewhere == kind or not shares.opens(first, Shared(elsewhere, one.id))
+    shares.revoke(one, "a")
+    assert not shares.opens(first, one)
+    assert not shares.opens(again, one)
+    assert shares.opens(other, two)
+    shares.revoke(one)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in get_args(Kind) if kind != "jobs"])
+def test_what_two_have_sent_each_shares_for_itself(any_store: Store, kind: Kind) -> None:
+    one, shares = thing(kind, "1"), shares_of(any_store, "a", "b")
+    by_a, by_b = shares.add(one, "a"), shares.add(one, "b")
+    shares.revoke(one, "a")
+    assert (shares.opens(by_a, one), shares.opens(by_b, one)) == (False, True)
+    Belongings(any_store, "b").remove(kind, one.id)
+    assert not shares.opens(by_b, one)
+
+
+def test_the_store_has_digests_only(store: Store) -> None:
+    texts = [shares_of(store, "a").add(thing(kind, "1"), "a") for kind in get_args(Kind)]
+    for folder in ("jobs", "shares"):
+        for key in store.sizes(folder):
+            assert not [text for text in texts if text in key or text.encode() in store.read(key)]

@@ -1,0 +1,200 @@
+"""Processes that do not behave, in place of the one that does a job."""
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from accel.folder_cache import FolderCache
+from worker.children import start_child
+from worker.frames import frame
+from worker.job_log import JobLog
+from worker.job_process import NO_MEMORY, OUT, JobProcess
+from worker.job_record import Stage, Summary
+from worker.job_request import JobOptions
+from worker.messages import Failed, Get, Line, Progress, Put, Succeeded
+from worker.problem import problem
+from worker.settings import Settings
+from worker.watch import Outcome, Watch
+from worker.work import ProgramWork
+
+RESULT = Summary(verified=True, cycles=1, macs_share=None)
+DONE = frame(Succeeded(result=RESULT).model_dump())
+WORK = ProgramWork(Path("program.zip"), None, JobOptions())
+KEY = "a" * 64
+
+
+class Attended:
+    """What came of a process that does ``acts`` with the line."""
+
+    def __init__(
+        self,
+        tmp_path: Path,
+        acts: Callable[[socket.socket], None],
+        *,
+        seconds: float = 20,
+        stop_after: float = 1e9,
+        **limits: int,
+    ) -> None:
+        self.stages: list[Stage] = []
+        self.lines: list[str] = []
+        self.cache = FolderCache(tmp_path / "cache")
+        (tmp_path / OUT).mkdir()
+        ours, theirs = socket.socketpair()
+        written, writes = os.pipe()
+
+        def child() -> None:
+            os.setsid()
+            os.dup2(writes, 2)
+            os.close(writes)
+            ours.close()
+            acts(theirs)
+
+        self.process = JobProcess(start_child(child), ours, written)
+        theirs.close()
+        os.close(writes)
+        self.log = JobLog("job", 10_000, self.lines.append)
+        begin = time.monotonic()
+        watch = Watch(
+            self.process,
+            tmp_path,
+            Settings(**limits),
+            cache=self.cache,
+            stage=lambda stage: self.stages.append(stage) if stage else None,
+            log=self.log,
+            stopped=lambda: time.monotonic() - begin > stop_after,
+        )
+        self.outcome: Outcome = watch.follow(WORK, begin + seconds)
+        self.seconds = time.monotonic() - begin
+        assert self.process.poll() is not None
+        self.process.close()
+
+    @property
+    def slug(self) -> str | None:
+        return self.outcome.problem and self.outcome.problem.type.removeprefix("/problems/")
+
+
+def test_all_that_is_said(tmp_path: Path) -> None:
+    def acts(line: socket.socket) -> None:
+        line.recv(1 << 16)
+        said = [Progress(stage=Stage(name="simulate", step=1, total=2)), Line(level=30, text="hot"), Get(key=KEY)]
+        for message in said:
+            line.sendall(frame(message.model_dump()))
+        line.recv(1 << 16)
+        line.sendall(frame(Put(key=KEY).model_dump(), b"entry") + frame(Get(key=KEY).model_dump()))
+        assert line.recv(1 << 16).endswith(b"entry")
+        os.write(2, b"last words")
+        line.sendall(DONE)
+
+    attended = Attended(tmp_path, acts)
+    assert attended.outcome == Outcome(result=RESULT)
+    assert attended.stages == [Stage(name="simulate", step=1, total=2)]
+    assert [line.split(" ", 1)[1] for line in attended.lines] == ["WARNING hot", "last words"]
+
+
+def test_a_problem_said_before_the_work_was_heard(tmp_path: Path) -> None:
+    def acts(line: socket.socket) -> None:
+        line.sendall(frame(Failed(problem=problem("x", "X.", "x")).model_dump(mode="json")))
+
+    assert Attended(tmp_path, acts).slug == "x"
+
+
+def spin(_line: socket.socket) -> None:
+    while True:
+        pass
+
+
+def test_the_clock(tmp_path: Path) -> None:
+    attended = Attended(tmp_path, spin, seconds=0.5)
+    assert attended.slug == "time-limit"
+    assert attended.seconds < 1.5
+
+
+def test_ended_elsewhere(tmp_path: Path) -> None:
+    attended = Attended(tmp_path, spin, stop_after=0.3)
+    assert attended.outcome == Outcome()
+    assert attended.seconds < 1
+
+
+def test_one_that_never_reads(tmp_path: Path) -> None:
+    def acts(line: socket.socket) -> None:
+        line.sendall(frame(Put(key=KEY).model_dump(), bytes(1 << 20)))
+        while True:
+            line.sendall(frame(Get(key=KEY).model_dump()))
+
+    assert Attended(tmp_path, acts, seconds=1).slug == "time-limit"
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 64, b"GET / HTTP/1.1\r\n\r\n", frame({"kind": "exit"})])
+def test_one_that_says_what_it_must_not(tmp_path: Path, data: bytes) -> None:
+    attended = Attended(tmp_path, lambda line: line.sendall(data) or spin(line))
+    assert "none of ours says" in str(attended.outcome.death)
+
+
+def test_one_that_hangs_up_and_stays(tmp_path: Path) -> None:
+    attended = Attended(tmp_path, lambda line: line.close() or spin(line))
+    assert attended.outcome.death == "the process hung up and went on"
+    assert attended.seconds < 3
+
+
+@pytest.mark.parametrize(
+    ("leave", "told"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "SIGSEGV"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "SIGKILL"),
+        (lambda: os._exit(3), "exit status 3"),
+        (lambda: os._exit(0), "exit status 0"),
+    ],
+)
+def test_deaths(tmp_path: Path, leave: Callable[[], None], told: str) -> None:
+    assert told in str(Attended(tmp_path, lambda _line: leave()).outcome.death)
+
+
+@pytest.mark.parametrize("how", ["status", "words"])
+def test_out_of_memory(tmp_path: Path, how: str) -> None:
+    def acts(_line: socket.socket) -> None:
+        if how == "status":
+            os._exit(NO_MEMORY)
+        os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert Attended(tmp_path, acts).slug == "memory-limit"
+
+
+def test_out_of_processor_time(tmp_path: Path) -> None:
+    assert Attended(tmp_path, lambda _line: os.kill(os.getpid(), signal.SIGXCPU)).slug == "time-limit"
+
+
+def test_too_much_on_the_disk(tmp_path: Path) -> None:
+    def acts(line: socket.socket) -> None:
+        (tmp_path / OUT / "file").write_bytes(bytes(5000))
+        spin(line)
+
+    attended = Attended(tmp_path, acts, job_output_bytes=4999)
+    assert attended.slug == "output-limit"
+    assert attended.seconds < 3
+
+
+@pytest.mark.clocked
+@pytest.mark.skipif(sys.platform != "linux", reason="looks through /proc")
+def test_what_it_started_goes_with_it(tmp_path: Path) -> None:
+    def acts(line: socket.socket) -> None:
+        if (pid := os.fork()) == 0:
+            spin(line)
+        (tmp_path / "pid").write_text(str(pid))
+        line.sendall(DONE)
+
+    Attended(tmp_path, acts)
+    pid = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 5
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+            break
+        time.sleep(0.02)
+    else:
+        assert not Path(f"/proc/{pid}").exists()

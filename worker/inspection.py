@@ -1,0 +1,31 @@
+"""What is in an upload, without the compiler: the tasks of a fork server that the api starts with itself."""
+
+from dataclasses import replace
+
+from accel.frontend.model.limits import LIMITS
+from accel.frontend.read.info import ModelInfo
+from accel.frontend.read.inspect import inspect_model
+from worker.confined import confined, confinement
+from worker.limits import inspection_limits
+from worker.requests import File
+from worker.settings import Settings
+from worker.tensors import Npz
+from worker.uploads import TensorsContents
+
+
+def _model(given: File, settings: Settings) -> ModelInfo:
+    return inspect_model(given.path.read_bytes(), replace(LIMITS, nodes=settings.max_model_nodes))
+
+
+def _tensors(given: File, settings: Settings) -> TensorsContents:
+    with given.path.open("rb") as file:
+        npz = Npz(file, max_bytes=settings.max_tensors_bytes, max_arrays=settings.max_arrays)
+        npz.check_data()
+    return TensorsContents(tensors=npz.tensors)
+
+
+TASKS = {
+    "model": confined(inspection_limits, File, _model),
+    "tensors": confined(inspection_limits, File, _tensors),
+    "confinement": confinement,
+}

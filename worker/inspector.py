@@ -1,0 +1,85 @@
+"""Uploads and accelerators seen by processes that may harm only themselves; the api opens none of them itself."""
+
+import functools
+import tempfile
+from pathlib import Path
+from typing import TypeVar
+
+import pydantic
+
+from accel.frontend.read.info import ModelInfo
+from worker.confined import Confined
+from worker.confinement.outcome import Confinement
+from worker.forked import Forked
+from worker.requests import File, Nothing, Packed
+from worker.settings import Settings
+from worker.uploads import ProgramContents, TensorsContents
+
+Document = TypeVar("Document", bound=pydantic.BaseModel)
+
+
+class Inspector:
+    """Looks into uploads; may be used from several threads, and limits nobody's number.
+
+    Args:
+        settings: the limits, and where the data lie.
+        light: the server of ``worker.inspection``.
+        compiler: the server of ``worker.compiler``.
+    """
+
+    def __init__(self, settings: Settings, light: Forked, compiler: Forked) -> None:
+        self._settings = settings
+        self._light = Confined(settings, light)
+        self._compiler = Confined(settings, compiler)
+
+    def model(self, path: Path) -> ModelInfo:
+        """What is in an ONNX file.
+
+        Raises:
+            LimitError: finding out took too long or too much memory, or ended the process.
+            RefusedError: it cannot be used.
+        """
+        return self._file("model", path, ModelInfo)
+
+    def tensors(self, path: Path) -> TensorsContents:
+        """What is in an npz file; raises as :meth:`model`."""
+        return self._file("tensors", path, TensorsContents)
+
+    def program(self, path: Path, directory: Path) -> tuple[Path, ProgramContents]:
+        """The Program file, made in ``directory``, of one or of a zip of parts, and what is in it.
+
+        Raises:
+            LimitError, RefusedError: as :meth:`model`.
+        """
+        packed = Packed(path=path.resolve(), program=directory.resolve() / "program.zip")
+        answer = self._compiler.ask(
+            "program", packed, directory, seconds=self._settings.inspection_seconds, readable=[path]
+        )
+        # its process is gone: nobody changes the file any more
+        if packed.program.is_symlink() or not packed.program.is_file():
+            raise RuntimeError("the process that opened a program left no file")
+        return packed.program, ProgramContents.model_validate_json(answer)
+
+    @functools.cached_property
+    def confinement(self) -> Confinement:
+        """What confines such a process here: one was asked."""
+        with self._directory() as directory:
+            answer = self._light.ask(
+                "confinement", Nothing(), Path(directory), seconds=self._settings.inspection_seconds
+            )
+        return Confinement.model_validate_json(answer)
+
+    def _file(self, task: str, path: Path, document: type[Document]) -> Document:
+        with self._directory() as directory:
+            answer = self._light.ask(
+                task,
+                File(path=path.resolve()),
+                Path(directory),
+                seconds=self._settings.inspection_seconds,
+                readable=[path],
+            )
+        return document.model_validate_json(answer)
+
+    def _directory(self) -> tempfile.TemporaryDirectory[str]:
+        self._settings.scratch_dir.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(dir=self._settings.scratch_dir, prefix="inspection-")

@@ -1,0 +1,174 @@
+"""An RQ worker whose jobs are ours: it takes messages off the queue, and forks once for every job.
+
+Of RQ it uses the queue, the register of workers and the handling of signals; what RQ would do with a message, and write
+about it, it leaves out. It outlives a Redis that goes, and registers itself again with one that has forgotten it.
+"""
+
+import logging
+import os
+import secrets
+import select
+import time
+from collections.abc import Callable
+from typing import Any
+
+import redis
+from rq import Worker, worker_registration
+from rq.job import Job as RqJob
+from rq.serializers import JSONSerializer
+from rq.utils import now as utcnow
+from rq.worker import WorkerStatus
+
+from worker.children import in_child, start_child
+from worker.exits import death_reason
+from worker.logs import bound
+from worker.queue import JobQueue, TaskJob, job_of
+from worker.scratch import sweep
+from worker.settings import Settings
+
+_log = logging.getLogger(__name__)
+_CLEAN_EVERY = 60.0
+_BEAT = 2.0  # seconds between two signs of life while a job runs
+_LIFE = 15  # seconds after the last one that a worker counts as alive
+
+
+class JobWorker(Worker):
+    """The worker.
+
+    Args:
+        settings: the settings.
+        queue: the queue.
+        run: runs a job, by its id, for a token, in a process of its own.
+        bury: records how the process of a token died, by the job's id, and has the job run again soon.
+        idle: is called now and then while there is nothing to do.
+        beside: is called now and then, also while a job runs.
+    """
+
+    job_class = TaskJob
+    max_connection_wait_time = 2.0
+
+    def __init__(
+        self,
+        settings: Settings,
+        queue: JobQueue,
+        *,
+        run: Callable[[str, str, str], None],
+        bury: Callable[[str, str, str], None],
+        idle: Callable[[], None],
+        beside: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._settings = settings
+        self._run = run
+        self._bury = bury
+        self._idle = idle
+        self._beside = beside
+        self._cleaned = -_CLEAN_EVERY
+        super().__init__(
+            [queue.rq],
+            connection=queue.connection,
+            job_class=TaskJob,
+            serializer=JSONSerializer,
+            # RQ wakes 15 s before the end of this time, and then looks whether maintenance is due
+            worker_ttl=15 + settings.reconcile_seconds,
+            maintenance_interval=settings.reconcile_seconds,
+        )
+
+    def execute_job(self, job: RqJob, queue: Any) -> None:
+        """Run the job of a message in a forked process, and wait for it."""
+        job_id = job_of(job)
+        if job_id is None:
+            _log.error("the message %s is none of ours: removed", job.id)
+            self._away(lambda: self._remove(job, queue))
+            return
+        with bound(job=job_id):
+            self.set_state(WorkerStatus.BUSY)
+            self._attend(job_id, secrets.token_hex(8))
+            self._away(self._beside)
+            self.set_state(WorkerStatus.IDLE)
+
+    def _attend(self, job_id: str, token: str) -> None:
+        begin = time.monotonic()
+        _log.info("job %s: taken", job_id)
+        status = self._wait(lambda: self._run(job_id, token, self.name))
+        if status == 0:
+            _log.info("job %s: done with after %.3f s", job_id, time.monotonic() - begin)
+            return
+        reason = death_reason(status)
+        _log.error("job %s: %s", job_id, reason)
+        if os.WIFSIGNALED(status):
+            in_child(lambda: self._bury(job_id, token, reason))
+
+    def _remove(self, job: RqJob, queue: Any) -> None:
+        self.connection.lrem(queue.intermediate_queue_key, 0, job.id)
+        self.connection.delete(job.key)
+
+    def _wait(self, work: Callable[[], None]) -> int:
+        """Fork for the work, and wait, with signs of life; gives the wait status."""
+        ends, held = os.pipe()  # the forked process holds it as long as it lives
+        try:
+            self._horse_pid = start_child(lambda: self._horse(work), group=True)
+            os.close(held)
+            while not select.select([ends], [], [], _BEAT)[0]:
+                self.heartbeat()
+                self._away(self._beside)
+            return os.waitpid(self._horse_pid, 0)[1]
+        finally:
+            self._horse_pid = 0
+            os.close(ends)
+
+    def _horse(self, work: Callable[[], None]) -> None:
+        self._is_horse = True
+        work()
+
+    def run_maintenance_tasks(self) -> None:
+        """RQ's own, then ours. RQ calls it at the start and while the worker is idle."""
+        self._away(super().run_maintenance_tasks)
+        self.last_cleaned_at = utcnow()  # type: ignore[assignment] # RQ has no types
+        self._away(self._idle)
+        self._away(self._beside)
+        sweep(self._settings.scratch_dir)
+
+    def clean_registries(self) -> None:
+        """RQ's own, now and then: it only takes dead workers and foreign messages off the lists."""
+        if time.monotonic() - self._cleaned >= _CLEAN_EVERY:
+            super().clean_registries()  # type: ignore[no-untyped-call]
+            self._cleaned = time.monotonic()
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        """Register, whether Redis knows of this worker or not; for a short time, as it comes often."""
+        del timeout, pipeline  # RQ's are longer
+        self._away(self._register)
+
+    def _register(self) -> None:
+        with self.connection.pipeline() as beat:
+            super().heartbeat(self._settings.reconcile_seconds + _LIFE, pipeline=beat)
+            beat.hset(self.key, mapping={**self.serialize(), "state": self.get_state()})
+            worker_registration.register(self, beat)
+            beat.execute()
+
+    def set_state(self, state: str, pipeline: Any = None) -> None:
+        """Note and register the state."""
+        self._away(lambda: super(JobWorker, self).set_state(state, pipeline))
+
+    def check_for_suspension(self, burst: bool) -> None:  # noqa: FBT001 - RQ's
+        """Do not: nobody suspends our workers, and it would ask Redis, which may be away."""
+
+    def set_shutdown_requested_date(self) -> None:
+        """Do not: it is for RQ's dashboards, and Redis may be away."""
+
+    def subscribe(self) -> None:
+        """Do not: RQ takes commands in a thread; ours come in the store, and a process that forks has no threads."""
+
+    def unsubscribe(self) -> None:
+        """There is nothing to unsubscribe from."""
+
+    def teardown(self) -> None:
+        """Take this worker off the register."""
+        self._away(super().teardown)
+
+    def _away(self, action: Callable[[], object]) -> None:
+        """Do it, unless Redis is away."""
+        try:
+            action()
+        except redis.RedisError as error:
+            _log.warning("worker %s: Redis is away: %s", self.name, error)

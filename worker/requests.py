@@ -1,0 +1,33 @@
+"""What the tasks of the fork servers are given (``worker/inspection.py``, ``worker/compiler.py``)."""
+
+from pathlib import Path
+
+import pydantic
+
+from worker.job_request import JobOptions
+
+
+class File(pydantic.BaseModel):
+    """An uploaded file."""
+
+    path: Path
+
+
+class Packed(pydantic.BaseModel):
+    """A program as it was uploaded, and the Program file to make of it."""
+
+    path: Path
+    program: Path
+
+
+class PlanInputs(pydantic.BaseModel):
+    """The fields of ``Work`` that a plan is made of. ``accelerator`` is a name, or the path of a document."""
+
+    model: Path
+    accelerator: str
+    options: JobOptions
+    calibration: Path | None
+
+
+class Nothing(pydantic.BaseModel):
+    """For a task that is given nothing."""

@@ -1,0 +1,49 @@
+"""Directories of running jobs on the local disk, and what is left of those whose process was killed.
+
+A directory is locked by its process, and the kernel takes the lock back when that ends, however it ends: so a process
+in another container that shares the disk can tell too.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_YOUNG = 5.0  # seconds in which a directory may not be locked yet
+
+
+@contextlib.contextmanager
+def scratch_directory(root: Path, job_id: str) -> Iterator[Path]:
+    """A directory of its own for a job, removed at the end."""
+    directory = Path(tempfile.mkdtemp(prefix=f"job-{job_id}-", dir=root))
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        os.close(lock)
+
+
+def sweep(root: Path) -> None:
+    """Remove the directories of jobs whose process is gone."""
+    for directory in root.glob("job-*"):
+        with contextlib.suppress(OSError):  # another worker sweeps too
+            if time.time() - directory.stat().st_mtime > _YOUNG:
+                _remove_unlocked(directory)
+
+
+def _remove_unlocked(directory: Path) -> None:
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    else:
+        shutil.rmtree(directory, ignore_errors=True)
+    finally:
+        os.close(lock)

@@ -1,0 +1,55 @@
+"""Links to single things: whoever has one may read that job, or that upload, and nothing else.
+
+An object named by the digest of a link's secret holds who shared it; without the object there is no such link. Those of
+a job lie in its folder, so that they go with it; those of an upload under ``shares/<kind>/<id>``. A link to an upload
+opens it as long as it is the owner's who made the link.
+"""
+
+from typing import NamedTuple
+
+from worker import tokens
+from worker.belongings import Kind, mark
+from worker.ids import owner_digest
+from worker.store import Store
+
+
+class Shared(NamedTuple):
+    """What a link is to; the id must have the form of one."""
+
+    kind: Kind
+    id: str
+
+    @property
+    def folder(self) -> str:
+        """Where its links are kept."""
+        return f"jobs/{self.id}/shares" if self.kind == "jobs" else f"shares/{self.kind}/{self.id}"
+
+
+class Shares:
+    """The links of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def add(self, shared: Shared, owner: str) -> str:
+        """Make a link to what is there and the owner's; gives its secret, which is kept nowhere."""
+        text = tokens.make(tokens.LINK)
+        self._store.create(f"{shared.folder}/{tokens.digest(text)}", owner_digest(owner).encode())
+        return text
+
+    def opens(self, text: str, shared: Shared) -> bool:
+        """Whether the secret is that of a link to it."""
+        if not tokens.whole(text, tokens.LINK):
+            return False
+        try:
+            owner = self._store.read(f"{shared.folder}/{tokens.digest(text)}").decode()
+        except FileNotFoundError:
+            return False
+        return shared.kind == "jobs" or self._store.exists(mark(owner, shared.kind, shared.id))
+
+    def revoke(self, shared: Shared, owner: str | None = None) -> None:
+        """Revoke every link that this owner made to it, or that anybody did."""
+        by = None if owner is None else owner_digest(owner).encode()
+        for key in self._store.sizes(shared.folder):
+            if by is None or self._store.read(key) == by:
+                self._store.delete(key)

@@ -1,0 +1,194 @@
+"""Attending to the process of a job while it runs: its progress, its cache, its log, its limits.
+
+The process may be in the hands of whoever wrote the model. So nothing here waits for it: every read and write takes
+what there is, and the clock is looked at whatever it does.
+"""
+
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from accel.cache import Cache
+from worker.exits import death_reason
+from worker.frames import BrokenFrameError, Frames, frame
+from worker.job_log import JobLog
+from worker.job_process import NO_MEMORY, OUT, JobProcess, memory_limit, out_of_memory
+from worker.job_record import Stage, Summary
+from worker.messages import Entry, Failed, Get, Line, Progress, Put, Said, Succeeded, said, work_document
+from worker.outputs import OutputLimitError, check_outputs
+from worker.problem import Problem, problem
+from worker.settings import Settings
+from worker.work import ProgramWork, Work
+
+_TICK = 0.1  # seconds between two looks at the clock
+_MEASURE_EVERY = 1.0  # seconds between two looks at the disk
+_LEAVE = 1.0  # seconds for a process to end once it has let go of the line
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How it went: a result, a problem, or how the process died; nothing of these where the job was ended elsewhere."""
+
+    result: Summary | None = None
+    problem: Problem | None = None
+    death: str | None = None
+
+
+class Watch:
+    """Attends to one process.
+
+    Args:
+        process: the process.
+        scratch: its directory.
+        settings: its limits.
+        cache: what it may read and write through us.
+        stage: is told how far the job is, every tick.
+        log: takes what it logs.
+        stopped: whether the job has been ended elsewhere.
+    """
+
+    def __init__(
+        self,
+        process: JobProcess,
+        scratch: Path,
+        settings: Settings,
+        *,
+        cache: Cache,
+        stage: Callable[[Stage | None], None],
+        log: JobLog,
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._process = process
+        self._scratch = scratch
+        self._settings = settings
+        self._cache = cache
+        self._stage = stage
+        self._log = log
+        self._stopped = stopped
+        self._frames = Frames(settings.max_cache_entry_bytes)
+        self._outgoing = b""
+        self._outcome: Outcome | None = None
+        self._measured = time.monotonic()
+
+    def follow(self, work: Work | ProgramWork, deadline: float) -> Outcome:
+        """Give it the work, and see it to its end: afterwards there is no such process.
+
+        Args:
+            work: what to do.
+            deadline: the time of ``time.monotonic`` at which it must have ended.
+        """
+        self._outgoing = frame(work_document(work))
+        self._process.line.setblocking(False)
+        os.set_blocking(self._process.written, False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.line, selectors.EVENT_READ)
+            selector.register(self._process.written, selectors.EVENT_READ)
+            while self._outcome is None:
+                wanted = selectors.EVENT_WRITE if self._outgoing else selectors.EVENT_READ
+                selector.modify(self._process.line, wanted)
+                ready = selector.select(_TICK)
+                for key, _ in ready:
+                    if key.fileobj is self._process.line:
+                        self._line_ready()
+                    elif not self._read_written():
+                        selector.unregister(self._process.written)
+                self._look_at_limits(deadline)
+        self._process.kill()
+        self._read_written()
+        return self._of_memory(self._outcome)
+
+    def _line_ready(self) -> None:
+        if self._outgoing:
+            self._send()
+            return
+        try:
+            data = self._process.line.recv(_CHUNK)
+            for found in self._frames.feed(data):
+                self._heard(said(found), found[1])
+        except BlockingIOError:
+            return
+        except BrokenFrameError as error:
+            self._outcome = Outcome(death=f"the process said what none of ours says: {error}")
+            return
+        except OSError:
+            data = b""
+        if not data and self._outcome is None:
+            self._outcome = self._left()
+
+    def _send(self) -> None:
+        try:
+            self._outgoing = self._outgoing[self._process.line.send(self._outgoing) :]
+        except BlockingIOError:
+            return
+        except OSError:  # it has let go of the line, and may have said why
+            self._outgoing = b""
+
+    def _heard(self, message: Said, body: bytes) -> None:
+        match message:
+            case Progress():
+                self._stage(message.stage)
+            case Line():
+                self._log.add(message.level, message.text)
+            case Get():
+                entry = self._cache.get(message.key)
+                self._outgoing += frame(Entry(found=entry is not None).model_dump(), entry or b"")
+            case Put():
+                self._cache.put(message.key, body)
+            case Succeeded():
+                self._outcome = Outcome(result=message.result)
+            case Failed():
+                self._outcome = Outcome(problem=message.problem)
+
+    def _read_written(self) -> bool:
+        """Take what it wrote; False where it will write no more."""
+        try:
+            data = os.read(self._process.written, _CHUNK)
+        except BlockingIOError:
+            return True
+        self._log.written(data)
+        return bool(data)
+
+    def _left(self) -> Outcome:
+        """It has let go of the line without a word."""
+        deadline = time.monotonic() + _LEAVE
+        while (status := self._process.poll()) is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if status is None:
+            return Outcome(death="the process hung up and went on")
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
+            return Outcome(problem=time_limit(f"it used its {self._settings.job_cpu_seconds} s of processor time"))
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status) == NO_MEMORY:
+            return Outcome(problem=memory_limit("out of memory"))
+        return Outcome(death=death_reason(status))
+
+    def _look_at_limits(self, deadline: float) -> None:
+        self._stage(None)
+        if self._outcome is not None:
+            return
+        if self._stopped():
+            self._outcome = Outcome()
+        elif time.monotonic() > deadline:
+            self._outcome = Outcome(problem=time_limit(f"it ran for {self._settings.job_seconds} s"))
+        elif time.monotonic() > self._measured + _MEASURE_EVERY:
+            try:
+                check_outputs(self._scratch, self._settings.job_scratch_bytes)
+                check_outputs(self._scratch / OUT, self._settings.job_output_bytes)
+            except OutputLimitError as error:
+                self._outcome = Outcome(problem=error.problem)
+            self._measured = time.monotonic()
+
+    def _of_memory(self, outcome: Outcome) -> Outcome:
+        """Native code that gets no memory aborts, and says so in its last words."""
+        if outcome.death is not None and out_of_memory(self._log.last_words):
+            return Outcome(problem=memory_limit(self._log.last_words.strip().splitlines()[-1]))
+        return outcome
+
+
+def time_limit(how: str) -> Problem:
+    """The problem of a job that took too long."""
+    return problem("time-limit", "The job took longer than the limit.", f"{how}; see its last stage")
