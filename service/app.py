@@ -1,42 +1,73 @@
 """The application: settings in, an ASGI app out."""
 
+import contextlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
 from fastapi.responses import RedirectResponse
 from fastapi_offline import FastAPIOffline
+from opentelemetry.trace import Tracer
 
 from accel.accelerator.read_text import MAX_BYTES
-from service import openapi, problems
+from service import openapi, otlp, problems
+from service.browsers import BrowserHeaders
+from service.compression import Compression
 from service.context import Context
+from service.cross_origin import allow_origins
+from service.door import Door, tell_how_to_begin
+from service.following.feeds import Feeds
+from service.following.stream import Places
 from service.head import HeadAsGet
+from service.inspection import Inspections
+from service.keyring import Keyring
 from service.limits import BodyLimit
+from service.meters import Meters
+from service.metrics import Backends
+from service.observe import Observe
+from service.plain_bodies import PlainBodies
+from service.rates import Rates
 from service.routes import (
+    about,
     accelerators,
     artifacts,
     catalogue,
+    erasing,
+    events,
     health,
     jobs,
+    metrics,
     models,
     programs,
     schemas,
+    shares,
     tensors,
     tir,
     trace,
+    webhooks,
 )
 from worker.accelerators import Accelerators
+from worker.answers import Answers
+from worker.claims import Claims
+from worker.collector import Collector
+from worker.erasing import Eraser
+from worker.forked import Forked
+from worker.idempotency import Idempotency
+from worker.inspector import Inspector
 from worker.jobs import Jobs
+from worker.keys import Keys
+from worker.opened import open_async_redis, open_redis, open_store
 from worker.planner import Planner
 from worker.queue import JobQueue
-from worker.redis_server import connect
+from worker.reconcile import reconciler
 from worker.settings import Settings
-from worker.store import Store
+from worker.shares import Shares
 from worker.traces import Traces
 from worker.uploads import models as model_uploads
 from worker.uploads import programs as program_uploads
 from worker.uploads import tensors as tensor_uploads
+from worker.webhooks.orders import Orders
+from worker.webhooks.sweep import sweep
 
 _DESCRIPTION = """
 Upload an ONNX model, name an accelerator, and get the TIR after every pass, the instruction stream, a cycle count, and
@@ -44,7 +75,8 @@ proof that the program computes the right numbers.
 
 1. `POST /v1/models` with the file: the answer has its id.
 2. `POST /v1/jobs` with `{"model": id, "accelerator": "vta"}`: 202, and the job's `Location`.
-3. `GET` that until its state is `succeeded`; then its `report`, `trace`, `tir` and `outputs`.
+3. `GET` that until its state is `succeeded`, or with `Prefer: wait=60`, or follow its `events`; then its `report`,
+   `trace`, `tir` and `outputs`.
 
 `POST /v1/jobs?dry_run=true` says what would run where, and why, without compiling. `GET /v1/accelerators` lists the
 accelerators; documents of your own have the form of `GET /v1/schemas/accelerator`.
@@ -54,42 +86,90 @@ A program that is compiled already, by another job or by another tool, is only s
 
 Every error is a problem document (RFC 9457); its `type` leads to an explanation.
 """
-_ROUTES = (models, programs, tensors, accelerators, schemas, jobs, artifacts, tir, trace, catalogue, health)
-# a request is answered within a second, be it with 503: a worker has more patience
+_ROUTES = (
+    *(models, programs, tensors, accelerators, schemas),
+    *(jobs, events, webhooks, erasing, shares, artifacts, tir, trace),
+    *(catalogue, about, health, metrics),
+)
+# a request is answered soon, be it with 503: a worker has more patience
 _REDIS_RETRIES = 2
+_REDIS_SECONDS = 1.0
+_STORE_SECONDS = 4.0
+# to count requests is not worth a wait
+_RATES_SECONDS = 0.25
 
 
-def context(settings: Settings) -> Context:
-    """What the routes work on."""
-    store = Store(settings.store_dir)
+def context(settings: Settings, light: Forked, compiler: Forked) -> Context:
+    """What the routes work on; the servers are those of ``worker.inspection`` and ``worker.compiler``."""
+    store = open_store(settings, patience=_STORE_SECONDS)
     settings.scratch_dir.mkdir(parents=True, exist_ok=True)
-    connection = connect(settings.redis_url or "redis://localhost:6379", retries=_REDIS_RETRIES)
+    if settings.redis_url is None:
+        settings = settings.model_copy(update={"redis_url": "redis://localhost:6379"})
+    connection = open_redis(settings, retries=_REDIS_RETRIES, timeout=_REDIS_SECONDS)
+    queue = JobQueue(connection, settings.queue)
+    accelerators, jobs = Accelerators(store), Jobs(store, queue.index)
+    answers = Answers(store, jobs, accelerators)
+    quick = open_async_redis(settings, timeout=_REDIS_SECONDS)
     return Context(
         settings=settings,
         store=store,
         models=model_uploads(store),
         programs=program_uploads(store),
         tensors=tensor_uploads(store),
-        accelerators=Accelerators(store),
-        jobs=Jobs(store),
-        queue=JobQueue(connection, settings.queue, job_seconds=settings.job_seconds),
+        accelerators=accelerators,
+        jobs=jobs,
+        answers=answers,
+        claims=Claims(store),
+        eraser=Eraser(store, jobs, answers, queue.index),
+        orders=Orders(store),
+        idempotency=Idempotency(store, jobs, settings.idempotency_seconds),
+        queue=queue,
         traces=Traces(),
-        planner=Planner(settings),
+        planner=Planner(settings, compiler),
+        inspector=Inspector(settings, light, compiler),
+        inspections=Inspections(settings.inspections_at_once),
+        keyring=Keyring(Keys(store), settings.auth_cache_seconds),
+        shares=Shares(store),
+        rates=Rates(open_redis(settings, retries=0, timeout=_RATES_SECONDS)),
+        feeds=Feeds(jobs, queue.rq.key, open_async_redis(settings, timeout=None), quick),
+        streams=Places(settings.streams_at_once),
+        waiters=Places(settings.streams_at_once),
     )
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """The app; without settings they come from the environment.
+def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -> FastAPI:
+    """The app; without settings they come from the environment, and without a tracer there are no traces.
 
     Nothing is touched before the app starts up, so that its OpenAPI document needs no store and no Redis.
     """
     chosen = settings or Settings()
+    logged = (chosen.log_level, chosen.log_format)
+    meters = Meters()
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.context = context(chosen)
-        yield
-        app.state.context.queue.connection.close()
+        with (
+            contextlib.closing(Forked("worker.inspection", *logged)) as light,
+            contextlib.closing(Forked("worker.compiler", *logged)) as compiler,
+        ):
+            here = app.state.context = context(chosen, light, compiler)
+            light.start()
+            if chosen.auth != "off":
+                tell_how_to_begin(Keys(here.store))
+            collector = Collector(here.settings, here.store, here.jobs, here.answers, here.eraser, here.queue)
+
+            def besides() -> None:
+                sweep(here.orders, here.jobs, here.queue.agenda)
+                collector.step()
+
+            with (
+                reconciler(here.jobs, here.queue, chosen.reconcile_seconds, besides),
+                otlp.exported(meters.registry),
+            ):
+                async with here.feeds.running():
+                    yield
+            here.queue.connection.close()
+            here.rates.close()
 
     app: FastAPI = FastAPIOffline(
         title="Cyclops",
@@ -109,7 +189,16 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         },
         default=chosen.max_body_bytes,
     )
+    app.add_middleware(PlainBodies)
+    # what is added later sees a request earlier
+    app.add_middleware(Door, settings=chosen)
+    allow_origins(app, chosen.origins)
+    app.add_middleware(BrowserHeaders, settings=chosen)
+    app.add_middleware(Compression)
     app.add_middleware(HeadAsGet)
+    app.state.meters = meters
+    meters.registry.register(Backends(lambda: app.state.context))
+    app.add_middleware(Observe, meters=meters, tracer=tracer)
     problems.install(app)
     for resource in _ROUTES:
         app.include_router(resource.router)

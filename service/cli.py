@@ -1,20 +1,22 @@
 """The command line. Heavy imports wait for the command that needs them."""
 
+import logging
 import sys
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
-import pydantic
 import typer
 from rich.console import Console
 
-from service import accelerator_cli
+from service import accelerator_cli, keys_cli
+from service.cli_settings import Data, fail, settings_of
+from worker import logs
 from worker.settings import Settings
 
 app = typer.Typer(name="cyclops", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(accelerator_cli.app)
+app.add_typer(keys_cli.app)
 
-Data = Annotated[Path | None, typer.Option(help="Directory of the store; else CYCLOPS_DATA, else ./data.")]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
 
@@ -31,11 +33,13 @@ def serve(
     from worker.redis_server import RedisUnavailableError
 
     try:
-        with serving.listen(host, port) as bound, serving.backend(_settings(data), workers) as settings:
-            _announce(bound.getsockname())
+        chosen = settings_of(data)
+        logs.configure(chosen.log_level, chosen.log_format, "api")
+        with serving.listen(host, port) as bound, serving.backend(chosen, workers) as settings:
+            _announce(bound.getsockname(), chosen)
             serving.serve(settings, bound)
     except (RedisUnavailableError, OSError) as error:
-        _fail(f"cannot serve on {host}:{port}: {error}")
+        fail(f"cannot serve on {host}:{port}: {error}")
     except KeyboardInterrupt:
         return
 
@@ -45,15 +49,16 @@ def api(host: Host = "127.0.0.1", port: Port = 8000, data: Data = None) -> None:
     """Run HTTP alone; CYCLOPS_REDIS_URL must name the Redis of the workers."""
     from service import serving
 
-    settings = _settings(data)
+    settings = settings_of(data)
     if settings.redis_url is None:
-        _fail("the api needs CYCLOPS_REDIS_URL; `cyclops serve` starts a Redis and workers too")
+        fail("the api needs CYCLOPS_REDIS_URL; `cyclops serve` starts a Redis and workers too")
+    logs.configure(settings.log_level, settings.log_format, "api")
     try:
         with serving.listen(host, port) as bound:
-            _announce(bound.getsockname())
+            _announce(bound.getsockname(), settings)
             serving.serve(settings, bound)
     except OSError as error:
-        _fail(f"cannot serve on {host}:{port}: {error}")
+        fail(f"cannot serve on {host}:{port}: {error}")
     except KeyboardInterrupt:
         return
 
@@ -63,20 +68,29 @@ def worker(data: Data = None) -> None:
     """Run one worker; CYCLOPS_REDIS_URL must name the Redis of the api."""
     from worker.main import run_worker
 
-    settings = _settings(data)
+    settings = settings_of(data)
     if settings.redis_url is None:
-        _fail("a worker needs CYCLOPS_REDIS_URL; `cyclops serve` starts a Redis and workers too")
+        fail("a worker needs CYCLOPS_REDIS_URL; `cyclops serve` starts a Redis and workers too")
     run_worker(settings)
 
 
 @app.command()
-def run(
+def run(  # noqa: PLR0913, PLR0917  each is an option of the command
     model: Annotated[Path, typer.Argument(help="An ONNX file.")],
     accelerator: Annotated[str, typer.Option(help="Name of an accelerator, or the path of a document.")],
     inputs: Annotated[Path | None, typer.Option(help="npz file, one array for each input; else random.")] = None,
     calibration: Annotated[Path | None, typer.Option(help="npz file with calibration data; else random.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of what is random.")] = 0,
+    host: Annotated[
+        list[str] | None, typer.Option("--host", metavar="NODE", help="A node to leave to the host; may be repeated.")
+    ] = None,
+    verify_seconds: Annotated[
+        float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
+    ] = 300,
     out: Annotated[Path | None, typer.Option(help="Directory for every artifact.")] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Directory that keeps compiled functions for the next run.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report, or the problem, as JSON.")] = False,
 ) -> None:
     """Compile, simulate and verify a model in this process, with no service.
@@ -84,11 +98,12 @@ def run(
     Exit status: 0 done, 1 the job failed, 2 the input was refused.
     """
     from service.local import run_local
-    from worker.jobs import JobOptions
+    from worker.job_request import JobOptions
     from worker.work import Work
 
-    work = Work(model, accelerator, JobOptions(seed=seed), inputs, calibration)
-    raise typer.Exit(run_local(work, out, as_json=as_json))
+    options = JobOptions(seed=seed, host_nodes=tuple(host or ()), verify_seconds=verify_seconds)
+    work = Work(model, accelerator, options, inputs, calibration)
+    raise typer.Exit(run_local(work, out, cache, as_json=as_json))
 
 
 @app.command()
@@ -114,7 +129,7 @@ def simulate(
     end, 2 the input was refused.
     """
     from service.local import run_local
-    from worker.jobs import JobOptions
+    from worker.job_request import JobOptions
     from worker.work import ProgramWork
 
     options = JobOptions(seed=seed, engine=engine)
@@ -135,7 +150,7 @@ def plan(
     Exit status: 0 done, 1 the model could not be planned, 2 the input was refused.
     """
     from service.local_plan import plan_local
-    from worker.jobs import JobOptions
+    from worker.job_request import JobOptions
     from worker.work import Work
 
     work = Work(model, accelerator, JobOptions(seed=seed), calibration=calibration)
@@ -170,7 +185,7 @@ def demo(out: Annotated[Path, typer.Option(help="Directory for every artifact.")
     try:
         run_demo(out, Console())
     except (DemoFailedError, RedisUnavailableError, OSError) as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 @app.command()
@@ -182,7 +197,7 @@ def health(
     from service.probe import api_answers, worker_answers
 
     if not (worker_answers(Settings()) if worker else api_answers(url)):
-        _fail("no answer")
+        fail("no answer")
 
 
 @app.command()
@@ -194,29 +209,13 @@ def openapi() -> None:
     sys.stdout.write(export(create_app(Settings())))
 
 
-def _settings(data: Path | None) -> Settings:
-    """The settings, and the directories that they name."""
-    try:
-        settings = Settings() if data is None else Settings(data=data)
-    except pydantic.ValidationError as error:
-        found = [f"CYCLOPS_{str(item['loc'][0]).upper()}: {item['msg']}" for item in error.errors()]
-        _fail("; ".join(found))
-    try:
-        for directory in (settings.store_dir, settings.scratch_dir):
-            directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        _fail(f"the data directory cannot be used: {error}")
-    return settings
-
-
-def _announce(address: tuple[str, int]) -> None:
+def _announce(address: tuple[str, int], settings: Settings) -> None:
     host, port = address[:2]
-    Console(stderr=True).print(f"Cyclops on http://{host}:{port}, documentation on http://{host}:{port}/docs")
-
-
-def _fail(message: str) -> NoReturn:
-    Console(stderr=True).print(f"cyclops: {message}", markup=False, highlight=False, soft_wrap=True)
-    raise typer.Exit(1)
+    text = f"Cyclops on http://{host}:{port}, documentation on http://{host}:{port}/docs"
+    if settings.log_format == "json":
+        logging.getLogger(__name__).info(text)
+    else:
+        Console(stderr=True).print(text)
 
 
 def main() -> None:

@@ -1,24 +1,44 @@
 """What the routes work on, made once for each app."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from service.caller import Asker
+from service.following.feeds import Feeds
+from service.following.stream import Places
+from service.identity import Caller
+from service.inspection import Inspections
+from service.keyring import Keyring
 from service.problems import ProblemError
+from service.rates import Rates
 from worker.accelerators import Accelerators
-from worker.jobs import Job, Jobs
+from worker.answers import Answers
+from worker.belongings import Kind
+from worker.claims import Claims
+from worker.erasing import Eraser
+from worker.idempotency import Idempotency
+from worker.inspector import Inspector
+from worker.job_record import Job
+from worker.jobs import Jobs
 from worker.planner import Planner
 from worker.queue import JobQueue
 from worker.settings import Settings
+from worker.shares import Shares
 from worker.store import Store
 from worker.traces import Traces
 from worker.uploads import Model, ProgramInfo, Tensors, Uploads
+from worker.webhooks.orders import Orders
 
 
 @dataclass(frozen=True)
 class Context:
-    """The settings, the store and its views, and the queue."""
+    """The settings, the store and its views, the queue, and who follows jobs.
+
+    A route's is :meth:`seen_by` who asks: what is another's is not there, whichever way it is looked for.
+    """
 
     settings: Settings
     store: Store
@@ -27,9 +47,34 @@ class Context:
     tensors: Uploads[Tensors]
     accelerators: Accelerators
     jobs: Jobs
+    answers: Answers
+    idempotency: Idempotency
+    claims: Claims
+    eraser: Eraser
+    orders: Orders
     queue: JobQueue
     traces: Traces
     planner: Planner
+    inspector: Inspector
+    inspections: Inspections
+    keyring: Keyring
+    shares: Shares
+    rates: Rates
+    feeds: Feeds
+    streams: Places
+    waiters: Places
+
+    def seen_by(self, caller: Caller) -> "Context":
+        """The same, without what the caller may not see."""
+        shared = {caller.shared.kind: caller.shared.id} if caller.shared else {}
+        return replace(
+            self,
+            models=self.models.seen_by(caller.owner, shared.get("models")),
+            programs=self.programs.seen_by(caller.owner, shared.get("programs")),
+            tensors=self.tensors.seen_by(caller.owner, shared.get("tensors")),
+            accelerators=self.accelerators.seen_by(caller.owner, shared.get("accelerators")),
+            jobs=self.jobs.seen_by(caller.owner, shared.get("jobs")),
+        )
 
     def job(self, job_id: str) -> Job:
         """The job's record.
@@ -42,11 +87,40 @@ class Context:
         except KeyError:
             raise ProblemError("not-found", f"there is no job {job_id!r}", field="id") from None
 
+    def require(self, kind: Kind, name: str) -> None:
+        """See that there is such a thing.
 
-def _context(request: Request) -> Context:
+        Raises:
+            ProblemError: there is none.
+        """
+        get: dict[Kind, Callable[[str], object]] = {
+            "jobs": self.jobs.get,
+            "models": self.models.get,
+            "programs": self.programs.get,
+            "tensors": self.tensors.get,
+            "accelerators": self.accelerators.brief,
+        }
+        try:
+            get[kind](name)
+        except KeyError:
+            raise ProblemError("not-found", f"there is no {name!r} among the {kind}", field="id") from None
+
+    def own_job(self, job_id: str, owner: str) -> Job:
+        """The record of a job that the owner may change.
+
+        Raises:
+            ProblemError: the owner has no such job.
+        """
+        job = self.job(job_id)
+        if job.owner != owner:
+            raise ProblemError("not-found", f"there is no job {job_id!r}", field="id")
+        return job
+
+
+def _context(request: Request, caller: Asker) -> Context:
     context = request.app.state.context
     assert isinstance(context, Context)
-    return context
+    return context.seen_by(caller)
 
 
 Here = Annotated[Context, Depends(_context)]

@@ -35,7 +35,7 @@ def demo(out: Path, console: Console) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="cyclops-demo-") as data,
-        backend(Settings(data=Path(data), log_level="WARNING"), workers=1) as settings,
+        backend(Settings(data=Path(data), log_level="WARNING", auth="off"), workers=1) as settings,
         listen("127.0.0.1", 0) as bound,
         served(settings, bound) as url,
         httpx2.Client(base_url=url, timeout=_REQUEST_SECONDS) as client,

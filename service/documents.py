@@ -5,6 +5,7 @@ from typing import Any
 from service.problems import MEDIA_TYPE, SERVICE_TYPES
 
 Responses = dict[int | str, dict[str, Any]]
+NOT_MODIFIED: Responses = {304: {"description": "the client has it"}}
 
 
 def problems(*slugs: str) -> Responses:

@@ -6,10 +6,11 @@ from pathlib import Path
 from fastapi import Response
 
 from service.context import Context
-from service.problems import ProblemError, respond
+from service.problems import ProblemError
+from worker.confined import LimitError
 from worker.fetch import fetch
-from worker.jobs import JobRequest
-from worker.planner import PlanLimitError, PlannerBusyError, PlanRefusedError
+from worker.job_request import JobRequest
+from worker.planner import PlannerBusyError
 from worker.work import Work
 
 
@@ -18,6 +19,7 @@ def plan_response(request: JobRequest, here: Context) -> Response:
 
     Raises:
         ProblemError: it is for a program; too many are being made; or it cannot be made within the limits.
+        RefusedError: an input cannot be used.
     """
     if request.program is not None:
         raise ProblemError("invalid-request", "a program is compiled already: nothing is planned", field="program")
@@ -25,11 +27,9 @@ def plan_response(request: JobRequest, here: Context) -> Response:
         work = fetch(request, Path(directory), here.store)
         assert isinstance(work, Work)
         try:
-            return Response(here.planner.plan(work), media_type="application/json")
-        except PlanRefusedError as error:
-            return respond(error.problem.model_copy(update={"status": 422}))
-        except PlanLimitError as error:
-            raise ProblemError("plan-failed", str(error)) from error
+            return Response(here.planner.plan(work, Path(directory)), media_type="application/json")
+        except LimitError as error:
+            raise ProblemError("plan-failed", f"{error}; submit a job") from error
         except PlannerBusyError as error:
             detail = f"{here.settings.plans_at_once} dry runs are under way; try again"
             raise ProblemError("busy", detail, headers={"Retry-After": "1"}) from error

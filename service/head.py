@@ -2,6 +2,8 @@
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+ASKED = "cyclops.head"  # of the scope: whether the client wants no body, for who would have much to say
+
 
 class HeadAsGet:
     """ASGI middleware: the app sees a GET, the client no body."""
@@ -18,4 +20,8 @@ class HeadAsGet:
         async def send_head(message: Message) -> None:
             await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
 
-        await self._app(dict(scope, method="GET"), receive, send_head)
+        inner = {**scope, "method": "GET", ASKED: True}
+        try:
+            await self._app(inner, receive, send_head)
+        finally:
+            scope["route"] = inner.get("route")  # for who looks at it afterwards

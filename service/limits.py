@@ -28,7 +28,7 @@ class BodyLimit:
         if declared.isdigit() and int(declared) > limit:
             error = _too_large(f"{int(declared)} bytes", limit)
             if int(declared) <= limit + _DRAIN:
-                await _drain(receive)
+                await drain(receive)
             await respond(error.problem, error.headers)(scope, receive, send)
             return
         await self._app(scope, _counted(receive, limit), send)
@@ -44,14 +44,15 @@ def _counted(receive: Receive, limit: int) -> Receive:
             seen += len(message.get("body", b""))
             if seen > limit:
                 if message.get("more_body", False):
-                    await _drain(receive)
+                    await drain(receive)
                 raise _too_large("more", limit)
         return message
 
     return counted
 
 
-async def _drain(receive: Receive) -> None:
+async def drain(receive: Receive) -> None:
+    """Take what the client still sends, up to a point."""
     left = _DRAIN
     while left > 0:
         message = await receive()

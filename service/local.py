@@ -19,10 +19,11 @@ from accel.errors import (
     SimulationError,
     VerificationError,
 )
+from accel.folder_cache import FolderCache
 from service.simulation_table import print_simulation
 from service.table import print_report
 from worker.execute import execute
-from worker.jobs import Stage
+from worker.job_record import Stage
 from worker.problem import problem_of
 from worker.settings import Settings
 from worker.work import ProgramWork, Work
@@ -32,13 +33,13 @@ JOB_FAILED = 1
 INPUT_REFUSED = 2
 
 
-def run_local(work: Work | ProgramWork, out: Path | None, *, as_json: bool) -> int:
-    """Run the job and print its report; gives the exit code."""
+def run_local(work: Work | ProgramWork, out: Path | None, cache: Path | None = None, *, as_json: bool) -> int:
+    """Run the job and print its report; gives the exit code. ``cache`` is where compiled functions are kept."""
     errors = Console(stderr=True)
     status = errors.status("starting") if errors.is_terminal else None
     try:
         with status or nullcontext():
-            text = _run(work, out, _shower(status.update if status else None))
+            text = _run(work, out, cache, _shower(status.update if status else None))
     except (CyclopsError, MemoryError) as error:
         return tell(error, errors, as_json=as_json)
     report = json.loads(text)
@@ -62,12 +63,12 @@ def tell(error: CyclopsError | MemoryError, errors: Console, *, as_json: bool) -
     return JOB_FAILED if isinstance(error, CompileError | SimulationError | VerificationError) else INPUT_REFUSED
 
 
-def _run(work: Work | ProgramWork, out: Path | None, progress: Callable[[Stage], None]) -> str:
+def _run(work: Work | ProgramWork, out: Path | None, cache: Path | None, progress: Callable[[Stage], None]) -> str:
     """The report, as text."""
     try:
         check_files(work)
         with _directory(out) as directory:
-            execute(work, Path(directory), Settings(), progress)
+            execute(work, Path(directory), Settings(), progress, None if cache is None else FolderCache(cache))
             return Path(directory, "report.json").read_text(encoding="utf-8")
     except OSError as error:
         raise CyclopsError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}") from error

@@ -5,8 +5,8 @@ import socket
 import httpx2
 import redis
 
+from worker.opened import open_redis
 from worker.queue import JobQueue
-from worker.redis_server import connect
 from worker.settings import Settings
 
 _SECONDS = 2.0
@@ -24,7 +24,7 @@ def worker_answers(settings: Settings) -> bool:
     """Whether a worker of this host lives and listens."""
     if settings.redis_url is None:
         return False
-    queue = JobQueue(connect(settings.redis_url), settings.queue, job_seconds=settings.job_seconds)
+    queue = JobQueue(open_redis(settings, retries=0, timeout=_SECONDS), settings.queue)
     try:
         return queue.workers(socket.gethostname()) > 0
     except redis.RedisError:

@@ -14,39 +14,51 @@ from starlette.routing import Match
 
 from accel import errors
 from accel.errors import CyclopsError
+from service.request_id import FIELD, HEADER, request_id
+from worker.claims import BeingErasedError
+from worker.confined import RefusedError
 from worker.problem import FieldError, Problem, problem_of
+from worker.store import StoreUnavailableError
 
 _log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 
 # problems that the service itself finds: slug -> (status, title)
 SERVICE_TYPES = {
+    "unauthorized": (401, "The request carries no key that may enter."),
     "not-found": (404, "There is no such resource."),
     "method-not-allowed": (405, "The resource does not have this method."),
     "not-acceptable": (406, "The resource has none of the accepted media types."),
     "conflict": (409, "The resource is not in a state for this."),
+    "in-use": (409, "A job needs the resource."),
     "too-large": (413, "The body is larger than the limit."),
-    "unsupported-media-type": (415, "The body has a media type that is not read here."),
+    "unsupported-media-type": (415, "The body has a media type or a coding that is not read here."),
     "range-not-satisfiable": (416, "The range lies outside the resource."),
+    "idempotency-key-reused": (422, "The Idempotency-Key came with another request before."),
     "invalid-request": (422, "The request does not have the documented form."),
     "unknown-model": (422, "There is no model of this id."),
     "unknown-program": (422, "There is no program of this id."),
     "unknown-tensors": (422, "There are no tensors of this id."),
     "unknown-accelerator": (422, "There is no accelerator of this id."),
     "plan-failed": (422, "The model cannot be planned within the limits."),
+    "inspection-failed": (422, "The file cannot be examined within the limits."),
+    "rate-limited": (429, "There were too many requests of this kind in a short time."),
+    "queue-full": (429, "As many jobs wait as may."),
     "internal-error": (500, "Something went wrong on our side."),
     "queue-unavailable": (503, "The queue cannot be reached."),
+    "store-unavailable": (503, "The store cannot be reached."),
     "busy": (503, "As many requests of this kind are under way as may be."),
     "not-ready": (503, "The service is not ready."),
     "bad-request": (400, "The request cannot be understood."),
 }
 # problems that only a job's record shows: slug -> title
 JOB_TYPES = {
-    "worker-lost": "The worker died while it ran the job.",
-    "job-died": "The process that ran the job died.",
+    "worker_lost": "The processes that ran the job died, each time.",
     "time-limit": "The job took longer than the limit.",
     "memory-limit": "The job needed more memory than the limit.",
+    "output-limit": "The job wrote more than the limit.",
 }
+_MOST_ERRORS = 100  # of the fields of one request
 _BY_STATUS = {
     404: "not-found",
     405: "method-not-allowed",
@@ -79,8 +91,13 @@ def accel_types() -> dict[str, type[CyclopsError]]:
 def respond(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
     """The response that carries a problem; its status must be set."""
     assert problem.status is not None
-    body = problem.model_dump(mode="json")
-    return JSONResponse(body, problem.status, headers, media_type=MEDIA_TYPE)
+    named = request_id()
+    body = problem.model_copy(update={FIELD: named}).model_dump(mode="json")
+    return JSONResponse(body, problem.status, {**(headers or {}), **_id_header(named)}, media_type=MEDIA_TYPE)
+
+
+def _id_header(named: str | None) -> dict[str, str]:
+    return {HEADER: named} if named is not None else {}
 
 
 def install(app: FastAPI) -> None:
@@ -88,6 +105,9 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(CyclopsError, _on_input)
+    app.add_exception_handler(RefusedError, _on_refused)
+    app.add_exception_handler(StoreUnavailableError, _on_store)
+    app.add_exception_handler(BeingErasedError, _on_erasing)
     app.add_exception_handler(Exception, _on_exception)
 
 
@@ -118,6 +138,7 @@ def _methods(request: Request) -> str:
 
 async def _on_validation(_request: Request, error: Exception) -> Response:
     found = [found for item in cast(RequestValidationError, error).errors() for found in _field_errors(item)]
+    found = found[:_MOST_ERRORS]
     status, title = SERVICE_TYPES["invalid-request"]
     detail = "; ".join(f"{item.field}: {item.message}" for item in found)
     problem = Problem(
@@ -142,6 +163,29 @@ def _field_errors(item: Mapping[str, Any]) -> list[FieldError]:
 
 async def _on_input(_request: Request, error: Exception) -> Response:
     return respond(problem_of(cast(CyclopsError, error), status=http.HTTPStatus.UNPROCESSABLE_ENTITY))
+
+
+async def _on_refused(_request: Request, error: Exception) -> Response:
+    problem = cast(RefusedError, error).problem
+    return respond(problem.model_copy(update={"status": http.HTTPStatus.UNPROCESSABLE_ENTITY}))
+
+
+async def _on_store(request: Request, error: Exception) -> Response:
+    return store_unavailable(request.method, request.url.path, error)
+
+
+def store_unavailable(method: str, path: str, error: Exception) -> Response:
+    """Log that the store is away, and say so."""
+    _log.error("%s %s: %s", method, path, error)
+    status, title = SERVICE_TYPES["store-unavailable"]
+    problem = Problem(type="/problems/store-unavailable", title=title, status=status, detail="try again later")
+    return respond(problem, {"Retry-After": "5"})
+
+
+async def _on_erasing(_request: Request, _error: Exception) -> Response:
+    status, title = SERVICE_TYPES["conflict"]
+    detail = "somebody sends, erases or begins to use it at this moment; try again"
+    return respond(Problem(type="/problems/conflict", title=title, status=status, detail=detail), {"Retry-After": "1"})
 
 
 async def _on_exception(request: Request, error: Exception) -> Response:

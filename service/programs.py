@@ -7,17 +7,14 @@ from collections import Counter
 from pathlib import Path
 
 from accel.errors import InvalidProgram
-from accel.open_program import open_program
-from accel.program_file import save_program
 from service.upload import Part
-from worker.programs import describe
+from worker.inspector import Inspector
 from worker.uploads import ProgramInfo
-from worker.zips import unpacked_bytes
 
 _DOCUMENT = "program.json"
 
 
-def canonical(parts: list[Part], directory: Path, *, max_bytes: int) -> tuple[Path, ProgramInfo]:
+def canonical(parts: list[Part], directory: Path, inspector: Inspector) -> tuple[Path, ProgramInfo]:
     """The Program file of an upload, and what is in it.
 
     The file is written anew from what was read, so that the same program has one id however it was packed.
@@ -25,30 +22,17 @@ def canonical(parts: list[Part], directory: Path, *, max_bytes: int) -> tuple[Pa
     Args:
         parts: a Program file or a zip of parts alone, or the parts themselves, ``program.json`` among them.
         directory: where the file is made.
-        max_bytes: limit of what the upload unpacks to.
+        inspector: opens it.
 
     Raises:
-        InvalidProgram: it is no program, unpacks to too much, or contradicts itself.
-        InvalidAccelerator: the accelerator that it names cannot be used.
+        InvalidProgram: the parts are none of a program.
+        LimitError: opening it took more than it may.
+        RefusedError: it is no program, unpacks to too much, contradicts itself, or names an accelerator that cannot be.
     """
-    packed = _one_file(parts, directory)
-    _check_unpacked(packed, max_bytes)
-    program = open_program(packed)
-    path = directory / "program.zip"
-    save_program(program, path)
+    path, contents = inspector.program(_one_file(parts, directory), directory)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return path, describe(program, digest, path.stat().st_size)
-
-
-def _check_unpacked(path: Path, limit: int) -> None:
-    try:
-        with path.open("rb") as file:
-            found = unpacked_bytes(file)
-    except ValueError as error:
-        raise InvalidProgram(str(error), field="body") from error
-    if found > limit:
-        raise InvalidProgram(f"the program unpacks to {found} bytes; the limit is {limit}", field="body")
+    return path, ProgramInfo(id=digest, bytes=path.stat().st_size, **contents.model_dump())
 
 
 def _one_file(parts: list[Part], directory: Path) -> Path:

@@ -1,16 +1,47 @@
-"""Answering with a stored blob, or with one range of its bytes (RFC 9110, section 14)."""
+"""Answering with a stored blob, or with one range of its bytes (RFC 9110, sections 13 and 14)."""
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Header
+from fastapi import Depends, Header, Response
 from fastapi.responses import StreamingResponse
 
+from service.documents import NOT_MODIFIED, Responses, problems
+from service.etags import matches
 from service.problems import ProblemError
 
 Range = Annotated[str | None, Header(description="one range of bytes, such as `bytes=0-1023`")]
-_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+# no blob has more bytes than that many digits say, and int() takes no text of any length
+_RANGE = re.compile(r"bytes=([0-9]{1,20})-([0-9]{0,20})")
+RANGED: Responses = {
+    206: {"description": "the range", "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}},
+    **problems("range-not-satisfiable"),
+}
+CONDITIONAL = RANGED | NOT_MODIFIED  # the ``responses`` of a route that takes Conditions
+# what a blob's digest names never changes; who may read it is not for a shared cache to say
+_FOREVER = "private, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """What a request says that the client has of a blob, and wants of it."""
+
+    range: Range = None
+    if_none_match: Annotated[str | None, Header(description="an ETag that the client has: 304 if it still holds")] = (
+        None
+    )
+    if_range: Annotated[
+        str | None, Header(description="an ETag: the range is of that, and if it does not hold the answer is whole")
+    ] = None
+
+    def applicable(self, etag: str | None) -> str | None:
+        """The range, if it is of what is at hand; ``If-Range`` compares strongly."""
+        return self.range if self.if_range is None or self.if_range == etag else None
+
+
+Conditions = Annotated[Conditional, Depends()]
 
 
 def send_blob(
@@ -20,6 +51,7 @@ def send_blob(
     requested: str | None = None,
     *,
     filename: str | None = None,
+    etag: str | None = None,
 ) -> StreamingResponse:
     """Stream a blob, or one range of it.
 
@@ -29,6 +61,7 @@ def send_blob(
         media_type: what it is.
         requested: the Range header; a form of range that we do not serve is ignored.
         filename: the name under which a browser saves it.
+        etag: the ETag of a blob that never changes.
 
     Raises:
         ProblemError: the range lies outside it.
@@ -40,10 +73,19 @@ def send_blob(
             raise ProblemError(
                 "range-not-satisfiable", f"{requested} of {size}", headers={"Content-Range": f"bytes */{size}"}
             )
-    headers = {"Content-Length": str(end - begin), "Accept-Ranges": "bytes"}
+    headers = {"Content-Length": str(end - begin), "Accept-Ranges": "bytes"} | _lasting(etag)
     if status == 206:
         headers["Content-Range"] = f"bytes {begin}-{end - 1}/{size}"
     if filename:
         headers["Content-Disposition"] = f'attachment; filename="{filename}"'
     chunks = stream(begin, end) if status == 206 else stream(0, None)
     return StreamingResponse(chunks, status, headers, media_type=media_type)
+
+
+def not_modified(conditions: Conditional, etag: str) -> Response | None:
+    """304 for a client that has it, else None."""
+    return Response(status_code=304, headers=_lasting(etag)) if matches(conditions.if_none_match, etag) else None
+
+
+def _lasting(etag: str | None) -> dict[str, str]:
+    return {} if etag is None else {"ETag": etag, "Cache-Control": _FOREVER}

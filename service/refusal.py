@@ -1,5 +1,6 @@
 """What is wrong with a document, for its author: the place, what stands there, and what could."""
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -73,7 +74,7 @@ def explained(error: InvalidAccelerator, text: bytes) -> InvalidAccelerator:
     """The same error with all that :func:`explain` says in its detail, and its place in ``field``."""
     refusal = explain(error, text)
     field = f"{_ROOT}{refusal.path}" if (error.field or "").startswith(_ROOT) else error.field
-    return InvalidAccelerator("; ".join(refusal.lines), field=field)
+    return type(error)("; ".join(refusal.lines), field=field)
 
 
 def _steps(path: str, document: Any) -> list[str]:
@@ -93,8 +94,14 @@ def _child(node: Any, step: str) -> Any:
     return node[int(step)] if isinstance(node, list) and step.isdigit() and int(step) < len(node) else None
 
 
+@functools.cache
+def _schema() -> Schema:
+    """It takes longer to make than all else here, and is the same as long as the process lives."""
+    return accelerator_schema()
+
+
 def _accepted(steps: list[str], document: Any) -> str | None:
-    root = accelerator_schema()
+    root = _schema()
     schemas, node = [root], document
     for step in steps:
         schemas = [inner for schema in schemas for inner in _inner(schema, step, node, root)]

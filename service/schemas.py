@@ -6,7 +6,10 @@ import pydantic
 from pydantic import Field
 
 from worker.artifacts import Artifact
-from worker.jobs import Job
+from worker.job_record import Job
+from worker.job_request import JobRequest
+from worker.webhooks.orders import Delivery
+from worker.webhooks.request import Webhook
 
 Item = TypeVar("Item")
 
@@ -26,10 +29,40 @@ class AcceleratorSummary(pydantic.BaseModel):
     family: str
 
 
+class JobSubmission(JobRequest):
+    """A job to be done."""
+
+    fresh: bool = Field(
+        False, strict=True, description="whether to run it in any case; else a job that was asked the same answers"
+    )
+    webhook: Webhook | None = Field(None, description="where to tell that the job has ended")
+
+
 class JobResource(Job):
     """A job and where its results are."""
 
-    links: dict[str, str] = Field(description="sub-resources: self, report, outputs, trace, tir, artifacts, cancel")
+    cached: bool = Field(False, description="whether a submission was answered by this earlier job, and made none")
+    position: int | None = Field(
+        None, description="jobs before it in the queue: 0 is the next one; null if it does not wait there"
+    )
+    links: dict[str, str] = Field(
+        description="sub-resources: self, report, outputs, trace, tir, artifacts, events, webhooks, cancel"
+    )
+
+
+class Deliveries(pydantic.BaseModel):
+    """The webhooks of a job."""
+
+    items: list[Delivery]
+
+
+class Share(pydantic.BaseModel):
+    """A link: whoever has it may read what it is to, and what lies under that address."""
+
+    token: str = Field(description="the link's secret; it is shown this once")
+    links: dict[str, str] = Field(
+        description="addresses with the token: self; of a job its parts, of an upload's file its content"
+    )
 
 
 class TirStage(pydantic.BaseModel):

@@ -3,19 +3,27 @@
 import contextlib
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
+from opentelemetry.trace import Tracer
 
+from service.allocator import give_back
 from service.app import create_app
+from service.door import needs_keys
+from service.http_protocol import ProblemProtocol
 from worker.processes import worker_processes
 from worker.redis_server import redis_server
 from worker.settings import Settings
+from worker.tracing import service_tracer
 
 _STARTED_WITHIN = 10.0
+_SILENT_MILLISECONDS = 300_000  # for which a client may take nothing of what we send
 
 
 @contextlib.contextmanager
@@ -39,14 +47,18 @@ def listen(host: str, port: int) -> socket.socket:
     bound = socket.create_server((host, port), family=family, reuse_port=False)
     # asyncio does it only for sockets that name their protocol; a kept connection else waits 40 ms for every answer
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sys.platform == "linux":  # a client that vanished with its network would keep its stream of events for minutes
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MILLISECONDS)
     return bound
 
 
 def serve(settings: Settings, bound: socket.socket) -> None:
     """Serve HTTP until SIGINT or SIGTERM."""
+    give_back()
     # uvicorn raises the signal again once it has stopped: it then must not kill us before our own clean-up
     signal.signal(signal.SIGTERM, _leave)
-    _server(settings, access_log=True).run(sockets=[bound])
+    with service_tracer() as tracer:
+        _server(settings, bound, settings.log_level, tracer).run(sockets=[bound])
 
 
 def _leave(number: int, _frame: Any) -> None:
@@ -56,7 +68,7 @@ def _leave(number: int, _frame: Any) -> None:
 @contextlib.contextmanager
 def served(settings: Settings, bound: socket.socket) -> Iterator[str]:
     """Serve HTTP from a thread inside the context; gives the base URL."""
-    server = _server(settings, access_log=False)
+    server = _server(settings, bound, "WARNING")
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="http", daemon=True)
     thread.start()
     try:
@@ -70,9 +82,28 @@ def served(settings: Settings, bound: socket.socket) -> Iterator[str]:
         thread.join()
 
 
-def _server(settings: Settings, *, access_log: bool) -> uvicorn.Server:
-    level = settings.log_level.lower() if access_log else "warning"
+class _Server(uvicorn.Server):
+    """Ends what would go on for ever, before it waits for all requests to end."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+        super().__init__(config)
+        self._app = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Leave."""
+        self._app.state.context.feeds.close()
+        await super().shutdown(sockets)
+
+
+def _server(settings: Settings, bound: socket.socket, level: str, tracer: Tracer | None = None) -> uvicorn.Server:
+    app = create_app(settings.model_copy(update={"auth": needs_keys(settings.auth, bound)}), tracer)
     config = uvicorn.Config(
-        create_app(settings), log_level=level, access_log=access_log, timeout_graceful_shutdown=5, server_header=False
+        app,
+        http=ProblemProtocol,
+        log_config=None,  # its loggers hand their records on to ours
+        log_level=level.lower(),
+        access_log=False,  # ``service/observe.py`` has one
+        timeout_graceful_shutdown=5,
+        server_header=False,
     )
-    return uvicorn.Server(config)
+    return _Server(config, app)

@@ -18,7 +18,10 @@ def print_report(report: Report, console: Console) -> None:
         )
     if report.get("energy_pj") is not None:
         console.print(energy_line(report["energy_pj"]), highlight=False)
-    console.print(_verdict(report["verified"]), style="bold")
+    for warning in report.get("warnings", ()):
+        if warning["kind"] == "not-verified":
+            console.print(f"warning: {warning['detail']}", markup=False, highlight=False, soft_wrap=True)
+    console.print(_verdict(report), style="bold")
 
 
 def energy_line(picojoules: float) -> str:
@@ -45,9 +48,9 @@ def _layers(report: Report) -> Table:
     return table
 
 
-def _verdict(verified: bool | None) -> str:  # noqa: FBT001 - a report's three-valued field
-    if verified is None:
-        return "nothing to verify: the accelerator did no work"
-    return (
-        "verified: the outputs equal the reference, bit by bit" if verified else "the outputs DIFFER from the reference"
-    )
+def _verdict(report: Report) -> str:
+    if report["verified"] is None:
+        return "NOT verified" if report["layers"] else "nothing to verify: the accelerator did no work"
+    if report["verified"]:
+        return "verified: the outputs equal the reference, bit by bit"
+    return "the outputs DIFFER from the reference"

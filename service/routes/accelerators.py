@@ -46,7 +46,7 @@ _BODY: dict[str, Any] = {
                 "schema": {"type": "object"},
                 "examples": {"the ten keys of a VTA": {"value": _TEN_KEYS}},
             },
-            YAML: {"schema": {"type": "string"}},
+            YAML: {"schema": {"type": "object"}},
             "multipart/form-data": {
                 "schema": {
                     "type": "object",
@@ -60,7 +60,7 @@ _BODY: dict[str, Any] = {
 _DOCUMENT: Responses = {
     200: {
         "description": "the document; in YAML without what is as it would be by default",
-        "content": {YAML: {"schema": {"type": "string"}}},
+        "content": {YAML: {"schema": {"type": "object"}}},
     }
 }
 
@@ -69,7 +69,7 @@ _DOCUMENT: Responses = {
     "",
     status_code=201,
     summary="Upload an accelerator",
-    responses=problems("bad-request", "too-large", "unsupported-media-type", "invalid-request"),
+    responses=problems("bad-request", "conflict", "too-large", "unsupported-media-type", "invalid-request"),
     openapi_extra=_BODY,
 )
 async def post_accelerator(request: Request, response: Response, here: Here) -> AcceleratorSummary:

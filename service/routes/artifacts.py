@@ -1,16 +1,17 @@
 """What a job left: its report, its outputs, and every file."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from fastapi.responses import StreamingResponse
 
 from accel.report_documents import Report, SimulationReport
 from service.context import Context, Here
 from service.documents import content, document, problems
 from service.problems import ProblemError
-from service.ranges import Range, send_blob
+from service.ranges import CONDITIONAL, Conditional, Conditions, not_modified, send_blob
 from service.schemas import ArtifactIndex, ArtifactResource
-from worker.artifacts import Artifacts, media_type
+from worker.artifacts import MEDIA_TYPES, Artifacts
 
+_MEDIA_TYPES = sorted({found.partition(";")[0] for found in MEDIA_TYPES.values()})
 router = APIRouter(prefix="/v1/jobs/{id}", tags=["results"])
 
 
@@ -24,27 +25,27 @@ def artifacts_of(here: Context, job_id: str, *, complete: bool = True) -> Artifa
     if complete and not job.ended:
         detail = f"the job is {job.state}; it has no results yet"
         raise ProblemError("conflict", detail, field="id", headers={"Retry-After": "1"})
-    return Artifacts(here.store, job.id)
+    return Artifacts(here.store, job)
 
 
-def send(
-    artifacts: Artifacts, name: str, requested: str | None = None, *, filename: str | None = None
-) -> StreamingResponse:
-    """Stream an artifact, or one range of it.
+def send(artifacts: Artifacts, name: str, conditions: Conditional, *, filename: str | None = None) -> Response:
+    """Stream an artifact, or one range of it, or say that the client has it.
 
     Raises:
         ProblemError: there is no such artifact, or the range lies outside it.
     """
     try:
-        size = artifacts.size(name)
+        artifact = artifacts.get(name)
     except KeyError:
         raise ProblemError("not-found", f"the job has left no {name!r}", field="name") from None
-    return send_blob(
-        size,
+    etag = f'"{artifact.sha256}"'
+    return not_modified(conditions, etag) or send_blob(
+        artifact.bytes,
         lambda begin, end: artifacts.stream(name, begin, end),
-        media_type(name),
-        requested,
+        artifact.media_type,
+        conditions.applicable(etag),
         filename=filename,
+        etag=etag,
     )
 
 
@@ -53,14 +54,15 @@ def send(
     summary="The report",
     response_class=StreamingResponse,
     responses=document("the report of a model's job, or of a program's", Report | SimulationReport)
+    | CONDITIONAL
     | problems("not-found", "conflict"),
 )
-def get_report(id: str, here: Here) -> StreamingResponse:  # noqa: A002 - the API's name
+def get_report(id: str, here: Here, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
     """Of a model: cycles, verification, layers, host operators, quantisation and stage times.
 
     Of a program: cycles, verification, mismatches, races, warnings, and what each unit did and waited for.
     """
-    return send(artifacts_of(here, id), "report.json")
+    return send(artifacts_of(here, id), "report.json", conditions)
 
 
 @router.get(
@@ -69,14 +71,14 @@ def get_report(id: str, here: Here) -> StreamingResponse:  # noqa: A002 - the AP
     response_class=StreamingResponse,
     responses=content("an npz file", "application/octet-stream") | problems("not-found", "conflict"),
 )
-def get_outputs(id: str, here: Here) -> StreamingResponse:  # noqa: A002 - the API's name
+def get_outputs(id: str, here: Here, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
     """The model's outputs as the accelerator computed them, by name."""
-    return send(artifacts_of(here, id), "outputs.npz", filename="outputs.npz")
+    return send(artifacts_of(here, id), "outputs.npz", conditions, filename="outputs.npz")
 
 
 @router.get("/artifacts", summary="List the artifacts", responses=problems("not-found"))
 def list_artifacts(id: str, here: Here) -> ArtifactIndex:  # noqa: A002 - the API's name
-    """Every file that the job left, also those of a job that failed."""
+    """Every file that the job left, also one that failed; none before it has ended."""
     artifacts = artifacts_of(here, id, complete=False).all()
     home = f"/v1/jobs/{id}/artifacts"
     return ArtifactIndex(
@@ -88,13 +90,13 @@ def list_artifacts(id: str, here: Here) -> ArtifactIndex:  # noqa: A002 - the AP
     "/artifacts/{name:path}",
     summary="Download an artifact",
     response_class=StreamingResponse,
-    responses=content("the file", "application/octet-stream") | problems("not-found", "range-not-satisfiable"),
+    responses=content("the file", *_MEDIA_TYPES) | CONDITIONAL | problems("not-found"),
 )
 def get_artifact(
     id: str,  # noqa: A002 - the API's name
     name: str,
     here: Here,
-    range: Range = None,  # noqa: A002 - the header's name
-) -> StreamingResponse:
-    """One file, or one range of its bytes."""
-    return send(artifacts_of(here, id, complete=False), name, range)
+    conditions: Conditions,
+) -> Response:
+    """One file, or one range of its bytes. Its ETag is its SHA-256, and it never changes."""
+    return send(artifacts_of(here, id, complete=False), name, conditions)

@@ -1,5 +1,7 @@
 """Health: does the process answer, and could a job run."""
 
+import logging
+
 import redis
 from fastapi import APIRouter
 
@@ -8,6 +10,7 @@ from service.documents import problems
 from service.problems import ProblemError
 from service.schemas import Health, Readiness
 
+_log = logging.getLogger(__name__)
 router = APIRouter(tags=["health"])
 
 
@@ -21,14 +24,21 @@ def get_health() -> Health:
 def get_readiness(here: Here) -> Readiness:
     """Redis answers, the store can be written, and a worker listens."""
     found = Readiness(redis=False, store=False, workers=0)
+    missing = []
     try:
         here.store.probe()
         found.store = True
-        here.queue.connection.ping()
-        found.redis = True
+    except OSError as error:  # its text has addresses, which are nobody's business
+        _log.warning("the store: %s", error)
+        missing.append("the store cannot be used")
+    try:
         found.workers = here.queue.workers()
-    except (OSError, redis.RedisError) as error:
-        raise ProblemError("not-ready", f"{found}: {error}", headers={"Retry-After": "1"}) from error
-    if not found.workers:
-        raise ProblemError("not-ready", f"{found}: no worker listens", headers={"Retry-After": "1"})
+        found.redis = True
+    except redis.RedisError as error:
+        _log.warning("Redis: %s", error)
+        missing.append("Redis cannot be used")
+    if found.redis and not found.workers:
+        missing.append("no worker listens")
+    if missing:
+        raise ProblemError("not-ready", "; ".join(missing), headers={"Retry-After": "1"})
     return found

@@ -1,78 +1,44 @@
 """Jobs: post, list, look, cancel."""
 
 import contextlib
+from collections.abc import Mapping
 from typing import Annotated
 
 import redis
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Response
+from starlette.concurrency import run_in_threadpool
 
-from accel.catalog import preset_names
-from accel.frontend.inspect import TensorInfo
 from accel.plan_documents import Plan
+from service import etags
+from service.caller import Owner
 from service.context import Context, Here
-from service.documents import document, problems
+from service.documents import NOT_MODIFIED, document, problems
 from service.dry_run import plan_response
-from service.pages import JobCursor, Limit, page_of_ids
+from service.etags import IfNoneMatch
+from service.following.prefer import Patient
+from service.job_resource import job_resource
+from service.pages import JobCursor, Limit
 from service.problems import ProblemError
-from service.schemas import JobResource, Page
-from worker.jobs import Job, JobRequest
-from worker.problem import problem
-from worker.tensors import check_fit
-from worker.uploads import Model, ProgramInfo
+from service.schemas import JobResource, JobSubmission, Page
+from service.submission import check_submission, submit
+from worker.idempotency import Done
+from worker.index import Selection
+from worker.job_record import Job, State
+from worker.job_request import DIGEST
+from worker.listing import page_of_jobs
+from worker.tally import ENDED, Tally
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 DryRun = Annotated[bool, Query(description="answer 200 with the plan, and make no job")]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern="^[!-~]{1,255}$",
+        description="any text of yours, new for each job: the same again, with the same request, has the same job",
+    ),
+]
 _RETRY_SECONDS = "1"
-_PARTS = ("report", "outputs", "trace", "tir", "artifacts", "cancel")
-
-
-def _resource(job: Job) -> JobResource:
-    home = f"/v1/jobs/{job.id}"
-    return JobResource(**job.model_dump(), links={"self": home} | {part: f"{home}/{part}" for part in _PARTS})
-
-
-def _check(request: JobRequest, here: Context) -> None:
-    """Check all that can be checked without compiling.
-
-    Raises:
-        ProblemError: the model, the program, the accelerator or the tensors are unknown.
-        InvalidTensors: they do not fit the model or the program.
-    """
-    source = _source(request, here)
-    options, inputs = request.options, source.inputs
-    if request.accelerator is not None:
-        _check_accelerator(request.accelerator, here)
-    if given := _tensors(options.inputs, "options.inputs", here):
-        check_fit(given, inputs, field="options.inputs", partial=request.program is not None)
-    if given := _tensors(options.calibration, "options.calibration", here):
-        check_fit(given, inputs, field="options.calibration", samples=True)
-
-
-def _source(request: JobRequest, here: Context) -> Model | ProgramInfo:
-    """What was found in the model or the program."""
-    try:
-        if request.model is not None:
-            return here.models.get(request.model)
-        return here.programs.get(str(request.program))
-    except KeyError:
-        kind, digest = ("model", request.model) if request.model is not None else ("program", request.program)
-        raise ProblemError(f"unknown-{kind}", f"there is no {kind} {digest}", field=kind) from None
-
-
-def _check_accelerator(name: str, here: Context) -> None:
-    if not here.accelerators.known(name):
-        known = ", ".join(preset_names())
-        detail = f"there is no accelerator {name!r}; there are {known}, and those that were uploaded"
-        raise ProblemError("unknown-accelerator", detail, field="accelerator")
-
-
-def _tensors(digest: str | None, field: str, here: Context) -> list[TensorInfo] | None:
-    if digest is None:
-        return None
-    try:
-        return here.tensors.get(digest).tensors
-    except KeyError:
-        raise ProblemError("unknown-tensors", f"there are no tensors {digest}", field=field) from None
 
 
 @router.post(
@@ -80,59 +46,136 @@ def _tensors(digest: str | None, field: str, here: Context) -> list[TensorInfo] 
     status_code=202,
     summary="Submit a job, or try it",
     response_model=JobResource,
-    responses=document("with `dry_run`: the plan", Plan)
+    responses=document(
+        "the record of a job that did the same before, `cached`; with `Prefer: wait=N` the job, if it ended meanwhile; "
+        "or with `dry_run` the plan",
+        JobResource | Plan,
+    )
     | problems(
         "bad-request",
+        "conflict",
         "too-large",
         "unknown-model",
         "unknown-program",
         "unknown-accelerator",
         "unknown-tensors",
+        "idempotency-key-reused",
         "invalid-request",
         "plan-failed",
         "busy",
+        "queue-full",
         "queue-unavailable",
     ),
 )
-def post_job(request: JobRequest, response: Response, here: Here, dry_run: DryRun = False) -> JobResource | Response:
+async def post_job(
+    request: JobSubmission,
+    here: Here,
+    owner: Owner,
+    patience: Patient,
+    key: IdempotencyKey = None,
+    dry_run: DryRun = False,
+) -> Response:
     """Compile the model for the accelerator, simulate and verify it; or simulate a program that is compiled already.
 
-    The answer is at once; follow `Location` until the state is `succeeded`, `failed` or `canceled`.
+    The answer is at once; follow `Location` until the state is `succeeded`, `failed` or `canceled`. With
+    `Prefer: wait=N` it comes once the job has ended, as 200, or after N seconds, as 202.
+
+    If a job of yours has succeeded that was asked the same (model or program, what the accelerator's document says,
+    options, by the same version of Cyclops), the answer is 200 with its record, `cached`; `"fresh": true` runs it anew.
+
+    Of several submissions with the same `Idempotency-Key` and request one makes a job, and all are answered with it:
+    send one with a key again if its answer got lost.
 
     With `dry_run` there is no job. The answer is the plan: for every node of the model whether the accelerator runs it,
     how, and why not, with the instructions and the tiling of each launch. Of the options it reads `seed` and
     `calibration`.
     """
-    _check(request, here)
     if dry_run:
-        return plan_response(request, here)
-    job_id = here.jobs.create(request)
-    try:
-        here.queue.submit(job_id)
-    except redis.RedisError as error:
-        title = "The queue cannot be reached."
-        here.jobs.fail(job_id, problem("queue-unavailable", title, "the job was never queued; submit it again"))
-        detail = "the job was not accepted; try again later"
-        raise ProblemError("queue-unavailable", detail, headers={"Retry-After": "5"}) from error
-    response.headers["Location"] = f"/v1/jobs/{job_id}"
-    response.headers["Retry-After"] = _RETRY_SECONDS
-    return _resource(here.jobs.get(job_id))
+        return await run_in_threadpool(_plan, request, here)
+    done, job = await run_in_threadpool(submit, request, owner, key, here)
+    applied: Mapping[str, str] = {}
+    if job is None:
+        applied = await patience.end_of(done.job)
+        job = await run_in_threadpool(here.job, done.job)
+    return _answer(await _described(job, here, cached=done.cached), done, applied)
 
 
-@router.get("", summary="List the jobs")
-def list_jobs(here: Here, limit: Limit = 50, cursor: JobCursor = None) -> Page[JobResource]:
-    """All jobs, newest first."""
-    ids, following = page_of_ids(here.jobs.ids(), cursor, limit)
-    return Page(items=[_resource(job) for job in here.jobs.among(ids)], next_cursor=following)
+def _plan(request: JobSubmission, here: Context) -> Response:
+    check_submission(request, here)
+    return plan_response(request, here)
 
 
-@router.get("/{id}", summary="Describe a job", responses=problems("not-found"))
-def get_job(id: str, response: Response, here: Here) -> JobResource:  # noqa: A002 - the API's name
-    """State, stage with step and total, and the result in short."""
-    job = here.job(id)
+def _answer(job: JobResource, done: Done, applied: Mapping[str, str]) -> Response:
+    """A job's record as a whole response: to have it checked again would take the longest."""
+    headers = {"Location": f"/v1/jobs/{job.id}", **applied}
+    if done.replayed:
+        headers["Idempotent-Replayed"] = "true"
     if not job.ended:
-        response.headers["Retry-After"] = _RETRY_SECONDS
-    return _resource(job)
+        headers["Retry-After"] = _RETRY_SECONDS
+    status = 200 if done.cached or (applied and job.ended) else 202
+    return Response(job.model_dump_json(), status, headers, media_type="application/json")
+
+
+async def _described(job: Job, here: Context, *, cached: bool = False) -> JobResource:
+    (position,) = await here.feeds.positions([job.id]) if job.state == "queued" else [None]
+    return job_resource(job, position, cached=cached)
+
+
+def _selection(
+    owner: Owner,
+    state: Annotated[tuple[State, ...], Query(description="in one of these states; repeat it for several")] = (),
+    model: Annotated[str | None, Query(pattern=DIGEST, description="of this model")] = None,
+    program: Annotated[str | None, Query(pattern=DIGEST, description="of this program")] = None,
+    accelerator: Annotated[
+        str | None, Query(max_length=100, description="for this accelerator, by the id that was given")
+    ] = None,
+) -> Selection:
+    if model is not None and program is not None:
+        detail = "a job has either a model or a program"
+        raise ProblemError("invalid-request", detail, field="program")
+    return Selection(owner, state, model or program, accelerator)
+
+
+@router.get("", summary="List the jobs", response_model=Page[JobResource], responses=NOT_MODIFIED)
+async def list_jobs(
+    here: Here,
+    selection: Annotated[Selection, Depends(_selection)],
+    limit: Limit = 50,
+    cursor: JobCursor = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Your jobs, or those that a filter selects, newest first.
+
+    A page does not move when jobs are added. While the index is made anew a page may have fewer jobs than there are to
+    come, even none: the last one has no `next_cursor`.
+    """
+    jobs, following = await run_in_threadpool(page_of_jobs, here.jobs, here.queue.index, selection, cursor, limit)
+    queued = [job.id for job in jobs if job.state == "queued"]
+    positions = dict(zip(queued, await here.feeds.positions(queued), strict=True))
+    items = [job_resource(job, positions.get(job.id)) for job in jobs]
+    return etags.respond(Page(items=items, next_cursor=following), if_none_match)
+
+
+@router.get(
+    "/{id}", summary="Describe a job", response_model=JobResource, responses=NOT_MODIFIED | problems("not-found")
+)
+async def get_job(
+    id: str,  # noqa: A002 - the API's name
+    here: Here,
+    patience: Patient,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """State, stage with step and total, and the result in short.
+
+    With `Prefer: wait=N` the answer comes once the job has ended, or after N seconds.
+    """
+    job = await run_in_threadpool(here.job, id)
+    headers = await patience.end_of(job.id)
+    if headers and not job.ended:
+        job = await run_in_threadpool(here.job, id)
+    if not job.ended:
+        headers["Retry-After"] = _RETRY_SECONDS
+    return etags.respond(await _described(job, here), if_none_match, headers)
 
 
 @router.post("/{id}/cancel", summary="Cancel a job", responses=problems("not-found", "conflict"))
@@ -140,9 +183,10 @@ def cancel_job(id: str, here: Here) -> JobResource:  # noqa: A002 - the API's na
     """End a queued or running job. A job that is canceled already stays so; one that ended otherwise is a conflict."""
     job = here.job(id)
     if here.jobs.cancel(job.id):
-        with contextlib.suppress(redis.RedisError):  # whoever runs it looks at the record before every stage
+        with contextlib.suppress(redis.RedisError):  # whoever runs it looks at the record every second
             here.queue.cancel(job.id)
+            Tally.one(ENDED, "canceled", here.queue.name, here.queue.connection)
     job = here.job(id)
     if job.state != "canceled":
         raise ProblemError("conflict", f"the job has {job.state} already", field="id")
-    return _resource(job)
+    return job_resource(job)

@@ -6,12 +6,13 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from service.context import Context, Here
+from service.context import Here
 from service.documents import content, problems
 from service.problems import ProblemError
 from service.programs import canonical
-from service.ranges import Range, send_blob
-from service.upload import Part, receive_parts
+from service.ranges import RANGED, Range
+from service.upload import receive_parts
+from service.uploaded import send_upload
 from worker.uploads import ProgramInfo
 
 router = APIRouter(prefix="/v1/programs", tags=["programs"])
@@ -31,17 +32,13 @@ _BODY: dict[str, Any] = {
 }
 
 
-def _keep(parts: list[Part], here: Context) -> ProgramInfo:
-    path, program = canonical(parts, parts[0].path.parent, max_bytes=here.settings.max_program_bytes)
-    here.programs.add(path, program)
-    return program
-
-
 @router.post(
     "",
     status_code=201,
     summary="Upload a program",
-    responses=problems("bad-request", "too-large", "unsupported-media-type", "invalid-request"),
+    responses=problems(
+        "bad-request", "conflict", "too-large", "unsupported-media-type", "invalid-request", "inspection-failed", "busy"
+    ),
     openapi_extra=_BODY,
 )
 async def post_program(request: Request, response: Response, here: Here) -> ProgramInfo:
@@ -51,7 +48,8 @@ async def post_program(request: Request, response: Response, here: Here) -> Prog
     """
     settings = here.settings
     async with receive_parts(request, settings.scratch_dir, limit=settings.max_program_files) as parts:
-        program = await run_in_threadpool(_keep, parts, here)
+        path, program = await here.inspections.run(lambda: canonical(parts, parts[0].path.parent, here.inspector))
+        await run_in_threadpool(here.programs.add, path, program)
     response.headers["Location"] = f"/v1/programs/{program.id}"
     return program
 
@@ -69,7 +67,7 @@ def get_program(id: str, here: Here) -> ProgramInfo:  # noqa: A002 - the API's n
     "/{id}/content",
     summary="Download a program",
     response_class=StreamingResponse,
-    responses=content("the Program file", "application/zip") | problems("not-found", "range-not-satisfiable"),
+    responses=content("the Program file", "application/zip") | RANGED | problems("not-found"),
 )
 def get_program_content(
     id: str,  # noqa: A002 - the API's name
@@ -77,11 +75,4 @@ def get_program_content(
     range: Range = None,  # noqa: A002 - the header's name
 ) -> StreamingResponse:
     """The Program file, or one range of its bytes."""
-    program = get_program(id, here)
-    return send_blob(
-        program.bytes,
-        lambda begin, end: here.programs.stream(id, begin, end),
-        "application/zip",
-        range,
-        filename=f"{program.id[:12]}.zip",
-    )
+    return send_upload(here.programs, get_program(id, here), range, "application/zip", "zip")

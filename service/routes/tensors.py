@@ -1,37 +1,34 @@
 """Tensors: npz files with inputs or calibration data."""
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from service.context import Here
-from service.documents import problems, upload_body
+from service.documents import content, problems, upload_body
 from service.problems import ProblemError
-from service.upload import Upload, receive
-from worker.settings import Settings
-from worker.tensors import Npz
+from service.ranges import RANGED, Range
+from service.upload import receive
+from service.uploaded import send_upload
 from worker.uploads import Tensors
 
 router = APIRouter(prefix="/v1/tensors", tags=["tensors"])
-
-
-def _inspect(upload: Upload, settings: Settings) -> Tensors:
-    with upload.path.open("rb") as file:
-        npz = Npz(file, max_bytes=settings.max_tensors_bytes, max_arrays=settings.max_arrays)
-        npz.check_data()
-    return Tensors(id=upload.sha256, bytes=upload.bytes, tensors=npz.tensors)
 
 
 @router.post(
     "",
     status_code=201,
     summary="Upload tensors",
-    responses=problems("bad-request", "too-large", "unsupported-media-type", "invalid-request"),
+    responses=problems(
+        "bad-request", "conflict", "too-large", "unsupported-media-type", "invalid-request", "inspection-failed", "busy"
+    ),
     openapi_extra=upload_body("an npz file with one array for each input of a model, by its name"),
 )
 async def post_tensors(request: Request, response: Response, here: Here) -> Tensors:
     """Check and keep an npz file. Its id is its SHA-256; the same file again answers the same."""
     async with receive(request, here.settings.scratch_dir) as upload:
-        tensors = await run_in_threadpool(_inspect, upload, here.settings)
+        found = await here.inspections.run(lambda: here.inspector.tensors(upload.path))
+        tensors = Tensors(id=upload.sha256, bytes=upload.bytes, **found.model_dump())
         await run_in_threadpool(here.tensors.add, upload.path, tensors)
     response.headers["Location"] = f"/v1/tensors/{tensors.id}"
     return tensors
@@ -44,3 +41,18 @@ def get_tensors(id: str, here: Here) -> Tensors:  # noqa: A002 - the API's name
         return here.tensors.get(id)
     except KeyError:
         raise ProblemError("not-found", f"there are no tensors {id!r}", field="id") from None
+
+
+@router.get(
+    "/{id}/content",
+    summary="Download tensors",
+    response_class=StreamingResponse,
+    responses=content("the npz file", "application/zip") | RANGED | problems("not-found"),
+)
+def get_tensors_content(
+    id: str,  # noqa: A002 - the API's name
+    here: Here,
+    range: Range = None,  # noqa: A002 - the header's name
+) -> StreamingResponse:
+    """The file as it was sent, or one range of its bytes."""
+    return send_upload(here.tensors, get_tensors(id, here), range, "application/zip", "npz")

@@ -1,11 +1,12 @@
 """The intermediate representation after every stage, as text."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from fastapi.responses import StreamingResponse
 
 from service.context import Here
 from service.documents import content, problems
 from service.problems import ProblemError
+from service.ranges import CONDITIONAL, Conditions
 from service.routes.artifacts import artifacts_of, send
 from service.schemas import TirIndex, TirStage
 from worker.artifacts import Artifacts
@@ -33,12 +34,12 @@ def list_tir(id: str, here: Here) -> TirIndex:  # noqa: A002 - the API's name
     "/{stage:path}",
     summary="The module after a stage",
     response_class=StreamingResponse,
-    responses=content("TVMScript", "text/plain") | problems("not-found"),
+    responses=content("TVMScript", "text/plain") | CONDITIONAL | problems("not-found"),
 )
-def get_tir(id: str, stage: str, here: Here) -> StreamingResponse:  # noqa: A002 - the API's name
+def get_tir(id: str, stage: str, here: Here, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
     """TVMScript after a stage; `flatten/02-s_tir.CompactBufferAllocation` is after a pass within it."""
     artifacts = artifacts_of(here, id, complete=False)
     found = _dumps(artifacts).get(stage)
     if found is None:
         raise ProblemError("not-found", f"the job has dumped no stage {stage!r}", field="stage")
-    return send(artifacts, found[0])
+    return send(artifacts, found[0], conditions)

@@ -15,6 +15,7 @@ from service.documents import content, problems
 from service.negotiate import negotiate
 from service.pages import Limit
 from service.problems import ProblemError
+from service.ranges import CONDITIONAL, Conditions
 from service.routes.artifacts import artifacts_of, send
 from worker.artifacts import Artifacts
 
@@ -27,6 +28,7 @@ _FORMATS = {
     "perfetto": "application/json",
 }
 _FORM = Literal["json", "csv", "text", "binary", "perfetto"]
+_LAST = (1 << 53) - 1  # cycle: the greatest number that every reader of JSON has exactly
 _FILE = "trace.perfetto.json"
 
 
@@ -37,8 +39,10 @@ class PerfettoQuery:
     events: Annotated[
         int, Query(ge=FEWEST, le=MOST, description="most events in a Perfetto document: more are merged")
     ] = Window.events
-    begin: Annotated[int, Query(ge=0, description="first cycle that a Perfetto document shows")] = 0
-    end: Annotated[int | None, Query(ge=1, description="the cycle before which it ends; else the trace's end")] = None
+    begin: Annotated[int, Query(ge=0, le=_LAST, description="first cycle that a Perfetto document shows")] = 0
+    end: Annotated[
+        int | None, Query(ge=1, le=_LAST, description="the cycle before which it ends; else the trace's end")
+    ] = None
     clock_mhz: Annotated[
         float | None,
         Query(gt=0, le=1e6, description="the clock of a Perfetto document's times; else a cycle is shown as 1 us"),
@@ -85,12 +89,14 @@ def _stream(pieces: Iterator[bytes], media_type: str, headers: dict[str, str] | 
     summary="The trace",
     response_class=Response,
     responses=content("the trace; JSON comes in pages, the other formats whole", *dict.fromkeys(_FORMATS.values()))
+    | CONDITIONAL
     | problems("not-found", "not-acceptable", "conflict"),
 )
 def get_trace(
     id: str,  # noqa: A002 - the API's name
     here: Here,
     perfetto: Annotated[PerfettoQuery, Depends()],
+    conditions: Conditions,
     format: Annotated[_FORM | None, Query(description="wins over the Accept header")] = None,  # noqa: A002 - the API's name
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
     limit: Limit = 100,
@@ -106,7 +112,7 @@ def get_trace(
     chosen = negotiate(_FORMATS, format, accept)
     artifacts = artifacts_of(here, id)
     if chosen == "binary":
-        return send(artifacts, "instructions.bin", filename="instructions.bin")
+        return send(artifacts, "instructions.bin", conditions, filename="instructions.bin")
     trace = _open(here, id, artifacts)
     if chosen == "json":
         begin = int(cursor or 0)

@@ -24,6 +24,7 @@ def tensors(client: httpx2.Client, **arrays: np.ndarray) -> str:
     return client.post("/v1/tensors", content=file.getvalue()).json()["id"]
 
 
+@pytest.mark.clocked
 @pytest.mark.parametrize(
     ("change", "slug", "field"),
     [

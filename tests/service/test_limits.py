@@ -39,7 +39,7 @@ def test_programs_over_the_limit_together_or_unpacked(small: httpx2.Client, is_p
     large = parts | {"x2.bin": bytes(LIMIT)}
     form = [("file", (name, data)) for name, data in large.items()]
     is_problem(small.post("/v1/programs", files=form), 413, "too-large", "body")
-    is_problem(small.post("/v1/programs", content=zipped(large)), 422, "invalid-program", "body")
+    is_problem(small.post("/v1/programs", content=zipped(large)), 422, "program-too-large", "body")
 
 
 def test_other_bodies_over_the_limit(small: httpx2.Client, is_problem: Check) -> None:

@@ -77,6 +77,7 @@ BAD = {
 }
 
 
+@pytest.mark.clocked
 @pytest.mark.parametrize("name", BAD)
 def test_bad_models_are_refused_within_a_second(client: httpx2.Client, is_problem: Check, name: str) -> None:
     data, slug = BAD[name]

@@ -33,6 +33,15 @@ def test_every_error_is_a_problem() -> None:
                     assert list(answer["content"]) == ["application/problem+json"], (method, path, status)
 
 
+def test_what_needs_the_store_says_that_it_may_be_away() -> None:
+    sentence = "The store cannot be reached."
+    for path, operations in json.loads(EXPORTED.read_text())["paths"].items():
+        needed = path.startswith("/v1/") and not path.startswith(("/v1/about", "/v1/schemas"))
+        for method, operation in operations.items():
+            told = sentence in operation["responses"].get("503", {}).get("description", "")
+            assert told == needed, (method, path)
+
+
 def test_the_documentation_asks_nobody_else(client: httpx2.Client) -> None:
     page = client.get("/docs")
     assert page.status_code == 200

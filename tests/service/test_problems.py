@@ -22,7 +22,7 @@ def test_no_such_method(client: httpx2.Client, is_problem: Check) -> None:
     response = client.delete("/v1/jobs")
     is_problem(response, 405, "method-not-allowed")
     assert response.headers["allow"] == "GET, HEAD, POST"
-    assert client.delete("/v1/accelerators/vta").headers["allow"] == "GET, HEAD"
+    assert client.put("/v1/accelerators/vta").headers["allow"] == "GET, HEAD, DELETE"
     assert client.get(f"/v1/jobs/{'0' * 32}/cancel").headers["allow"] == "POST"
 
 

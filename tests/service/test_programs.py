@@ -93,7 +93,7 @@ BAD = {
     "an empty zip": (zipped({}), "invalid-program"),
     "a cut zip": (zipped(addition())[:-30], "invalid-program"),
     "a zip without program.json": (zipped({"instructions.bin": bytes(16)}), "invalid-program"),
-    "a zip bomb": (bomb(), "invalid-program"),
+    "a zip bomb": (bomb(), "program-too-large"),
     "program.json is no JSON": (bare(b"{"), "invalid-program"),
     "program.json is a list": (bare([]), "invalid-program"),
     "program.json is nested": (bare(b"[" * 100_000), "invalid-program"),
@@ -113,6 +113,7 @@ BAD = {
 }
 
 
+@pytest.mark.clocked
 @pytest.mark.parametrize("name", BAD)
 def test_bad_programs_are_refused_within_a_second(client: httpx2.Client, is_problem: Check, name: str) -> None:
     data, slug = BAD[name]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.catalog import load_accelerator, parse_accelerator
-from accel.errors import InvalidAccelerator
+from accel.errors import AcceleratorTooLarge, InvalidAccelerator
 from service.refusal import explain, explained
 
 DOCUMENT = load_accelerator("mvin-mvout").model_dump(mode="json")
@@ -79,3 +79,8 @@ def test_parameters_are_those_of_the_family() -> None:
     refusal = explain(error, json.dumps(document).encode())
     assert (refusal.path, refusal.found) == ("parameters.reads_in_flight", "'many'")
     assert str(refusal.accepted).startswith("integer, at least 1, at most 256; read commands on their way at once")
+
+
+def test_what_is_too_large_stays_so_when_it_is_explained() -> None:
+    text = b"[" * 1000
+    assert isinstance(explained(AcceleratorTooLarge("nested", field="accelerator"), text), AcceleratorTooLarge)

@@ -37,9 +37,16 @@ def test_energy_where_the_accelerator_says_it() -> None:
     ("verified", "words"), [(True, "outputs equal the reference"), (False, "DIFFER"), (None, "nothing to verify")]
 )
 def test_the_verdict(verified: bool | None, words: str) -> None:
-    assert words in printed(verified=verified)
+    assert words in printed(verified=verified, layers=[] if verified is None else [LAYER])
 
 
 def test_a_network_that_stays_on_the_host() -> None:
     text = printed(cycles=0, layers=[], host_ops=[{"node": "s[0]", "op": "Softmax", "reason": "no instruction"}])
     assert "on the host: s[0] (Softmax): no instruction" in text
+
+
+def test_what_was_not_compared_is_not_verified() -> None:
+    warning = {"kind": "not-verified", "launch": None, "instruction": None, "detail": "it took too long"}
+    text = printed(verified=None, warnings=[warning])
+    assert "warning: it took too long" in text
+    assert "NOT verified" in text

@@ -1,0 +1,191 @@
+"""The door: who asks is found out before anything else is done for a request, and how often it did is counted.
+
+What is not listed as open needs a key, so that a route is closed until somebody opens it. Whose things a request sees
+is then up to the context (``service/context.py``).
+"""
+
+import ipaddress
+import logging
+import re
+import socket
+from collections.abc import Mapping
+from typing import Literal, cast
+from urllib.parse import parse_qs
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.context import Context
+from service.identity import ANONYMOUS, EVERYBODY, NOBODY, Caller
+from service.problems import ProblemError, respond, store_unavailable
+from service.rates import Rate, Taken
+from worker import tokens
+from worker.belongings import Kind
+from worker.keys import Keys
+from worker.settings import Settings
+from worker.shares import Shared
+from worker.store import StoreUnavailableError
+
+_log = logging.getLogger(__name__)
+# how the service is and how it is used: nothing of anybody's
+_OPEN = re.compile(
+    r"/|/healthz|/readyz|/docs(/oauth2-redirect)?|/openapi\.json|/static-offline-docs/.*|/problems(/.*)?"
+    r"|/v1/about|/v1/schemas/.*"
+)
+_THING = re.compile(r"/v1/(?:(jobs)/([0-9a-f]{32})|(models|programs|tensors|accelerators)/([0-9a-f]{64}))(/.*)?")
+_UPLOADS = re.compile(r"/v1/(models|programs|tensors|accelerators)/?")
+_SUBMISSIONS = re.compile(r"/v1/jobs/?")
+_READING = {"GET", "HEAD"}
+
+
+class Door:
+    """ASGI middleware: 401 for who has no key where one is needed, 429 for who asks too often."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        # where it is not known who can reach the api, keys are needed
+        self._keys_needed = settings.auth != "off"
+        self._counting = self._keys_needed or settings.rate_by_address
+        self._metrics_open = settings.metrics_open
+        self._rates = {
+            "uploads": Rate("uploads", settings.rate_uploads),
+            "submissions": Rate("submissions", settings.rate_submissions),
+            "reads": Rate("reads", settings.rate_reads),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, once it is known whose it is."""
+        if scope["type"] == "websocket":  # there is none
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            caller = await self._caller(scope)
+            taken = await self._count(scope, caller)
+        except ProblemError as error:
+            await respond(error.problem, error.headers)(scope, receive, send)
+            return
+        except StoreUnavailableError as error:
+            await store_unavailable(scope["method"], scope["path"], error)(scope, receive, send)
+            return
+        scope.setdefault("state", {})["caller"] = caller
+        await self._app(scope, receive, send if taken is None else _telling(send, taken.headers))
+
+    async def _caller(self, scope: Scope) -> Caller:
+        """Who asks.
+
+        Raises:
+            ProblemError: nobody who may.
+            StoreUnavailableError: whether it may cannot be found out.
+        """
+        if not self._keys_needed:
+            return EVERYBODY
+        given = _bearer(Headers(scope=scope))
+        owner = await self._owner(scope, given)
+        if shared := await self._shared(scope, given):
+            thing, link = shared
+            return Caller(owner or NOBODY, thing, owner or f"link:{link}")
+        if owner is not None:
+            return Caller(owner, counted_as=owner)
+        if self._open(scope["path"]):
+            return ANONYMOUS
+        raise _unauthorized(given)
+
+    def _open(self, path: str) -> bool:
+        return _OPEN.fullmatch(path) is not None or (path == "/metrics" and self._metrics_open)
+
+    @staticmethod
+    async def _owner(scope: Scope, given: str | None) -> str | None:
+        if given is None or not tokens.whole(given, tokens.KEY):
+            return None
+        keyring = _here(scope).keyring
+        key = keyring.remembered(given) or await run_in_threadpool(keyring.find, given)
+        return None if key is None else key.owner
+
+    @staticmethod
+    async def _shared(scope: Scope, given: str | None) -> tuple[Shared, str] | None:
+        """What a link of the request opens for reading, and the link's digest."""
+        match = _THING.fullmatch(scope["path"])
+        if match is None or scope["method"] not in _READING:
+            return None
+        shared = Shared(cast(Kind, match[1] or match[3]), match[2] or match[4])
+        for text in [given, *parse_qs(scope["query_string"].decode("latin-1")).get("share", [])[:1]]:
+            if text and await run_in_threadpool(_here(scope).shares.opens, text, shared):
+                return shared, tokens.digest(text)
+        return None
+
+    async def _count(self, scope: Scope, caller: Caller) -> Taken | None:
+        """Take a token for the request; None if it is not counted.
+
+        Raises:
+            ProblemError: there is none.
+        """
+        if not self._counting or caller is ANONYMOUS or self._open(scope["path"]):
+            return None
+        rate = self._rates[_kind(scope)]
+        who = caller.counted_as or f"address:{(scope.get('client') or ('',))[0]}"
+        if rate.size == 0:
+            return None
+        taken = await run_in_threadpool(_here(scope).rates.take, rate, who)
+        if not taken.granted:
+            detail = f"at most {rate.size} {rate.name} a minute; there is room again in {int(taken.wait) + 1} s"
+            raise ProblemError("rate-limited", detail, headers=taken.headers)
+        return taken
+
+
+def needs_keys(auth: Literal["auto", "keys", "off"], bound: socket.socket) -> Literal["keys", "off"]:
+    """What ``auto`` means for an api that listens there."""
+    if auth != "auto":
+        return auth
+    address = ipaddress.ip_address(bound.getsockname()[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return "off" if (mapped or address).is_loopback else "keys"
+
+
+def tell_how_to_begin(keys: Keys) -> None:
+    """Log how to make a key, if none was made."""
+    try:
+        if not any(not revoked for _, revoked in keys.all()):
+            _log.warning("Keys are needed and there is none: make one with `cyclops keys add NAME`")
+    except StoreUnavailableError as error:
+        _log.warning("whether there are keys cannot be seen: %s", error)
+
+
+def _here(scope: Scope) -> Context:
+    context = scope["app"].state.context
+    assert isinstance(context, Context)
+    return context
+
+
+def _bearer(headers: Headers) -> str | None:
+    """What the request carries as its key (RFC 6750, section 2.1)."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else None
+
+
+def _unauthorized(given: str | None) -> ProblemError:
+    if given is None:
+        detail = "send a key: Authorization: Bearer ..."
+    elif not tokens.whole(given, tokens.KEY):
+        detail = "what was sent is no key: it is cut, mistyped or something else"
+    else:
+        detail = "the key opens nothing here"
+    return ProblemError("unauthorized", detail, headers={"WWW-Authenticate": "Bearer"})
+
+
+def _kind(scope: Scope) -> str:
+    if scope["method"] == "POST" and _UPLOADS.fullmatch(scope["path"]):
+        return "uploads"
+    return "submissions" if scope["method"] == "POST" and _SUBMISSIONS.fullmatch(scope["path"]) else "reads"
+
+
+def _telling(send: Send, headers: Mapping[str, str]) -> Send:
+    async def telling(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).update(headers)
+        await send(message)
+
+    return telling

@@ -1,0 +1,53 @@
+"""What a submission has to say about webhooks."""
+
+import contextlib
+import hashlib
+
+import redis
+
+from service.context import Context
+from service.problems import ProblemError
+from service.schemas import JobSubmission
+from worker.ids import new_id
+from worker.webhooks.addresses import is_permitted
+from worker.webhooks.request import parse
+
+
+def check_webhook(request: JobSubmission, here: Context) -> None:
+    """Check what can be checked without asking anybody.
+
+    Raises:
+        ProblemError: nothing is sent from here, or not to this address.
+    """
+    if request.webhook is None:
+        return
+    if not here.settings.webhooks:
+        raise ProblemError("invalid-request", "this service sends no webhooks", field="webhook")
+    address = parse(request.webhook.url).address
+    if address is not None and not is_permitted(address, here.settings.permitted_networks):
+        raise ProblemError("invalid-request", f"{address} is no public address", field="webhook.url")
+
+
+def order(job_id: str, request: JobSubmission, owner: str, here: Context) -> None:
+    """Have the webhook be sent when the job ends that is about to be recorded; for the same job again it does nothing.
+
+    Raises:
+        redis.RedisError: Redis is away: it would be sent late.
+    """
+    if request.webhook is not None:
+        here.orders.place(job_id, job_id, owner, request.webhook)
+        here.queue.agenda.expect(job_id, owner)
+
+
+def order_again(job_id: str, request: JobSubmission, owner: str, key: str | None, here: Context) -> None:
+    """Have the webhook be sent for a job that has ended already, and answers the submission.
+
+    Submissions with the same idempotency key are one.
+    """
+    if request.webhook is None:
+        return
+    # the time in an id counts, as in those of jobs
+    order_id = new_id() if key is None else job_id[:14] + hashlib.sha256(f"{owner}\n{key}".encode()).hexdigest()[:18]
+    if here.orders.place(order_id, job_id, owner, request.webhook):
+        with contextlib.suppress(redis.RedisError):  # the sweep finds it
+            here.queue.agenda.note(order_id, owner, 0)

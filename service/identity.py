@@ -1,0 +1,27 @@
+"""Who asks, as the door found out (``service/door.py``)."""
+
+from dataclasses import dataclass
+
+from worker.job_record import LOCAL
+from worker.shares import Shared
+
+NOBODY = ""  # no owner's name: nothing belongs to it
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks.
+
+    Attributes:
+        owner: whose things it sees; ``NOBODY`` for a request without a key, or one with a link alone.
+        shared: what it may read besides.
+        counted_as: under which name its requests are counted.
+    """
+
+    owner: str
+    shared: Shared | None = None
+    counted_as: str = ""
+
+
+ANONYMOUS = Caller(NOBODY)
+EVERYBODY = Caller(LOCAL)  # where no keys are needed

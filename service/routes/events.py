@@ -1,0 +1,64 @@
+"""Following a job: its events, as they happen."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from service.context import Here
+from service.documents import content, problems
+from service.following.follower import Follower
+from service.following.ids import END, PATTERN, place_of
+from service.following.stream import HEADERS, MEDIA_TYPE, EventStream, check_room
+from service.head import ASKED
+from service.job_resource import job_resource
+from worker.job_record import Job
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+LastEventId = Annotated[
+    str | None, Header(pattern=PATTERN, description="the id of the last event that the client has: go on after it")
+]
+
+
+@router.get(
+    "/{id}/events",
+    summary="Follow a job",
+    response_class=StreamingResponse,
+    responses=content("server-sent events, until the job has ended", MEDIA_TYPE)
+    | {204: {"description": "the client has all events, and need not come again"}}
+    | problems("not-found", "busy"),
+)
+async def get_events(
+    id: str,  # noqa: A002 - the API's name
+    request: Request,
+    here: Here,
+    last_event_id: LastEventId = None,
+) -> Response:
+    """State, position in the queue, stages, lines of the log, and the end, as server-sent events.
+
+    | event | its data |
+    |---|---|
+    | `state` | `state`: `queued`, or `running` with `attempt` |
+    | `position` | `position`: how many jobs are before it in the queue, when that changes |
+    | `stage` | `name`, `step`, `total` |
+    | `log` | `line` |
+    | `gap` | `events`: so many are gone, and not told |
+    | `end` | the job's record |
+
+    After `end` the stream closes. A client that was cut off gives the id of the last event that it has, and misses
+    none, also of a job that has ended.
+    """
+    job = await run_in_threadpool(here.job, id)
+    place = place_of(last_event_id)
+    if place.cursor == END and job.ended:
+        return Response(status_code=204)
+    check_room(here.streams)
+    if request.scope.get(ASKED):
+        return Response(headers=HEADERS)
+    follower = Follower(here.feeds, here.store, _described, here.settings.stream_heartbeat_seconds, job.id, place)
+    return EventStream(follower.events(), here.streams)
+
+
+def _described(job: Job) -> str:
+    return job_resource(job).model_dump_json()

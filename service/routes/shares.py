@@ -1,0 +1,71 @@
+"""Links to single jobs and uploads, for people without a key."""
+
+from collections.abc import Callable
+
+from fastapi import APIRouter
+
+from accel.catalog import preset_names
+from service.caller import Owner
+from service.context import Context, Here
+from service.documents import problems
+from service.problems import ProblemError
+from service.schemas import Share
+from worker.belongings import Kind
+from worker.shares import Shared
+
+router = APIRouter(prefix="/v1")
+# what a link opens beside the thing itself
+_PARTS: dict[Kind, tuple[str, ...]] = {
+    "jobs": ("report", "outputs", "trace", "tir", "artifacts"),
+    "models": ("content",),
+    "programs": ("content",),
+    "tensors": ("content",),
+    "accelerators": (),
+}
+
+
+def _post(kind: Kind) -> Callable[..., Share]:
+    def post(id: str, here: Here, owner: Owner) -> Share:  # noqa: A002 - the API's name
+        """Make a link with which anybody may read this and what lies under its address, and nothing else.
+
+        It is shown this once. Every address under this one takes its `share=...`, and programs may send its token as
+        they would send a key. Where no keys are needed all can be read without it.
+        """
+        token = here.shares.add(_found(kind, id, here), owner)
+        home = f"/v1/{kind}/{id}"
+        links = {"self": home} | {part: f"{home}/{part}" for part in _PARTS[kind]}
+        return Share(token=token, links={name: f"{path}?share={token}" for name, path in links.items()})
+
+    return post
+
+
+def _delete(kind: Kind) -> Callable[..., None]:
+    def delete(id: str, here: Here, owner: Owner) -> None:  # noqa: A002 - the API's name
+        """Revoke every link to this that its owner made, at once; without any it does nothing."""
+        here.shares.revoke(_found(kind, id, here), owner)
+
+    return delete
+
+
+def _found(kind: Kind, name: str, here: Context) -> Shared:
+    """What is to be shared.
+
+    Raises:
+        ProblemError: there is no such thing, or it is everybody's.
+    """
+    if kind == "accelerators" and name in preset_names():
+        raise ProblemError("conflict", f"{name} comes with Cyclops: who may use the service has it", field="id")
+    here.require(kind, name)
+    return Shared(kind, name)
+
+
+for _kind in _PARTS:
+    _path, _slugs = f"/{_kind}/{{id}}/share", ("not-found", *(["conflict"] if _kind == "accelerators" else []))
+    router.post(
+        _path, name=f"post_{_kind}_share", status_code=201, summary="Share by a link", tags=[_kind],
+        responses=problems(*_slugs),
+    )(_post(_kind))  # fmt: skip
+    router.delete(
+        _path, name=f"delete_{_kind}_share", status_code=204, summary="Revoke the links", tags=[_kind],
+        responses=problems(*_slugs),
+    )(_delete(_kind))  # fmt: skip

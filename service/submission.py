@@ -1,0 +1,165 @@
+"""What a submission makes: a job, the job that answered the same before, or none."""
+
+import hashlib
+import logging
+
+import redis
+
+from accel.catalog import preset_names
+from accel.frontend.read.info import TensorInfo
+from service.context import Context
+from service.hooks import check_webhook, order, order_again
+from service.problems import ProblemError
+from service.request_id import request_id
+from service.room import check_room
+from service.schemas import JobSubmission
+from service.spans import current_parent
+from worker.claims import MissingUploadError
+from worker.idempotency import Done, KeyReusedError, Proposal, Withdraw
+from worker.ids import new_id
+from worker.job_record import Job, Origin
+from worker.job_request import JobRequest
+from worker.logs import fields
+from worker.tensors import check_fit
+from worker.uploads import Model, ProgramInfo
+
+_log = logging.getLogger(__name__)
+
+
+def submit(request: JobSubmission, owner: str, key: str | None, here: Context) -> tuple[Done, Job | None]:
+    """What came of a submission, and the job's record where it was read already.
+
+    Args:
+        request: what is asked.
+        owner: who asks.
+        key: the submission's idempotency key.
+        here: where.
+
+    Raises:
+        ProblemError: it cannot be accepted.
+        InvalidTensors: the tensors do not fit the model or the program.
+        BeingErasedError: what it needs is being erased at this moment.
+    """
+    check_webhook(request, here)
+    if key is not None:
+        done = _once(request, owner, key, here)
+        if done.cached:
+            order_again(done.job, request, owner, key, here)
+        return done, None
+    if answer := _checked_answer(request, owner, here):
+        order_again(answer.id, request, owner, None, here)
+        return Done(answer.id, cached=True), answer
+    job_id = new_id()
+    _accept(job_id, request, owner, here, here.jobs.withdraw)
+    return Done(job_id), None
+
+
+def check_submission(request: JobRequest, here: Context) -> None:
+    """Check all that can be checked without compiling.
+
+    Raises:
+        ProblemError: the model, the program, the accelerator or the tensors are unknown.
+        InvalidTensors: they do not fit the model or the program.
+    """
+    source = _source(request, here)
+    options, inputs = request.options, source.inputs
+    if request.accelerator is not None:
+        _check_accelerator(request.accelerator, here)
+    if given := _tensors(options.inputs, "options.inputs", here):
+        check_fit(given, inputs, field="options.inputs", partial=request.program is not None)
+    if given := _tensors(options.calibration, "options.calibration", here):
+        check_fit(given, inputs, field="options.calibration", samples=True)
+
+
+def _source(request: JobRequest, here: Context) -> Model | ProgramInfo:
+    """What was found in the model or the program."""
+    try:
+        if request.model is not None:
+            return here.models.get(request.model)
+        return here.programs.get(str(request.program))
+    except KeyError:
+        kind, digest = ("model", request.model) if request.model is not None else ("program", request.program)
+        raise ProblemError(f"unknown-{kind}", f"there is no {kind} {digest}", field=kind) from None
+
+
+def _check_accelerator(name: str, here: Context) -> None:
+    if not here.accelerators.known(name):
+        known = ", ".join(preset_names())
+        detail = f"there is no accelerator {name!r}; there are {known}, and those that were uploaded"
+        raise ProblemError("unknown-accelerator", detail, field="accelerator")
+
+
+def _tensors(digest: str | None, field: str, here: Context) -> list[TensorInfo] | None:
+    if digest is None:
+        return None
+    try:
+        return here.tensors.get(digest).tensors
+    except KeyError:
+        raise ProblemError("unknown-tensors", f"there are no tensors {digest}", field=field) from None
+
+
+def _checked_answer(request: JobSubmission, owner: str, here: Context) -> Job | None:
+    """A job that answers the request, if there is one and it may; the request is checked in any case."""
+    check_submission(request, here)
+    return None if request.fresh else here.answers.find(request, owner)
+
+
+def _once(request: JobSubmission, owner: str, key: str, here: Context) -> Done:
+    """What the submissions with this key have."""
+    try:
+        return here.idempotency.once(
+            owner,
+            key,
+            _digest(request),
+            lambda: _propose(request, owner, here),
+            lambda job_id, withdraw: _accept(job_id, request, owner, here, withdraw),
+        )
+    except KeyReusedError:
+        detail = "another request came with this key; take a new one for it"
+        raise ProblemError("idempotency-key-reused", detail, field="Idempotency-Key") from None
+
+
+def _digest(request: JobSubmission) -> str:
+    """Of what is asked, and where its end is to be told; not of the secret, which is shown as asterisks."""
+    left_out = {"webhook"} if request.webhook is None else set()
+    return hashlib.sha256(request.model_dump_json(exclude=left_out).encode()).hexdigest()
+
+
+def _propose(request: JobSubmission, owner: str, here: Context) -> Proposal:
+    """What to do about a request: an answer that is there, or the id of a job to make."""
+    answer = _checked_answer(request, owner, here)
+    return Proposal(answer.id, cached=True) if answer else Proposal(new_id(), cached=False)
+
+
+def _accept(job_id: str, request: JobSubmission, owner: str, here: Context, withdraw: Withdraw) -> None:
+    """Record the job and enqueue it. Where that fails, nothing is left that would run.
+
+    Raises:
+        ProblemError: the queue cannot be reached, or is full; or what the job needs has been erased.
+        BeingErasedError: it is being erased at this moment.
+    """
+    detail = "the job was not accepted; try again later"
+    unavailable = ProblemError("queue-unavailable", detail, headers={"Retry-After": "5"})
+    try:
+        check_room(here.queue, owner, here.settings)
+    except redis.RedisError as error:
+        raise unavailable from error
+    try:
+        claim = here.claims.take(job_id, request, owner)
+    except MissingUploadError as error:
+        kind = error.upload.kind.removesuffix("s" if error.upload.kind != "tensors" else "")
+        raise ProblemError(f"unknown-{kind}", f"{error.upload.digest} has been erased", field=kind) from None
+    if not claim.counts():  # this process was held up, and nobody heeds it any more
+        claim.release()
+        raise unavailable
+    try:
+        order(job_id, request, owner, here)
+        here.jobs.create(request, owner, job_id, Origin(request_id=request_id(), traceparent=current_parent()))
+        here.queue.submit(job_id, owner=owner)
+    except redis.RedisError as error:
+        if withdraw(job_id):
+            claim.release()
+            here.orders.drop(job_id)
+            raise unavailable from error
+        # the message came through, and the job has ended already: then it is accepted
+    _log.info("job %s: accepted", job_id, extra=fields(job=job_id))

@@ -1,0 +1,297 @@
+"""Followers over a real Redis and a real store; the jobs are played by the test."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from service.following import feeds as feeds_module
+from service.following.feeds import Feeds
+from service.following.follower import Event, Follower
+from service.following.ids import place_of
+from worker.artifacts import publish
+from worker.job_record import Summary, now
+from worker.job_request import JobRequest
+from worker.jobs import Jobs
+from worker.journal import Journal, events_key, tell_end
+from worker.opened import open_async_redis
+from worker.queue import JobQueue
+from worker.redis_server import connect, redis_server
+from worker.settings import Settings
+from worker.store import Store
+
+RESULT = Summary(verified=True, cycles=7, macs_share=1.0)
+REQUEST = JobRequest(model="a" * 64, accelerator="vta")
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as url:
+        yield url
+
+
+class World:
+    """One job, those who follow it, and who runs it."""
+
+    def __init__(self, feeds: Feeds, store: Store, connection: redis.Redis, directory: Path) -> None:
+        self.feeds = feeds
+        self.store = store
+        self.jobs = Jobs(store)
+        self.queue = JobQueue(connection, "test")
+        self.redis = connection
+        self.out = directory
+        self.id = self.jobs.create(REQUEST)
+        self.journal = Journal(self.id, 1, connection, 1 << 20)
+
+    def begin(self, attempt: int = 1) -> None:
+        self.journal = Journal(self.id, attempt, self.redis, 1 << 20)
+        self.jobs.progress(self.id, attempt, now(), None)
+        self.journal.add("state", {"state": "running", "attempt": attempt})
+        self.journal.flush()
+
+    def log(self, *lines: str) -> None:
+        for line in lines:
+            self.journal.add("log", {"line": line})
+        self.journal.flush()
+
+    def end(self, attempt: int = 1, *, told: bool = True) -> None:
+        self.out.mkdir(exist_ok=True)
+        self.journal.save(self.out)
+        publish(self.store, self.id, attempt, self.out)
+        assert self.jobs.succeed(self.id, attempt, RESULT)
+        if told:
+            tell_end(self.redis, self.id, self.journal.last)
+
+    def follow(self, last_event_id: str | None = None, heartbeat: float = 15) -> AsyncIterator[list[Event]]:
+        place = place_of(last_event_id)
+        return Follower(self.feeds, self.store, lambda job: f'"{job.state}"', heartbeat, self.id, place).events()
+
+    async def all(self, last_event_id: str | None = None, seconds: float = 10) -> list[Event]:
+        async with asyncio.timeout(seconds):
+            return [event async for some in self.follow(last_event_id) for event in some]
+
+    async def ids(self, last_event_id: str | None = None, seconds: float = 10) -> list[str]:
+        return [event.id for event in await self.all(last_event_id, seconds)]
+
+
+Play = Callable[[Callable[[World], Awaitable[None]]], None]
+
+
+@pytest.fixture
+def play(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
+    monkeypatch.setattr(feeds_module, "_LOOK_SECONDS", 0.1)
+
+    def run(scenario: Callable[[World], Awaitable[None]]) -> None:
+        async def main() -> None:
+            settings = Settings(redis_url=redis_url)
+            with contextlib.closing(connect(redis_url)) as connection:
+                connection.flushall()
+                store = Store(tmp_path / "store")
+                queue_key = JobQueue(connection, "test").rq.key
+                clients = [open_async_redis(settings, timeout=timeout) for timeout in (None, 1.0)]
+                feeds = Feeds(Jobs(store), queue_key, *clients)
+                async with feeds.running():
+                    await scenario(World(feeds, store, connection, tmp_path / "out"))
+                assert not feeds._feeds
+
+        asyncio.run(main())
+
+    return run
+
+
+def test_as_it_happens_and_once_it_is_over(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        live = asyncio.create_task(world.all())
+        await asyncio.sleep(0.2)
+        world.begin()
+        for number in range(5):
+            world.log(f"line {number}")
+            await asyncio.sleep(0.02)
+        world.end()
+        events = await live
+        ids = ["queued", *(f"1-{number}" for number in range(6)), "end"]
+        assert [event.id for event in events] == ids
+        assert [event.kind for event in events] == ["state", "state", *["log"] * 5, "end"]
+        assert events[3].data == '{"line":"line 1"}'
+        assert events[-1].data == '"succeeded"'
+        assert await world.all() == events
+        for place, last in enumerate(ids):
+            assert await world.ids(last) == ids[place + 1 :] or last == "end"
+        world.redis.flushall()
+        assert await world.all() == events
+
+    play(scenario)
+
+
+def test_whoever_comes_again_in_the_middle_misses_nothing(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        async def in_pieces() -> list[str]:
+            """A client that leaves after every third event."""
+            found: list[str] = []
+            while not found or found[-1] != "end":
+                stream = world.follow(found[-1] if found else None)
+                async with contextlib.aclosing(stream):
+                    seen = 0
+                    async for some in stream:
+                        found += [event.id for event in some[: 3 - seen]]
+                        seen += len(some)
+                        if seen >= 3:
+                            break
+            return found
+
+        clients = [asyncio.create_task(in_pieces()) for _ in range(5)]
+        world.begin()
+        for number in range(100):
+            world.log(f"line {number}")
+            await asyncio.sleep(0.005)
+        world.end()
+        for client in clients:
+            assert await client == ["queued", *(f"1-{number}" for number in range(101)), "end"]
+
+    play(scenario)
+
+
+def test_whoever_is_slow_misses_nothing(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        stream = world.follow()
+        found = [event.id for event in await anext(stream)]
+        world.begin()
+        for number in range(0, 1000, 10):
+            world.log(*(f"{'x' * 500} {number + step}" for step in range(10)))
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.3)
+        world.end()
+        async for some in stream:
+            found += [event.id for event in some]
+        assert found == ["queued", *(f"1-{number}" for number in range(1001)), "end"]
+
+    play(scenario)
+
+
+def test_another_attempt(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        live = asyncio.create_task(world.ids())
+        await asyncio.sleep(0.1)
+        world.begin()
+        world.log("one")
+        world.begin(2)
+        world.log("two")
+        world.end(2)
+        ids = ["queued", "1-0", "1-1", "2-0", "2-1", "end"]
+        assert await live == await world.ids() == ids
+        world.redis.flushall()  # what the attempt told that died is gone
+        assert await world.ids() == ["queued", "2-0", "2-1", "end"]
+        assert await world.ids("1-0") == ["2-0", "2-1", "end"]
+
+    play(scenario)
+
+
+def test_what_is_gone_is_counted(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        world.begin()
+        world.log("one", "two", "three", "four")
+        world.redis.xtrim(events_key(world.id), maxlen=2, approximate=False)
+        stream = world.follow()
+        found = [event for _ in range(2) for event in await anext(stream)]
+        await stream.aclose()
+        assert [(event.id, event.kind) for event in found] == [
+            *[("queued", "state"), ("1-0", "state"), ("1-2", "gap")],
+            *[("1-3", "log"), ("1-4", "log")],
+        ]
+        assert found[2].data == '{"events":2}'
+        world.end()
+        assert await world.ids("1-0") == ["1-1", "1-2", "1-3", "1-4", "end"]  # all of it was kept
+
+    play(scenario)
+
+
+def test_an_end_that_redis_does_not_tell(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        world.begin()
+        live = [asyncio.create_task(world.ids()) for _ in range(3)]
+        await asyncio.sleep(0.3)
+        world.redis.flushall()
+        world.journal.add("log", {"line": "nobody hears it"})
+        world.end(told=False)
+        for client in live:
+            assert await client == ["queued", "1-0", "1-1", "end"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("began", [False, True])
+def test_a_canceled_job(play: Play, began: bool) -> None:
+    async def scenario(world: World) -> None:
+        if began:
+            world.begin()
+            world.log("one")
+        live = asyncio.create_task(world.all())
+        await asyncio.sleep(0.2)
+        assert world.jobs.cancel(world.id)
+        world.queue.cancel(world.id)
+        async with asyncio.timeout(1):
+            events = await live
+        assert [event.id for event in events] == ["queued", *(["1-0", "1-1"] if began else []), "end"]
+        assert events[-1].data == '"canceled"'
+        assert await world.all() == events
+
+    play(scenario)
+
+
+def test_places_in_the_queue(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        others = [f"{number:032x}" for number in range(2)]
+        for job_id in [*others, world.id]:
+            world.queue.submit(job_id)
+        assert await world.feeds.positions([*others, world.id, "f" * 32]) == [0, 1, 2, None]
+        live = asyncio.create_task(world.all())
+        for other in others:
+            await asyncio.sleep(0.3)
+            world.queue.forget(other)
+        await asyncio.sleep(0.3)
+        world.queue.forget(world.id)
+        again = asyncio.create_task(world.ids("queued-0"))
+        await asyncio.sleep(0.3)
+        world.begin()
+        world.end()
+        assert [event.id for event in await live] == ["queued", "queued-2", "queued-1", "queued-0", "1-0", "end"]
+        assert await again == ["1-0", "end"]
+
+    play(scenario)
+
+
+def test_silence_is_broken(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        stream = world.follow(heartbeat=0.05)
+        assert await anext(stream)
+        for _ in range(3):
+            async with asyncio.timeout(10):
+                assert await anext(stream) == []
+        await stream.aclose()
+
+    play(scenario)
+
+
+def test_all_leave_when_the_service_does(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        live = [asyncio.create_task(world.ids()) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        world.feeds.close()
+        async with asyncio.timeout(1):
+            assert await asyncio.gather(*live) == [["queued"]] * 3
+
+    play(scenario)
+
+
+def test_a_job_that_is_gone(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        live = asyncio.create_task(world.ids())
+        await asyncio.sleep(0.2)
+        assert world.jobs.withdraw(world.id)
+        with pytest.raises(KeyError):
+            await live
+
+    play(scenario)
