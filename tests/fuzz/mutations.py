@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from accel.accelerator.instructions import Copy
-from accel.isa.decode import Decoded, decode, encode
+from accel.isa.decode import Decoded, decode
+from accel.isa.encode import encode
 from accel.program import Launch, Program
 
 Random = np.random.Generator
