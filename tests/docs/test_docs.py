@@ -79,7 +79,7 @@ def test_no_document_names_a_machine() -> None:
 def test_the_readme_shows_the_words_that_come_out() -> None:
     """The decoded tile and the cycles of the convolution that the README follows."""
     readme = text_of(ROOT / "README.md")
-    program = build(conv224(), load_accelerator("vta"))
+    program = build(conv224(), load_accelerator("vta"), settled=True)
     simulation = simulate(program, {}, function=False)
     assert f"vta: {simulation.cycles:,} cycles" in readme
     row = r"^\| `([0-9a-f]{16}) ([0-9a-f]{16})` \| (\w+) \| (\w+) \| (\d+) \| (\d+) \| ([^|]*) \|$"

@@ -77,6 +77,7 @@ def in_explicit(document: str) -> str:
     return without.replace("family: open_row", "family: explicit")
 
 
+@pytest.mark.slow
 def test_a_job_runs_on_it_and_pays_for_closed_rows(installed: Path, tmp_path: Path) -> None:
     document = (PLUGIN / "open-row.yaml").read_text(encoding="utf-8")
     assert "miss_cycles: 20" in document

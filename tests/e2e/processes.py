@@ -6,8 +6,6 @@ import signal
 import time
 from pathlib import Path
 
-from worker.warming import NICENESS
-
 
 def children(pid: int) -> list[int]:
     """The children of a process."""
@@ -39,22 +37,16 @@ def worker_of(service_pid: int) -> int:
     return worker
 
 
-def horse_of(service_pid: int, seconds: float = 10) -> int:
-    """The process that runs a job, once there is one."""
+def job_of(service_pid: int, seconds: float = 10, *, but: set[int] | None = None) -> tuple[int, int]:
+    """The process that attends to a job and the one that does it, once there are such, and none of ``but``."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        horses = [pid for pid in children(worker_of(service_pid)) if not compiles_ahead(pid)]
-        if horses:
-            return horses[0]
+        for horse in children(worker_of(service_pid)):  # the worker has other children too, which have none
+            for child in children(horse):
+                if child not in (but or set()):
+                    return horse, child
         time.sleep(0.02)
     raise AssertionError("no job runs")
-
-
-def compiles_ahead(pid: int) -> bool:
-    """Whether the process is the worker's other child, which has a low priority."""
-    with contextlib.suppress(ProcessLookupError):
-        return os.getpriority(os.PRIO_PROCESS, pid) == os.getpriority(os.PRIO_PROCESS, 0) + NICENESS
-    return True
 
 
 def lives(pid: int) -> bool:

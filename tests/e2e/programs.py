@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from accel.catalog import load_accelerator
-from accel.isa.decode import encode
+from accel.isa.encode import encode
 from tests.accel.golden import FOLDER
 from tests.accel.streams import stream
 

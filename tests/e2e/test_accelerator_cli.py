@@ -1,9 +1,6 @@
 """``cyclops accelerator`` and ``cyclops plan``, as a user calls them."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +11,7 @@ from accel.plan_documents import Plan
 from accel.schema import accelerator_schema
 from examples.graph import Graph
 from service.yaml_form import accelerator_yaml
-
-ROOT = Path(__file__).parents[2]
-
-
-def cyclops(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "service.cli", *map(str, arguments)]
-    environment = os.environ | {"COLUMNS": "200"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=120)
+from tests.e2e.commands import cyclops_here as cyclops
 
 
 @pytest.fixture

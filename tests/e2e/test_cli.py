@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from examples.single import Conv, conv_model
+from tests.e2e.commands import cyclops_here
 
 ROOT = Path(__file__).parents[2]
 MODEL = conv_model(Conv(channels=16, filters=16, height=8, width=8))
@@ -83,13 +84,13 @@ def bad_run(name: str, tmp_path: Path, model: Path) -> list[object]:
 )
 def test_bad_input(name: str, slug: str, field: str, tmp_path: Path, model: Path) -> None:
     arguments = bad_run(name, tmp_path, model)
-    done = cyclops("run", *arguments, "--json")
+    done = cyclops_here("run", *arguments, "--json")
     assert done.returncode == 2
     problem = json.loads(done.stdout)
     assert problem["type"] == f"/problems/{slug}"
     assert problem["field"] == field
 
-    plain = cyclops("run", *arguments)
+    plain = cyclops_here("run", *arguments)
     assert plain.returncode == 2
     assert plain.stdout == ""
     assert plain.stderr.startswith("cyclops: ")

@@ -1,5 +1,6 @@
 """Jobs that die, are canceled, or reach a limit; services that are stopped."""
 
+import os
 import signal
 import sys
 import time
@@ -11,13 +12,16 @@ import pytest
 import redis
 from onnx import TensorProto, helper
 
+from examples.mobilenet_v2 import mobilenet_v2
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model
 from tests.e2e import processes
+from worker.job_record import FORMAT
 from worker.redis_server import connect
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 LONG = resnet8().SerializeToString()
+LONGER = mobilenet_v2().SerializeToString()  # several seconds on any machine
 SHORT = conv_model(Conv(channels=16, filters=16, height=8, width=8)).SerializeToString()
 
 
@@ -32,46 +36,80 @@ def works(service: Any) -> bool:
     return service.wait(service.submit(SHORT))["state"] == "succeeded"
 
 
-def test_a_killed_process_fails_its_job(own: Any) -> None:
+@pytest.mark.parametrize("which", ["the one that attends to it", "the one that does it"])
+def test_a_job_whose_process_was_killed_runs_again(own: Any, which: str) -> None:
     location = own.submit(LONG)
     own.wait_for(location, {"running"})
-    processes.kill(processes.horse_of(own.process.pid))
-    job = own.wait(location, 5)
+    horse, child = processes.job_of(own.process.pid)
+    processes.kill(child if which == "the one that does it" else horse)
+    assert processes.gone([horse, child], 2)
+    job = own.wait(location, 60)
+    assert (job["state"], job["attempt"]) == ("succeeded", 2), job
+
+
+@pytest.mark.slow
+def test_a_job_that_kills_its_process_three_times_has_failed(own: Any) -> None:
+    location = own.submit(LONGER)
+    killed: set[int] = set()
+    while len(killed) < 3:
+        _, child = processes.job_of(own.process.pid, but=killed)
+        time.sleep(0.3)  # it has begun its attempt by then
+        killed |= {child}
+        processes.kill(child)
+    job = own.wait(location, 20)
     assert job["state"] == "failed"
-    assert job["error"]["type"] == "/problems/job-died"
-    assert "SIGKILL" in job["error"]["detail"]
+    assert job["error"]["type"] == "/problems/worker_lost"
+    assert job["error"]["detail"].count("SIGKILL") == 3
     assert works(own)
 
 
-def test_a_killed_worker_takes_its_process_along_and_is_replaced(own: Any) -> None:
+@pytest.mark.slow
+def test_a_killed_worker_takes_its_processes_along_and_its_job_runs_again(own: Any) -> None:
+    """Nobody is left who saw it, and nothing on this host is asked: the lease ends, as that of another host would."""
     location = own.submit(LONG)
     own.wait_for(location, {"running"})
-    worker, horse = processes.worker_of(own.process.pid), processes.horse_of(own.process.pid)
+    worker, (horse, child) = processes.worker_of(own.process.pid), processes.job_of(own.process.pid)
+    begin = time.monotonic()
     processes.kill(worker)
-    assert processes.gone([worker, horse], 2)
-    job = own.wait(location, 30)
-    assert job["state"] == "failed"
-    assert job["error"]["type"] == "/problems/worker-lost"
-    assert works(own)
+    processes.kill(horse)
+    assert processes.gone([worker, horse, child], 2)
+    while (job := own.client.get(location).json())["attempt"] == 1:
+        assert time.monotonic() - begin < 20, job
+        time.sleep(0.05)
+    job = own.wait(location, 60)
+    assert (job["state"], job["attempt"]) == ("succeeded", 2), job
 
 
 def test_canceling_a_running_job(own: Any, is_problem: Callable[..., dict]) -> None:
-    location = own.submit(LONG)
+    location = own.submit(LONGER)
     own.wait_for(location, {"running"})
-    horse = processes.horse_of(own.process.pid)
+    horse, child = processes.job_of(own.process.pid)
     begin = time.monotonic()
     canceled = own.client.post(f"{location}/cancel")
     assert canceled.json()["state"] == "canceled"
-    assert processes.gone([horse], 1)
+    assert processes.gone([horse, child], 1)
     assert time.monotonic() - begin < 1
     assert own.client.post(f"{location}/cancel").json()["state"] == "canceled"
     assert own.client.get(location).json()["state"] == "canceled"
     is_problem(own.client.get(f"{location}/report"), 404, "not-found")
+    assert own.client.get(f"{location}/artifacts").json() == {"artifacts": []}
     assert works(own)
 
 
+def test_canceling_a_job_that_hangs_in_native_code(own: Any) -> None:
+    """A stopped process stands for one that hears nothing."""
+    location = own.submit(LONGER)
+    own.wait_for(location, {"running"})
+    _, child = processes.job_of(own.process.pid)
+    os.kill(child, signal.SIGSTOP)
+    begin = time.monotonic()
+    assert own.client.post(f"{location}/cancel").json()["state"] == "canceled"
+    assert processes.gone([child], 1)
+    assert time.monotonic() - begin < 1
+
+
 def test_canceling_a_queued_job(own: Any) -> None:
-    running, queued = own.submit(LONG), own.submit(SHORT)
+    running, queued = own.submit(LONGER), own.submit(SHORT)
     own.wait_for(running, {"running"})
     assert own.client.post(f"{queued}/cancel").json()["state"] == "canceled"
     assert own.client.post(f"{running}/cancel").json()["state"] == "canceled"
@@ -86,7 +124,7 @@ def test_an_ended_job_cannot_be_canceled(own: Any, is_problem: Callable[..., dic
 
 
 def test_results_wait_for_the_end(own: Any, is_problem: Callable[..., dict]) -> None:
-    location = own.submit(LONG)
+    location = own.submit(LONGER)
     for part in ("report", "outputs", "trace"):
         response = own.client.get(f"{location}/{part}")
         is_problem(response, 409, "conflict")
@@ -94,6 +132,7 @@ def test_results_wait_for_the_end(own: Any, is_problem: Callable[..., dict]) -> 
     own.client.post(f"{location}/cancel")
 
 
+@pytest.mark.slow
 def test_a_queue_that_forgets_everything(own: Any) -> None:
     """What was accepted is run all the same."""
     running, queued = own.submit(LONG), own.submit(SHORT)
@@ -101,7 +140,7 @@ def test_a_queue_that_forgets_everything(own: Any) -> None:
     redis_connection(own.data).flushall()
     processes.kill(processes.worker_of(own.process.pid))
     assert own.wait(queued, 60)["state"] == "succeeded"
-    assert own.wait(running, 60)["state"] in {"failed", "succeeded"}
+    assert own.wait(running, 60)["state"] == "succeeded"
 
 
 def redis_connection(data: Path) -> redis.Redis:
@@ -112,7 +151,7 @@ def test_a_message_that_names_another_function_is_not_run(own: Any, tmp_path: Pa
     from rq import Queue  # noqa: PLC0415
     from rq.serializers import JSONSerializer  # noqa: PLC0415
 
-    queue = Queue("cyclops", connection=redis_connection(own.data), serializer=JSONSerializer)
+    queue = Queue(f"cyclops.{FORMAT}", connection=redis_connection(own.data), serializer=JSONSerializer)
     queue.enqueue_call("os.mkdir", args=(str(tmp_path / "made"),))
     assert works(own)
     assert not (tmp_path / "made").exists()
@@ -136,24 +175,29 @@ def test_an_operator_that_nobody_runs_fails_with_its_name(own: Any) -> None:
     assert "Sin" in problem["detail"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("limit", "slugs"),
+    ("limit", "slug"),
     [
-        ({"CYCLOPS_JOB_SECONDS": "1"}, {"time-limit"}),
-        ({"CYCLOPS_JOB_CPU_SECONDS": "1"}, {"job-died"}),
-        ({"CYCLOPS_JOB_MEMORY_BYTES": str(64 << 20)}, {"memory-limit", "job-died", "internal-error"}),
-        ({"CYCLOPS_JOB_FILE_BYTES": "1000"}, {"internal-error"}),
+        ({"CYCLOPS_JOB_SECONDS": "1"}, "time-limit"),
+        ({"CYCLOPS_JOB_CPU_SECONDS": "1"}, "time-limit"),
+        ({"CYCLOPS_JOB_MEMORY_BYTES": str(64 << 20)}, "memory-limit"),
+        ({"CYCLOPS_JOB_FILE_BYTES": "1000"}, "output-limit"),
+        ({"CYCLOPS_JOB_OUTPUT_BYTES": "10000"}, "output-limit"),
+        ({"CYCLOPS_JOB_SCRATCH_BYTES": "10000"}, "output-limit"),
     ],
-    ids=["wall time", "processor time", "memory", "file size"],
+    ids=["wall time", "processor time", "memory", "file size", "all files", "disk"],
 )
-def test_limits(start_service: Callable[..., Any], tmp_path: Path, limit: dict[str, str], slugs: set[str]) -> None:
+def test_limits(start_service: Callable[..., Any], tmp_path: Path, limit: dict[str, str], slug: str) -> None:
     with start_service(tmp_path, **limit) as service:
-        job = service.wait(service.submit(LONG), 40)
+        job = service.wait(service.submit(LONGER), 60)
         assert job["state"] == "failed", job
-        assert job["error"]["type"].removeprefix("/problems/") in slugs, job
+        assert job["error"]["type"] == f"/problems/{slug}", job
+        assert job["attempt"] == 1
         assert service.client.get("/readyz").status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_stopping_the_service_stops_everything(
     start_service: Callable[..., Any], tmp_path: Path, number: signal.Signals
@@ -168,9 +212,10 @@ def test_stopping_the_service_stops_everything(
         assert processes.gone(everything, 1)
 
     with start_service(tmp_path, CYCLOPS_RECONCILE_SECONDS="1") as service:
-        assert service.wait(location, 30)["state"] in {"failed", "succeeded"}
+        assert service.wait(location, 60)["state"] == "succeeded"
 
 
+@pytest.mark.slow
 def test_killing_the_service_leaves_no_process(start_service: Callable[..., Any], tmp_path: Path) -> None:
     with start_service(tmp_path) as service:
         model = service.client.post("/v1/models", content=SHORT).json()["id"]

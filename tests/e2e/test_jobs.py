@@ -1,6 +1,7 @@
 """One convolution through the whole service."""
 
 import csv
+import hashlib
 import io
 import time
 from collections.abc import Callable
@@ -157,10 +158,43 @@ def test_a_job_without_a_trace(service: Any, model: onnx.ModelProto, is_problem:
 def test_a_posted_job_says_where_it_is(service: Any, model: onnx.ModelProto) -> None:
     uploaded = service.client.post("/v1/models", content=model.SerializeToString()).json()
     begin = time.monotonic()
-    response = service.client.post("/v1/jobs", json={"model": uploaded["id"], "accelerator": "vta"})
+    response = service.client.post("/v1/jobs", json={"model": uploaded["id"], "accelerator": "vta", "fresh": True})
     assert time.monotonic() - begin < 1
     assert response.status_code == 202
     assert response.headers["location"] == f"/v1/jobs/{response.json()['id']}"
     assert int(response.headers["retry-after"]) > 0
     assert response.json()["state"] in {"queued", "running"}
     service.wait(response.headers["location"])
+
+
+@pytest.mark.parametrize(
+    "part", ["report", "outputs", "artifacts/instructions.bin", "tir/flatten", "trace?format=binary"]
+)
+def test_files_are_cached_by_their_digest(service: Any, job: dict, part: str) -> None:
+    href = f"{job['links']['self']}/{part}"
+    whole = service.client.get(href, headers={"accept-encoding": "identity"})
+    etag = whole.headers["etag"]
+    assert etag == f'"{hashlib.sha256(whole.content).hexdigest()}"'
+    assert whole.headers["cache-control"] == "private, max-age=31536000, immutable"
+    for tags in (etag, f'"x", {etag}', f"W/{etag}", "*"):
+        again = service.client.get(href, headers={"if-none-match": tags, "range": "bytes=0-1"})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
+    assert service.client.get(href, headers={"if-none-match": '"x"'}).content == whole.content
+
+
+def test_a_range_of_what_the_client_has_a_part_of(service: Any, job: dict) -> None:
+    href = f"{job['links']['artifacts']}/instructions.bin"
+    whole = service.client.get(href)
+    for tag, status, expected in (
+        (whole.headers["etag"], 206, whole.content[2:4]),
+        ('"x"', 200, whole.content),
+        (f"W/{whole.headers['etag']}", 200, whole.content),
+    ):
+        answer = service.client.get(href, headers={"range": "bytes=2-3", "if-range": tag})
+        assert (answer.status_code, answer.content) == (status, expected)
+        assert answer.headers["etag"] == whole.headers["etag"]
+
+
+def test_the_index_has_the_digests(service: Any, job: dict) -> None:
+    for item in service.client.get(job["links"]["artifacts"]).json()["artifacts"]:
+        assert hashlib.sha256(service.client.get(item["href"]).content).hexdigest() == item["sha256"]

@@ -25,7 +25,7 @@ def upload(service: Any, data: bytes) -> str:
 
 
 def run(service: Any, program: str, **request: Any) -> dict:
-    posted = service.client.post("/v1/jobs", json={"program": program} | request)
+    posted = service.client.post("/v1/jobs", json={"program": program, "fresh": True} | request)
     assert posted.status_code == 202, posted.text
     return service.wait(posted.headers["location"])
 
@@ -86,7 +86,7 @@ def test_what_a_program_job_leaves(service: Any, added: str) -> None:
     assert raw == addition()["instructions.bin"]
     assert len(service.client.get(job["links"]["trace"]).json()["items"]) == 6
     names = {item["name"] for item in service.client.get(job["links"]["artifacts"]).json()["artifacts"]}
-    assert names == {"report.json", "outputs.npz", "trace.npz", "instructions.bin"}
+    assert names == {"report.json", "outputs.npz", "trace.npz", "instructions.bin", "log.txt", "events.jsonl"}
 
 
 def test_the_engines(service: Any, added: str) -> None:

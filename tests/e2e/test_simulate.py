@@ -244,6 +244,7 @@ def test_a_recorded_run(tmp_path: Path, name: str) -> None:
     assert report["cycles"] == run["rtl_cycles"]
 
 
+@pytest.mark.slow
 def test_as_a_command_of_its_own(program: Path, tmp_path: Path) -> None:
     done = simulate_alone(program, "--json")
     assert (done.returncode, done.stderr) == (0, "")

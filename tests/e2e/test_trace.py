@@ -102,7 +102,7 @@ def test_a_trace_of_another_version(service: Any, job: dict, is_problem: Check) 
     """It takes a job whose trace nobody has opened."""
     layer = Conv(channels=16, filters=16, height=7, width=7)
     other = service.wait(service.submit(conv_model(layer).SerializeToString()))
-    (path,) = service.data.glob(f"store/jobs/{other['id']}/artifacts/trace.npz")
+    (path,) = service.data.glob(f"store/jobs/{other['id']}/runs/1/trace.npz")
     path.write_bytes(b"PK\5\6" + bytes(18))
     for form in ("json", "csv", "perfetto"):
         problem = is_problem(service.client.get(other["links"]["trace"], params={"format": form}), 404, "not-found")

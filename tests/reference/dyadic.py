@@ -128,14 +128,29 @@ def add(arguments: Arguments, _attributes: Attributes) -> Dyadic:
     return Dyadic(a.at(exponent) + b.at(exponent), exponent, fused=True, factor=a.factor)
 
 
-def relu(arguments: Arguments, _attributes: Attributes) -> Dyadic:
-    return Dyadic(np.maximum(arguments[0].numbers, 0), arguments[0].exponent, arguments[0].fused, arguments[0].factor)
+def relu(arguments: Arguments, _attributes: Attributes) -> Dyadic | np.ndarray:
+    (value,) = arguments
+    if not isinstance(value, Dyadic):
+        return np.maximum(value, 0)
+    return Dyadic(np.maximum(value.numbers, 0), value.exponent, fused=True, factor=value.factor)
 
 
-def clip(arguments: Arguments, _attributes: Attributes) -> Dyadic:
+def clip(arguments: Arguments, _attributes: Attributes) -> Dyadic | np.ndarray:
+    if not isinstance(arguments[0], Dyadic):
+        return np.clip(*arguments)
     value, low, high = (dyadic(argument) for argument in arguments)
     exponent = min(value.exponent, low.exponent, high.exponent)
-    return Dyadic(np.clip(value.at(exponent), low.at(exponent), high.at(exponent)), exponent, value.fused)
+    return Dyadic(np.clip(value.at(exponent), low.at(exponent), high.at(exponent)), exponent, fused=True)
+
+
+def concat(arguments: Arguments, attributes: Attributes) -> Dyadic | np.ndarray:
+    """Of one scale, or of floats."""
+    if not all(isinstance(value, Dyadic) for value in arguments):
+        parts = [value.real() if isinstance(value, Dyadic) else value for value in arguments]
+        return np.concatenate(parts, attributes["axis"])
+    assert len({(value.exponent, value.factor) for value in arguments}) == 1
+    numbers = np.concatenate([value.numbers for value in arguments], attributes["axis"])
+    return Dyadic(numbers, arguments[0].exponent, factor=arguments[0].factor)
 
 
 def moved(function: Callable[..., np.ndarray]) -> Callable[..., Dyadic | np.ndarray]:
@@ -166,9 +181,11 @@ def average_pool(arguments: Arguments, attributes: Attributes) -> Dyadic:
 
 
 def max_pool(value: np.ndarray, _rest: Arguments, attributes: Attributes) -> np.ndarray:
-    """Without padding; the largest number is the largest value, whatever the exponent."""
-    strides = attributes["strides"]
-    windows = np.lib.stride_tricks.sliding_window_view(value, attributes["kernel_shape"], (2, 3))
+    """The largest number is the largest value, whatever the exponent; padding is below all of them."""
+    strides, pads = attributes["strides"], attributes.get("pads", [0, 0, 0, 0])
+    around = ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3]))
+    padded = np.pad(value, around, constant_values=value.min())
+    windows = np.lib.stride_tricks.sliding_window_view(padded, attributes["kernel_shape"], (2, 3))
     return windows[:, :, :: strides[0], :: strides[1]].max((-2, -1))
 
 
@@ -182,6 +199,7 @@ OPERATORS = {
     "Add": add,
     "AveragePool": average_pool,
     "Clip": clip,
+    "Concat": concat,
     "Conv": conv,
     "DequantizeLinear": dequantize,
     "Flatten": moved(lambda x, _rest, _attributes: x.reshape(len(x), -1)),

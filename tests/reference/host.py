@@ -10,7 +10,7 @@ import tvm
 from tvm import relax
 from tvm.ir import IRModule
 
-from accel.frontend.integers import ImportedModel
+from accel.frontend.integer.integers import ImportedModel
 
 Array = npt.NDArray[Any]
 

@@ -1,0 +1,61 @@
+"""What one job compiles the next one finds, across the workers of a service."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from examples.single import Conv, conv_model
+from tests.conftest import Service, running_service
+
+pytestmark = pytest.mark.slow
+MODEL = conv_model(Conv(channels=16, filters=32, height=10, width=10), seed=3).SerializeToString()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Two workers over one store, which is empty."""
+    with running_service(tmp_path_factory.mktemp("cache"), workers=2) as running:
+        yield running
+
+
+def artifacts(service: Service, job: dict) -> dict[str, bytes]:
+    """Every file of the job but those that have times in them."""
+    items = service.client.get(job["links"]["artifacts"]).json()["artifacts"]
+    timed = {"report.json", "events.jsonl", "log.txt"}
+    return {one["name"]: service.client.get(one["href"]).content for one in items if one["name"] not in timed}
+
+
+def cached(service: Service, job: dict) -> list[bool]:
+    assert job["state"] == "succeeded", job
+    return [one["cached"] for one in service.client.get(job["links"]["report"]).json()["functions"]]
+
+
+def entries(data: Path) -> list[Path]:
+    """Those of functions; an entry with the cycles of a tiling that was tried is a seal and a number."""
+    files = (path for path in (data / "store" / "cache").rglob("*") if path.is_file())
+    return sorted(path for path in files if path.stat().st_size > 100)
+
+
+def test_workers_share_what_they_compile(service: Service) -> None:
+    together = [service.submit(MODEL), service.submit(MODEL)]  # both may compile, and write the same entry
+    jobs = [service.wait(location) for location in together]
+    assert len(entries(service.data)) == 1
+    found = [service.wait(service.submit(MODEL)) for _ in range(2)]
+    assert [cached(service, job) for job in found] == [[True], [True]]
+    first, *others = [artifacts(service, job) for job in (*jobs, *found)]
+    assert {"program.zip", "instructions.bin", "outputs.npz", "tir/08-allocate.txt"} <= first.keys()
+    for other in others:
+        assert {name for name in first | other if first.get(name) != other.get(name)} == set()
+
+
+def test_a_poisoned_entry_is_compiled_again_and_mended(service: Service) -> None:
+    before = service.wait(service.submit(MODEL))
+    (entry,) = entries(service.data)
+    whole = entry.read_bytes()
+    for damaged in (whole[:-7], b"", whole[:60] + bytes([whole[60] ^ 8]) + whole[61:]):
+        entry.write_bytes(damaged)
+        job = service.wait(service.submit(MODEL))
+        assert cached(service, job) == [False]
+        assert artifacts(service, job) == artifacts(service, before)
+        assert entry.read_bytes() == whole
