@@ -12,8 +12,8 @@ from typing import TypeVar
 import numpy as np
 
 from accel.catalog import load_accelerator
-from accel.frontend.integers import import_integer_model
-from accel.frontend.quantize import quantize_model
+from accel.frontend.integer.integers import import_integer_model
+from accel.frontend.quantization.quantize import quantize_model
 from accel.isa.registry import family_of
 from accel.lowering.emit import emit
 from accel.lowering.stages import lowering_stages

@@ -126,7 +126,7 @@ def main() -> None:
     source, program = stream()
     simulation = simulate(program, {}, function=False)
     print(f"{f'{len(program.words):,} instructions, {source}':44} {'ms':>9}")
-    line("decode", least(lambda: decode(program.accelerator, program.words)))
+    line("decode", least(lambda: decode(program.accelerator, program.words).columns))
     line("decode and time", least(lambda: simulate(program, {}, function=False)))
     line("make the trace", least(lambda: make_trace(program, simulation)))
     made = make_trace(program, simulation)

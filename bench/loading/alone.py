@@ -1,0 +1,54 @@
+"""``python alone.py PROGRAM COUNT``: a program's job without the service, as a worker would fork it; prints JSON.
+
+``wall`` and ``cpu`` are medians of what ``execute`` takes, in seconds.
+"""
+
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from accel.catalog import load_accelerator
+from accel.simulate.prepare import prepare
+from worker.execute import execute
+from worker.job_request import JobOptions
+from worker.main import preload
+from worker.settings import Settings
+from worker.shared_pages import share_with_children
+from worker.work import ProgramWork
+
+
+def _once(program: Path) -> tuple[float, float]:
+    """Wall and processor seconds, in a process of its own."""
+    reads, writes = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with tempfile.TemporaryDirectory() as out:
+            wall, cpu = time.perf_counter(), time.process_time()
+            execute(
+                ProgramWork(program, None, JobOptions(engine="timing"), None), Path(out), Settings(), lambda _: None
+            )
+            figures = time.perf_counter() - wall, time.process_time() - cpu
+        os.write(writes, json.dumps(figures).encode())
+        os._exit(0)
+    os.close(writes)
+    with os.fdopen(reads) as pipe:
+        wall, cpu = json.loads(pipe.read())
+    os.waitpid(pid, 0)
+    return wall, cpu
+
+
+def main() -> None:
+    preload()
+    prepare(load_accelerator("vta"))
+    share_with_children()
+    figures = [_once(Path(sys.argv[1])) for _ in range(int(sys.argv[2]))]
+    walls, cpus = zip(*figures, strict=True)
+    print(json.dumps({"wall": statistics.median(walls), "cpu": statistics.median(cpus)}))
+
+
+if __name__ == "__main__":
+    main()
