@@ -7,16 +7,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
-# files of tests, each whole, on as many processes as there are cores
-PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4
+# the S3-like server of the tests: its requirements contradict ours
+BUCKET := $(VENV)/bucket/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := uv pip compile --quiet --universal --generate-hashes --only-binary :all: --python-version 3.11 --no-annotate \
 	--custom-compile-command "make lock"
 
-.PHONY: help install demo test test-slow serve openapi lint types imports format lock bench clean
+.PHONY: help install demo test test-slow test-long serve openapi secrets settings lint types imports format lock bench bench-service clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 12); sys.exit(0 if ok else \
@@ -32,6 +33,11 @@ $(DEV): requirements-dev.lock $(RUN)
 	$(PIP) --require-hashes --requirement requirements-dev.lock
 	@touch $@
 
+$(BUCKET): requirements-bucket.lock $(DEV)
+	$(BIN)/python -m venv $(VENV)/bucket
+	$(VENV)/bucket/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	@touch $@
+
 install: $(RUN) ## make .venv with everything that running needs
 
 demo: $(RUN) ## start the service, run ResNet-8 on VTA, show the layers, leave artifacts in out/demo
@@ -40,11 +46,16 @@ demo: $(RUN) ## start the service, run ResNet-8 on VTA, show the layers, leave a
 serve: $(RUN) ## run the service with a worker and Redis until stopped
 	$(BIN)/cyclops serve
 
-test: lint types imports ## lint, types, import rules, then the tests
-	$(PYTEST) -m "not slow"
+# a file's tests share what they set up
+test: lint types imports $(BUCKET) ## lint, types, import rules, then the tests
+	$(PYTEST) --dist loadfile -m "not slow and not long"
 
-test-slow: $(DEV) ## the tests that take longer than ten seconds each
-	$(PYTEST) -m slow
+# one file takes half of the time
+test-slow: $(DEV) $(BUCKET) ## the tests that take five seconds or more each
+	$(PYTEST) --dist worksteal -m "slow and not long"
+
+test-long: $(DEV) ## campaigns that take several minutes each
+	$(PYTEST) --dist worksteal -m long
 
 lint: $(DEV) ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -63,12 +74,25 @@ format: $(DEV) ## rewrite the sources as the linter wants them
 openapi: $(RUN) ## export openapi/openapi.json
 	$(BIN)/cyclops openapi > openapi/openapi.json
 
+secrets: ## make the password that docker-compose.yml gives to Redis
+	@mkdir -p -m 700 secrets
+	@test -s secrets/redis_password || \
+		python3 -c 'import secrets; print(secrets.token_hex(32))' > secrets/redis_password
+	@chmod 444 secrets/redis_password # the containers' users are others; the folder keeps everybody else away
+
+settings: $(RUN) ## write docs/settings.md
+	$(BIN)/python -m service.settings_table > docs/settings.md
+
 lock: $(DEV) ## choose the newest versions that pyproject.toml allows
 	$(BIN)/$(LOCK) --upgrade pyproject.toml --output-file requirements.lock > /dev/null
 	$(BIN)/$(LOCK) --extra dev --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock > /dev/null
+	$(BIN)/$(LOCK) --upgrade --group bucket --output-file requirements-bucket.lock > /dev/null
 
 bench: $(DEV) ## the benchmarks
 	@for script in bench/*.py; do [ ! -e "$$script" ] || $(BIN)/python "$$script" || exit; done
+
+bench-service: $(DEV) ## the service under load; PARTS="drain --jobs 1000" for one of its parts
+	$(BIN)/python bench/load.py $(PARTS)
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
