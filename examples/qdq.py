@@ -2,8 +2,8 @@
 
 import onnx
 
-from accel.frontend.grid import Scales
-from accel.frontend.quantize import ensure_quantised
+from accel.frontend.quantization.grid import Scales
+from accel.frontend.quantization.quantize import ensure_quantised
 
 __all__ = ["Scales", "to_qdq"]
 

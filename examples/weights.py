@@ -103,7 +103,8 @@ class _Drawing:
             mean, variance = _statistics(self.values[read])
             scale = self.random.uniform(0.6, 1.4, mean.shape).astype(np.float32)
             bias = self._normal(mean.shape, 0.2) + _MEAN
-            for name, value in zip(parameters, (scale, bias, mean, variance), strict=True):
+            drawn: tuple[Array, ...] = (scale, bias, mean, variance)
+            for name, value in zip(parameters, drawn, strict=True):
                 self._set(name, value)
         self._run(node)
 
