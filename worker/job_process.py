@@ -1,8 +1,8 @@
 """The process that does a job: all that touches what a user uploaded happens in it.
 
-It is forked from the one that attends to the job before that one touches the store or Redis, and confined
-(``worker/confine.py``): of what was open only a line to the attending process remains, and its standard error, which
-that one reads. It compiles and simulates in a scratch directory, where it reads its inputs and writes to two folders.
+It is forked from the worker, which never touches the store, and confined (``worker/confine.py``): of what was open only
+a line to the attending process remains, and its standard error, which that one reads. It compiles and simulates in a
+scratch directory, where it reads its inputs and writes to two folders.
 """
 
 import contextlib
@@ -19,10 +19,12 @@ from worker.confine import TEMPORARY, confine
 from worker.execute import execute
 from worker.link import Link
 from worker.messages import Failed, Succeeded, work_of
+from worker.named import name_process
 from worker.problem import Problem, problem, problem_of
 from worker.settings import Settings
 
 _log = logging.getLogger(__name__)
+PROCESS_NAME = "cyclops-job"
 NO_MEMORY = 78  # the exit status of a process that had no memory left
 _LACKING = ("MemoryError", "bad_alloc", "out of memory", "Cannot allocate memory", "Memory allocation still failed")
 OUT = "out"  # the directory of the artifacts in the scratch directory
@@ -81,6 +83,7 @@ def start_job_process(settings: Settings, scratch: Path) -> JobProcess:
 
 def _serve(line: socket.socket, writes: int, settings: Settings, scratch: Path) -> None:
     os.setsid()
+    name_process(PROCESS_NAME)
     os.dup2(writes, 1)
     os.dup2(writes, 2)
     # its inputs come into the directory later: it may read them there, and write beside them only

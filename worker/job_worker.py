@@ -1,4 +1,4 @@
-"""An RQ worker whose jobs are ours: it takes messages off the queue, and forks once for every job.
+"""An RQ worker whose jobs are ours: it takes messages off the queue, and has each job run.
 
 Of RQ it uses the queue, the register of workers and the handling of signals; what RQ would do with a message, and write
 about it, it leaves out. It outlives a Redis that goes, and registers itself again with one that has forgotten it.
@@ -7,7 +7,6 @@ about it, it leaves out. It outlives a Redis that goes, and registers itself aga
 import logging
 import os
 import secrets
-import select
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +18,8 @@ from rq.serializers import JSONSerializer
 from rq.utils import now as utcnow
 from rq.worker import WorkerStatus
 
-from worker.children import in_child, start_child
+from worker.attending import Attending
+from worker.children import in_child
 from worker.exits import death_reason
 from worker.logs import bound
 from worker.queue import JobQueue, TaskJob, job_of
@@ -28,7 +28,7 @@ from worker.settings import Settings
 
 _log = logging.getLogger(__name__)
 _CLEAN_EVERY = 60.0
-_BEAT = 2.0  # seconds between two signs of life while a job runs
+_REGISTER_EVERY = 1.0
 _LIFE = 15  # seconds after the last one that a worker counts as alive
 
 
@@ -38,7 +38,7 @@ class JobWorker(Worker):
     Args:
         settings: the settings.
         queue: the queue.
-        run: runs a job, by its id, for a token, in a process of its own.
+        attending: has jobs run.
         bury: records how the process of a token died, by the job's id, and has the job run again soon.
         idle: is called now and then while there is nothing to do.
         beside: is called now and then, also while a job runs.
@@ -52,17 +52,18 @@ class JobWorker(Worker):
         settings: Settings,
         queue: JobQueue,
         *,
-        run: Callable[[str, str, str], None],
+        attending: Attending,
         bury: Callable[[str, str, str], None],
         idle: Callable[[], None],
         beside: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
-        self._run = run
+        self._attending = attending
         self._bury = bury
         self._idle = idle
         self._beside = beside
         self._cleaned = -_CLEAN_EVERY
+        self._registered = -_REGISTER_EVERY
         super().__init__(
             [queue.rq],
             connection=queue.connection,
@@ -74,7 +75,7 @@ class JobWorker(Worker):
         )
 
     def execute_job(self, job: RqJob, queue: Any) -> None:
-        """Run the job of a message in a forked process, and wait for it."""
+        """Have the job of a message run, and wait for it."""
         job_id = job_of(job)
         if job_id is None:
             _log.error("the message %s is none of ours: removed", job.id)
@@ -89,7 +90,11 @@ class JobWorker(Worker):
     def _attend(self, job_id: str, token: str) -> None:
         begin = time.monotonic()
         _log.info("job %s: taken", job_id)
-        status = self._wait(lambda: self._run(job_id, token, self.name))
+        self._horse_pid = self._attending.ready()  # what RQ kills when it is to stop at once
+        try:
+            status = self._attending.run(job_id, token, self.name, self._live)
+        finally:
+            self._horse_pid = 0
         if status == 0:
             _log.info("job %s: done with after %.3f s", job_id, time.monotonic() - begin)
             return
@@ -102,23 +107,9 @@ class JobWorker(Worker):
         self.connection.lrem(queue.intermediate_queue_key, 0, job.id)
         self.connection.delete(job.key)
 
-    def _wait(self, work: Callable[[], None]) -> int:
-        """Fork for the work, and wait, with signs of life; gives the wait status."""
-        ends, held = os.pipe()  # the forked process holds it as long as it lives
-        try:
-            self._horse_pid = start_child(lambda: self._horse(work), group=True)
-            os.close(held)
-            while not select.select([ends], [], [], _BEAT)[0]:
-                self.heartbeat()
-                self._away(self._beside)
-            return os.waitpid(self._horse_pid, 0)[1]
-        finally:
-            self._horse_pid = 0
-            os.close(ends)
-
-    def _horse(self, work: Callable[[], None]) -> None:
-        self._is_horse = True
-        work()
+    def _live(self) -> None:
+        self.heartbeat()
+        self._away(self._beside)
 
     def run_maintenance_tasks(self) -> None:
         """RQ's own, then ours. RQ calls it at the start and while the worker is idle."""
@@ -135,9 +126,13 @@ class JobWorker(Worker):
             self._cleaned = time.monotonic()
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
-        """Register, whether Redis knows of this worker or not; for a short time, as it comes often."""
+        """Register, whether Redis knows of this worker or not; for a short time, as it comes often.
+
+        RQ asks for it thrice a job, however short that is: more than once a second it is not done.
+        """
         del timeout, pipeline  # RQ's are longer
-        self._away(self._register)
+        if time.monotonic() - self._registered >= _REGISTER_EVERY:
+            self._away(self._register)
 
     def _register(self) -> None:
         with self.connection.pipeline() as beat:
@@ -145,6 +140,7 @@ class JobWorker(Worker):
             beat.hset(self.key, mapping={**self.serialize(), "state": self.get_state()})
             worker_registration.register(self, beat)
             beat.execute()
+        self._registered = time.monotonic()
 
     def set_state(self, state: str, pipeline: Any = None) -> None:
         """Note and register the state."""

@@ -1,4 +1,4 @@
-"""The worker process: preloads the compiler, then forks once for every job.
+"""The worker process: preloads the compiler, then forks once for every job, and now and then what attends to them.
 
 The parent may import TVM and compile; it must never run a compiled kernel nor use the store, or the forked child
 can hang: threads do not live through a fork.
@@ -12,6 +12,8 @@ from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator, preset_names
 from worker import logs, tracing
 from worker.attempts import Attempts
+from worker.attendant import attend
+from worker.attending import Attending
 from worker.children import in_child
 from worker.confine import readable_files
 from worker.job_worker import JobWorker
@@ -30,35 +32,30 @@ from worker.webhooks.sweep import sweep
 
 def preload() -> Warming:
     """Import what every job needs, once, before the first fork; gives what compiles the simulator ahead."""
-    importlib.import_module("worker.task")
     tracing.preload()
     importlib.import_module("accel.cache").cache_key("")  # reads the sources of the compiler
     prepare: Callable[[Accelerator], None] = importlib.import_module("accel.simulate.prepare").prepare
     cache_folder: Callable[[], Path | None] = importlib.import_module("accel.isa.compiled").cache_folder
     cache_folder()  # it is there before the jobs learn what they may read
     readable_files()
-    for name in ("encodings.cp437", "encodings.ascii"):  # of the names in a zip file, and of the events
+    # of the names in a zip file, and of the events; what numba asks about arrays
+    for name in ("encodings.cp437", "encodings.ascii", "numpy.ma"):
         importlib.import_module(name)
     share_with_children()
     return Warming(preset_names(), lambda name: prepare(load_accelerator(name)), lambda: cache_folder() is not None)
 
 
 class _Tasks:
-    """What the worker does about a job, each in a forked process of its own."""
+    """What the worker does beside running jobs, mostly in forked processes."""
 
     def __init__(self, settings: Settings, queue: JobQueue, warming: Warming) -> None:
         self._settings = settings
         self._queue = queue
         self._warming = warming
 
-    def run(self, job_id: str, token: str, worker: str) -> None:
-        """Run the job."""
-        run_job: Callable[..., None] = importlib.import_module("worker.task").run_job
-        run_job(job_id, token, worker, self._settings, self._impatient())
-
     def bury(self, job_id: str, token: str, reason: str) -> None:
         """Record how the attempt of this token died, and have the job run again soon."""
-        queue = self._impatient()
+        queue = JobQueue(open_redis(self._settings, retries=1, timeout=1.0), self._settings.queue)
         store = open_store(self._settings)
         pause = Attempts(store, job_id).died(token, reason)
         if not Jobs(store).ended(job_id):
@@ -78,10 +75,6 @@ class _Tasks:
         reconcile(jobs, self._queue)
         sweep(Orders(store), jobs, self._queue.agenda)
 
-    def _impatient(self) -> JobQueue:
-        """The queue for who does not wait for Redis to come back."""
-        return JobQueue(open_redis(self._settings, retries=1, timeout=1.0), self._settings.queue)
-
 
 def run_worker(settings: Settings) -> None:
     """Run jobs until SIGTERM or SIGINT; the running job is finished first, unless a second signal comes."""
@@ -93,7 +86,8 @@ def run_worker(settings: Settings) -> None:
     queue = JobQueue(open_redis(settings), settings.queue)
     tasks = _Tasks(settings, queue, warming)
     errands = Errands(settings, queue)
-    worker = JobWorker(settings, queue, run=tasks.run, bury=tasks.bury, idle=tasks.idle, beside=errands.step)
+    attending = Attending(settings, lambda line: attend(line, settings))
+    worker = JobWorker(settings, queue, attending=attending, bury=tasks.bury, idle=tasks.idle, beside=errands.step)
     worker.work(logging_level=settings.log_level)
 
 

@@ -64,7 +64,8 @@ class Entry(pydantic.BaseModel):
 
 Said = Progress | Line | Get | Put | Succeeded | Failed
 _SAID: pydantic.TypeAdapter[Said] = pydantic.TypeAdapter(Annotated[Said, Field(discriminator="kind")])
-_WORK: pydantic.TypeAdapter[Work | ProgramWork] = pydantic.TypeAdapter(Work | ProgramWork)
+_MODEL_WORK = pydantic.TypeAdapter(Work)
+_PROGRAM_WORK = pydantic.TypeAdapter(ProgramWork)
 
 
 def said(frame: Frame) -> Said:
@@ -81,12 +82,12 @@ def said(frame: Frame) -> Said:
 
 def work_document(work: Work | ProgramWork) -> dict[str, Any]:
     """The first frame to the job's process: what to do."""
-    kind = "program" if isinstance(work, ProgramWork) else "model"
-    return {"kind": kind, "work": _WORK.dump_python(work, mode="json")}
+    if isinstance(work, ProgramWork):
+        return {"kind": "program", "work": _PROGRAM_WORK.dump_python(work, mode="json")}
+    return {"kind": "model", "work": _MODEL_WORK.dump_python(work, mode="json")}
 
 
 def work_of(document: dict[str, Any]) -> Work | ProgramWork:
     """What :func:`work_document` was given."""
-    form: Any = ProgramWork if document["kind"] == "program" else Work
-    work: Work | ProgramWork = pydantic.TypeAdapter(form).validate_python(document["work"])
-    return work
+    form = _PROGRAM_WORK if document["kind"] == "program" else _MODEL_WORK
+    return form.validate_python(document["work"])

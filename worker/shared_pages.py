@@ -1,6 +1,6 @@
 """Memory that a process shares with those that it forks: made so that they copy little of it.
 
-A worker forks twice for each job, and has some hundred megabytes. The collector of garbage writes to every object that
+A worker forks for each job, and has some hundred megabytes. The collector of garbage writes to every object that
 it looks at, and what a forked process writes to it copies; so it is to pass over what was there before. And a fork
 copies an entry for each page, so pages are to be few: large ones, where the system has them.
 """

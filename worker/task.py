@@ -1,4 +1,4 @@
-"""The task: one job, from its record to its artifacts, as a worker's forked process does it.
+"""The task: one job, from its record to its artifacts, as the process that attends to it does it.
 
 It touches nothing of a user's itself: it fetches what the job needs, attends to the process that does the job
 (``worker/job_process.py``), publishes what that one left, and writes how the job ended, once.
@@ -7,33 +7,30 @@ It touches nothing of a user's itself: it fetches what the job needs, attends to
 import contextlib
 import logging
 import socket
-import time
 from pathlib import Path
 
 import redis
 from opentelemetry.trace import Tracer
 
-from worker import logs
 from worker.accelerators import Accelerators
 from worker.account import Account
 from worker.answers import Answers
 from worker.artifacts import discard, publish
+from worker.assignment import Assignment, HeldProcess
 from worker.attempts import Attempt, Attempts
 from worker.cache import StoreCache
 from worker.fetch import fetch
 from worker.job_log import JobLog
-from worker.job_process import OUT, JobProcess, failure, start_job_process
+from worker.job_process import OUT, failure
 from worker.job_record import Stage, Summary, now
 from worker.jobs import Jobs
 from worker.journal import Journal
 from worker.lease import Lease
-from worker.opened import open_store
 from worker.outages import patiently
 from worker.outputs import OutputLimitError, check_outputs, own_directory
 from worker.problem import Problem
 from worker.queue import JobQueue
 from worker.reporter import Reporter
-from worker.scratch import scratch_directory
 from worker.settings import Settings
 from worker.store import Store, StoreUnavailableError
 from worker.tracing import job_tracer
@@ -45,51 +42,35 @@ _EVENTS_SHARE = 2
 _EVENTS_BYTES = 64 << 10
 
 
-def run_job(job_id: str, token: str, worker: str, settings: Settings, queue: JobQueue) -> None:
+def run_job(assignment: Assignment, process: HeldProcess, settings: Settings, store: Store, queue: JobQueue) -> None:
     """Run the job, and end its record, unless its process died and may be given another attempt.
 
     Args:
-        job_id: the job; what is none, or has ended, is passed over.
-        token: of this process.
-        worker: the name of the worker.
+        assignment: the job; what is none, or has ended, is passed over.
+        process: the job's.
         settings: the settings.
+        store: the store.
         queue: the queue, over a Redis connection that fails soon where there is none.
     """
-    begin = time.monotonic()
-    logs.bind(process="horse", job=job_id)
-    with job_tracer() as tracer, scratch_directory(settings.scratch_dir, job_id) as scratch:
-        process = start_job_process(settings, scratch)  # before anything here has threads, or a connection
-        try:
-            store = open_store(settings)
-            attendant = _Attendant(job_id, token, worker, settings, store, queue, tracer)
-            attendant.attend(process, scratch, begin + settings.job_seconds)
-        finally:
-            process.close()
+    with job_tracer() as tracer:
+        attendant = _Attendant(assignment, settings, store, queue, tracer)
+        attendant.attend(process, Path(assignment.scratch), assignment.begun + settings.job_seconds)
 
 
 class _Attendant:
     """Attends to one job."""
 
     def __init__(
-        self,
-        job_id: str,
-        token: str,
-        worker: str,
-        settings: Settings,
-        store: Store,
-        queue: JobQueue,
-        tracer: Tracer | None,
+        self, assignment: Assignment, settings: Settings, store: Store, queue: JobQueue, tracer: Tracer | None
     ) -> None:
-        self._job_id = job_id
-        self._token = token
-        self._worker = worker
+        self._job_id, self._token, self._worker = assignment.job_id, assignment.token, assignment.worker
         self._settings = settings
         self._store = store
         self._jobs = Jobs(store, queue.index)
         self._queue = queue
-        self._account = Account(job_id, queue.name, queue.connection, tracer)
+        self._account = Account(self._job_id, queue.name, queue.connection, tracer)
 
-    def attend(self, process: JobProcess, scratch: Path, deadline: float) -> None:
+    def attend(self, process: HeldProcess, scratch: Path, deadline: float) -> None:
         """Run the job in ``process``, if it is to be run."""
         if not self._jobs.runnable(self._job_id):
             with contextlib.suppress(redis.RedisError):
@@ -110,7 +91,7 @@ class _Attendant:
             if pause is not None:
                 self._queue.rest(self._job_id, pause)
 
-    def _run(self, process: JobProcess, scratch: Path, deadline: float, lease: Lease) -> float | None:
+    def _run(self, process: HeldProcess, scratch: Path, deadline: float, lease: Lease) -> float | None:
         """Run an attempt; gives the seconds until the next one if there is to be one."""
         if self._jobs.ended(self._job_id):  # just before the lease was ours
             return None
@@ -137,7 +118,7 @@ class _Attendant:
         return None
 
     def _outcome(
-        self, number: int, process: JobProcess, scratch: Path, deadline: float, lease: Lease, journal: Journal
+        self, number: int, process: HeldProcess, scratch: Path, deadline: float, lease: Lease, journal: Journal
     ) -> Outcome:
         reporter = Reporter(self._job_id, number, self._jobs, journal, self._settings.progress_seconds)
         log = JobLog(self._job_id, self._settings.job_log_bytes, reporter.line)

@@ -7,16 +7,18 @@ what there is, and the clock is looked at whatever it does.
 import os
 import selectors
 import signal
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from accel.cache import Cache
 from worker.exits import death_reason
 from worker.frames import BrokenFrameError, Frames, frame
 from worker.job_log import JobLog
-from worker.job_process import NO_MEMORY, OUT, JobProcess, memory_limit, out_of_memory
+from worker.job_process import NO_MEMORY, OUT, memory_limit, out_of_memory
 from worker.job_record import Stage, Summary
 from worker.messages import Entry, Failed, Get, Line, Progress, Put, Said, Succeeded, said, work_document
 from worker.outputs import OutputLimitError, check_outputs
@@ -28,6 +30,17 @@ _TICK = 0.1  # seconds between two looks at the clock
 _MEASURE_EVERY = 1.0  # seconds between two looks at the disk
 _LEAVE = 1.0  # seconds for a process to end once it has let go of the line
 _CHUNK = 1 << 20
+
+
+class Process(Protocol):
+    """The process of a job; see :class:`worker.job_process.JobProcess`, which whoever forked it has."""
+
+    line: socket.socket
+    written: int
+
+    def poll(self) -> int | None: ...  # noqa: D102
+
+    def kill(self) -> int: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,7 @@ class Watch:
 
     def __init__(
         self,
-        process: JobProcess,
+        process: Process,
         scratch: Path,
         settings: Settings,
         *,

@@ -83,10 +83,13 @@ class Cluster:
         for path in self._redis_dir.glob("appendonly*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    def horses(self) -> list[int]:
-        """The processes that attend to jobs now."""
-        found = [pid for name in self.worker_names if self.lives(name) for pid in processes.children(self.pid(name))]
-        return [pid for pid in found if processes.children(pid)]  # the worker has other children too
+    def attendants(self) -> list[int]:
+        """The processes that attend to jobs, or wait for some."""
+        return [pid for name in self.worker_names if self.lives(name) for pid in processes.attendants(self.pid(name))]
+
+    def doers(self) -> list[int]:
+        """The processes that do jobs now."""
+        return [pid for name in self.worker_names if self.lives(name) for pid in processes.doers(self.pid(name))]
 
     def start_what_is_down(self) -> None:
         if not self.lives("redis"):

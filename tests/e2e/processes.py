@@ -6,6 +6,8 @@ import signal
 import time
 from pathlib import Path
 
+from worker import attendant, job_process
+
 
 def children(pid: int) -> list[int]:
     """The children of a process."""
@@ -37,14 +39,34 @@ def worker_of(service_pid: int) -> int:
     return worker
 
 
+def named(pid: int, name: str) -> list[int]:
+    """The children of a process that are so named."""
+    found = []
+    for child in children(pid):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{child}/comm").read_text().strip() == name:
+                found.append(child)
+    return found
+
+
+def attendants(worker: int) -> list[int]:
+    """The process of a worker that attends to its jobs, if it has been started."""
+    return named(worker, attendant.PROCESS_NAME)
+
+
+def doers(worker: int) -> list[int]:
+    """The process of a worker that does a job, if there is one now."""
+    return named(worker, job_process.PROCESS_NAME)
+
+
 def job_of(service_pid: int, seconds: float = 10, *, but: set[int] | None = None) -> tuple[int, int]:
     """The process that attends to a job and the one that does it, once there are such, and none of ``but``."""
+    worker = worker_of(service_pid)
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        for horse in children(worker_of(service_pid)):  # the worker has other children too, which have none
-            for child in children(horse):
-                if child not in (but or set()):
-                    return horse, child
+        for child in doers(worker):
+            if child not in (but or set()):
+                return attendants(worker)[0], child
         time.sleep(0.02)
     raise AssertionError("no job runs")
 

@@ -40,9 +40,9 @@ def works(service: Any) -> bool:
 def test_a_job_whose_process_was_killed_runs_again(own: Any, which: str) -> None:
     location = own.submit(LONG)
     own.wait_for(location, {"running"})
-    horse, child = processes.job_of(own.process.pid)
-    processes.kill(child if which == "the one that does it" else horse)
-    assert processes.gone([horse, child], 2)
+    attendant, child = processes.job_of(own.process.pid)
+    processes.kill(child if which == "the one that does it" else attendant)
+    assert processes.gone([child], 2)
     job = own.wait(location, 60)
     assert (job["state"], job["attempt"]) == ("succeeded", 2), job
 
@@ -68,11 +68,11 @@ def test_a_killed_worker_takes_its_processes_along_and_its_job_runs_again(own: A
     """Nobody is left who saw it, and nothing on this host is asked: the lease ends, as that of another host would."""
     location = own.submit(LONG)
     own.wait_for(location, {"running"})
-    worker, (horse, child) = processes.worker_of(own.process.pid), processes.job_of(own.process.pid)
+    worker, (attendant, child) = processes.worker_of(own.process.pid), processes.job_of(own.process.pid)
     begin = time.monotonic()
     processes.kill(worker)
-    processes.kill(horse)
-    assert processes.gone([worker, horse, child], 2)
+    processes.kill(attendant)
+    assert processes.gone([worker, attendant, child], 2)
     while (job := own.client.get(location).json())["attempt"] == 1:
         assert time.monotonic() - begin < 20, job
         time.sleep(0.05)
@@ -83,11 +83,11 @@ def test_a_killed_worker_takes_its_processes_along_and_its_job_runs_again(own: A
 def test_canceling_a_running_job(own: Any, is_problem: Callable[..., dict]) -> None:
     location = own.submit(LONGER)
     own.wait_for(location, {"running"})
-    horse, child = processes.job_of(own.process.pid)
+    _, child = processes.job_of(own.process.pid)
     begin = time.monotonic()
     canceled = own.client.post(f"{location}/cancel")
     assert canceled.json()["state"] == "canceled"
-    assert processes.gone([horse, child], 1)
+    assert processes.gone([child], 1)
     assert time.monotonic() - begin < 1
     assert own.client.post(f"{location}/cancel").json()["state"] == "canceled"
     assert own.client.get(location).json()["state"] == "canceled"

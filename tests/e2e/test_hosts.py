@@ -174,8 +174,7 @@ def _check_secrets(host: Host) -> None:
     confined: list[int] = []
     while not confined:
         assert time.monotonic() < deadline
-        horses = [pid for process in host.started for pid in processes.children(process.pid)]
-        found = [child for horse in horses for child in processes.children(horse)]
+        found = [pid for process in host.started for pid in processes.doers(process.pid)]
         confined = [pid for pid in found if "Seccomp:\t2" in Path(f"/proc/{pid}/status").read_text()]
         time.sleep(0.02)
     for pid in confined:

@@ -78,8 +78,7 @@ def test_without_redis(
 def test_canceling_a_running_job_without_redis(cluster: Cluster, long: dict[str, str]) -> None:
     running = submit(cluster, long)
     wait(cluster, running, ("running",))
-    (horse,) = cluster.horses()
-    (child,) = processes.children(horse)
+    (child,) = cluster.doers()
     cluster.kill("redis")
     try:
         begin = time.monotonic()

@@ -114,12 +114,11 @@ class Chaos:
         if self._random.random() < 0.7:
             self.cluster.start_what_is_down()
 
-    def kill_horse(self) -> None:
-        self._kill_one_of(self.cluster.horses(), "attending processes killed")
+    def kill_attendant(self) -> None:
+        self._kill_one_of(self.cluster.attendants(), "attending processes killed")
 
     def kill_job(self) -> None:
-        confined = [pid for horse in self.cluster.horses() for pid in processes.children(horse)]
-        self._kill_one_of(confined, "processes of jobs killed")
+        self._kill_one_of(self.cluster.doers(), "processes of jobs killed")
 
     def _kill_one_of(self, pids: list[int], what: str) -> None:
         if pids:
@@ -210,13 +209,13 @@ def scratch_is_empty(cluster: Cluster) -> bool:
 
 @pytest.mark.slow
 def test_a_few_jobs_survive_a_death_of_each_kind(cluster: Cluster) -> None:
-    kills = {"worker": 1, "horse": 1, "job": 1, "redis": 1, "and_wipe_redis": 1, "api": 1}
+    kills = {"worker": 1, "attendant": 1, "job": 1, "redis": 1, "and_wipe_redis": 1, "api": 1}
     survive(cluster, 20, kills, 60)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_hundreds_of_jobs_survive(cluster: Cluster) -> None:
-    kills = {"worker": 10, "horse": 25, "job": 25, "redis": 5, "and_wipe_redis": 5, "api": 6}
+    kills = {"worker": 10, "attendant": 25, "job": 25, "redis": 5, "and_wipe_redis": 5, "api": 6}
     chaos = survive(cluster, 400, kills, 240)
     assert chaos.counts["succeeded"] > 200

@@ -1,0 +1,30 @@
+"""The process that attends to the jobs of a worker, one after the other (``worker/attending.py`` is the other side)."""
+
+import socket
+
+from worker import logs
+from worker.assignment import DONE, receive_assignment
+from worker.named import name_process
+from worker.opened import open_redis, open_store
+from worker.queue import JobQueue
+from worker.settings import Settings
+from worker.task import run_job
+
+PROCESS_NAME = "cyclops-attend"
+
+
+def attend(line: socket.socket, settings: Settings) -> None:
+    """Attend to what the worker hands over, until it hangs up."""
+    name_process(PROCESS_NAME)
+    logs.begin(process="horse")
+    store = open_store(settings)
+    # a job does not wait for a Redis that is away
+    queue = JobQueue(open_redis(settings, retries=1, timeout=1.0), settings.queue)
+    while (handed := receive_assignment(line)) is not None:
+        assignment, process = handed
+        with logs.bound(job=assignment.job_id):
+            try:
+                run_job(assignment, process, settings, store, queue)
+            finally:
+                process.close()
+        line.sendall(DONE)
