@@ -21,16 +21,14 @@ from worker.shared_pages import share_with_children
 from worker.work import ProgramWork
 
 
-def _once(program: Path) -> tuple[float, float]:
+def _once(program: Path, settings: Settings) -> tuple[float, float]:
     """Wall and processor seconds, in a process of its own."""
     reads, writes = os.pipe()
     pid = os.fork()
     if pid == 0:
         with tempfile.TemporaryDirectory() as out:
             wall, cpu = time.perf_counter(), time.process_time()
-            execute(
-                ProgramWork(program, None, JobOptions(engine="timing"), None), Path(out), Settings(), lambda _: None
-            )
+            execute(ProgramWork(program, None, JobOptions(engine="timing"), None), Path(out), settings, lambda _: None)
             figures = time.perf_counter() - wall, time.process_time() - cpu
         os.write(writes, json.dumps(figures).encode())
         os._exit(0)
@@ -44,8 +42,9 @@ def _once(program: Path) -> tuple[float, float]:
 def main() -> None:
     preload()
     prepare(load_accelerator("vta"))
+    settings = Settings()
     share_with_children()
-    figures = [_once(Path(sys.argv[1])) for _ in range(int(sys.argv[2]))]
+    figures = [_once(Path(sys.argv[1]), settings) for _ in range(int(sys.argv[2]))]
     walls, cpus = zip(*figures, strict=True)
     print(json.dumps({"wall": statistics.median(walls), "cpu": statistics.median(cpus)}))
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from loading.connection import Connection
 from loading.figures import heading, row, times, within
 from loading.service import ROOT, Service
-from loading.usage import cpu_seconds, machine_seconds
+from loading.usage import cpu_seconds, machine_seconds, tree_cpu_seconds
 
 from worker.jobs import Jobs
 from worker.store import Store
@@ -169,4 +169,4 @@ async def drain(service: Service, count: int) -> None:
 
 
 def _cpu(service: Service, workers: list[int]) -> dict[str, float]:
-    return {"workers": sum(map(cpu_seconds, workers)), "api": cpu_seconds(service.api)}
+    return {"workers": sum(map(tree_cpu_seconds, workers)), "api": cpu_seconds(service.api)}

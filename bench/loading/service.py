@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from loading.usage import command, cpu_seconds, descendants
+from loading.usage import command, cpu_seconds, descendants, name
 
 ROOT = Path(__file__).resolve().parents[2]
 _UP_WITHIN = 120.0
@@ -50,7 +50,7 @@ class Service:
         while time.monotonic() - quiet < _QUIET:
             time.sleep(0.25)
             now = sum(map(cpu_seconds, self.workers()))
-            if now > spent + 0.02 or any(map(descendants, self.workers())):
+            if now > spent + 0.02 or any("ahead" in name(pid) for one in self.workers() for pid in descendants(one)):
                 quiet, spent = time.monotonic(), now
 
     def inspectors(self) -> list[int]:

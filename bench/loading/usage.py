@@ -1,5 +1,6 @@
 """What processes use, by /proc."""
 
+import contextlib
 import os
 import threading
 import time
@@ -59,6 +60,23 @@ def descendants(pid: int) -> list[int]:
         found += below
         look += below
     return found
+
+
+def tree_cpu_seconds(pid: int) -> float:
+    """Processor time of a process, of those below it, and of the children that they have waited for."""
+    found = cpu_seconds(pid)
+    for below in descendants(pid):
+        with contextlib.suppress(OSError):  # it has ended
+            found += cpu_seconds(below)
+    return found
+
+
+def name(pid: int) -> str:
+    """The name; empty if the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def command(pid: int) -> str:
