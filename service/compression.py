@@ -12,7 +12,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.encodings import Coder, Coding, chosen, coder, is_text
 from service.etags import weakly_named
-from service.head import ASKED
 
 _LEAST = 1400  # bytes: less than that goes in one packet, coded or not
 _INLINE = 32 << 10  # bytes that are coded faster than a thread is asked
@@ -36,7 +35,7 @@ class Compression:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(Headers(scope=scope), send, head=bool(scope.get(ASKED)), room=self)
+        answer = _Answer(Headers(scope=scope), send, self)
         try:
             await self._app(scope, receive, answer.take)
         finally:
@@ -63,10 +62,9 @@ class Compression:
 class _Answer:
     """One answer on its way."""
 
-    def __init__(self, request: Headers, send: Send, *, head: bool, room: Compression) -> None:
+    def __init__(self, request: Headers, send: Send, room: Compression) -> None:
         self._request = request
         self._send = send
-        self._head = head
         self._room = room
         self._held: Message | None = None
         self._coding: Coding | None = None
@@ -133,8 +131,7 @@ class _Answer:
     async def _next(self, message: Message) -> None:
         assert self._coder is not None
         data, more = message.get("body", b""), message.get("more_body", False)
-        # who asked for the head alone gets no body
-        coded = b"" if self._head else await self._room.code(self._coder, data, last=not more)
+        coded = await self._room.code(self._coder, data, last=not more)
         if coded or not more:
             await self._send({**message, "body": coded})
         if not more:

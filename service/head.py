@@ -1,12 +1,18 @@
 """HEAD: what GET answers, without its body (RFC 9110, section 9.3.2)."""
 
+import contextlib
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ASKED = "cyclops.head"  # of the scope: whether the client wants no body, for who would have much to say
 
 
+class _Enough(Exception):  # noqa: N818 - it is none
+    """The client has all that it asked for."""
+
+
 class HeadAsGet:
-    """ASGI middleware: the app sees a GET, the client no body."""
+    """ASGI middleware: the app sees a GET, the client no body; of a long one only the beginning is made."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -18,10 +24,16 @@ class HeadAsGet:
             return
 
         async def send_head(message: Message) -> None:
-            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+            if message["type"] != "http.response.body":
+                await send(message)
+                return
+            await send({**message, "body": b"", "more_body": False})
+            if message.get("more_body", False):
+                raise _Enough
 
         inner = {**scope, "method": "GET", ASKED: True}
         try:
-            await self._app(inner, receive, send_head)
+            with contextlib.suppress(_Enough):
+                await self._app(inner, receive, send_head)
         finally:
             scope["route"] = inner.get("route")  # for who looks at it afterwards
