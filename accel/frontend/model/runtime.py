@@ -6,6 +6,7 @@ from typing import Any
 
 import onnx
 import onnxruntime
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 
 from accel.frontend.model.apart import LARGE, is_apart, place
 
@@ -20,7 +21,13 @@ def session(
     Raises:
         Exception: whatever onnxruntime raises if it cannot load the model.
     """
-    return _session(model, _options(optimization))
+    # without it sums of products of uint8 and int8 saturate on x86 processors that lack VNNI
+    exact = _options(optimization)
+    exact.add_session_config_entry("session.x64quantprecision", "1")
+    try:
+        return _session(model, exact)
+    except NoKernelError:  # it makes weights uint8 of convolutions that then must be int8
+        return _session(model, _options(optimization))
 
 
 def folded(model: onnx.ModelProto, directory: Path, apart_from: Iterable[str]) -> onnx.ModelProto:
