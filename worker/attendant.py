@@ -3,7 +3,10 @@
 import socket
 
 from worker import logs
+from worker.accelerators import Accelerators
+from worker.answers import Answers
 from worker.assignment import DONE, receive_assignment
+from worker.jobs import Jobs
 from worker.named import name_process
 from worker.opened import open_redis, open_store
 from worker.queue import JobQueue
@@ -20,11 +23,12 @@ def attend(line: socket.socket, settings: Settings) -> None:
     store = open_store(settings)
     # a job does not wait for a Redis that is away
     queue = JobQueue(open_redis(settings, retries=1, timeout=1.0), settings.queue)
+    answers = Answers(store, Jobs(store), Accelerators(store))
     while (handed := receive_assignment(line)) is not None:
         assignment, process = handed
         with logs.bound(job=assignment.job_id):
             try:
-                run_job(assignment, process, settings, store, queue)
+                run_job(assignment, process, settings, store=store, answers=answers, queue=queue)
             finally:
                 process.close()
         line.sendall(DONE)

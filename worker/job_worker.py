@@ -143,8 +143,9 @@ class JobWorker(Worker):
         self._registered = time.monotonic()
 
     def set_state(self, state: str, pipeline: Any = None) -> None:
-        """Note and register the state."""
-        self._away(lambda: super(JobWorker, self).set_state(state, pipeline))
+        """Note and register the state, if it is another."""
+        if state != self.get_state():
+            self._away(lambda: super(JobWorker, self).set_state(state, pipeline))
 
     def check_for_suspension(self, burst: bool) -> None:  # noqa: FBT001 - RQ's
         """Do not: nobody suspends our workers, and it would ask Redis, which may be away."""

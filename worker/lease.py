@@ -20,6 +20,7 @@ _RENEW_EVERY = 2.0
 _LOOK_EVERY = 0.2
 _LOOK_AT_RECORD_EVERY = 1.0
 _STOP_SECONDS = 60
+_RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1], KEYS[2]) end"
 _log = logging.getLogger(__name__)
 
 
@@ -30,8 +31,7 @@ def lease_key(job_id: str) -> str:
 
 def release(connection: redis.Redis, job_id: str, token: str) -> None:
     """Give the job's lease back, if it is that of the token; redis.RedisError if Redis is away."""
-    if connection.get(lease_key(job_id)) == token.encode():
-        connection.delete(lease_key(job_id), _stop_key(job_id))
+    connection.eval(_RELEASE, 2, lease_key(job_id), _stop_key(job_id), token)
 
 
 def tell_to_stop(connection: redis.Redis, job_id: str) -> None:

@@ -129,8 +129,8 @@ class JobQueue:
 
     def forget(self, job_id: str) -> None:
         """Remove all messages about the job."""
-        self.waiting.leave(job_id)
         with self.connection.pipeline(transaction=False) as pipeline:
+            self.waiting.leave(job_id, client=pipeline)
             pipeline.lrem(self.rq.key, 0, job_id)
             pipeline.lrem(self.rq.intermediate_queue_key, 0, job_id)
             pipeline.zrem(self.resting, job_id)

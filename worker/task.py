@@ -12,7 +12,6 @@ from pathlib import Path
 import redis
 from opentelemetry.trace import Tracer
 
-from worker.accelerators import Accelerators
 from worker.account import Account
 from worker.answers import Answers
 from worker.artifacts import discard, publish
@@ -22,7 +21,7 @@ from worker.cache import StoreCache
 from worker.fetch import fetch
 from worker.job_log import JobLog
 from worker.job_process import OUT, failure
-from worker.job_record import Stage, Summary, now
+from worker.job_record import Job, Stage, Summary, now
 from worker.jobs import Jobs
 from worker.journal import Journal
 from worker.lease import Lease
@@ -42,7 +41,15 @@ _EVENTS_SHARE = 2
 _EVENTS_BYTES = 64 << 10
 
 
-def run_job(assignment: Assignment, process: HeldProcess, settings: Settings, store: Store, queue: JobQueue) -> None:
+def run_job(
+    assignment: Assignment,
+    process: HeldProcess,
+    settings: Settings,
+    *,
+    store: Store,
+    answers: Answers,
+    queue: JobQueue,
+) -> None:
     """Run the job, and end its record, unless its process died and may be given another attempt.
 
     Args:
@@ -50,10 +57,11 @@ def run_job(assignment: Assignment, process: HeldProcess, settings: Settings, st
         process: the job's.
         settings: the settings.
         store: the store.
+        answers: the store's.
         queue: the queue, over a Redis connection that fails soon where there is none.
     """
     with job_tracer() as tracer:
-        attendant = _Attendant(assignment, settings, store, queue, tracer)
+        attendant = _Attendant(assignment, settings, store, answers, queue, tracer)
         attendant.attend(process, Path(assignment.scratch), assignment.begun + settings.job_seconds)
 
 
@@ -61,12 +69,20 @@ class _Attendant:
     """Attends to one job."""
 
     def __init__(
-        self, assignment: Assignment, settings: Settings, store: Store, queue: JobQueue, tracer: Tracer | None
+        self,
+        assignment: Assignment,
+        settings: Settings,
+        store: Store,
+        answers: Answers,
+        queue: JobQueue,
+        tracer: Tracer | None,
     ) -> None:
         self._job_id, self._token, self._worker = assignment.job_id, assignment.token, assignment.worker
         self._settings = settings
         self._store = store
         self._jobs = Jobs(store, queue.index)
+        self._job: Job | None = None
+        self._answers = answers
         self._queue = queue
         self._account = Account(self._job_id, queue.name, queue.connection, tracer)
 
@@ -123,7 +139,7 @@ class _Attendant:
         reporter = Reporter(self._job_id, number, self._jobs, journal, self._settings.progress_seconds)
         log = JobLog(self._job_id, self._settings.job_log_bytes, reporter.line)
         try:
-            job = patiently(lambda: self._jobs.get(self._job_id))
+            self._job = job = patiently(lambda: self._jobs.get(self._job_id))
             self._account.trace(job.origin)
             with self._account.own_stage("fetch"):
                 work = patiently(lambda: fetch(job, scratch, self._store))
@@ -153,7 +169,7 @@ class _Attendant:
 
     def _end(self, number: int, outcome: Outcome, out: Path, journal: Journal) -> None:
         """Publish the files and write the end; where the job has ended meanwhile, nothing is left of them."""
-        problem = outcome.problem
+        problem, ours = outcome.problem, False
         if problem is not None or outcome.result is not None:
             try:
                 check_outputs(out, self._settings.job_output_bytes)
@@ -161,27 +177,30 @@ class _Attendant:
                     patiently(lambda: publish(self._store, self._job_id, number, out))
             except OutputLimitError as error:
                 problem = error.problem
-            patiently(lambda: self._record_end(number, problem, outcome.result))
+            ours = patiently(lambda: self._record_end(number, problem, outcome.result))
         self._tell_end(journal.last)
-        if patiently(lambda: self._ended_by(number)):
+        # where an answer of the store got lost, the end may be ours although it was there when we wrote it again
+        if ours or patiently(lambda: self._ended_by(number)):
             self._account.ended(problem)
         else:
             self._account.ended_elsewhere()
             patiently(lambda: discard(self._store, self._job_id, number))
 
-    def _record_end(self, number: int, problem: Problem | None, result: Summary | None) -> None:
+    def _record_end(self, number: int, problem: Problem | None, result: Summary | None) -> bool:
+        """Whether the job had not ended before."""
         if problem is not None:
-            self._jobs.fail(self._job_id, problem, number)
-        elif result is not None:
-            self._jobs.succeed(self._job_id, number, result)
+            return self._jobs.fail(self._job_id, problem, number)
+        assert result is not None
+        ended = self._jobs.succeed(self._job_id, number, result)
+        if ended or self._ended_by(number):
             self._remember(number)
+        return ended
 
     def _remember(self, number: int) -> None:
-        """Have the job answer whoever asks the same again; without it they only wait."""
+        """Have the job, which has succeeded, answer whoever asks the same again; without it they only wait."""
+        assert self._job is not None
         with contextlib.suppress(StoreUnavailableError, KeyError):
-            job = self._jobs.get(self._job_id)
-            if job.state == "succeeded" and job.attempt == number:
-                Answers(self._store, self._jobs, Accelerators(self._store)).remember(job)
+            self._answers.remember(self._job.model_copy(update={"attempt": number}))
 
     def _tell_end(self, last: str | None = None) -> None:
         with contextlib.suppress(redis.RedisError):  # who waits for it looks at the store too

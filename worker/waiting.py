@@ -38,10 +38,10 @@ class Waiting:
         """The job waits; once it is entered this does nothing."""
         self._enter(self._keys, [job_id, owner])
 
-    def leave(self, *job_ids: str) -> None:
-        """The jobs wait no more; those that do not wait are passed over."""
+    def leave(self, *job_ids: str, client: redis.Redis | None = None) -> None:
+        """The jobs wait no more; those that do not wait are passed over. ``client``: a pipeline that takes it along."""
         for begin in range(0, len(job_ids), _AT_ONCE):
-            self._leave(self._keys, job_ids[begin : begin + _AT_ONCE])
+            self._leave(self._keys, job_ids[begin : begin + _AT_ONCE], client=client)
 
     def of(self, owner: str) -> int:
         """How many jobs of the owner wait."""
