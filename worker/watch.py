@@ -148,6 +148,8 @@ class Watch:
             case Line():
                 self._log.add(message.level, message.text)
             case Get():
+                if self._outgoing:  # it has not read the last answer; those to all that it may ask are too much
+                    raise BrokenFrameError("it asks twice at one time")
                 entry = self._cache.get(message.key)
                 self._outgoing += frame(Entry(found=entry is not None).model_dump(), entry or b"")
             case Put():

@@ -127,6 +127,17 @@ def test_one_that_never_reads(tmp_path: Path) -> None:
         while True:
             line.sendall(frame(Get(key=KEY).model_dump()))
 
+    death = Attended(tmp_path, acts).outcome.death
+    assert death is not None
+    assert "asks twice" in death
+
+
+def test_one_that_does_not_read_its_answer(tmp_path: Path) -> None:
+    def acts(line: socket.socket) -> None:
+        line.sendall(frame(Put(key=KEY).model_dump(), bytes(1 << 22)))
+        line.sendall(frame(Get(key=KEY).model_dump()))
+        spin(line)
+
     assert Attended(tmp_path, acts, seconds=1).slug == "time-limit"
 
 
