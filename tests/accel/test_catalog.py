@@ -326,6 +326,7 @@ def survives(seed: int) -> str | None:
     return accelerator_id(accelerator)
 
 
+@pytest.mark.slow
 def test_what_passes_the_check_executes() -> None:
     assert len({survives(seed) for seed in range(200)}) > 20  # not all were refused
 

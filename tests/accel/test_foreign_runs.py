@@ -54,6 +54,7 @@ def run(
     return report
 
 
+@pytest.mark.slow
 def test_no_layer_of_a_quantised_network_is_left_to_the_host(tmp_path: Path) -> None:
     report = run(tmp_path, "block", "vta", (UNSIGNED, UNSIGNED), QuantFormat.QDQ)
     reasons = {op.node: op.reason for op in report.host_ops}

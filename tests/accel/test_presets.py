@@ -13,9 +13,9 @@ from accel.run import run_model
 from examples.autoencoder import autoencoder
 from examples.resnet8 import resnet8
 from examples.single import Conv, Dense, conv_model, dense_model
+from tests.marking import rest_slow
 
 PRESETS = ("vta", "gemmini", "mvin-mvout", "output-stationary", "vector")
-TAKE_LONG = ("mvin-mvout", "output-stationary", "vector")
 LAYERS = {
     "3x3": conv_model(Conv(20, 24, 9, 7)),
     "strided": conv_model(Conv(40, 24, 17, 9, kernel=(5, 3), strides=(2, 2), relu=True)),
@@ -38,7 +38,7 @@ def run(model: onnx.ModelProto, preset: str, out: Path) -> Report:
     return report
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", rest_slow(PRESETS))
 @pytest.mark.parametrize("layer", LAYERS)
 def test_layers_of_every_kind(layer: str, preset: str, tmp_path: Path) -> None:
     report = run(LAYERS[layer], preset, tmp_path)
@@ -46,9 +46,7 @@ def test_layers_of_every_kind(layer: str, preset: str, tmp_path: Path) -> None:
     assert report.cycles > 0
 
 
-@pytest.mark.parametrize(
-    "preset", ["vta", "gemmini", *(pytest.param(name, marks=pytest.mark.slow) for name in TAKE_LONG)]
-)
+@pytest.mark.parametrize("preset", rest_slow(PRESETS))
 def test_resnet8(preset: str, tmp_path: Path) -> None:
     report = run(resnet8(), preset, tmp_path)
     assert report.macs.accelerator == 12_501_632  # all of them
@@ -57,7 +55,7 @@ def test_resnet8(preset: str, tmp_path: Path) -> None:
         assert all(quality.sqnr_db > 25 for quality in report.quantisation)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", rest_slow(PRESETS))
 def test_an_autoencoder(preset: str, tmp_path: Path) -> None:
     report = run(autoencoder(), preset, tmp_path)
     assert report.macs.share == 1.0

@@ -170,6 +170,7 @@ def check_verified(model: onnx.ModelProto, accelerator: Accelerator) -> None:
     assert report.macs.share == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(model=networks(), accelerator=st.sampled_from(OTHERS))
 def test_machines_of_other_kinds(model: onnx.ModelProto, accelerator: Accelerator) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from examples.single import Conv, conv_model
 from tests.e2e.commands import cyclops_here
+from tests.marking import rest_slow
 
 ROOT = Path(__file__).parents[2]
 MODEL = conv_model(Conv(channels=16, filters=16, height=8, width=8))
@@ -104,14 +105,14 @@ def test_a_seed_out_of_range(model: Path, seed: str) -> None:
     assert "seed" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["api", "worker"])
+@pytest.mark.parametrize("command", rest_slow(["api", "worker"]))
 def test_parts_need_a_redis(command: str, tmp_path: Path) -> None:
     done = cyclops(command, "--data", tmp_path)
     assert done.returncode == 1
     assert "CYCLOPS_REDIS_URL" in done.stderr
 
 
-@pytest.mark.parametrize("as_json", [True, False])
+@pytest.mark.parametrize("as_json", rest_slow([True, False]))
 def test_a_directory_that_cannot_be_written(model: Path, *, as_json: bool) -> None:
     done = cyclops("run", model, "--accelerator", "vta", "--out", model, *(["--json"] if as_json else []))
     assert done.returncode == 2
@@ -129,6 +130,7 @@ def test_the_demo_asks_for_its_directory_first(model: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["serve", "api", "worker"])
 def test_settings_and_directories_that_cannot_be_used(command: str, model: Path, tmp_path: Path) -> None:
     redis_url = "redis://127.0.0.1:9"

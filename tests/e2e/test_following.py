@@ -96,6 +96,7 @@ def test_all_stages_whatever_the_client_does(cluster: Cluster, model: dict[str, 
     assert follow(cluster.client, location, "1-5") == again[middle + 1 :]
 
 
+@pytest.mark.slow
 def test_with_curl(cluster: Cluster, program: dict[str, str]) -> None:
     curl = shutil.which("curl")
     if curl is None:
@@ -141,6 +142,7 @@ def test_redis_dies_during_a_stream(cluster: Cluster, model: dict[str, str]) -> 
     assert cluster.ready(20)
 
 
+@pytest.mark.slow
 def test_redis_stays_away_during_a_stream(cluster: Cluster, model: dict[str, str]) -> None:
     location = submit(cluster, model)
     with ThreadPoolExecutor() as pool:

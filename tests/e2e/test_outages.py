@@ -75,6 +75,7 @@ def test_without_redis(
     assert cluster.lives("worker-0")
 
 
+@pytest.mark.slow
 def test_canceling_a_running_job_without_redis(cluster: Cluster, long: dict[str, str]) -> None:
     running = submit(cluster, long)
     wait(cluster, running, ("running",))

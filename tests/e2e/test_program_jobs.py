@@ -48,7 +48,11 @@ def added(service: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    "model", [conv_model(Conv(channels=16, filters=16, height=14, width=14)), resnet8()], ids=["layer", "network"]
+    "model",
+    [
+        pytest.param(conv_model(Conv(channels=16, filters=16, height=14, width=14)), id="layer"),
+        pytest.param(resnet8(), id="network", marks=pytest.mark.slow),
+    ],
 )
 def test_the_program_of_another_job(service: Any, model: Any) -> None:
     """Launches, host steps and all: the same inputs give the same bits in the same cycles."""

@@ -112,6 +112,7 @@ def test_paths(ask: Callable[[bytes], int], path: bytes) -> None:
         assert ask(request(method, path)) in {200, 307, 400, 404, 405, 409, 422}
 
 
+@pytest.mark.slow
 def test_numbers_of_a_real_trace(ask: Callable[[bytes], int], job: str) -> None:
     trace = job.encode() + b"/trace?format=perfetto&"
     for query in (

@@ -14,6 +14,7 @@ from accel.frontend.integer.epilogues import Requantize
 from accel.frontend.integer.integers import import_integer_model
 from accel.frontend.read.inspect import inspect_model
 from tests.accel.frontend.operator_models import SIGNED, UNSIGNED, Network, quantised_statically
+from tests.marking import rest_slow
 from tests.reference.host import draw_inputs, run_onnx, run_relax
 
 IMAGE = (1, 3, 10, 10)
@@ -62,15 +63,18 @@ def product(graph: Network) -> None:
 
 @pytest.mark.parametrize(
     ("build", "requantize", "types", "options"),
-    [
-        (chain, "scale", (SIGNED, SIGNED), {"ActivationSymmetric": True, "AddQDQPairToWeight": True}),
-        (residual, "shift", (UNSIGNED, SIGNED), {"per_channel": True}),
-        (depthwise, "shift", (UNSIGNED, UNSIGNED), {"reduce_range": True}),
-        (average, "scale", (SIGNED, SIGNED), {"per_channel": True}),
-        (classifier, "scale", (SIGNED, SIGNED), {"per_channel": True, "ActivationSymmetric": True}),
-        (concat, "scale", (SIGNED, SIGNED), {"ActivationSymmetric": True, "DedicatedQDQPair": True}),
-        (product, "scale", (UNSIGNED, UNSIGNED), {"QuantizeBias": False}),
-    ],
+    rest_slow(
+        [
+            (chain, "scale", (SIGNED, SIGNED), {"ActivationSymmetric": True, "AddQDQPairToWeight": True}),
+            (residual, "shift", (UNSIGNED, SIGNED), {"per_channel": True}),
+            (depthwise, "shift", (UNSIGNED, UNSIGNED), {"reduce_range": True}),
+            (average, "scale", (SIGNED, SIGNED), {"per_channel": True}),
+            (classifier, "scale", (SIGNED, SIGNED), {"per_channel": True, "ActivationSymmetric": True}),
+            (concat, "scale", (SIGNED, SIGNED), {"ActivationSymmetric": True, "DedicatedQDQPair": True}),
+            (product, "scale", (UNSIGNED, UNSIGNED), {"QuantizeBias": False}),
+        ],
+        keep=3,
+    ),
 )
 def test_all_multiplications_are_those_of_integers(
     build: Callable[[Network], None],

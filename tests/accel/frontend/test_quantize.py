@@ -14,6 +14,7 @@ from accel.frontend.quantization.grid import Scales
 from accel.frontend.quantization.quantize import quantize_model
 from examples.graph import Graph
 from examples.resnet8 import resnet8
+from tests.marking import rest_slow
 from tests.reference import dyadic
 from tests.reference.host import Array, draw_inputs, run_onnx, run_relax
 
@@ -90,7 +91,7 @@ BUILDERS = [
 
 
 @pytest.mark.parametrize(("scales", "requantize"), [("power of two", "shift"), ("free", "scale")])
-@pytest.mark.parametrize("opset", [11, 13, 21])
+@pytest.mark.parametrize("opset", rest_slow([13, 11, 21]))
 @pytest.mark.parametrize("build", BUILDERS)
 def test_a_single_layer_becomes_one_composite_within_one_unit_of_onnxruntime(
     build: Callable[[Network], None], opset: int, scales: Scales, requantize: Requantize

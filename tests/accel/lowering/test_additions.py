@@ -82,7 +82,7 @@ def levels(model: onnx.ModelProto, preset: str) -> int:
 @pytest.mark.parametrize(
     ("preset", "count"), [("vta", 1), ("vta-8", 1), ("gemmini", 1), ("vta-chisel", 2), ("vta-pynq", 2)]
 )
-@pytest.mark.parametrize("zeros", [SYMMETRIC, (3, 99, 200)])
+@pytest.mark.parametrize("zeros", [(3, 99, 200), pytest.param(SYMMETRIC, marks=pytest.mark.slow)])
 def test_where_nothing_multiplies_weights_have_two_levels(preset: str, count: int, zeros: tuple[int, int, int]) -> None:
     model = addition((0.031, 0.047, 0.06), zeros)
     assert levels(model, preset) == count

@@ -16,6 +16,7 @@ from accel.simulate.engine import simulate
 from examples.single import Conv, Dense, conv_model, dense_model
 from tests.accel.lowering.build import build
 from tests.accel.races import assert_ordered
+from tests.marking import rest_slow
 from tests.reference import dyadic
 from tests.reference.host import draw_inputs, run_onnx
 
@@ -121,7 +122,7 @@ def test_many_convolutions(preset: str, layer: Conv, seed: int) -> None:
     check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", rest_slow(PRESETS, keep=2))
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     layer=st.builds(

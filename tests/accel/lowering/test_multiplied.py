@@ -13,6 +13,7 @@ from accel.stages import requantisation
 from tests.accel.frontend.foreign_layers import Kind, check_within_a_step, conv, dense
 from tests.accel.lowering.build import build
 from tests.accel.lowering.test_ending import region
+from tests.marking import rest_slow
 from tests.reference.host import draw_inputs, run_relax
 
 VTA = load_accelerator("vta")
@@ -41,9 +42,7 @@ def names(model: onnx.ModelProto, accelerator: Accelerator) -> list[str]:
     return [name for name, _ in found.epilogue.steps]
 
 
-@pytest.mark.parametrize(
-    "preset", ["vta", "vta-small", *(pytest.param(name, marks=pytest.mark.slow) for name in ("vta-8", "vta-32"))]
-)
+@pytest.mark.parametrize("preset", rest_slow(["vta", "vta-small", "vta-8", "vta-32"], keep=2))
 @pytest.mark.parametrize("kind", [PER_TENSOR, PER_CHANNEL], ids=["per tensor", "per channel"])
 def test_convolutions_end_in_int8(preset: str, kind: Kind) -> None:
     accelerator, model = load_accelerator(preset), conv(kind, 20, 40)

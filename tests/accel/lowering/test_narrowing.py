@@ -17,6 +17,7 @@ from accel.simulate.engine import simulate
 from examples.single import Conv, Dense, conv_model, dense_model
 from tests.accel.lowering.additions import addition
 from tests.accel.lowering.build import build, lower
+from tests.marking import rest_slow
 from tests.reference import dyadic
 from tests.reference.host import draw_inputs, run_relax
 
@@ -71,7 +72,7 @@ def result(model: onnx.ModelProto, accelerator: Accelerator) -> np.ndarray[Any, 
 
 
 @pytest.mark.parametrize(("value", "rounds"), [(SHIFT, False), (ROUND, True)])
-@pytest.mark.parametrize("name", ["relu", "plain"])
+@pytest.mark.parametrize("name", rest_slow(["relu", "plain"]))
 def test_a_store_that_shifts_requantises(value: str, name: str, *, rounds: bool) -> None:
     """The rounding of one that only shifts is in the bias."""
     model = {"relu": CONV, "plain": PLAIN}[name]

@@ -19,6 +19,7 @@ from examples.graph import Graph
 from examples.resnet8 import resnet8
 from tests.accel.lowering.build import build
 from tests.accel.races import assert_ordered
+from tests.marking import rest_slow
 from tests.reference import dyadic
 from tests.reference.foreign import quantise_by_onnxruntime
 from tests.reference.host import Array, draw_inputs, run_onnx, run_relax
@@ -32,9 +33,7 @@ def run(model: onnx.ModelProto, preset: str, inputs: dict[str, Array]) -> tuple[
     return [simulation.outputs[name] for name in program.outputs], launches
 
 
-@pytest.mark.parametrize(
-    "preset", ["vta", *(pytest.param(name, marks=pytest.mark.slow) for name in ("vta-8", "vta-32", "vta-small"))]
-)
+@pytest.mark.parametrize("preset", rest_slow(["vta", "vta-8", "vta-32", "vta-small"]))
 def test_resnet8(preset: str) -> None:
     model = quantize_model(resnet8())
     inputs = draw_inputs(model)
@@ -58,7 +57,7 @@ def test_resnet8(preset: str) -> None:
         (QuantType.QUInt8, QuantType.QUInt8, {}),
     ],
 )
-@pytest.mark.parametrize("preset", ["vta", "vta-small", "vta-chisel"])
+@pytest.mark.parametrize("preset", rest_slow(["vta", "vta-small", "vta-chisel"]))
 def test_other_scales_keep_their_macs_on_the_accelerator(
     preset: str, activations: QuantType, weights: QuantType, options: dict[str, bool], tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from examples.networks import build
 from tests.accel.lowering import branches
 from tests.accel.lowering.build import lower
 from tests.accel.test_random_networks import check
+from tests.marking import rest_slow
 
 VTA = load_accelerator("vta")
 
@@ -60,7 +61,7 @@ def test_what_forks_and_joins_stays_packed(network: Callable[[], onnx.ModelProto
     assert transposes_between(allocated(network())) == 0
 
 
-@pytest.mark.parametrize("network", FORKS)
+@pytest.mark.parametrize("network", rest_slow(FORKS))
 def test_what_forks_and_joins_is_right(network: Callable[[], onnx.ModelProto]) -> None:
     check(network(), VTA)
 

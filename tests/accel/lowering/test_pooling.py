@@ -88,8 +88,10 @@ def test_many_poolings(pool: Pool, name: str) -> None:
 @pytest.mark.parametrize(
     "pool",
     [
-        pytest.param(Pool(64, 28, 28, pads=(1, 1, 1, 1), relu=True), id="as in ResNet"),
-        pytest.param(Pool(20, 13, 13, (13, 13), (1, 1), (6, 6, 6, 6), relu=True), id="as in a pyramid"),
+        pytest.param(Pool(64, 28, 28, pads=(1, 1, 1, 1), relu=True), id="as in ResNet", marks=pytest.mark.slow),
+        pytest.param(
+            Pool(20, 13, 13, (13, 13), (1, 1), (6, 6, 6, 6), relu=True), id="as in a pyramid", marks=pytest.mark.slow
+        ),
         pytest.param(Pool(20, 9, 7, (9, 7), (1, 1)), id="global"),
         pytest.param(Pool(17, 5, 5, (1, 1), (2, 2)), id="of one element"),
         pytest.param(Pool(17, 4, 1, (2, 2), (1, 1), (0, 1, 0, 1), (1, 2), relu=True), id="a window of padding"),

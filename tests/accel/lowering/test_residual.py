@@ -13,6 +13,7 @@ from accel.simulate.engine import simulate
 from examples.graph import Graph
 from tests.accel.lowering.build import build
 from tests.accel.races import assert_ordered
+from tests.marking import rest_slow
 from tests.reference import dyadic
 from tests.reference.host import draw_inputs
 
@@ -67,7 +68,7 @@ def check(model: onnx.ModelProto, preset: str, *launches: int) -> None:
 
 @given(st.data())
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@pytest.mark.parametrize("preset", ["vta", "vta-8", "vta-small"])
+@pytest.mark.parametrize("preset", rest_slow(["vta", "vta-8", "vta-small"]))
 def test_blocks(preset: str, data: st.DataObject) -> None:
     shape = (
         data.draw(st.sampled_from([1, 1, 2])),

@@ -17,6 +17,7 @@ from examples.ds_cnn import keyword_spotting
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model
+from tests.marking import rest_slow
 
 
 def imported(model: onnx.ModelProto, accelerator: str) -> ImportedModel:
@@ -38,7 +39,7 @@ def several_results() -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("accelerator", ["vta", "gemmini"])
-@pytest.mark.parametrize("make", [resnet8, keyword_spotting, several_results])
+@pytest.mark.parametrize("make", rest_slow([several_results, resnet8, keyword_spotting]))
 def test_every_output(make, accelerator: str) -> None:
     module = imported(make(), accelerator).module
     shape = [int(extent) for extent in module["main"].params[0].ty.shape]

@@ -7,6 +7,7 @@ from accel.isa.decode import decode
 from accel.isa.vta.timing import time_launch
 from tests.accel.golden import FOLDER, board, documents, needs_golden, words
 from tests.accel.streams import stream
+from tests.marking import rest_slow
 from tests.reference.vta_rtl import Design, Machine
 
 VTA = board()
@@ -31,7 +32,7 @@ def test_the_registers_take_the_cycles_of_the_rtl_on_every_run():
 
 
 @needs_golden
-@pytest.mark.parametrize("name", SHORT_STREAMS)
+@pytest.mark.parametrize("name", rest_slow(SHORT_STREAMS))
 def test_both_agree_with_the_rtl_at_every_latency(name):
     entry = documents("streams.json")[name]
     cycles = {"16": entry["rtl_cycles"]} | (entry.get("rtl_cycles_by_dram_latency") or {})
