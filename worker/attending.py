@@ -66,6 +66,9 @@ class Attending:
 
         Returns:
             0 once the job is done with, and else the wait status of the attending process, which has ended.
+
+        Raises:
+            OSError: there is no room for the job's directory, or for its process; nobody has begun it.
         """
         self.ready()
         self._jobs += 1

@@ -93,6 +93,9 @@ class JobWorker(Worker):
         self._horse_pid = self._attending.ready()  # what RQ kills when it is to stop at once
         try:
             status = self._attending.run(job_id, token, self.name, self._live)
+        except OSError as error:  # the disk is full, perhaps: the job is found in the store again
+            _log.error("job %s cannot be begun: %s", job_id, error)
+            return
         finally:
             self._horse_pid = 0
         if status == 0:

@@ -80,6 +80,21 @@ def test_a_killed_worker_takes_its_processes_along_and_its_job_runs_again(own: A
     assert (job["state"], job["attempt"]) == ("succeeded", 2), job
 
 
+def test_a_job_that_cannot_be_begun_waits_until_it_can(own: Any) -> None:
+    worker, scratch = processes.worker_of(own.process.pid), own.data / "scratch"
+    model = own.client.post("/v1/models", content=SHORT).json()["id"]
+    scratch.rename(own.data / "elsewhere")
+    try:
+        job = {"model": model, "accelerator": "vta", "fresh": True}
+        location = own.client.post("/v1/jobs", json=job).headers["location"]
+        time.sleep(1)
+        assert own.client.get(location).json()["state"] == "queued"
+    finally:
+        (own.data / "elsewhere").rename(scratch)
+    assert own.wait(location, 30)["attempt"] == 1
+    assert processes.worker_of(own.process.pid) == worker
+
+
 def test_canceling_a_running_job(own: Any, is_problem: Callable[..., dict]) -> None:
     location = own.submit(LONGER)
     own.wait_for(location, {"running"})

@@ -116,6 +116,17 @@ def test_an_error_of_its_own_ends_it(attending_by: Callable[[Acts], Attending]) 
     assert os.waitstatus_to_exitcode(run(attending_by(acts))) == 1
 
 
+def test_a_directory_that_cannot_be_made_is_no_end(
+    attending_by: Callable[[Acts], Attending], settings: Settings
+) -> None:
+    attending = attending_by(lambda *_: None)
+    settings.scratch_dir.rmdir()
+    with pytest.raises(FileNotFoundError):
+        run(attending)
+    settings.scratch_dir.mkdir()
+    assert run(attending) == 0
+
+
 def test_one_that_died_between_jobs_is_replaced(attending_by: Callable[[Acts], Attending]) -> None:
     attending = attending_by(lambda *_: None)
     assert run(attending) == 0
