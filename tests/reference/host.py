@@ -7,13 +7,14 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 import tvm
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 from tvm import relax
 from tvm.ir import IRModule
 
 from accel.frontend.integer.integers import ImportedModel
 
 Array = npt.NDArray[Any]
-_SATURATING = {"MatMulInteger", "QGemm", "QLinearMatMul"}
+_SATURATING = {"ConvInteger", "MatMulInteger", "QGemm", "QLinearConv", "QLinearMatMul"}
 
 
 def run_relax(module: IRModule, *inputs: Array) -> list[Array]:
@@ -40,15 +41,25 @@ def run_onnx(model: onnx.ModelProto, inputs: dict[str, Array]) -> list[Array]:
     """The outputs by onnxruntime, without its optimisations.
 
     On x86 processors without VNNI its products of uint8 and int8 saturate in pairs, unless an optimisation makes the
-    weights uint8: models that have such products are optimised as far as that, if they have no convolution that it
-    would break.
+    weights uint8: models that have such products are optimised as far as that. It breaks convolutions of int8 by int8,
+    which do not saturate.
     """
-    options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.x64quantprecision", "1")
     levels = onnxruntime.GraphOptimizationLevel
-    operators = {node.op_type for node in model.graph.node}
-    saturates = operators & _SATURATING and "QLinearConv" not in operators
-    options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED if saturates else levels.ORT_DISABLE_ALL
+    if _SATURATING.intersection(node.op_type for node in model.graph.node):
+        try:
+            return _run(model, inputs, levels.ORT_ENABLE_EXTENDED)
+        except NoKernelError:
+            pass
+    return _run(model, inputs, levels.ORT_DISABLE_ALL)
+
+
+def _run(
+    model: onnx.ModelProto, inputs: dict[str, Array], optimization: onnxruntime.GraphOptimizationLevel
+) -> list[Array]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    options.graph_optimization_level = optimization
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     results: list[Array] = session.run(None, inputs)
     return results
