@@ -23,6 +23,7 @@ from accel.isa.vta.read_config import is_config, read_config
 _ENDINGS = (".json", ".yaml", ".yml")
 
 
+@functools.cache
 def _presets() -> dict[str, Traversable]:
     found = (resources.files("accel.accelerator") / "presets").iterdir()
     return {Path(entry.name).stem: entry for entry in found if entry.name.endswith(_ENDINGS)}
