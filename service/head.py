@@ -4,8 +4,6 @@ import contextlib
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-ASKED = "cyclops.head"  # of the scope: whether the client wants no body, for who would have much to say
-
 
 class _Enough(Exception):  # noqa: N818 - it is none
     """The client has all that it asked for."""
@@ -31,7 +29,7 @@ class HeadAsGet:
             if message.get("more_body", False):
                 raise _Enough
 
-        inner = {**scope, "method": "GET", ASKED: True}
+        inner = {**scope, "method": "GET"}
         try:
             with contextlib.suppress(_Enough):
                 await self._app(inner, receive, send_head)

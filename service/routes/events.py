@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Header, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
@@ -10,8 +10,7 @@ from service.context import Here
 from service.documents import content, problems
 from service.following.follower import Follower
 from service.following.ids import END, PATTERN, place_of
-from service.following.stream import HEADERS, MEDIA_TYPE, EventStream, check_room
-from service.head import ASKED
+from service.following.stream import MEDIA_TYPE, EventStream, check_room
 from service.job_resource import job_resource
 from worker.job_record import Job
 
@@ -31,7 +30,6 @@ LastEventId = Annotated[
 )
 async def get_events(
     id: str,  # noqa: A002 - the API's name
-    request: Request,
     here: Here,
     last_event_id: LastEventId = None,
 ) -> Response:
@@ -54,8 +52,6 @@ async def get_events(
     if place.cursor == END and job.ended:
         return Response(status_code=204)
     check_room(here.streams)
-    if request.scope.get(ASKED):
-        return Response(headers=HEADERS)
     follower = Follower(here.feeds, here.store, _described, here.settings.stream_heartbeat_seconds, job.id, place)
     return EventStream(follower.events(), here.streams)
 
