@@ -8,8 +8,7 @@ from worker.answers import Answers
 from worker.assignment import DONE, receive_assignment
 from worker.jobs import Jobs
 from worker.named import name_process
-from worker.opened import open_redis, open_store
-from worker.queue import JobQueue
+from worker.opened import open_impatient_queue, open_store
 from worker.settings import Settings
 from worker.task import run_job
 
@@ -21,8 +20,7 @@ def attend(line: socket.socket, settings: Settings) -> None:
     name_process(PROCESS_NAME)
     logs.begin(process="horse")
     store = open_store(settings)
-    # a job does not wait for a Redis that is away
-    queue = JobQueue(open_redis(settings, retries=1, timeout=1.0), settings.queue)
+    queue = open_impatient_queue(settings)
     answers = Answers(store, Jobs(store), Accelerators(store))
     while (handed := receive_assignment(line)) is not None:
         assignment, process = handed

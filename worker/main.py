@@ -19,7 +19,7 @@ from worker.confine import readable_files
 from worker.job_worker import JobWorker
 from worker.jobs import Jobs
 from worker.lease import release
-from worker.opened import open_redis, open_store
+from worker.opened import open_impatient_queue, open_redis, open_store
 from worker.queue import JobQueue
 from worker.reconcile import reconcile, turn
 from worker.settings import Settings
@@ -55,7 +55,7 @@ class _Tasks:
 
     def bury(self, job_id: str, token: str, reason: str) -> None:
         """Record how the attempt of this token died, and have the job run again soon."""
-        queue = JobQueue(open_redis(self._settings, retries=1, timeout=1.0), self._settings.queue)
+        queue = open_impatient_queue(self._settings)
         store = open_store(self._settings)
         pause = Attempts(store, job_id).died(token, reason)
         if not Jobs(store).ended(job_id):

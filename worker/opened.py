@@ -1,4 +1,4 @@
-"""The store and the Redis that the settings name."""
+"""The store, the Redis and the queue that the settings name."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,9 @@ from redis.backoff import NoBackoff
 
 from worker.bucket import BucketAccess, open_bucket
 from worker.places import Places, secret
+from worker.queue import JobQueue
 from worker.redis_server import connect
+from worker.settings import Settings
 from worker.store import Store
 
 # a job is worth a wait, be it for a bucket that starts anew
@@ -49,6 +51,11 @@ def open_redis(settings: Places, *, retries: int = 8, timeout: float | None = No
     """
     assert settings.redis_url is not None
     return connect(settings.redis_url, retries=retries, timeout=timeout, **_redis_options(settings))
+
+
+def open_impatient_queue(settings: Settings) -> JobQueue:
+    """The queue for who does not wait for a Redis that is away; see :func:`open_redis`."""
+    return JobQueue(open_redis(settings, retries=1, timeout=1.0), settings.queue)
 
 
 def open_async_redis(settings: Places, *, timeout: float | None) -> redis.asyncio.Redis:

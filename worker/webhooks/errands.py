@@ -8,7 +8,7 @@ import importlib
 import os
 
 from worker.children import start_child
-from worker.opened import open_redis
+from worker.opened import open_impatient_queue
 from worker.queue import JobQueue
 from worker.settings import Settings
 
@@ -35,5 +35,4 @@ class Errands:
     def _run(self) -> None:
         # what speaks HTTP is loaded where it is needed, and not by the worker
         courier = importlib.import_module("worker.webhooks.courier")
-        connection = open_redis(self._settings, retries=1, timeout=1.0)
-        courier.run_courier(self._settings, JobQueue(connection, self._settings.queue))
+        courier.run_courier(self._settings, open_impatient_queue(self._settings))
