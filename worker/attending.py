@@ -35,14 +35,18 @@ class Attending:
         self._process: tuple[int, socket.socket] | None = None
         self._jobs = 0
 
-    def ready(self) -> int:
-        """The id of the attending process, which is started if there is none."""
+    @property
+    def pid(self) -> int:
+        """The id of the attending process; 0 if there is none."""
+        return 0 if self._process is None else self._process[0]
+
+    def ready(self) -> None:
+        """Have an attending process, a new one if there is none or it has attended to many."""
         if self._process is not None and (self._jobs >= _MOST_JOBS or _hung_up(self._process[1])):
             self.close()
         if self._process is None:
             self._process = self._started()
             self._jobs = 0
-        return self._process[0]
 
     def _started(self) -> tuple[int, socket.socket]:
         ours, theirs = socket.socketpair()

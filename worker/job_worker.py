@@ -90,14 +90,11 @@ class JobWorker(Worker):
     def _attend(self, job_id: str, token: str) -> None:
         begin = time.monotonic()
         _log.info("job %s: taken", job_id)
-        self._horse_pid = self._attending.ready()  # what RQ kills when it is to stop at once
         try:
             status = self._attending.run(job_id, token, self.name, self._live)
         except OSError as error:  # the disk is full, perhaps: the job is found in the store again
             _log.error("job %s cannot be begun: %s", job_id, error)
             return
-        finally:
-            self._horse_pid = 0
         if status == 0:
             _log.info("job %s: done with after %.3f s", job_id, time.monotonic() - begin)
             return
@@ -105,6 +102,11 @@ class JobWorker(Worker):
         _log.error("job %s: %s", job_id, reason)
         if os.WIFSIGNALED(status):
             in_child(lambda: self._bury(job_id, token, reason))
+
+    @property
+    def horse_pid(self) -> int:
+        """The process that RQ kills when it is to stop at once."""
+        return self._attending.pid
 
     def _remove(self, job: RqJob, queue: Any) -> None:
         self.connection.lrem(queue.intermediate_queue_key, 0, job.id)
