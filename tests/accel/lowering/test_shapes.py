@@ -12,6 +12,7 @@ from accel.simulate.engine import simulate
 from examples.single import Conv, conv_model
 from tests.accel.lowering.build import build, lower, regions
 from tests.accel.races import assert_ordered
+from tests.marking import rest_slow
 from tests.reference import dyadic
 from tests.reference.host import draw_inputs
 
@@ -46,7 +47,7 @@ def test_nothing_to_gain(layer: Conv) -> None:
     batch=st.integers(1, 2),
 )
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@pytest.mark.parametrize("preset", ["vta", pytest.param("vta-small", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("preset", rest_slow(["vta", "vta-small"]))
 def test_results(
     preset: str,
     channels: int,
