@@ -20,7 +20,7 @@ from worker.confinement.landlock import restrict_files
 from worker.confinement.namespaces import enter_namespaces
 from worker.confinement.outcome import Confinement, Mechanism
 from worker.confinement.privileges import drop_privileges
-from worker.confinement.seccomp import refuse_calls
+from worker.confinement.seccomp import prepare_filter, refuse_calls
 from worker.confinement.surroundings import forget_secrets
 from worker.limits import Limits, job_limits, limit
 from worker.settings import Settings
@@ -36,6 +36,13 @@ _SYSTEM = (
 
 
 TEMPORARY = "tmp"  # the directory of temporary files in that of the process
+
+
+def prepare_confinement() -> None:
+    """Find what is the same for all that this process forks; they would find it themselves, each anew."""
+    readable_files()
+    if sys.platform == "linux":
+        prepare_filter()
 
 
 def confine(
@@ -95,7 +102,7 @@ def _restrict(
 
 @functools.cache
 def readable_files() -> frozenset[Path]:
-    """What Python and its libraries need, and the packages that are loaded: found once, best before the fork.
+    """What Python and its libraries need, and the packages that are loaded: found once.
 
     ``sys.path`` is no guide: it may hold the working directory, and so anything.
     """

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from worker import logs
-from worker.confine import readable_files
+from worker.confine import prepare_confinement
 from worker.tied import die_with_parent
 
 Tasks = Mapping[str, Callable[[bytes], bytes]]
@@ -145,7 +145,7 @@ def main(module: str, level: str, form: logs.Form) -> None:
     os.dup2(null, 0)
     os.close(null)
     tasks: Tasks = importlib.import_module(module).TASKS
-    readable_files()
+    prepare_confinement()
     gc.collect()
     gc.freeze()  # children then write to fewer of the pages that they share with this process
     _Server(control, tasks).run()

@@ -15,7 +15,7 @@ from worker.attempts import Attempts
 from worker.attendant import attend
 from worker.attending import Attending
 from worker.children import in_child
-from worker.confine import readable_files
+from worker.confine import prepare_confinement
 from worker.job_worker import JobWorker
 from worker.jobs import Jobs
 from worker.lease import release
@@ -37,7 +37,7 @@ def preload() -> Warming:
     prepare: Callable[[Accelerator], None] = importlib.import_module("accel.simulate.prepare").prepare
     cache_folder: Callable[[], Path | None] = importlib.import_module("accel.isa.compiled").cache_folder
     cache_folder()  # it is there before the jobs learn what they may read
-    readable_files()
+    prepare_confinement()
     # of the names in a zip file, and of the events; what numba asks about arrays
     for name in ("encodings.cp437", "encodings.ascii", "numpy.ma"):
         importlib.import_module(name)

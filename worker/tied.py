@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -20,8 +21,7 @@ def die_with_parent(parent: int) -> None:
     """
     if sys.platform != "linux":
         return
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
+    if _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
     if os.getppid() != parent:
         os._exit(1)

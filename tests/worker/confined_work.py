@@ -14,7 +14,7 @@ from accel.isa.argument_types import SCALAR, VECTOR
 from accel.isa.compiled import compile_now, compiled
 from examples.single import Conv, conv_model
 from tests.worker.confined import told_by_child, told_by_confined
-from worker.confine import readable_files
+from worker.confine import prepare_confinement
 
 ROOT = Path(sys.argv[1])
 
@@ -61,7 +61,7 @@ def use_tvm() -> str:
 
 def main() -> None:
     assert numba.config.NUMBA_DEFAULT_NUM_THREADS
-    readable_files()
+    prepare_confinement()
     told_by_child(warm)
     for use in (use_onnxruntime, use_numba, use_tvm):
         print(told_by_confined(ROOT, use), flush=True)  # noqa: T201

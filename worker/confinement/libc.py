@@ -5,6 +5,7 @@ import os
 import platform
 from typing import Any
 
+_LIBRARY = ctypes.CDLL(None, use_errno=True)
 _NO_NEW_PRIVS = 38  # PR_SET_NO_NEW_PRIVS, linux/prctl.h
 
 # the machines whose numbers we know, in the order of the table in calls.py
@@ -48,7 +49,7 @@ def machine() -> int | None:
 
 def _function(name: str) -> Any:
     try:
-        return getattr(ctypes.CDLL(None, use_errno=True), name)
+        return getattr(_LIBRARY, name)
     except AttributeError:
         raise OSError(f"this C library has no {name}") from None
 

@@ -8,9 +8,10 @@ mean something else, ends the process.
 
 import ctypes
 import errno
+import functools
 import os
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from worker.confinement import calls
 from worker.confinement.calls import REFUSED, Numbers
@@ -37,18 +38,31 @@ _ACTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class _Step:
-    """An instruction; where the comparison holds or not it goes on at a label, or with the next where that is None."""
+_INSTRUCTION = struct.Struct("<HBBI")  # struct sock_filter
+_OPERAND = 4  # its offset there
+
+
+class _Step(NamedTuple):
+    """An instruction; where the comparison holds or not it goes on at a label, or with the next where that is None.
+
+    The value None stands for the number of the process.
+    """
 
     code: int
-    value: int
+    value: int | None
     then: str | None = None
     otherwise: str | None = None
 
 
 class _Filter(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_void_p))
+
+
+def prepare_filter() -> None:
+    """Make what the filters of all processes have in common, best before the fork."""
+    index = machine()
+    if index is not None:
+        _template(index)
 
 
 def refuse_calls() -> Mechanism:
@@ -58,7 +72,7 @@ def refuse_calls() -> Mechanism:
         return Mechanism(active=False, detail=f"the numbers of the calls of {os.uname().machine} are not known")
     code = program(index, os.getpid())
     text = ctypes.create_string_buffer(code, len(code))
-    given = _Filter(len(code) // 8, ctypes.addressof(text))
+    given = _Filter(len(code) // _INSTRUCTION.size, ctypes.addressof(text))
     number = calls.SECCOMP[index]
     assert number is not None
     try:
@@ -73,7 +87,17 @@ def refuse_calls() -> Mechanism:
 
 def program(index: int, process: int) -> bytes:
     """The filter of the process for the machine ``MACHINES[index]``."""
-    rules = _rules(process)
+    code, places = _template(index)
+    filled = bytearray(code)
+    for place in places:
+        struct.pack_into("<I", filled, place, process)
+    return bytes(filled)
+
+
+@functools.cache
+def _template(index: int) -> tuple[bytes, tuple[int, ...]]:
+    """The filter for the machine ``MACHINES[index]``, and the offsets in it at which the process's number belongs."""
+    rules = _rules()
     refused = [(number, _REFUSE) for numbers in REFUSED.values() if (number := numbers[index]) is not None]
     judged = [(number, name) for name, (numbers, _) in rules.items() if (number := numbers[index]) is not None]
     steps = [
@@ -90,13 +114,14 @@ def program(index: int, process: int) -> bytes:
     for name, part in (parts | {name: [_Step(_RETURN, action)] for name, action in _ACTIONS.items()}).items():
         labels[name] = len(steps)
         steps += part
-    return b"".join(_assembled(at, step, labels) for at, step in enumerate(steps))
+    code = b"".join(_assembled(at, step, labels) for at, step in enumerate(steps))
+    return code, tuple(_INSTRUCTION.size * at + _OPERAND for at, step in enumerate(steps) if step.value is None)
 
 
-def _rules(process: int) -> dict[str, tuple[Numbers, list[_Step]]]:
+def _rules() -> dict[str, tuple[Numbers, list[_Step]]]:
     """The calls whose arguments decide; the lower halves are all that these look at themselves."""
     first, second = _Step(_LOAD, _ARGUMENTS), _Step(_LOAD, _ARGUMENTS + 8)
-    to_itself = [first, _Step(_EQUAL, process, _ALLOW, _REFUSE)]
+    to_itself = [first, _Step(_EQUAL, None, _ALLOW, _REFUSE)]
     return {
         "clone": (calls.CLONE, [first, _Step(_ANY_BIT, _CLONE_THREAD, _ALLOW, _REFUSE)]),
         "clone3": (calls.CLONE3, [_Step(_RETURN, _ACTIONS[_UNKNOWN])]),
@@ -110,4 +135,4 @@ def _rules(process: int) -> dict[str, tuple[Numbers, list[_Step]]]:
 
 def _assembled(at: int, step: _Step, labels: dict[str, int]) -> bytes:
     jumps = [0 if label is None else labels[label] - at - 1 for label in (step.then, step.otherwise)]
-    return struct.pack("<HBBI", step.code, *jumps, step.value)
+    return _INSTRUCTION.pack(step.code, *jumps, step.value or 0)
