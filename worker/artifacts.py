@@ -5,14 +5,13 @@ whose files are its artifacts; what others left is nothing. No manifest: no arti
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pydantic
 from pydantic import Field
 
 from worker.job_record import Job
-from worker.outputs import output_files
 from worker.store import Store
 
 MEDIA_TYPES = {
@@ -40,17 +39,17 @@ class Manifest(pydantic.BaseModel):
     artifacts: list[Artifact]
 
 
-def publish(store: Store, job_id: str, attempt: int, directory: Path) -> Manifest:
-    """Copy every regular file of the directory into the store, and then say what they are."""
+def publish(store: Store, job_id: str, attempt: int, files: Mapping[str, Path]) -> Manifest:
+    """Put the files, by their names, into the store, and then say what they are. Nobody may change them any more."""
     home = _home(job_id, attempt)
     artifacts = []
-    for name, path in output_files(directory).items():
+    for name, path in files.items():
         if name == _MANIFEST:
             continue
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             size = file.tell()
-        store.put_file(f"{home}/{name}", path)
+        store.take_file(f"{home}/{name}", path)
         artifacts.append(Artifact(name=name, bytes=size, sha256=digest, media_type=media_type(name)))
     manifest = Manifest(artifacts=artifacts)
     store.write(manifest_key(job_id, attempt), manifest.model_dump_json().encode())

@@ -5,6 +5,7 @@ so that no text from a user reaches the file system as a path.
 """
 
 import contextlib
+import os
 import re
 import secrets
 import threading
@@ -49,7 +50,7 @@ class Store:
 
     def __init__(self, place: Path | Bucket) -> None:
         """``place``: a folder, which is made if need be, or a bucket, which must be there."""
-        self._is_bucket = isinstance(place, Bucket)
+        self._folder = None if isinstance(place, Bucket) else place.resolve()
         self._files = threading.BoundedSemaphore(_FILES_AT_ONCE)
         self._store: ObjectStore
         self._blobs: ObjectStore
@@ -59,6 +60,10 @@ class Store:
             place.mkdir(parents=True, exist_ok=True)
             # without the clean-up a folder outlives its last object, which it does not in a bucket
             self._store = self._blobs = LocalStore(prefix=place.resolve(), mkdir=True, automatic_cleanup=True)
+
+    @property
+    def _is_bucket(self) -> bool:
+        return self._folder is None
 
     @staticmethod
     def check(key: str) -> str:
@@ -117,11 +122,27 @@ class Store:
         except FileNotFoundError:
             return None
 
-    def put_file(self, key: str, path: Path) -> None:
-        """Write or replace an object from a file, in chunks; two files at one time, others wait for them."""
+    def take_file(self, key: str, path: Path) -> None:
+        """Make an object of a file, or replace one; the file is the store's then, and nobody may write to it.
+
+        In a folder on the same disk it gets a second name. Else it is copied in chunks, two files at one time; others
+        wait for them.
+        """
+        if self._folder is not None and self._linked(key, path):
+            return
         size, count = (_BUCKET_PART, _PARTS_AT_ONCE) if self._is_bucket else (_CHUNK, 1)
         with self._files, _reached(writing=True):
             _placed(lambda: obstore.put(self._blobs, self.check(key), path, chunk_size=size, max_concurrency=count))
+
+    def _linked(self, key: str, path: Path) -> bool:
+        """Whether the file has the object's name too; not where it is on another disk, or one without such names."""
+        assert self._folder is not None
+        target = self._folder / self.check(key)
+        try:
+            _placed(lambda: _link(path, target))
+        except OSError:
+            return False
+        return True
 
     def size(self, key: str) -> int | None:
         """Bytes of the object, or None if there is none."""
@@ -217,6 +238,18 @@ def _placed(put: Callable[[], object]) -> None:
         else:
             return
     put()
+
+
+def _link(path: Path, target: Path) -> None:
+    """Give the file another name, in place of what has it now; whoever may read the store may read it."""
+    staged = target.with_name(f"{target.name}#{secrets.randbits(63)}")  # of what is called so the backend lists nothing
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path.chmod(0o644)
+    os.link(path, staged)
+    try:
+        staged.replace(target)
+    finally:
+        staged.unlink(missing_ok=True)  # it is there still if the file had the name already
 
 
 def _chunks(opened: "GetResult") -> Iterator[bytes]:

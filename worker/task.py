@@ -26,7 +26,7 @@ from worker.jobs import Jobs
 from worker.journal import Journal
 from worker.lease import Lease
 from worker.outages import patiently
-from worker.outputs import OutputLimitError, check_outputs, own_directory
+from worker.outputs import OutputLimitError, check_outputs, output_files, own_directory
 from worker.problem import Problem
 from worker.queue import JobQueue
 from worker.reporter import Reporter
@@ -173,8 +173,9 @@ class _Attendant:
         if problem is not None or outcome.result is not None:
             try:
                 check_outputs(out, self._settings.job_output_bytes)
+                files = output_files(out)  # once: one that is published has two names, and would be no output any more
                 with self._account.own_stage("publish"):
-                    patiently(lambda: publish(self._store, self._job_id, number, out))
+                    patiently(lambda: publish(self._store, self._job_id, number, files))
             except OutputLimitError as error:
                 problem = error.problem
             ours = patiently(lambda: self._record_end(number, problem, outcome.result))

@@ -103,7 +103,7 @@ class Uploads(Generic[Document]):
         blob, upload = f"{self._kind}/{document.id}/data", UploadName(self._kind, document.id)
         while True:
             if not self._store.exists(blob):
-                self._store.put_file(blob, path)
+                self._store.take_file(blob, path)
             with Claims(self._store).arriving(upload) as claim:
                 if self._store.exists(blob) and claim.counts():
                     self._store.write(upload.document, document.model_dump_json().encode())

@@ -15,8 +15,7 @@ from backports import zstd
 
 from examples.single import Conv, conv_model
 from tests.e2e.cluster import Cluster
-from tests.worker.records import RESULT
-from worker.artifacts import publish
+from tests.worker.records import RESULT, publish_all
 from worker.jobs import Jobs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
@@ -70,7 +69,7 @@ def test_memory_is_constant_and_others_are_answered(cluster: Cluster, tmp_path: 
     left.mkdir()
     data = large_text()
     (left / "big.txt").write_bytes(data)
-    publish(cluster.store, job, 1, left)
+    publish_all(cluster.store, job, 1, left)
     Jobs(cluster.store).succeed(job, 1, RESULT)
     url = f"{cluster.client.base_url}/v1/jobs/{job}/artifacts/big.txt"
     wanted = hashlib.sha256(data).hexdigest()

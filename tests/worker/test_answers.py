@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 
 from accel.catalog import accelerator_id, load_accelerator, preset_names
-from tests.worker.records import RESULT
+from tests.worker.records import RESULT, publish_all
 from worker import answers as module
 from worker.accelerators import Accelerators
 from worker.answers import Answers
-from worker.artifacts import discard, publish
+from worker.artifacts import discard
 from worker.job_record import Job
 from worker.job_request import JobRequest
 from worker.jobs import Jobs
@@ -38,7 +38,7 @@ def done(any_store: Store, jobs: Jobs, answers: Answers, tmp_path: Path) -> Job:
     job_id = jobs.create(request_of(), "somebody")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "report.json").write_text("{}")
-    publish(any_store, job_id, 1, tmp_path / "out")
+    publish_all(any_store, job_id, 1, tmp_path / "out")
     jobs.succeed(job_id, 1, RESULT)
     answers.remember(jobs.get(job_id))
     return jobs.get(job_id)
@@ -106,7 +106,7 @@ def test_only_success_is_an_answer(answers: Answers, jobs: Jobs, end: str) -> No
 
 def test_the_last_one_answers(answers: Answers, jobs: Jobs, done: Job, any_store: Store, tmp_path: Path) -> None:
     again = jobs.create(request_of(), "somebody")
-    publish(any_store, again, 2, tmp_path / "out")
+    publish_all(any_store, again, 2, tmp_path / "out")
     jobs.succeed(again, 2, RESULT)
     answers.remember(jobs.get(again))
     assert answers.find(request_of(), "somebody") == jobs.get(again)

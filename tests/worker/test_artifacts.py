@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.records import RESULT, ended
+from tests.worker.records import RESULT, ended, publish_all
 from worker.artifacts import Artifact, Artifacts, discard, publish
 from worker.job_record import Job
 from worker.job_request import JobRequest
 from worker.jobs import Jobs
+from worker.outputs import output_files
 from worker.store import Store
 
 
@@ -60,10 +61,10 @@ def test_names_that_are_no_artifact(store: Store, job: Job, name: str) -> None:
 def test_only_the_attempt_that_ended_the_job_counts(store: Store, out: Path) -> None:
     jobs = Jobs(store)
     job_id = jobs.create(JobRequest(model="a" * 64, accelerator="vta"))
-    publish(store, job_id, 1, out)
+    publish_all(store, job_id, 1, out)
     assert Artifacts(store, jobs.get(job_id)).all() == []
     (out / "report.json").write_bytes(b"[]")
-    publish(store, job_id, 2, out)
+    publish_all(store, job_id, 2, out)
     jobs.succeed(job_id, 2, RESULT)
     artifacts = Artifacts(store, jobs.get(job_id))
     assert artifacts.read("report.json", 0, 2) == b"[]"
@@ -86,10 +87,25 @@ def test_what_leads_elsewhere_is_not_published(store: Store, out: Path, tmp_path
     os.mkfifo(out / "pipe")
     (out / "odd name").write_bytes(b"")
     (out / "manifest.json").write_bytes(b"[]")
-    job = ended(store, out)
-    assert [item.name for item in Artifacts(store, job).all()] == [
+    jobs = Jobs(store)
+    job_id = jobs.create(JobRequest(model="a" * 64, accelerator="vta"))
+    manifest = publish(store, job_id, 1, output_files(out))
+    assert [item.name for item in manifest.artifacts] == [
         "report.json",
         "tir/04-flatten.txt",
         "tir/04-flatten/00-pass.txt",
     ]
     assert all(b"secret" not in store.read(key) for key in store.sizes("jobs"))
+
+
+def test_published_again_after_the_store_went_away(any_store: Store, out: Path) -> None:
+    jobs = Jobs(any_store)
+    job_id = jobs.create(JobRequest(model="a" * 64, accelerator="vta"))
+    files = output_files(out)
+    for _ in range(2):
+        manifest = publish(any_store, job_id, 1, files)
+    jobs.succeed(job_id, 1, RESULT)
+    artifacts = Artifacts(any_store, jobs.get(job_id))
+    assert artifacts.all() == manifest.artifacts
+    assert len(manifest.artifacts) == 3
+    assert b"".join(artifacts.stream("tir/04-flatten.txt")) == b"flat"

@@ -40,7 +40,7 @@ def uses(store: Store, file: Path) -> dict[str, Callable[[], object]]:
         "delete": lambda: store.delete("there"),
         "read_range": lambda: store.read_range("there", 0, 1),
         "probe": store.probe,
-        "put_file": lambda: store.put_file("blob", file),
+        "take_file": lambda: store.take_file("blob", file),
         "stream": lambda: store.stream("there"),
     }
 
@@ -65,7 +65,7 @@ def test_a_bucket_that_is_away(file: Path) -> None:
 @pytest.mark.slow
 def test_a_bucket_that_comes_back(bucket: BucketServer, store: Store, file: Path) -> None:
     store.write("there", b"1")
-    slow = {"put_file", "stream"}  # a blob's first byte may take a minute
+    slow = {"take_file", "stream"}  # a blob's first byte may take a minute
     with bucket.silent():
         for name, work in uses(store, file).items():
             if name not in slow:
@@ -141,7 +141,7 @@ from worker.settings import Settings
 store = open_store(Settings())
 store.write("k", b"1")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-store.put_file("large", Path(sys.argv[1]))
+store.take_file("large", Path(sys.argv[1]))
 store.fetch("large", Path(sys.argv[1] + ".copy"))
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10)
 """

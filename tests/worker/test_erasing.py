@@ -9,13 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.worker.records import RESULT
+from tests.worker.records import RESULT, publish_all
 from tests.worker.stepping import run_stepwise
 from worker import claims as claims_module
 from worker import erasing as erasing_module
 from worker.accelerators import Accelerators
 from worker.answers import Answers
-from worker.artifacts import publish
 from worker.claims import BeingErasedError, Claims, MissingUploadError, Upload
 from worker.erasing import Eraser, InUseError
 from worker.ids import new_id, owner_digest
@@ -83,7 +82,7 @@ def ended(place: Place, directory: Path, owner: str = "local") -> Job:
     (directory / "tir").mkdir(exist_ok=True)
     for name in ("report.json", "tir/a.txt", "tir/b.txt"):
         (directory / name).write_text("{}")
-    publish(place.store, job_id, 1, directory)
+    publish_all(place.store, job_id, 1, directory)
     place.jobs.succeed(job_id, 1, RESULT)
     place.answers.remember(place.jobs.get(job_id))
     return place.jobs.get(job_id)

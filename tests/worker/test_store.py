@@ -1,3 +1,5 @@
+import errno
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -79,7 +81,7 @@ def test_what_is_not_there(any_store: Store, tmp_path: Path) -> None:
 def test_streams_whole_files_and_ranges(any_store: Store, tmp_path: Path) -> None:
     data = bytes(range(256)) * 80_000
     (tmp_path / "big").write_bytes(data)
-    any_store.put_file("big", tmp_path / "big")
+    any_store.take_file("big", tmp_path / "big")
     assert any_store.size("big") == len(data)
     assert b"".join(any_store.stream("big")) == data
     assert b"".join(any_store.stream("big", 1000, 3_000_000)) == data[1000:3_000_000]
@@ -91,13 +93,69 @@ def test_streams_whole_files_and_ranges(any_store: Store, tmp_path: Path) -> Non
 
 def test_streams_in_small_chunks(any_store: Store, tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(bytes(40 << 20))
-    any_store.put_file("big", tmp_path / "big")
+    any_store.take_file("big", tmp_path / "big")
     assert max(len(chunk) for chunk in any_store.stream("big")) <= 10 << 20
+
+
+def test_a_file_on_the_same_disk_is_not_copied(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    path.chmod(0o600)
+    store.take_file("jobs/a/file", path)
+    kept = tmp_path / "store" / "jobs" / "a" / "file"
+    assert kept.samefile(path)
+    assert kept.stat().st_mode & 0o777 == 0o644
+    store.take_file("jobs/a/file", path)  # once more, as after an answer that was lost
+    path.unlink()
+    path.write_bytes(b"two")
+    store.take_file("jobs/a/file", path)
+    assert store.read("jobs/a/file") == b"two"
+    path.unlink()
+    assert store.read("jobs/a/file") == b"two"
+    assert [entry.name for entry in kept.parent.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.EPERM, errno.EMLINK])
+def test_a_file_that_cannot_have_two_names_is_copied(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", refuse)
+    (tmp_path / "file").write_bytes(b"data")
+    store.take_file("jobs/a/file", tmp_path / "file")
+    (tmp_path / "file").write_bytes(b"later")
+    assert store.read("jobs/a/file") == b"data"
+
+
+def test_a_file_that_is_not_there(any_store: Store, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="file"):
+        any_store.take_file("jobs/a/file", tmp_path / "file")
+    assert any_store.sizes("jobs") == {}
+
+
+def test_files_are_replaced_at_once(store: Store, tmp_path: Path) -> None:
+    """Whoever reads meanwhile finds one or the other."""
+    (tmp_path / "0").write_bytes(b"0" * 1000)
+    store.take_file("k", tmp_path / "0")
+
+    def put_or_read(number: int) -> bool:
+        if number % 2:
+            path = tmp_path / str(number)
+            path.unlink(missing_ok=True)
+            path.write_bytes(str(number).encode() * 1000)
+            store.take_file("k", path)
+            return True
+        data = store.read("k")
+        return len(data) == 1000 and len(set(data)) == 1
+
+    assert all(all(at_once(put_or_read)) for _ in range(20))
 
 
 def test_an_empty_object(any_store: Store, tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(b"")
-    any_store.put_file("file", tmp_path / "empty")
+    any_store.take_file("file", tmp_path / "empty")
     any_store.write("record", b"")
     for key in ("file", "record"):
         assert any_store.read(key) == b"".join(any_store.stream(key)) == b""

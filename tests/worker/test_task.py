@@ -86,9 +86,9 @@ class Worker:
 
     def accepted(self, data: bytes) -> str:
         """A job whose model is this blob, as it would be if it had been accepted."""
-        path = self.settings.data / "blob"
-        path.write_bytes(data)
         digest = hashlib.sha256(data).hexdigest()
+        path = self.settings.data / digest
+        path.write_bytes(data)
         info = inspect_model(MODEL).model_dump()
         models(self.store).add(path, Model(id=digest, bytes=len(data), **info))
         return self.jobs.create(JobRequest(model=digest, accelerator="vta"))

@@ -12,7 +12,7 @@ from service.following import feeds as feeds_module
 from service.following.feeds import Feeds
 from service.following.follower import Event, Follower
 from service.following.ids import place_of
-from worker.artifacts import publish
+from tests.worker.records import publish_all
 from worker.job_record import Summary, now
 from worker.job_request import JobRequest
 from worker.jobs import Jobs
@@ -60,7 +60,7 @@ class World:
     def end(self, attempt: int = 1, *, told: bool = True) -> None:
         self.out.mkdir(exist_ok=True)
         self.journal.save(self.out)
-        publish(self.store, self.id, attempt, self.out)
+        publish_all(self.store, self.id, attempt, self.out)
         assert self.jobs.succeed(self.id, attempt, RESULT)
         if told:
             tell_end(self.redis, self.id, self.journal.last)
