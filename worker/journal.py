@@ -50,18 +50,16 @@ def events_key(job_id: str) -> str:
     return f"cyclops:events:{job_id}"
 
 
-def tell_end(connection: redis.Redis, job_id: str, last: str | None = None) -> None:
-    """Say that the job has ended, once its record says so; redis.RedisError if Redis is away.
+def tell_end(pipeline: redis.Redis, job_id: str, last: str | None = None) -> None:
+    """Say that the job has ended, once its record says so; that fails if it has been said.
 
     Args:
-        connection: Redis.
+        pipeline: takes it along.
         job_id: the job.
         last: the id of the last event, if it is known.
     """
-    with connection.pipeline(transaction=False) as pipeline:
-        pipeline.xadd(events_key(job_id), {"kind": "end", "data": json.dumps({"last": last})}, id=END_ID)
-        pipeline.expire(events_key(job_id), _SECONDS)
-        pipeline.execute(raise_on_error=False)  # it may have been said
+    pipeline.xadd(events_key(job_id), {"kind": "end", "data": json.dumps({"last": last})}, id=END_ID)
+    pipeline.expire(events_key(job_id), _SECONDS)
 
 
 def stamp(when: datetime) -> str:

@@ -124,8 +124,10 @@ class JobQueue:
 
     def tell_end(self, job_id: str, last: str | None = None) -> None:
         """Say that the job has ended, once its record says so; ``last``: the id of its last event, if it is known."""
-        tell_end(self.connection, job_id, last)
-        self.agenda.ended(job_id)
+        with self.connection.pipeline(transaction=False) as pipeline:
+            tell_end(pipeline, job_id, last)
+            self.agenda.ended(job_id, client=pipeline)
+            pipeline.execute(raise_on_error=False)  # it may have been told
 
     def forget(self, job_id: str) -> None:
         """Remove all messages about the job."""

@@ -9,6 +9,7 @@ from worker.journal import Journal, stamp
 from worker.store import StoreUnavailableError
 
 _log = logging.getLogger(__name__)
+_FLUSH_EVERY = 0.05  # seconds that an event may wait for others
 
 
 class Reporter:
@@ -31,10 +32,10 @@ class Reporter:
         self._started = now()
         self._pending: Stage | None = None
         self._told: Stage | None = None
-        self._written = 0.0
+        self._written = self._flushed = 0.0
         self._record(None)
         journal.add("state", {"state": "running", "attempt": attempt, "time": stamp(self._started)})
-        journal.flush()
+        self._flush()
 
     def stage(self, stage: Stage | None) -> None:
         """Take note of how far the job is, and record what was noted last once it is time; None: nothing new."""
@@ -44,12 +45,17 @@ class Reporter:
                 self._tell(stage)
         if time.monotonic() - self._written >= self._interval:
             self._catch_up()
-        self._journal.flush()
+        if time.monotonic() - self._flushed >= _FLUSH_EVERY:
+            self._flush()
 
     def finish(self) -> None:
         """Record and tell what was noted last: the attempt is over."""
         self._catch_up()
+        self._flush()
+
+    def _flush(self) -> None:
         self._journal.flush()
+        self._flushed = time.monotonic()
 
     def _catch_up(self) -> None:
         if self._pending is not None:

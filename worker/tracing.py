@@ -1,8 +1,8 @@
 """OpenTelemetry: whether it is wanted, and where spans go.
 
 The standard variables say so (``OTEL_EXPORTER_OTLP_ENDPOINT`` and what belongs to it); without them no exporter is
-loaded. The api has a thread that exports. The process that attends to a job is forked for it, and
-threads do not live through a fork: it keeps its few spans, and exports them once, at its end.
+loaded. The api has a thread that exports. The process that attends to a worker's jobs keeps the few spans of each, and
+exports them at the job's end: it may be killed soon after.
 """
 
 import contextlib

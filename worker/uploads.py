@@ -95,7 +95,7 @@ class Uploads(Generic[Document]):
         return self._document.model_validate_json(info)
 
     def add(self, path: Path, document: Document) -> None:
-        """Keep the file and its document; of the same file again nothing changes but the time.
+        """Keep the file, which is the store's then, and its document; of the same file again only the time changes.
 
         Raises:
             BeingErasedError: it is being erased at this moment.

@@ -32,7 +32,6 @@ class Waiting:
         self._connection = connection
         self._keys = [f"cyclops:waiting:{{{name}}}:jobs", f"cyclops:waiting:{{{name}}}:owners"]
         self._enter = connection.register_script(_ENTER)
-        self._leave = connection.register_script(_LEAVE)
 
     def enter(self, job_id: str, owner: str) -> None:
         """The job waits; once it is entered this does nothing."""
@@ -40,8 +39,10 @@ class Waiting:
 
     def leave(self, *job_ids: str, client: redis.Redis | None = None) -> None:
         """The jobs wait no more; those that do not wait are passed over. ``client``: a pipeline that takes it along."""
+        # a pipeline asks whether a script is known, each time: to send it with the others is less
+        leave = (client or self._connection).eval
         for begin in range(0, len(job_ids), _AT_ONCE):
-            self._leave(self._keys, job_ids[begin : begin + _AT_ONCE], client=client)
+            leave(_LEAVE, len(self._keys), *self._keys, *job_ids[begin : begin + _AT_ONCE])
 
     def of(self, owner: str) -> int:
         """How many jobs of the owner wait."""

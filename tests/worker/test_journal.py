@@ -1,4 +1,5 @@
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,7 @@ import redis
 
 from worker.job_record import Stage
 from worker.jobs import Jobs
-from worker.journal import END_ID, JOURNAL, Journal, events_key, tell_end
+from worker.journal import END_ID, JOURNAL, Journal, events_key
 from worker.queue import JobQueue
 from worker.redis_server import connect
 from worker.reporter import Reporter
@@ -93,8 +94,9 @@ def test_an_attempt_that_was_taken_the_place_of_is_not_heard(connection: redis.R
 def test_nothing_comes_after_the_end(connection: redis.Redis) -> None:
     told = journal(connection, count=1)
     told.flush()
-    tell_end(connection, ID, told.last)
-    tell_end(connection, ID)
+    queue = JobQueue(connection, "test")
+    queue.tell_end(ID, told.last)
+    queue.tell_end(ID)
     told.add("log", {"line": "late"})
     told.flush()
     assert stream(connection) == [*lines(1), (END_ID, "end", {"last": "1-0"})]
@@ -121,9 +123,11 @@ def test_every_stage_is_told_and_steps_are_thinned(connection: redis.Redis, stor
     for name in ("import", "simulate"):
         for step in range(1, 4):
             reporter.stage(Stage(name=name, step=step, total=3))
+    told = [(kind, data.get("name")) for _, kind, data in stream(connection)]
+    assert told == [("state", None)]  # what comes at once is told together
+    time.sleep(0.06)
     reporter.stage(None)
     found = [(kind, data.get("name"), data.get("step")) for _, kind, data in stream(connection)]
     assert found == [("state", None, None), ("stage", "import", 1), ("stage", "simulate", 1)]
-    reporter._interval = 0
-    reporter.stage(None)
+    reporter.finish()
     assert stream(connection)[-1][2]["step"] == 3

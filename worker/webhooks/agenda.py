@@ -26,7 +26,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
 end
 """
 _AFTER = f"{_NOW} redis.call('ZADD', KEYS[1], string.format('%.6f', now + ARGV[2]), ARGV[1])"
-_DUE = f"{_NOW} return redis.call('ZCOUNT', KEYS[1], '-inf', now)"
+_DUE = f"{_NOW} return redis.call('ZCOUNT', KEYS[1], '-inf', now) > 0 and redis.call('EXISTS', KEYS[2]) == 0"
 _KEEP = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]); return 1 end
 return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0
@@ -54,9 +54,9 @@ class Agenda:
             pipeline.hset(self._owners, order_id, owner)
             pipeline.execute()
 
-    def ended(self, job_id: str) -> None:
-        """The job has ended: what goes with it, if anything does, is due."""
-        self._connection.zadd(self._times, {job_id: 0}, xx=True, lt=True)
+    def ended(self, job_id: str, client: redis.Redis | None = None) -> None:
+        """The job has ended: what goes with it, if anything does, is due. ``client``: a pipeline that takes it."""
+        (client or self._connection).zadd(self._times, {job_id: 0}, xx=True, lt=True)
 
     def note(self, order_id: str, owner: str, seconds: float) -> None:
         """The order is due after so long."""
@@ -72,11 +72,7 @@ class Agenda:
 
     def anything_due(self) -> bool:
         """Whether something is due that no courier sees to."""
-        with self._connection.pipeline(transaction=False) as pipeline:
-            self._due([self._times], client=pipeline)
-            pipeline.exists(self._lock)
-            due, led = pipeline.execute()
-        return bool(due) and not led
+        return bool(self._due([self._times, self._lock]))
 
     def take(self, seconds: float, busy: Iterable[str] = ()) -> tuple[str, str] | None:
         """An order that is due, and its owner, none of the ``busy``; it is due again after so many seconds."""

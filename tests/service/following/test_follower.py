@@ -16,7 +16,7 @@ from tests.worker.records import publish_all
 from worker.job_record import Summary, now
 from worker.job_request import JobRequest
 from worker.jobs import Jobs
-from worker.journal import Journal, events_key, tell_end
+from worker.journal import Journal, events_key
 from worker.opened import open_async_redis
 from worker.queue import JobQueue
 from worker.redis_server import connect, redis_server
@@ -63,7 +63,7 @@ class World:
         publish_all(self.store, self.id, attempt, self.out)
         assert self.jobs.succeed(self.id, attempt, RESULT)
         if told:
-            tell_end(self.redis, self.id, self.journal.last)
+            self.queue.tell_end(self.id, self.journal.last)
 
     def follow(self, last_event_id: str | None = None, heartbeat: float = 15) -> AsyncIterator[list[Event]]:
         place = place_of(last_event_id)
