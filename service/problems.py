@@ -1,5 +1,6 @@
 """Every error of the service as a problem document (RFC 9457), and the catalogue of their types."""
 
+import errno
 import http
 import logging
 from collections.abc import Mapping, Sequence
@@ -47,6 +48,7 @@ SERVICE_TYPES = {
     "internal-error": (500, "Something went wrong on our side."),
     "queue-unavailable": (503, "The queue cannot be reached."),
     "store-unavailable": (503, "The store cannot be reached."),
+    "disk-full": (503, "The service has no room on its disk."),
     "busy": (503, "As many requests of this kind are under way as may be."),
     "not-ready": (503, "The service is not ready."),
     "bad-request": (400, "The request cannot be understood."),
@@ -58,6 +60,7 @@ JOB_TYPES = {
     "memory-limit": "The job needed more memory than the limit.",
     "output-limit": "The job wrote more than the limit.",
 }
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 _MOST_ERRORS = 100  # of the fields of one request
 _BY_STATUS = {
     404: "not-found",
@@ -107,6 +110,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(CyclopsError, _on_input)
     app.add_exception_handler(RefusedError, _on_refused)
     app.add_exception_handler(StoreUnavailableError, _on_store)
+    app.add_exception_handler(OSError, _on_system)
     app.add_exception_handler(BeingErasedError, _on_erasing)
     app.add_exception_handler(Exception, _on_exception)
 
@@ -180,6 +184,17 @@ def store_unavailable(method: str, path: str, error: Exception) -> Response:
     status, title = SERVICE_TYPES["store-unavailable"]
     problem = Problem(type="/problems/store-unavailable", title=title, status=status, detail="try again later")
     return respond(problem, {"Retry-After": "5"})
+
+
+async def _on_system(request: Request, error: Exception) -> Response:
+    if cast(OSError, error).errno not in _NO_ROOM:
+        return await _on_exception(request, error)
+    _log.error("%s %s: %s", request.method, request.url.path, error)
+    status, title = SERVICE_TYPES["disk-full"]
+    detail = "nothing was kept of the request; try again later"
+    return respond(
+        Problem(type="/problems/disk-full", title=title, status=status, detail=detail), {"Retry-After": "30"}
+    )
 
 
 async def _on_erasing(_request: Request, _error: Exception) -> Response:

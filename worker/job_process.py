@@ -123,6 +123,8 @@ def failure(error: Exception) -> Problem:
         return memory_limit(str(error) or "out of memory")
     if isinstance(error, OSError) and error.errno in {errno.EFBIG, errno.EDQUOT}:
         return problem("output-limit", "The job wrote more than the limit.", f"{error.filename}: {error.strerror}")
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return problem("disk-full", "The service has no room on its disk.", "submit the job again later")
     _log.error("the job failed", exc_info=error)
     return problem("internal-error", "Something went wrong on our side.", f"{type(error).__name__}: {error}")
 

@@ -69,7 +69,9 @@ _DOCUMENT: Responses = {
     "",
     status_code=201,
     summary="Upload an accelerator",
-    responses=problems("bad-request", "conflict", "too-large", "unsupported-media-type", "invalid-request"),
+    responses=problems(
+        "bad-request", "conflict", "too-large", "unsupported-media-type", "invalid-request", "disk-full"
+    ),
     openapi_extra=_BODY,
 )
 async def post_accelerator(request: Request, response: Response, here: Here) -> AcceleratorSummary:

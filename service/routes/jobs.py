@@ -63,6 +63,7 @@ _RETRY_SECONDS = "1"
         "invalid-request",
         "plan-failed",
         "busy",
+        "disk-full",
         "queue-full",
         "queue-unavailable",
     ),

@@ -20,7 +20,14 @@ router = APIRouter(prefix="/v1/models", tags=["models"])
     status_code=201,
     summary="Upload a model",
     responses=problems(
-        "bad-request", "conflict", "too-large", "unsupported-media-type", "invalid-request", "inspection-failed", "busy"
+        "bad-request",
+        "conflict",
+        "too-large",
+        "unsupported-media-type",
+        "invalid-request",
+        "inspection-failed",
+        "busy",
+        "disk-full",
     ),
     openapi_extra=upload_body("an ONNX file: float32, or already quantised in QDQ form"),
 )

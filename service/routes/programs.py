@@ -37,7 +37,14 @@ _BODY: dict[str, Any] = {
     status_code=201,
     summary="Upload a program",
     responses=problems(
-        "bad-request", "conflict", "too-large", "unsupported-media-type", "invalid-request", "inspection-failed", "busy"
+        "bad-request",
+        "conflict",
+        "too-large",
+        "unsupported-media-type",
+        "invalid-request",
+        "inspection-failed",
+        "busy",
+        "disk-full",
     ),
     openapi_extra=_BODY,
 )

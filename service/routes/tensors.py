@@ -20,7 +20,14 @@ router = APIRouter(prefix="/v1/tensors", tags=["tensors"])
     status_code=201,
     summary="Upload tensors",
     responses=problems(
-        "bad-request", "conflict", "too-large", "unsupported-media-type", "invalid-request", "inspection-failed", "busy"
+        "bad-request",
+        "conflict",
+        "too-large",
+        "unsupported-media-type",
+        "invalid-request",
+        "inspection-failed",
+        "busy",
+        "disk-full",
     ),
     openapi_extra=upload_body("an npz file with one array for each input of a model, by its name"),
 )

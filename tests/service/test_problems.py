@@ -1,3 +1,4 @@
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
@@ -38,7 +39,16 @@ def test_an_exception_of_ours_is_a_problem_and_says_nothing_of_us(is_problem: Ch
     def refused() -> None:
         raise InvalidModel("not ONNX", field="model")
 
+    @app.get("/system/{number}")
+    def system(number: int) -> None:
+        raise OSError(number, "no luck", "/secret")
+
     with httpx2.Client(transport=wsgi(app), base_url="http://test") as client:
+        for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            answer = client.get(f"/system/{number}")
+            assert "secret" not in str(is_problem(answer, 503, "disk-full"))
+            assert answer.headers["retry-after"] == "30"
+        assert "secret" not in str(is_problem(client.get(f"/system/{errno.EIO}"), 500, "internal-error"))
         assert "secret" not in str(is_problem(client.get("/broken"), 500, "internal-error"))
         is_problem(client.get("/refused"), 422, "invalid-model", "model")
 
