@@ -60,6 +60,7 @@ from worker.opened import open_async_redis, open_redis, open_store
 from worker.planner import Planner
 from worker.queue import JobQueue
 from worker.reconcile import reconciler
+from worker.scratch import sweep_scratch
 from worker.settings import Settings
 from worker.shares import Shares
 from worker.traces import Traces
@@ -103,6 +104,7 @@ def context(settings: Settings, light: Forked, compiler: Forked) -> Context:
     """What the routes work on; the servers are those of ``worker.inspection`` and ``worker.compiler``."""
     store = open_store(settings, patience=_STORE_SECONDS)
     settings.scratch_dir.mkdir(parents=True, exist_ok=True)
+    sweep_scratch(settings.scratch_dir)
     if settings.redis_url is None:
         settings = settings.model_copy(update={"redis_url": "redis://localhost:6379"})
     connection = open_redis(settings, retries=_REDIS_RETRIES, timeout=_REDIS_SECONDS)

@@ -1,8 +1,5 @@
 """A dry run for a request: the uploads into files, and the planner's answer or problem."""
 
-import tempfile
-from pathlib import Path
-
 from fastapi import Response
 
 from service.context import Context
@@ -11,6 +8,7 @@ from worker.confined import LimitError
 from worker.fetch import fetch
 from worker.job_request import JobRequest
 from worker.planner import PlannerBusyError
+from worker.scratch import scratch_directory
 from worker.work import Work
 
 
@@ -23,11 +21,11 @@ def plan_response(request: JobRequest, here: Context) -> Response:
     """
     if request.program is not None:
         raise ProblemError("invalid-request", "a program is compiled already: nothing is planned", field="program")
-    with tempfile.TemporaryDirectory(dir=here.settings.scratch_dir, prefix="plan-") as directory:
-        work = fetch(request, Path(directory), here.store)
+    with scratch_directory(here.settings.scratch_dir, "plan") as directory:
+        work = fetch(request, directory, here.store)
         assert isinstance(work, Work)
         try:
-            return Response(here.planner.plan(work, Path(directory)), media_type="application/json")
+            return Response(here.planner.plan(work, directory), media_type="application/json")
         except LimitError as error:
             raise ProblemError("plan-failed", f"{error}; submit a job") from error
         except PlannerBusyError as error:

@@ -3,7 +3,6 @@
 import contextlib
 import fnmatch
 import hashlib
-import tempfile
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from starlette.requests import ClientDisconnect
 
 from service.form import BrokenFormError, Form, OpenPart, Write
 from service.problems import ProblemError
+from worker.scratch import scratch_directory
 
 _RAW = ("application/octet-stream", "application/x-*", "application/zip", "application/onnx", "")
 _BUFFER = 1 << 20
@@ -95,15 +95,16 @@ async def receive(request: Request, directory: Path, raw: Sequence[str] = _RAW) 
     Raises:
         ProblemError: no body, a form without a file or an end, another media type, or a body over the limit.
     """
-    with tempfile.NamedTemporaryFile(dir=directory, prefix="upload-", buffering=_BUFFER) as file:
-        sink = _Sink(file)
-        is_form = await _read(request, sink.write, sink.open_first_file, raw)
+    with scratch_directory(directory, "upload") as folder:
+        path = folder / "body"
+        with path.open("wb", buffering=_BUFFER) as file:
+            sink = _Sink(file)
+            is_form = await _read(request, sink.write, sink.open_first_file, raw)
         if is_form and not sink.found:
             raise ProblemError("invalid-request", "the form has no file", field="body")
         if sink.bytes == 0:
             raise ProblemError("invalid-request", "the file is empty", field="body")
-        file.flush()
-        yield Upload(Path(file.name), sink.hash.hexdigest(), sink.bytes)
+        yield Upload(path, sink.hash.hexdigest(), sink.bytes)
 
 
 @contextlib.asynccontextmanager
@@ -118,8 +119,8 @@ async def receive_parts(request: Request, directory: Path, *, limit: int) -> Asy
     Raises:
         ProblemError: no body, a form without an end, too many parts, another media type, or a body over the limit.
     """
-    with tempfile.TemporaryDirectory(dir=directory, prefix="upload-") as folder:
-        received = _Folder(Path(folder), limit)
+    with scratch_directory(directory, "upload") as folder:
+        received = _Folder(folder, limit)
         with contextlib.closing(received):
             write: list[Write] = []
 

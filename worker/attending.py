@@ -77,7 +77,7 @@ class Attending:
         self.ready()
         self._jobs += 1
         begun = time.monotonic()
-        with scratch_directory(self._settings.scratch_dir, job_id) as scratch:
+        with scratch_directory(self._settings.scratch_dir, f"job-{job_id}") as scratch:
             process = start_job_process(self._settings, scratch)
             try:
                 done = self._hand(Assignment(job_id, token, worker, str(scratch), begun), process, beat)

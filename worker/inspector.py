@@ -1,7 +1,7 @@
 """Uploads and accelerators seen by processes that may harm only themselves; the api opens none of them itself."""
 
+import contextlib
 import functools
-import tempfile
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ from worker.confined import Confined
 from worker.confinement.outcome import Confinement
 from worker.forked import Forked
 from worker.requests import File, Nothing, Packed
+from worker.scratch import scratch_directory
 from worker.settings import Settings
 from worker.uploads import ProgramContents, TensorsContents
 
@@ -64,9 +65,7 @@ class Inspector:
     def confinement(self) -> Confinement:
         """What confines such a process here: one was asked."""
         with self._directory() as directory:
-            answer = self._light.ask(
-                "confinement", Nothing(), Path(directory), seconds=self._settings.inspection_seconds
-            )
+            answer = self._light.ask("confinement", Nothing(), directory, seconds=self._settings.inspection_seconds)
         return Confinement.model_validate_json(answer)
 
     def _file(self, task: str, path: Path, document: type[Document]) -> Document:
@@ -74,12 +73,12 @@ class Inspector:
             answer = self._light.ask(
                 task,
                 File(path=path.resolve()),
-                Path(directory),
+                directory,
                 seconds=self._settings.inspection_seconds,
                 readable=[path],
             )
         return document.model_validate_json(answer)
 
-    def _directory(self) -> tempfile.TemporaryDirectory[str]:
+    def _directory(self) -> contextlib.AbstractContextManager[Path]:
         self._settings.scratch_dir.mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryDirectory(dir=self._settings.scratch_dir, prefix="inspection-")
+        return scratch_directory(self._settings.scratch_dir, "inspection")

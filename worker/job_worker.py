@@ -23,7 +23,7 @@ from worker.children import in_child
 from worker.exits import death_reason
 from worker.logs import bound
 from worker.queue import JobQueue, TaskJob, job_of
-from worker.scratch import sweep
+from worker.scratch import sweep_scratch
 from worker.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class JobWorker(Worker):
         self.last_cleaned_at = utcnow()  # type: ignore[assignment] # RQ has no types
         self._away(self._idle)
         self._away(self._beside)
-        sweep(self._settings.scratch_dir)
+        sweep_scratch(self._settings.scratch_dir)
 
     def clean_registries(self) -> None:
         """RQ's own, now and then: it only takes dead workers and foreign messages off the lists."""

@@ -1,4 +1,4 @@
-"""Directories of running jobs on the local disk, and what is left of those whose process was killed.
+"""Directories for temporary files on the local disk, and what is left of those whose process was killed.
 
 A directory is locked by its process, and the kernel takes the lock back when that ends, however it ends: so a process
 in another container that shares the disk can tell too.
@@ -17,9 +17,9 @@ _YOUNG = 5.0  # seconds in which a directory may not be locked yet
 
 
 @contextlib.contextmanager
-def scratch_directory(root: Path, job_id: str) -> Iterator[Path]:
-    """A directory of its own for a job, removed at the end."""
-    directory = Path(tempfile.mkdtemp(prefix=f"job-{job_id}-", dir=root))
+def scratch_directory(root: Path, name: str) -> Iterator[Path]:
+    """A directory of its own, removed at the end; ``name`` says what for, and is part of its own."""
+    directory = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root))
     lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -29,9 +29,9 @@ def scratch_directory(root: Path, job_id: str) -> Iterator[Path]:
         os.close(lock)
 
 
-def sweep(root: Path) -> None:
-    """Remove the directories of jobs whose process is gone."""
-    for directory in root.glob("job-*"):
+def sweep_scratch(root: Path) -> None:
+    """Remove the directories whose process is gone."""
+    for directory in root.iterdir():
         with contextlib.suppress(OSError):  # another worker sweeps too
             if time.time() - directory.stat().st_mtime > _YOUNG:
                 _remove_unlocked(directory)

@@ -1,9 +1,12 @@
 """Redis away for longer than anybody waits: nothing is accepted, nothing is lost, and all heals by itself."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx2
 import pytest
 
 from examples.resnet8 import resnet8
@@ -101,3 +104,28 @@ def test_a_job_of_a_dead_worker_runs_after_redis_has_forgotten_it(cluster: Clust
     cluster.start_what_is_down()
     job = wait(cluster, running, ("succeeded",), 60)
     assert job["attempt"] == 2
+
+
+def test_an_upload_whose_api_was_killed_is_removed(cluster: Cluster) -> None:
+    scratch, received = cluster.data / "scratch", threading.Event()
+
+    def body() -> Iterator[bytes]:
+        while not received.is_set():
+            yield bytes(1 << 20)
+            received.wait(0.1)
+
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(cluster.client.post, "/v1/models", content=body())
+        deadline = time.monotonic() + 20
+        while not any(path.stat().st_size for path in scratch.glob("upload-*/*")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        cluster.kill("api")
+        received.set()
+        with pytest.raises(httpx2.HTTPError):
+            sending.result()
+    assert list(scratch.glob("upload-*"))
+    time.sleep(5.5)  # it is old enough then
+    cluster.start_what_is_down()
+    assert cluster.ready()
+    assert list(scratch.glob("upload-*")) == []

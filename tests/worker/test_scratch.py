@@ -2,7 +2,7 @@ import os
 import time
 from pathlib import Path
 
-from worker.scratch import scratch_directory, sweep
+from worker.scratch import scratch_directory, sweep_scratch
 
 
 def age(directory: Path) -> None:
@@ -10,7 +10,7 @@ def age(directory: Path) -> None:
 
 
 def test_is_there_and_gone(tmp_path: Path) -> None:
-    with scratch_directory(tmp_path, "a" * 32) as one, scratch_directory(tmp_path, "a" * 32) as other:
+    with scratch_directory(tmp_path, "plan") as one, scratch_directory(tmp_path, "plan") as other:
         assert one != other
         (one / "file").write_bytes(b"x")
     assert list(tmp_path.iterdir()) == []
@@ -18,16 +18,17 @@ def test_is_there_and_gone(tmp_path: Path) -> None:
 
 def test_what_dead_processes_left_is_swept(tmp_path: Path) -> None:
     if os.fork() == 0:
-        with scratch_directory(tmp_path, "d" * 32):
+        with scratch_directory(tmp_path, "job-1"):
             os._exit(0)
     os.wait()
     (dead,) = tmp_path.iterdir()
-    (tmp_path / "upload-x").mkdir()
+    (dead / "body").write_bytes(b"x")
     (tmp_path / "job-young").mkdir()
-    with scratch_directory(tmp_path, "e" * 32) as held:
-        sweep(tmp_path)
+    (tmp_path / "file").touch()
+    with scratch_directory(tmp_path, "upload") as held:
+        sweep_scratch(tmp_path)
         assert dead.exists()  # it may not have come to lock it
-        for directory in (dead, held, tmp_path / "upload-x"):
+        for directory in (dead, held, tmp_path / "file"):
             age(directory)
-        sweep(tmp_path)
-        assert {path.name for path in tmp_path.iterdir()} == {held.name, "upload-x", "job-young"}
+        sweep_scratch(tmp_path)
+        assert {path.name for path in tmp_path.iterdir()} == {held.name, "file", "job-young"}
