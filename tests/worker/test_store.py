@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.store import Store
+from worker.store import Store, StoreUnavailableError
 
 
 def test_reads_what_was_written(any_store: Store) -> None:
@@ -76,6 +76,23 @@ def test_what_is_not_there(any_store: Store, tmp_path: Path) -> None:
     assert any_store.sizes("folder") == {}
     assert any_store.folders("folder") == []
     any_store.delete("k")
+
+
+def test_a_folder_is_no_object(any_store: Store) -> None:
+    any_store.write("jobs/a/b", b"1")
+    with pytest.raises(FileNotFoundError):
+        any_store.read("jobs/a")
+    assert any_store.size("jobs/a") is None
+    assert any_store.read_many(["jobs/a", "jobs/a/b"]) == [None, b"1"]
+
+
+def test_a_folder_that_cannot_be_read_is_a_store_that_is_away(store: Store, tmp_path: Path) -> None:
+    store.write("jobs/a", b"1")
+    (tmp_path / "store").rename(tmp_path / "elsewhere")
+    (tmp_path / "store").write_bytes(b"")
+    for ask in (store.read, store.size, store.exists):
+        with pytest.raises(StoreUnavailableError):
+            ask("jobs/a")
 
 
 def test_streams_whole_files_and_ranges(any_store: Store, tmp_path: Path) -> None:
