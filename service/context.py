@@ -117,7 +117,7 @@ class Context:
         return job
 
 
-def _context(request: Request, caller: Asker) -> Context:
+async def _context(request: Request, caller: Asker) -> Context:
     context = request.app.state.context
     assert isinstance(context, Context)
     return context.seen_by(caller)

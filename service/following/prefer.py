@@ -69,7 +69,7 @@ class Patience:
             pass
 
 
-def _patience(
+async def _patience(
     request: Request,
     here: Here,
     prefer: Annotated[  # noqa: ARG001 - for the document; several lines of it are one list

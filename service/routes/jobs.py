@@ -122,7 +122,7 @@ async def _described(job: Job, here: Context, *, cached: bool = False) -> JobRes
     return job_resource(job, position, cached=cached)
 
 
-def _selection(
+async def _selection(
     owner: Owner,
     state: Annotated[tuple[State, ...], Query(description="in one of these states; repeat it for several")] = (),
     model: Annotated[str | None, Query(pattern=DIGEST, description="of this model")] = None,

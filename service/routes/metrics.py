@@ -13,7 +13,7 @@ _OPEN_METRICS = "application/openmetrics-text"
 router = APIRouter(tags=["health"])
 
 
-def _meters(request: Request) -> Meters:
+async def _meters(request: Request) -> Meters:
     meters = request.app.state.meters
     assert isinstance(meters, Meters)
     return meters
