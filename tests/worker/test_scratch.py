@@ -1,6 +1,10 @@
+import errno
+import fcntl
 import os
 import time
 from pathlib import Path
+
+import pytest
 
 from worker.scratch import scratch_directory, sweep_scratch
 
@@ -32,3 +36,15 @@ def test_what_dead_processes_left_is_swept(tmp_path: Path) -> None:
             age(directory)
         sweep_scratch(tmp_path)
         assert {path.name for path in tmp_path.iterdir()} == {held.name, "file", "job-young"}
+
+
+def test_where_nothing_can_be_locked_nothing_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EBADF, "as NFS says it")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with scratch_directory(tmp_path, "upload") as held:
+        age(held)
+        sweep_scratch(tmp_path)
+        assert held.is_dir()
+    assert list(tmp_path.iterdir()) == []
