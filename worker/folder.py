@@ -1,8 +1,14 @@
-"""What a store in a folder does by itself: its backend asks a thread for each file, which takes much longer."""
+"""What a store in a folder does by itself: its backend asks a thread for each file, which takes several times as long.
 
+An object is written beside its place, under a name of which the backend lists nothing, and then put there at once.
+"""
+
+import contextlib
+import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -22,17 +28,42 @@ def size(path: Path) -> int:
     return status.st_size
 
 
-def link(path: Path, target: Path) -> None:
+def write(path: Path, data: bytes) -> None:
+    """Write or replace an object; FileNotFoundError if its folder went meanwhile."""
+    with _beside(path) as staged:
+        staged.write_bytes(data)
+        staged.replace(path)
+
+
+def create(path: Path, data: bytes) -> None:
+    """Write an object; FileExistsError if there is one, FileNotFoundError if its folder went meanwhile."""
+    with _beside(path) as staged:
+        staged.write_bytes(data)
+        os.link(staged, path)
+
+
+def link(file: Path, path: Path) -> None:
     """Make an object of a file, by a second name, in place of what is there; who may read the store may read it.
 
     Raises:
-        OSError: the file is on another disk, or on one where a file has one name.
+        OSError: the file is on another disk, or on one where a file has one name; or as :func:`write`.
     """
-    staged = target.with_name(f"{target.name}#{secrets.randbits(63)}")  # of what is called so the backend lists nothing
-    target.parent.mkdir(parents=True, exist_ok=True)
-    path.chmod(0o644)
-    os.link(path, staged)
+    with _beside(path) as staged:
+        file.chmod(0o644)
+        os.link(file, staged)
+        staged.replace(path)
+
+
+@contextlib.contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """A name beside the path, in a folder that is made if need be; nothing has it afterwards."""
+    staged = path.with_name(f"{path.name}#{secrets.randbits(63)}")
     try:
-        staged.replace(target)
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:  # it was there when it was to be made, and gone when it was looked at
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent)) from None
+    try:
+        yield staged
     finally:
-        staged.unlink(missing_ok=True)  # it is there still if the file had the name already
+        # after a link it is there still, and so it is where a file took the place of itself
+        staged.unlink(missing_ok=True)

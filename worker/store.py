@@ -79,7 +79,7 @@ class Store:
     def read(self, key: str) -> bytes:
         """The whole object; FileNotFoundError if there is none."""
         with _reached():
-            if self._folder is not None:  # the backend asks a thread of its own, which takes four times as long
+            if self._folder is not None:
                 return folder.read(self._folder / self.check(key))
             return bytes(obstore.get(self._store, self.check(key)).bytes())
 
@@ -99,22 +99,38 @@ class Store:
     def write(self, key: str, data: bytes) -> None:
         """Write or replace a small object."""
         with _reached(writing=True):
-            _placed(lambda: obstore.put(self._store, self.check(key), data, use_multipart=False))
+            if self._folder is not None:
+                path = self._folder / self.check(key)
+                _placed(lambda: folder.write(path, data))
+            else:
+                obstore.put(self._store, self.check(key), data, use_multipart=False)
 
     def create(self, key: str, data: bytes) -> bool:
         """Write a small object if there is none; False if there was one."""
-        # a bucket that wrote the object and whose answer got lost refuses the repetition: the mark tells it apart
-        writer = secrets.token_hex(8) if self._is_bucket else None
-        marks = {_WRITER: writer} if writer else None
         try:
             with _reached(writing=True):
-                _placed(
-                    lambda: obstore.put(
-                        self._store, self.check(key), data, mode="create", use_multipart=False, attributes=marks
-                    )
-                )
+                if self._folder is not None:
+                    path = self._folder / self.check(key)
+                    _placed(lambda: folder.create(path, data))
+                    return True
+                return self._create_in_bucket(key, data)
         except FileExistsError:
-            return writer is not None and self._writer(key) == writer
+            return False
+
+    def _create_in_bucket(self, key: str, data: bytes) -> bool:
+        # a bucket that wrote the object and whose answer got lost refuses the repetition: the mark tells it apart
+        writer = secrets.token_hex(8)
+        try:
+            obstore.put(
+                self._store,
+                self.check(key),
+                data,
+                mode="create",
+                use_multipart=False,
+                attributes={_WRITER: writer},
+            )
+        except AlreadyExistsError:
+            return self._writer(key) == writer
         return True
 
     def _writer(self, key: str) -> str | None:
@@ -252,15 +268,15 @@ def _chunks(opened: "GetResult") -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _reached(*, writing: bool = False) -> Iterator[None]:
-    """Translate what the backend raises.
+    """Translate what the backend and the system raise.
 
-    FileNotFoundError passes, but where it cannot mean that an object is missing: while ``writing`` or listing, or
-    if it is the bucket that is not there.
+    FileExistsError passes, and so does FileNotFoundError, but where it cannot mean that an object is missing: while
+    ``writing`` or listing, or if it is the bucket that is not there.
     """
     try:
         yield
-    except AlreadyExistsError as error:
-        raise FileExistsError(_brief(error)) from error
+    except FileExistsError:
+        raise
     except FileNotFoundError as error:
         if writing or "NoSuchBucket" in str(error):
             raise StoreUnavailableError(_brief(error)) from error

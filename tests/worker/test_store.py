@@ -86,6 +86,28 @@ def test_a_folder_is_no_object(any_store: Store) -> None:
     assert any_store.read_many(["jobs/a", "jobs/a/b"]) == [None, b"1"]
 
 
+def test_what_is_being_written_is_no_object(store: Store, tmp_path: Path) -> None:
+    store.write("jobs/a/one", b"1")
+    (tmp_path / "store" / "jobs" / "a" / "one#123").write_bytes(b"a writer that was killed left it")
+    assert list(store.sizes("jobs")) == list(store.keys("jobs")) == list(store.modified("jobs")) == ["jobs/a/one"]
+    assert [path.name for path in (tmp_path / "store" / "jobs" / "a").iterdir()] != ["one"]
+
+
+def test_nothing_is_left_of_a_write_that_failed(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.write("jobs/a/one", b"1")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    monkeypatch.setattr(os, "link", refuse)
+    for attempt in (lambda: store.write("jobs/a/one", b"2"), lambda: store.create("jobs/a/two", b"2")):
+        with pytest.raises(StoreUnavailableError):
+            attempt()
+    assert [path.name for path in (tmp_path / "store" / "jobs" / "a").iterdir()] == ["one"]
+    assert store.read("jobs/a/one") == b"1"
+
+
 def test_a_folder_that_cannot_be_read_is_a_store_that_is_away(store: Store, tmp_path: Path) -> None:
     store.write("jobs/a", b"1")
     (tmp_path / "store").rename(tmp_path / "elsewhere")
