@@ -32,7 +32,11 @@ def scratch_directory(root: Path, name: str) -> Iterator[Path]:
 
 def sweep_scratch(root: Path) -> None:
     """Remove the directories whose process is gone."""
-    for directory in root.iterdir():
+    try:
+        found = list(root.iterdir())
+    except OSError:  # it is not there, or not now
+        return
+    for directory in found:
         with contextlib.suppress(OSError):  # another worker sweeps too
             if time.time() - directory.stat().st_mtime > _YOUNG:
                 _remove_unlocked(directory)

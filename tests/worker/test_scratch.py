@@ -48,3 +48,7 @@ def test_where_nothing_can_be_locked_nothing_is_swept(tmp_path: Path, monkeypatc
         sweep_scratch(tmp_path)
         assert held.is_dir()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_where_there_is_no_folder_nothing_is_swept(tmp_path: Path) -> None:
+    sweep_scratch(tmp_path / "none")
