@@ -32,6 +32,12 @@ def document(description: str, model: Any) -> Responses:
     return {200: {"description": description, "model": model}}
 
 
+def upload_problems(*slugs: str) -> Responses:
+    """The ``responses`` of an upload that can answer these problems beside those of all uploads."""
+    before = ("bad-request", "conflict", "too-large", "unsupported-media-type", "invalid-request")
+    return problems(*before, *slugs, "disk-full")
+
+
 def upload_body(description: str) -> dict[str, Any]:
     """The ``openapi_extra`` of an upload: the raw file, or a form with it."""
     binary = {"type": "string", "format": "binary"}

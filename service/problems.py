@@ -80,9 +80,13 @@ class ProblemError(HTTPException):
     def __init__(
         self, slug: str, detail: str, *, field: str | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
-        status, title = SERVICE_TYPES[slug]
-        super().__init__(status, detail=detail, headers=headers)
-        self.problem = Problem(type=f"/problems/{slug}", title=title, status=status, detail=detail, field=field)
+        self.problem = _problem(slug, detail, field=field)
+        super().__init__(SERVICE_TYPES[slug][0], detail=detail, headers=headers)
+
+
+def _problem(slug: str, detail: str, *, field: str | None = None, errors: list[FieldError] | None = None) -> Problem:
+    status, title = SERVICE_TYPES[slug]
+    return Problem(type=f"/problems/{slug}", title=title, status=status, detail=detail, field=field, errors=errors)
 
 
 def accel_types() -> dict[str, type[CyclopsError]]:
@@ -143,12 +147,8 @@ def _methods(request: Request) -> str:
 async def _on_validation(_request: Request, error: Exception) -> Response:
     found = [found for item in cast(RequestValidationError, error).errors() for found in _field_errors(item)]
     found = found[:_MOST_ERRORS]
-    status, title = SERVICE_TYPES["invalid-request"]
     detail = "; ".join(f"{item.field}: {item.message}" for item in found)
-    problem = Problem(
-        type="/problems/invalid-request", title=title, status=status, detail=detail, field=found[0].field, errors=found
-    )
-    return respond(problem)
+    return respond(_problem("invalid-request", detail, field=found[0].field, errors=found))
 
 
 def _field_errors(item: Mapping[str, Any]) -> list[FieldError]:
@@ -181,30 +181,22 @@ async def _on_store(request: Request, error: Exception) -> Response:
 def store_unavailable(method: str, path: str, error: Exception) -> Response:
     """Log that the store is away, and say so."""
     _log.error("%s %s: %s", method, path, error)
-    status, title = SERVICE_TYPES["store-unavailable"]
-    problem = Problem(type="/problems/store-unavailable", title=title, status=status, detail="try again later")
-    return respond(problem, {"Retry-After": "5"})
+    return respond(_problem("store-unavailable", "try again later"), {"Retry-After": "5"})
 
 
 async def _on_system(request: Request, error: Exception) -> Response:
     if cast(OSError, error).errno not in _NO_ROOM:
         return await _on_exception(request, error)
     _log.error("%s %s: %s", request.method, request.url.path, error)
-    status, title = SERVICE_TYPES["disk-full"]
     detail = "nothing was kept of the request; try again later"
-    return respond(
-        Problem(type="/problems/disk-full", title=title, status=status, detail=detail), {"Retry-After": "30"}
-    )
+    return respond(_problem("disk-full", detail), {"Retry-After": "30"})
 
 
 async def _on_erasing(_request: Request, _error: Exception) -> Response:
-    status, title = SERVICE_TYPES["conflict"]
     detail = "somebody sends, erases or begins to use it at this moment; try again"
-    return respond(Problem(type="/problems/conflict", title=title, status=status, detail=detail), {"Retry-After": "1"})
+    return respond(_problem("conflict", detail), {"Retry-After": "1"})
 
 
 async def _on_exception(request: Request, error: Exception) -> Response:
     _log.error("%s %s", request.method, request.url.path, exc_info=error)
-    status, title = SERVICE_TYPES["internal-error"]
-    detail = "the error has been logged; the service goes on"
-    return respond(Problem(type="/problems/internal-error", title=title, status=status, detail=detail))
+    return respond(_problem("internal-error", "the error has been logged; the service goes on"))

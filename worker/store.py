@@ -59,11 +59,15 @@ class Store:
         else:
             place.mkdir(parents=True, exist_ok=True)
             # without the clean-up a folder outlives its last object, which it does not in a bucket
-            self._store = self._blobs = LocalStore(prefix=place.resolve(), mkdir=True, automatic_cleanup=True)
+            self._store = self._blobs = LocalStore(prefix=self._folder, mkdir=True, automatic_cleanup=True)
 
     @property
     def _is_bucket(self) -> bool:
         return self._folder is None
+
+    def _path(self, key: str) -> Path | None:
+        """The object's file, if the store is a folder."""
+        return self._folder and self._folder / self.check(key)
 
     @staticmethod
     def check(key: str) -> str:
@@ -79,8 +83,8 @@ class Store:
     def read(self, key: str) -> bytes:
         """The whole object; FileNotFoundError if there is none."""
         with _reached():
-            if self._folder is not None:
-                return folder.read(self._folder / self.check(key))
+            if path := self._path(key):
+                return folder.read(path)
             return bytes(obstore.get(self._store, self.check(key)).bytes())
 
     def read_many(self, keys: Sequence[str]) -> list[bytes | None]:
@@ -99,8 +103,7 @@ class Store:
     def write(self, key: str, data: bytes) -> None:
         """Write or replace a small object."""
         with _reached(writing=True):
-            if self._folder is not None:
-                path = self._folder / self.check(key)
+            if path := self._path(key):
                 _placed(lambda: folder.write(path, data))
             else:
                 obstore.put(self._store, self.check(key), data, use_multipart=False)
@@ -109,8 +112,7 @@ class Store:
         """Write a small object if there is none; False if there was one."""
         try:
             with _reached(writing=True):
-                if self._folder is not None:
-                    path = self._folder / self.check(key)
+                if path := self._path(key):
                     _placed(lambda: folder.create(path, data))
                     return True
                 return self._create_in_bucket(key, data)
@@ -146,28 +148,18 @@ class Store:
         In a folder on the same disk it gets a second name. Else it is copied in chunks, two files at one time; others
         wait for them.
         """
-        if self._folder is not None and self._linked(key, path):
+        if (target := self._path(key)) and _linked(path, target):
             return
         size, count = (_BUCKET_PART, _PARTS_AT_ONCE) if self._is_bucket else (_CHUNK, 1)
         with self._files, _reached(writing=True):
             _placed(lambda: obstore.put(self._blobs, self.check(key), path, chunk_size=size, max_concurrency=count))
 
-    def _linked(self, key: str, path: Path) -> bool:
-        """Whether the file has the object's name too; not where it is on another disk, or one without such names."""
-        assert self._folder is not None
-        target = self._folder / self.check(key)
-        try:
-            _placed(lambda: folder.link(path, target))
-        except OSError:
-            return False
-        return True
-
     def size(self, key: str) -> int | None:
         """Bytes of the object, or None if there is none."""
         try:
             with _reached():
-                if self._folder is not None:
-                    return folder.size(self._folder / self.check(key))
+                if path := self._path(key):
+                    return folder.size(path)
                 return int(obstore.head(self._store, self.check(key))["size"])
         except FileNotFoundError:
             return None
@@ -258,6 +250,15 @@ def _placed(put: Callable[[], object]) -> None:
         else:
             return
     put()
+
+
+def _linked(path: Path, target: Path) -> bool:
+    """Whether the file has the object's name too; not where it is on another disk, or one without such names."""
+    try:
+        _placed(lambda: folder.link(path, target))
+    except OSError:
+        return False
+    return True
 
 
 def _chunks(opened: "GetResult") -> Iterator[bytes]:

@@ -11,7 +11,7 @@ from service.problems import ProblemError
 from worker.store import StoreUnavailableError
 
 MEDIA_TYPE = "text/event-stream"
-HEADERS = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_HEADERS = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _RETRY_MILLISECONDS = 1000
 _HEARTBEAT = b":\n\n"
 
@@ -45,7 +45,7 @@ class EventStream(StreamingResponse):
 
     def __init__(self, events: AsyncGenerator[list[Event], None], places: Places) -> None:
         self._encoded = _encoded(events)
-        super().__init__(self._encoded, headers=HEADERS)
+        super().__init__(self._encoded, headers=_HEADERS)
         self._places = places
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

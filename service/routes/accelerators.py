@@ -10,7 +10,7 @@ from accel.accelerator.document import Accelerator
 from accel.catalog import parse_accelerator
 from accel.errors import InvalidAccelerator
 from service.context import Here
-from service.documents import Responses, problems
+from service.documents import Responses, problems, upload_problems
 from service.negotiate import negotiate
 from service.pages import Cursor, Limit
 from service.problems import ProblemError
@@ -69,9 +69,7 @@ _DOCUMENT: Responses = {
     "",
     status_code=201,
     summary="Upload an accelerator",
-    responses=problems(
-        "bad-request", "conflict", "too-large", "unsupported-media-type", "invalid-request", "disk-full"
-    ),
+    responses=upload_problems(),
     openapi_extra=_BODY,
 )
 async def post_accelerator(request: Request, response: Response, here: Here) -> AcceleratorSummary:

@@ -7,7 +7,7 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from service.context import Here
-from service.documents import content, problems
+from service.documents import content, problems, upload_problems
 from service.problems import ProblemError
 from service.programs import canonical
 from service.ranges import RANGED, Range
@@ -36,16 +36,7 @@ _BODY: dict[str, Any] = {
     "",
     status_code=201,
     summary="Upload a program",
-    responses=problems(
-        "bad-request",
-        "conflict",
-        "too-large",
-        "unsupported-media-type",
-        "invalid-request",
-        "inspection-failed",
-        "busy",
-        "disk-full",
-    ),
+    responses=upload_problems("inspection-failed", "busy"),
     openapi_extra=_BODY,
 )
 async def post_program(request: Request, response: Response, here: Here) -> ProgramInfo:

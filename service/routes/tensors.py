@@ -5,7 +5,7 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from service.context import Here
-from service.documents import content, problems, upload_body
+from service.documents import content, problems, upload_body, upload_problems
 from service.problems import ProblemError
 from service.ranges import RANGED, Range
 from service.upload import receive
@@ -19,16 +19,7 @@ router = APIRouter(prefix="/v1/tensors", tags=["tensors"])
     "",
     status_code=201,
     summary="Upload tensors",
-    responses=problems(
-        "bad-request",
-        "conflict",
-        "too-large",
-        "unsupported-media-type",
-        "invalid-request",
-        "inspection-failed",
-        "busy",
-        "disk-full",
-    ),
+    responses=upload_problems("inspection-failed", "busy"),
     openapi_extra=upload_body("an npz file with one array for each input of a model, by its name"),
 )
 async def post_tensors(request: Request, response: Response, here: Here) -> Tensors:
