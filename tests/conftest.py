@@ -19,6 +19,8 @@ import accel.isa.dispatcher  # noqa: F401 - loads numba now, not in the first ex
 
 ROOT = Path(__file__).parent.parent
 STARTED_WITHIN = 60.0
+# what all services of the tests inherit: each would compile the simulators of twelve presets, and most simulate one
+os.environ.setdefault("CYCLOPS_WARM_UP", "vta")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,7 +5,7 @@ can hang: threads do not live through a fork.
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from accel.accelerator.document import Accelerator
@@ -30,8 +30,26 @@ from worker.webhooks.orders import Orders
 from worker.webhooks.sweep import sweep
 
 
-def preload() -> Warming:
-    """Import what every job needs, once, before the first fork; gives what compiles the simulator ahead."""
+def warmed_presets(choice: str) -> list[str]:
+    """Returns the presets that the setting ``warm_up`` names.
+
+    Raises:
+        ValueError: one of them does not exist.
+    """
+    if choice in {"all", "none"}:
+        return preset_names() if choice == "all" else []
+    names = [name.strip() for name in choice.split(",")]
+    if unknown := set(names) - set(preset_names()):
+        known = ", ".join(preset_names())
+        raise ValueError(f"CYCLOPS_WARM_UP: no preset is called {min(unknown)!r}; there are {known}")
+    return names
+
+
+def preload(presets: Sequence[str]) -> Warming:
+    """Import what every job needs, once, before the first fork.
+
+    Returns what compiles the simulators of ``presets`` ahead.
+    """
     tracing.preload()
     importlib.import_module("accel.cache").cache_key("")  # reads the sources of the compiler
     prepare: Callable[[Accelerator], None] = importlib.import_module("accel.simulate.prepare").prepare
@@ -42,7 +60,7 @@ def preload() -> Warming:
     for name in ("encodings.cp437", "encodings.ascii", "numpy.ma"):
         importlib.import_module(name)
     share_with_children()
-    return Warming(preset_names(), lambda name: prepare(load_accelerator(name)), lambda: cache_folder() is not None)
+    return Warming(presets, lambda name: prepare(load_accelerator(name)), lambda: cache_folder() is not None)
 
 
 class _Tasks:
@@ -82,7 +100,7 @@ def run_worker(settings: Settings) -> None:
         raise ValueError("a worker needs CYCLOPS_REDIS_URL")
     logs.configure(settings.log_level, settings.log_format, "worker")
     settings.scratch_dir.mkdir(parents=True, exist_ok=True)
-    warming = preload()
+    warming = preload(warmed_presets(settings.warm_up))
     queue = JobQueue(open_redis(settings), settings.queue)
     tasks = _Tasks(settings, queue, warming)
     errands = Errands(settings, queue)

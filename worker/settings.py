@@ -99,6 +99,14 @@ class Settings(Egress):
     reconcile_seconds: Annotated[
         int, Field(gt=0, le=60, description="how often the api and the idle workers, together, look for lost jobs")
     ] = 2
+    warm_up: Annotated[
+        str,
+        Field(
+            pattern=r"^(all|none|[a-z0-9-]+( *, *[a-z0-9-]+)*)$",
+            description="presets whose simulators an idle worker compiles before a job needs them: `all`, `none`, or "
+            "names as `vta, gemmini`; a job compiles what is missing itself, each time",
+        ),
+    ] = "all"
     progress_seconds: Annotated[float, Field(ge=0, description="least time between two progress records")] = 0.2
     log_level: Annotated[
         str,

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from accel.catalog import preset_names
 from worker import warming as module
+from worker.main import warmed_presets
 from worker.warming import Warming
 
 
@@ -75,3 +77,11 @@ def test_nothing_to_do(log: Log) -> None:
     assert warming.done
     warming.step()
     assert warming.done
+
+
+def test_presets_are_chosen_by_name() -> None:
+    assert warmed_presets("all") == preset_names()
+    assert warmed_presets("none") == []
+    assert warmed_presets("vta, gemmini") == ["vta", "gemmini"]
+    with pytest.raises(ValueError, match="'gemini'; there are gemmini, "):
+        warmed_presets("vta,gemini")

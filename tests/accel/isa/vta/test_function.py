@@ -1,3 +1,5 @@
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -27,14 +29,19 @@ SHAPES = {  # (log2 batch, log2 block)
         VtaConfig(LOG_BATCH=1, LOG_BLOCK=0, **_TINY | {"LOG_WGT_BUFF_SIZE": 4}), name="b1", title="b1"
     ),
 }
-MACHINES = {shape: Machine(accelerator) for shape, accelerator in SHAPES.items()}
 DRAM_BYTES = 1 << 16
+
+
+@functools.cache
+def machine_of(shape: tuple[int, int]) -> Machine:
+    """The machine of a shape, whose kernel is compiled when a test first asks for it."""
+    return Machine(SHAPES[shape])
 
 
 @settings(max_examples=60, deadline=None)
 @given(shape=st.sampled_from(sorted(SHAPES)), seed=st.integers(0, 2**32 - 1), length=st.integers(1, 40))
 def test_random_programs_do_what_numpy_does(shape, seed, length):
-    accelerator, machine = SHAPES[shape], MACHINES[shape]
+    accelerator, machine = SHAPES[shape], machine_of(shape)
     dram = random_dram(accelerator, seed, DRAM_BYTES)
     program = random_program(seed, accelerator, length, DRAM_BYTES)
     reference = by_reference(accelerator, program, dram.copy())
@@ -114,12 +121,12 @@ BAD = {
 def test_a_bad_instruction_is_named(name):
     program, message = BAD[name]
     with pytest.raises(SimulationError, match=message):
-        MACHINES[0, 4].run(stream(SHAPES[0, 4], program), aligned_zeros(4096))
+        machine_of((0, 4)).run(stream(SHAPES[0, 4], program), aligned_zeros(4096))
 
 
 @pytest.mark.parametrize(("operand", "memory", "place"), [("dst", "acc", 0), ("src", "inp", 8), ("wgt", "wgt", 16)])
 def test_loops_that_step_beyond_a_memory_are_stopped(operand, memory, place):
-    accelerator, machine = SHAPES[0, 4], MACHINES[0, 4]
+    accelerator, machine = SHAPES[0, 4], machine_of((0, 4))
     depth = accelerator.memory(memory).depth
     (field,) = [f for f in accelerator.instruction("gemm").microops.fields if f.name == f"{operand}_idx"]
     assert field.lsb == place
