@@ -43,7 +43,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an instruction came from: model nodes, TIR function, call site, pragma, stage."""
+    """Where an instruction came from: model nodes, TIR function, site of the call in it, pragma, stage."""
 
     nodes: tuple[str, ...]
     function: str

@@ -21,7 +21,7 @@ from accel.lowering.microops import Table, Walk, dump_tables, table_of
 from accel.lowering.nest import constant, simplify
 from accel.lowering.paths import instruction_path, memory_path
 from accel.lowering.survey import Loop, Survey, copies_of, linear_index, survey
-from accel.lowering.walk import collect, rewrite_calls, scope_of
+from accel.lowering.walk import collect, next_site, rewrite_calls, scope_of
 
 
 def allocate(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
@@ -39,7 +39,8 @@ def allocate(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
         parameters = list(rewriter.dram.values())
         if rewriter.tables:
             parameters.append(rewriter.microop_base)
-            body = tirx.SeqStmt([_load_microops(rewriter.tables, accelerator, rewriter.microop_base), body])
+            table = _load_microops(rewriter.tables, accelerator, rewriter.microop_base, next_site(body))
+            body = tirx.SeqStmt([table, body])
         result = tirx.PrimFunc(parameters, body, attrs=function.attrs)
         addresses = {p.name: [p.memory, p.address, p.elements, p.copies] for p in places.values()}
         attributes = {
@@ -94,7 +95,7 @@ def _dram_bases(function: tirx.PrimFunc, view: Survey, accelerator: Accelerator)
     return {buffer: tirx.Var(f"{buffer.name}_base", dtype) for buffer in function.params}
 
 
-def _load_microops(tables: Sequence[Table], accelerator: Accelerator, base: tirx.Var) -> tirx.Stmt:
+def _load_microops(tables: Sequence[Table], accelerator: Accelerator, base: tirx.Var, site: int) -> tirx.Stmt:
     layout = table_of(accelerator)
     assert layout is not None
     memory = accelerator.memory(layout.memory)
@@ -107,7 +108,8 @@ def _load_microops(tables: Sequence[Table], accelerator: Accelerator, base: tirx
     count = tirx.const(entries, "int32")
     fields = {names.sram: tirx.const(0, "int32"), names.dram: base}
     sizes = {names.rows: one, names.columns: count, names.row_stride: count}
-    return intrinsic.call(copy.name, fields | {name: value for name, value in sizes.items() if name is not None})
+    fields |= {name: value for name, value in sizes.items() if name is not None}
+    return intrinsic.call(copy.name, fields, site=site)
 
 
 class _Rewriter:
@@ -141,7 +143,7 @@ class _Rewriter:
         rules = [(tirx.SeqStmt, sequence), (tirx.AttrStmt, attribute)]
         return structural_mutate(rewrite_calls(body, self._call), rules)
 
-    def _call(self, _site: int, statement: tirx.Evaluate) -> tirx.Stmt:
+    def _call(self, _number: int, statement: tirx.Evaluate) -> tirx.Stmt:
         name, fields, loops = intrinsic.parse(statement)
         instruction = self.accelerator.instruction(name)
         if isinstance(instruction, Copy):

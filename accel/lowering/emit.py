@@ -157,11 +157,11 @@ class _Emitter:
         bases = [segment.address // unit for segment, unit in zip(segments, region.units, strict=True)]
         table = self._microops(function)
         bases += [entry.address // table_unit(entry) for entry in table]
-        words, sites = region.code.link(bases, self.accelerator)
+        words, origin = region.code.link(bases, self.accelerator)
         begin = self.count
         self.count += len(words)
         self.words[begin : self.count] = words
-        self.origin[begin : self.count] = sites + np.int32(len(self.origins))
+        self.origin[begin : self.count] = origin + np.int32(len(self.origins))
         self._add_origins(function, info)
         self.steps.append(
             Launch(
@@ -203,12 +203,12 @@ class _Emitter:
 
     def _add_origins(self, function: str, info: LaunchInfo) -> None:
         layout = table_of(self.accelerator)
-        for site, name in enumerate(self.objects[function].code.names):
-            instruction = self.accelerator.instruction(name)
+        for site in self.objects[function].code.sites:
+            instruction = self.accelerator.instruction(site.instruction)
             pragma = instruction.pragma if isinstance(instruction, Copy | Compute) else ""
             table = isinstance(instruction, Copy) and layout is not None and instruction.memory == layout.memory
             stage = "allocate" if table else "inject" if pragma else "sync"
-            self.origins.append(Origin(info.nodes, function, site, "" if table else pragma, stage))
+            self.origins.append(Origin(info.nodes, function, site.number, "" if table else pragma, stage))
 
 
 def _alignment(accelerator: Accelerator) -> int:

@@ -18,7 +18,7 @@ from accel.lowering.evaluate import Value, evaluate
 from accel.lowering.nest import constant
 from accel.lowering.paths import field_path
 from accel.lowering.positions import Position, positions
-from accel.lowering.region_code import WORD, Checked, Overflow, RegionCode, Relocation, overflow, put
+from accel.lowering.region_code import WORD, CallSite, Checked, Overflow, RegionCode, Relocation, overflow, put
 from accel.program import MOST_INSTRUCTIONS
 
 Rows = npt.NDArray[np.int64]
@@ -28,8 +28,8 @@ def encode(function: tirx.PrimFunc, accelerator: Accelerator) -> RegionCode:
     """The code of an allocated function.
 
     Raises:
-        CompileError: a constant that its field cannot hold, a field that the instruction does not have, or a statement
-            or an expression that ``allocate`` does not leave behind.
+        CompileError: a constant that its field cannot hold, a field that the instruction does not have, or a statement,
+            an expression or a call without a site, none of which ``allocate`` leaves behind.
         CompiledTooLarge: more than ``MOST_INSTRUCTIONS``, counted before any is made.
     """
     return _Encoding(function, accelerator).code()
@@ -46,19 +46,19 @@ class _Encoding:
         if count > MOST_INSTRUCTIONS:
             raise CompiledTooLarge(f"a layer takes {count} instructions; the limit is {MOST_INSTRUCTIONS}")
         self.words = np.zeros((count, accelerator.word_bits // WORD), np.uint64)
-        self.sites = np.zeros(count, np.int32)
-        self.names: list[str] = []
+        self.origin = np.zeros(count, np.int32)
+        self.sites: list[CallSite] = []
         self.fields: list[Checked] = []
         self.relocations: list[Relocation] = []
         self.overflows: list[Overflow] = []
 
     def code(self) -> RegionCode:
-        for site, position in enumerate(self.positions):
-            self._encode(site, position)
+        for position in self.positions:
+            self._encode(position)
         return RegionCode(
             words=self.words,
-            sites=self.sites,
-            names=tuple(self.names),
+            origin=self.origin,
+            sites=tuple(self.sites),
             fields=tuple(self.fields),
             relocations=tuple(self.relocations),
             overflows=tuple(self.overflows),
@@ -67,10 +67,13 @@ class _Encoding:
     def _length(self, call: tirx.Evaluate) -> int:
         return len(self.accelerator.parts(self.accelerator.instruction(intrinsic.parse(call)[0])))
 
-    def _encode(self, site: int, position: Position) -> None:
+    def _encode(self, position: Position) -> None:
         """The words of one call: in each iteration one for each part, after one another."""
         name, fields, _ = intrinsic.parse(position.call)
-        self.names.append(name)
+        site = intrinsic.site_of(position.call)
+        if site is None:
+            raise CompileError(f"a call of {name} has no site: the stage that adds it must number it", field=name)
+        self.sites.append(CallSite(site, name))
         instruction = self.accelerator.instruction(name)
         rows, variables = position.rows, position.variables | self.bases
         for number, part in enumerate(self.accelerator.parts(instruction)):
@@ -78,7 +81,7 @@ class _Encoding:
             for field in part.fields:
                 value = fields.pop(prefix + field.name, field.value or 0)
                 self._field(part.name, field, value, rows + number, variables)
-            self.sites[rows + number] = site
+            self.origin[rows + number] = len(self.sites) - 1
         if fields:
             raise CompileError(f"{name} has no field {sorted(fields)}", field=name)
 

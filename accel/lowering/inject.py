@@ -18,11 +18,11 @@ from accel.lowering.attributes import Region, map_regions
 from accel.lowering.inject_compute import inject_compute
 from accel.lowering.inject_copy import inject_copy
 from accel.lowering.nest import Nest, peel
-from accel.lowering.walk import pragma_nests
+from accel.lowering.walk import pragma_nests, with_sites
 
 
 def inject(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
-    """Consume the pragmas of every region.
+    """Consume the pragmas of every region, and number the sites of the calls that it has then.
 
     Raises:
         CompileError: a nest that no instruction can do; the message says what is in the way.
@@ -38,7 +38,7 @@ def inject(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
             taken = statement.attr_key in accelerator.pragmas
             return next(calls) if taken else mutator.default_mutate(statement)
 
-        return function.with_body(structural_mutate(function.body, (tirx.AttrStmt, attribute)))
+        return function.with_body(with_sites(structural_mutate(function.body, (tirx.AttrStmt, attribute))))
 
     return map_regions(module, injected)
 

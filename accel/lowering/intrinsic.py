@@ -3,8 +3,12 @@
 A call is ``T.call_extern("int32", instruction, "field", value, "field", value, ...)``: the fields by name, so
 that a dump can be read. Until ``allocate``, an operand in memory is two fields, ``&operand``, the buffer, and
 ``&operand.index``, an index into it in elements of its memory; ``dram`` and ``sram`` are the operands of a copy.
+
+The last argument is the call's site, ``"site 4"``: the number that the trace has of it. ``inject`` numbers its calls, a
+later stage gives those that it adds further numbers, and none ever changes.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +16,7 @@ from tvm import ir, tirx
 
 MICROOP_LOOP = "microop_loop"
 CALL_OP = "tirx.call_extern"
+_SITE = re.compile(r"site ([0-9]+)")  # no name of a field has a space
 
 
 def operand(name: str) -> str:
@@ -24,16 +29,25 @@ def index(name: str) -> str:
     return f"&{name}.index"
 
 
-def call(name: str, fields: Mapping[str, Any], microop_loops: list[tuple[int, ...]] | None = None) -> tirx.Stmt:
+def call(
+    name: str,
+    fields: Mapping[str, Any],
+    microop_loops: list[tuple[int, ...]] | None = None,
+    *,
+    site: int | None = None,
+) -> tirx.Stmt:
     """The statement that calls instruction ``name``.
 
-    ``microop_loops`` are (extent, step of each operand): loops that walk the micro-op table, outermost first.
+    ``microop_loops`` are (extent, step of each operand): loops that walk the micro-op table, outermost first. A call
+    without a ``site`` gets one from the stage that puts it into a function.
     """
     arguments: list[Any] = [name]
     for key, value in fields.items():
         arguments += [key, value]
     for loop in microop_loops or []:
         arguments += [MICROOP_LOOP, len(loop), *loop]
+    if site is not None:
+        arguments.append(f"site {site}")
     return tirx.Evaluate(tirx.call_extern("int32", *arguments))
 
 
@@ -42,9 +56,22 @@ def is_call(node: Any) -> bool:
     return isinstance(node, tirx.Evaluate) and isinstance(node.value, ir.Call) and node.value.op.name == CALL_OP
 
 
+def site_of(statement: tirx.Evaluate) -> int | None:
+    """The site of a call, None where it has none yet."""
+    found = _SITE.fullmatch(str(getattr(statement.value.args[-1], "value", "")))
+    return None if found is None else int(found[1])
+
+
+def with_site(statement: tirx.Evaluate, site: int) -> tirx.Stmt:
+    """The same call at another site."""
+    return call(*parse(statement), site=site)
+
+
 def parse(statement: tirx.Evaluate) -> tuple[str, dict[str, Any], list[tuple[int, ...]]]:
-    """The instruction's name, its fields, and its micro-op loops: the inverse of ``call``."""
+    """The instruction's name, its fields, and its micro-op loops; with ``site_of`` the inverse of ``call``."""
     name, *rest = statement.value.args
+    if site_of(statement) is not None:
+        rest.pop()
     fields: dict[str, Any] = {}
     loops = []
     position = 0

@@ -51,23 +51,31 @@ class Relocation:
 
 
 @dataclass(frozen=True)
+class CallSite:
+    """A call in the function: its site, a number that the function's TIR has too, and what it calls."""
+
+    number: int
+    instruction: str
+
+
+@dataclass(frozen=True)
 class RegionCode:
     """A region without its place in memory.
 
-    ``words`` are ``(n, words_each)``, with 0 in the fields of ``relocations``; ``sites`` is the call site of each
-    instruction, ``(n,)``, and ``names`` the instruction of each call site. ``fields`` are those whose values vary, in
+    ``words`` are ``(n, words_each)``, with 0 in the fields of ``relocations``; ``origin`` is the index in ``sites`` of
+    the call that each instruction comes from, ``(n,)``. ``fields`` are those whose values vary, in
     the order in which they are checked; ``overflows`` are of those that do not depend on addresses.
     """
 
     words: Words
-    sites: npt.NDArray[np.int32]
-    names: tuple[str, ...]
+    origin: npt.NDArray[np.int32]
+    sites: tuple[CallSite, ...]
     fields: tuple[Checked, ...]
     relocations: tuple[Relocation, ...]
     overflows: tuple[Overflow, ...]
 
     def link(self, bases: Sequence[int], accelerator: Accelerator) -> tuple[Words, npt.NDArray[np.int32]]:
-        """The words ``(m, words_each)`` and the call site of each, ``(m,)``, where the tensors lie at ``bases``.
+        """The words ``(m, words_each)`` and the index of each one's call, ``(m,)``, where the tensors lie at ``bases``.
 
         ``bases`` are in the unit of the copies that move the tensor. Instructions that would set registers to what
         they hold are left out.
@@ -86,7 +94,7 @@ class RegionCode:
             first = min(overflows, key=lambda one: (one.row, one.field))
             raise self.fields[first.field].error(first.value)
         kept = _needed(words, accelerator)
-        return words[kept], self.sites[kept]
+        return words[kept], self.origin[kept]
 
 
 def overflow(

@@ -14,7 +14,7 @@ from accel.accelerator.document import Accelerator
 from accel.lowering.attributes import DRAM_UNITS, MICROOPS, region_functions
 from accel.lowering.encode import encode
 from accel.lowering.microops import Table, load_tables
-from accel.lowering.region_code import Checked, Overflow, RegionCode, Relocation
+from accel.lowering.region_code import CallSite, Checked, Overflow, RegionCode, Relocation
 
 _LENGTH = 8  # bytes of the header's length
 
@@ -70,11 +70,11 @@ class _Relocated:
 
 @dataclass(frozen=True)
 class _Header:
-    """All of an object but its arrays, which follow in this order: words, sites, rows and values of relocations."""
+    """All of an object but its arrays, which follow in this order: words, origin, rows and values of relocations."""
 
     count: int
     words_each: int
-    names: tuple[str, ...]
+    sites: tuple[CallSite, ...]
     fields: tuple[Checked, ...]
     relocations: tuple[_Relocated, ...]
     overflows: tuple[Overflow, ...]
@@ -91,7 +91,7 @@ def dump_object(region: RegionObject) -> bytes:
     header = _Header(
         count=len(code.words),
         words_each=code.words.shape[1],
-        names=code.names,
+        sites=code.sites,
         fields=code.fields,
         relocations=tuple(_Relocated(one.field, len(one.rows), one.multiples) for one in code.relocations),
         overflows=code.overflows,
@@ -99,7 +99,7 @@ def dump_object(region: RegionObject) -> bytes:
         tables=region.tables,
     )
     text = _HEADER.dump_json(header)
-    arrays = [code.words.astype("<u8"), code.sites.astype("<i4")]
+    arrays = [code.words.astype("<u8"), code.origin.astype("<i4")]
     arrays += [array.astype("<i8") for one in code.relocations for array in (one.rows, one.values)]
     return b"".join([len(text).to_bytes(_LENGTH, "little"), text, *(array.tobytes() for array in arrays)])
 
@@ -114,12 +114,12 @@ def load_object(data: bytes) -> RegionObject:
     header = _HEADER.validate_json(data[_LENGTH:end])
     arrays = _Arrays(data, end)
     words = arrays.next("<u8", header.count * header.words_each).reshape(header.count, header.words_each)
-    sites = arrays.next("<i4", header.count)
+    origin = arrays.next("<i4", header.count)
     relocations = tuple(
         Relocation(one.field, arrays.next("<i8", one.count), arrays.next("<i8", one.count), one.multiples)
         for one in header.relocations
     )
-    code = RegionCode(words, sites, header.names, header.fields, relocations, header.overflows)
+    code = RegionCode(words, origin, header.sites, header.fields, relocations, header.overflows)
     _check(code)
     return RegionObject(code, header.units, header.tables)
 
@@ -139,7 +139,7 @@ class _Arrays:
 
 def _check(code: RegionCode) -> None:
     """Raise ValueError for an index that points nowhere."""
-    one_past: list[tuple[npt.NDArray[Any], int]] = [(code.sites, len(code.names))]
+    one_past: list[tuple[npt.NDArray[Any], int]] = [(code.origin, len(code.sites))]
     one_past += [(one.rows, len(code.words)) for one in code.relocations]
     fields = [one.field for one in code.relocations] + [one.field for one in code.overflows]
     one_past.append((np.array(fields, np.int32), len(code.fields)))

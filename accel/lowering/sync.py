@@ -21,9 +21,9 @@ from accel.lowering.attributes import Region, map_regions
 from accel.lowering.nest import simplify
 from accel.lowering.survey import Loop, Site, Survey, instances, linear_index, survey, writes
 from accel.lowering.take_turns import take_turns
-from accel.lowering.walk import rewrite_calls
+from accel.lowering.walk import next_site, rewrite_calls
 
-Flags = dict[int, dict[str, tirx.Expr]]  # site -> token field -> 1 where its condition holds
+Flags = dict[int, dict[str, tirx.Expr]]  # number of the call -> token field -> 1 where its condition holds
 
 
 class _Untold(Exception):  # noqa: N818  it says what is so, and no user sees it
@@ -43,7 +43,9 @@ def synchronise(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
         ending: dict[str, tirx.Expr] = {}
         if isinstance(accelerator.synchronisation, TokenSync):
             body, ending = _with_tokens(function, accelerator, accelerator.synchronisation.limit)
-        return function.with_body(body if finish is None else tirx.SeqStmt([body, intrinsic.call(finish.name, ending)]))
+        if finish is not None:
+            body = tirx.SeqStmt([body, intrinsic.call(finish.name, ending, site=next_site(body))])
+        return function.with_body(body)
 
     return map_regions(module, synchronised)
 
@@ -192,8 +194,8 @@ def _at(loops: tuple[Loop, ...], *, last: bool) -> tirx.Expr:
 
 
 def _with_flags(body: tirx.Stmt, flags: Flags) -> tirx.Stmt:
-    def flagged(site: int, statement: tirx.Evaluate) -> tirx.Stmt:
+    def flagged(number: int, statement: tirx.Evaluate) -> tirx.Stmt:
         name, fields, loops = intrinsic.parse(statement)
-        return intrinsic.call(name, {**flags.get(site, {}), **fields}, loops)
+        return intrinsic.call(name, {**flags.get(number, {}), **fields}, loops)
 
     return rewrite_calls(body, flagged)

@@ -7,6 +7,8 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import TensorLoad
 
+from accel.lowering import intrinsic
+
 
 def collect(node: Any, kind: type) -> list[Any]:
     """Every node of type ``kind`` in ``node``, in program order."""
@@ -30,16 +32,32 @@ def pragma_nests(node: Any, keys: set[str]) -> list[tirx.AttrStmt]:
 
 
 def rewrite_calls(body: Any, rewrite: Callable[[int, tirx.Evaluate], tirx.Stmt]) -> Any:
-    """Replace every call, given with its number in program order, by ``rewrite`` of it.
+    """Replace every call, given with its number in program order, by ``rewrite`` of it, which keeps the call's site.
 
     All are made before the tree is rebuilt: an error that crosses TVM's callbacks would lose its type.
     """
-    made = iter([rewrite(number, call) for number, call in enumerate(collect(body, tirx.Evaluate))])
+    made = iter([_at_site_of(call, rewrite(number, call)) for number, call in enumerate(collect(body, tirx.Evaluate))])
 
     def evaluate(_call: tirx.Evaluate, _mutator: Any) -> tirx.Stmt:
         return next(made)
 
     return tvm_ffi.structural_mutate(body, (tirx.Evaluate, evaluate))
+
+
+def _at_site_of(call: tirx.Evaluate, made: tirx.Stmt) -> tirx.Stmt:
+    site = intrinsic.site_of(call)
+    return made if site is None or not intrinsic.is_call(made) else intrinsic.with_site(made, site)
+
+
+def with_sites(body: Any) -> Any:
+    """Number the sites of the calls of ``body`` in program order, from 0."""
+    return rewrite_calls(body, lambda number, call: intrinsic.with_site(call, number))
+
+
+def next_site(body: Any) -> int:
+    """The first site that no call of ``body`` is at."""
+    sites = [intrinsic.site_of(call) for call in collect(body, tirx.Evaluate)]
+    return 1 + max((site for site in sites if site is not None), default=-1)
 
 
 def scope_of(buffer: Any) -> str:

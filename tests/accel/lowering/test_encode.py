@@ -18,6 +18,7 @@ from accel.lowering import intrinsic
 from accel.lowering.encode import encode
 from accel.lowering.evaluate import Value, evaluate
 from accel.lowering.nest import substitute
+from accel.lowering.region_code import CallSite
 from accel.program import MOST_INSTRUCTIONS
 
 X, Y = tirx.Var("x", "int32"), tirx.Var("y", "int32")
@@ -92,15 +93,15 @@ def loop(variable: tirx.Var, body: tirx.Stmt) -> tirx.Stmt:
     return tirx.For(variable, 0, EXTENTS[variable], tirx.ForKind.SERIAL, body)
 
 
-def load(**fields: Any) -> tirx.Stmt:
-    return intrinsic.call("load_inp", fields)
+def load(site: int, **fields: Any) -> tirx.Stmt:
+    return intrinsic.call("load_inp", fields, site=site)
 
 
 def nested() -> list[Any]:
     """A body: what stands alone, a call within two loops, one after the inner loop."""
-    inner = load(sram_base=X * 5 + Y, dram_base=BASE + X * 16 - Y, push_next=tirx.Cast("int32", X < 3))
-    after = load(sram_base=X + 200, dram_base=TABLE * 2 + 1)
-    return [load(sram_base=7), loop(X, tirx.SeqStmt([loop(Y, inner), after]))]
+    inner = load(1, sram_base=X * 5 + Y, dram_base=BASE + X * 16 - Y, push_next=tirx.Cast("int32", X < 3))
+    after = load(5, sram_base=X + 200, dram_base=TABLE * 2 + 1)
+    return [load(4, sram_base=7), loop(X, tirx.SeqStmt([loop(Y, inner), after]))]
 
 
 def run(statements: list[Any], values: dict[Any, int]) -> Iterator[tuple[tirx.Evaluate, dict[str, int]]]:
@@ -120,15 +121,15 @@ def test_words_stand_in_the_order_in_which_calls_run() -> None:
     accelerator, bases = load_accelerator("vta"), {BASE: 4096, TABLE: 99}
     body = nested()
     code = encode(tirx.PrimFunc([BASE, TABLE], tirx.SeqStmt(body)), accelerator)
-    words, sites = code.link(list(bases.values()), accelerator)
+    words, origin = code.link(list(bases.values()), accelerator)
     wanted = list(run(body, bases))
     columns = decode(accelerator, words).columns
     assert len(words) == len(wanted) == 17
     for name in ("sram_base", "dram_base", "push_next", "x_size"):
         assert columns[name].tolist() == [fields.get(name, 0) for _, fields in wanted], name
     order = {call: number for number, (call, _) in enumerate(dict.fromkeys((call, 0) for call, _ in wanted))}
-    assert sites.tolist() == [order[call] for call, _ in wanted]
-    assert code.names == ("load_inp",) * 3
+    assert origin.tolist() == [order[call] for call, _ in wanted]
+    assert code.sites == tuple(CallSite(number, "load_inp") for number in (4, 1, 5))
 
 
 def test_linking_twice_gives_two_places() -> None:
@@ -166,18 +167,18 @@ def test_the_first_field_that_overflows_is_named_with_its_largest_value(bits: di
 
 def test_a_negative_value_needs_a_sign() -> None:
     accelerator = load_accelerator("vta")
-    body = loop(X, load(sram_base=X - 2))
+    body = loop(X, load(0, sram_base=X - 2))
     with pytest.raises(CompileError, match="sram_base of load_inp has no sign; -1 needs one"):
         encode(tirx.PrimFunc([], body), accelerator).link([], accelerator)
 
 
 def test_a_field_that_the_instruction_lacks_is_named() -> None:
     with pytest.raises(CompileError, match=r"load_inp has no field \['colour'\]"):
-        encode(tirx.PrimFunc([], load(colour=1)), load_accelerator("vta"))
+        encode(tirx.PrimFunc([], load(0, colour=1)), load_accelerator("vta"))
 
 
 def test_more_instructions_than_may_be_are_counted_and_not_made() -> None:
-    body = loop(X, load())
+    body = loop(X, load(0))
     for variable in (tirx.Var(f"i{index}", "int32") for index in range(4)):
         body = tirx.For(variable, 0, 1 << 20, tirx.ForKind.SERIAL, body)
     with pytest.raises(CompiledTooLarge, match=f"takes {4 << 80} instructions; the limit is {MOST_INSTRUCTIONS}"):
@@ -185,6 +186,6 @@ def test_more_instructions_than_may_be_are_counted_and_not_made() -> None:
 
 
 def test_a_statement_that_is_no_call_is_refused() -> None:
-    body = tirx.IfThenElse(BASE < 3, load(), None)
+    body = tirx.IfThenElse(BASE < 3, load(0), None)
     with pytest.raises(CompileError, match="loops and calls only"):
         encode(tirx.PrimFunc([BASE], body), load_accelerator("vta"))

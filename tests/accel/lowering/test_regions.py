@@ -12,6 +12,7 @@ from onnx import helper
 from accel.accelerator.document import Accelerator
 from accel.cache import Cache, Kept
 from accel.catalog import load_accelerator
+from accel.frontend.quantization.quantize import ensure_quantised
 from accel.isa.registry import family_of
 from accel.lowering.emit import emit
 from accel.lowering.region_code import Overflow, RegionCode
@@ -19,6 +20,7 @@ from accel.lowering.region_object import dump_object, load_object, region_object
 from accel.lowering.regions import Regions
 from accel.lowering.stages import lowering_stages
 from accel.program import Program
+from accel.stages import requantisation
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model
 from tests.accel.lowering.build import build, lower, regions
@@ -54,10 +56,17 @@ def same_program(one: Program, two: Program) -> bool:
     )
 
 
+def quantised_resnet8(accelerator: Accelerator) -> onnx.ModelProto:
+    """ResNet-8 with the scales that the accelerator wants."""
+    return ensure_quantised(resnet8(), scales=requantisation(accelerator)[1])
+
+
 @pytest.mark.parametrize("preset", ["vta", "gemmini", "output-stationary", "mvin-mvout"])
 def test_what_is_found_is_what_the_stages_make(preset: str) -> None:
-    accelerator, model, cache = load_accelerator(preset), resnet8(), MemoryCache()
+    accelerator, cache = load_accelerator(preset), MemoryCache()
+    model = quantised_resnet8(accelerator)
     first, second = Compiled(model, accelerator, cache), Compiled(model, accelerator, cache)
+    assert len(first.cached) > 8
     assert not any(first.cached.values())
     assert all(second.cached.values())
     assert len(second.cached) == len(cache)
@@ -159,8 +168,8 @@ def test_an_object_is_its_bytes() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda code: {"sites": code.sites + len(code.names)},
-        lambda code: {"sites": code.sites - 1},
+        lambda code: {"origin": code.origin + len(code.sites)},
+        lambda code: {"origin": code.origin - 1},
         lambda code: {"relocations": (replace(code.relocations[0], rows=code.relocations[0].rows + len(code.words)),)},
         lambda code: {"relocations": (replace(code.relocations[0], field=len(code.fields)),)},
         lambda _: {"overflows": (Overflow(0, -1, 3),)},
