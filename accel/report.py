@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from accel.isa.registry import family_of
 from accel.layer_report import layer_of, total_energy
 from accel.program import Program
 from accel.report_documents import HostOp, Macs, ProgramWarning, Quality, Report
 from accel.simulate.engine import Simulation
-from accel.simulation_report import program_size, unit_times, warnings_of
+from accel.simulation_report import program_size, timing_model_of, unit_times, warnings_of
 
 
 def make_report(
@@ -38,7 +37,7 @@ def make_report(
         host_ops=list(host_ops),
         quantisation=list(quantisation),
         program=program_size(program),
-        timing_model=family_of(program.accelerator).timing_model(program.accelerator),
+        timing_model=timing_model_of(program, simulation),
         stages=[],
     )
 

@@ -6,6 +6,7 @@ import pydantic
 from pydantic import Field
 
 from accel.accelerator.timing_model import TimingModel
+from accel.isa.hazards import StaleKind
 
 Engine = Literal["function", "timing", "both"]
 
@@ -118,8 +119,8 @@ class Report(pydantic.BaseModel):
 
     accelerator: str
     verified: bool | None = Field(
-        description="outputs equal the integer reference bit by bit, and no race could change them; null if the "
-        "accelerator did no multiply-accumulate, or, as a warning says, they were not compared"
+        description="outputs equal the integer reference bit by bit, and no race or stale read could change them; null "
+        "if the accelerator did no multiply-accumulate, or, as a warning says, they were not compared"
     )
     cycles: int = Field(description="cycles of the accelerator over all launches; host steps cost none")
     energy_pj: float | None = Field(None, description="picojoules of all launches, as in their rows")
@@ -167,14 +168,29 @@ class RaceRecord(pydantic.BaseModel):
     detail: str
 
 
+class StaleRecord(pydantic.BaseModel):
+    """An instruction that may read what was there before, on hardware whose document says so."""
+
+    kind: StaleKind = Field(
+        description="`stale-out`: it stores what a load put into the accumulator, and the memory that stores read has "
+        "what was there before; `stale-accumulator`: passes of it read what passes just before them write"
+    )
+    instruction: Instruction
+    since: Instruction = Field(description="the load whose elements are stored; else the instruction itself")
+    memory: str
+    begin: int = Field(description="first element that may be stale")
+    end: int = Field(description="the element after the last")
+    detail: str
+
+
 class SimulationReport(pydantic.BaseModel):
     """The report of a program's run."""
 
     accelerator: str
     engine: Engine
     verified: bool | None = Field(
-        description="what was expected is there and no race could change it; null where nothing was expected, or "
-        "function did not run"
+        description="what was expected is there, and no race and no stale read could change it; null where nothing "
+        "was expected, or function did not run"
     )
     cycles: int | None = Field(description="cycles of all launches; null where timing did not run")
     seconds: float | None = Field(description="the same by the accelerator's clock; host steps cost nothing")
@@ -184,6 +200,10 @@ class SimulationReport(pydantic.BaseModel):
         description="pairs of unordered instructions, at most 1,000 a launch; null: not checked"
     )
     races: list[RaceRecord] = Field(description="the first of them")
+    stale_read_count: int | None = Field(
+        description="instructions that may read what was there before, at most 1,000 a launch; null: not checked"
+    )
+    stale_reads: list[StaleRecord] = Field(description="the first of them")
     warnings: list[ProgramWarning]
     units: dict[str, UnitTime] | None = Field(description="null where timing did not run")
     bytes_read: int

@@ -23,6 +23,7 @@ from accel.frontend.read.info import ModelInfo
 from accel.frontend.read.load import load_apart
 from accel.hosted import host_ops
 from accel.inputs import Array, Tensors, checked_inputs, draw_inputs, save_tensors
+from accel.isa.hazards import Hazards
 from accel.locate import locate_fault
 from accel.lowering.regions import Regions
 from accel.memory import give_back
@@ -34,7 +35,7 @@ from accel.quality import quality_of
 from accel.reference.deadline import OutOfTimeError
 from accel.report_documents import CompiledFunction, HostOp, Quality, Report, StageTime
 from accel.simulate.engine import Simulation
-from accel.simulation_report import race_record
+from accel.simulation_report import race_record, stale_record
 from accel.stages import job_stages
 from accel.trace import make_trace
 from accel.trial_timing import region_timer
@@ -126,7 +127,7 @@ class _Run:
         save_tensors(self.out / "outputs.npz", outputs)
         with self.next_stage("verify") as check_equal:
             unverified = self._verify(check_equal, imported, packed, program, simulation, outputs)
-            check_races(simulation)
+            check_hazards(simulation)
             del imported, packed  # the model's weights twice, while the float model takes its own
             quality = quality_of(original, feeds, outputs)
         return self._report(info, left, functions, program, simulation, quality, unverified)
@@ -256,15 +257,15 @@ def _check_nodes(names: Sequence[str], operators: Collection[str]) -> None:
             raise InvalidModel(f"the model has no node {name!r}", field=f"options.host_nodes[{place}]")
 
 
-def check_races(simulation: Simulation) -> None:
-    """The result is right for any speed of the units.
+def check_hazards(simulation: Simulation) -> None:
+    """The result is right for any speed of the units, and on hardware without a bypass where the document says so.
 
     Raises:
-        VerificationError: two instructions, and the elements that they touch in no fixed order.
+        VerificationError: two instructions, and the elements that they touch in no fixed order; or one that may read
+            what was there before.
     """
-    races = simulation.hazards.races if simulation.hazards else ()
-    if races:
-        first = race_record(races[0], simulation)
-        raise VerificationError(
-            f"the outputs are right by luck: {first.detail}", field=f"instruction:{first.second.index}"
-        )
+    hazards = simulation.hazards or Hazards((), ())
+    found = [(race_record(race, simulation).detail, race.second) for race in hazards.races[:1]]
+    found += [(stale_record(read, simulation).detail, read.instruction) for read in hazards.stale[:1]]
+    for detail, index in found:
+        raise VerificationError(f"the outputs are right by luck: {detail}", field=f"instruction:{index}")

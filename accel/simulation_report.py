@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
-from accel.isa.hazards import Race, Unwritten
+from accel.accelerator.timing_model import TimingModel
+from accel.isa.hazards import Hazards, Race, Stale, Unwritten
 from accel.isa.registry import family_of
 from accel.layer_report import layer_of, total_energy
 from accel.program import HostStep, Launch, Program
@@ -19,6 +20,7 @@ from accel.report_documents import (
     ProgramWarning,
     RaceRecord,
     SimulationReport,
+    StaleRecord,
     UnitTime,
 )
 from accel.simulate.engine import Simulation
@@ -33,10 +35,11 @@ def make_simulation_report(program: Program, simulation: Simulation, engine: Eng
     """The report of ``program`` as it ran."""
     function, timed = engine != "timing", engine != "function"
     count, mismatches = _mismatches(program, simulation) if function else (0, [])
-    races = simulation.hazards.races if simulation.hazards else ()
+    hazards = simulation.hazards or Hazards((), ())
     warnings = warnings_of(program, simulation)
     ends = all(warning.kind != "never-finishes" for warning in warnings)  # or the host never knows when to look
-    verified = not count and not races and ends if function and program.expected else None
+    sure = not hazards.races and not hazards.stale and ends
+    verified = not count and sure if function and program.expected else None
     launches = [layer_of(result, program.accelerator) for result in simulation.launches]
     return SimulationReport(
         accelerator=program.accelerator.name,
@@ -46,8 +49,10 @@ def make_simulation_report(program: Program, simulation: Simulation, engine: Eng
         seconds=simulation.cycles / (program.accelerator.clock_mhz * 1e6) if timed else None,
         mismatch_count=count,
         mismatches=mismatches,
-        race_count=None if simulation.hazards is None else len(races),
-        races=[race_record(race, simulation) for race in races[:_SHOWN]],
+        race_count=None if simulation.hazards is None else len(hazards.races),
+        races=[race_record(race, simulation) for race in hazards.races[:_SHOWN]],
+        stale_read_count=None if simulation.hazards is None else len(hazards.stale),
+        stale_reads=[stale_record(read, simulation) for read in hazards.stale[:_SHOWN]],
         warnings=warnings,
         units=unit_times(simulation, program.accelerator) if timed else None,
         bytes_read=sum(launch.bytes_read for launch in launches),
@@ -56,7 +61,7 @@ def make_simulation_report(program: Program, simulation: Simulation, engine: Eng
         tokens=simulation.tokens if timed else None,
         launches=launches,
         program=program_size(program),
-        timing_model=family_of(program.accelerator).timing_model(program.accelerator),
+        timing_model=timing_model_of(program, simulation),
     )
 
 
@@ -99,6 +104,31 @@ def race_record(race: Race, simulation: Simulation) -> RaceRecord:
         end=race.end,
         detail=f"instructions {first.index} ({first.op}) and {second.index} ({second.op}) touch {unit} {race.begin} to "
         f"{race.end - 1} of {race.memory}, and no token says which comes first",
+    )
+
+
+def stale_record(read: Stale, simulation: Simulation) -> StaleRecord:
+    """The stale read with its instructions by name."""
+    reader, since = _instruction(read.instruction, simulation), _instruction(read.since, simulation)
+    elements = f"elements {read.begin} to {read.end - 1} of {read.memory}"
+    if read.kind == "stale-out":
+        detail = (
+            f"instruction {reader.index} ({reader.op}) stores {elements}, which instruction {since.index} ({since.op}) "
+            "loaded: a store reads a memory that only GEMM and ALU write, so what was there before is stored"
+        )
+    else:
+        detail = (
+            f"passes of instruction {reader.index} ({reader.op}) read {elements} before a pass just ahead of them has "
+            "written it: the ALU has no bypass"
+        )
+    return StaleRecord(
+        kind=read.kind,
+        instruction=reader,
+        since=since,
+        memory=read.memory,
+        begin=read.begin,
+        end=read.end,
+        detail=detail,
     )
 
 
@@ -173,6 +203,12 @@ def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
     for cause, cycles in more.items():
         if cycles:
             total[cause] = total.get(cause, 0) + cycles
+
+
+def timing_model_of(program: Program, simulation: Simulation) -> TimingModel:
+    """How far the cycles can be trusted, on this accelerator and for what the program asks of it."""
+    launches = (result.decoded for result in simulation.launches)
+    return family_of(program.accelerator).timing_model(program.accelerator, launches)
 
 
 def program_size(program: Program) -> ProgramSize:

@@ -76,7 +76,7 @@ def _run(work: Work | ProgramWork, out: Path | None, cache: Path | None, progres
 
 def _wrong(report: dict[str, Any]) -> bool:
     """Whether the result is not what was expected, or could be another one on another day."""
-    return report["verified"] is False or bool(report.get("races"))
+    return report["verified"] is False or bool(report.get("races") or report.get("stale_reads"))
 
 
 def _sentence(error: CyclopsError) -> str:

@@ -52,6 +52,10 @@ def _lines(report: Report) -> Iterator[str]:
     for race in report["races"]:
         yield f"race: {race['detail']}"
     yield from _more("races", report["race_count"] or 0, len(report["races"]))
+    stale = report.get("stale_reads", [])
+    for read in stale:
+        yield f"{read['kind']}: {read['detail']}"
+    yield from _more("stale reads", report.get("stale_read_count") or 0, len(stale))
     for item in report["mismatches"]:
         writer = "never stored" if item["instruction"] is None else f"stored by instruction {item['instruction']}"
         where = f"{item['tensor']}, DRAM byte {item['address']}"
@@ -68,12 +72,15 @@ def _more(kind: str, count: int, shown: int) -> Iterator[str]:
 def _verdict(report: Report) -> str:
     if report["verified"]:
         return "verified: memory holds what was expected, and no order of the units can change it"
-    if report["mismatch_count"]:
-        return "NOT verified: memory does not hold what was expected"
-    if report["races"]:
-        return "NOT verified: the result depends on how fast the units are"
-    if report["verified"] is False:
-        return "NOT verified: the program never says that it is done"
+    wrong = {
+        "memory does not hold what was expected": report["mismatch_count"],
+        "the result depends on how fast the units are": report["races"],
+        "on this hardware an instruction may read what was there before": report.get("stale_reads"),
+        "the program never says that it is done": report["verified"] is False,
+    }
+    for reason, found in wrong.items():
+        if found:
+            return f"NOT verified: {reason}"
     if report["engine"] == "timing":
         return "nothing was verified: only timing was asked for"
     return "nothing was verified: the program does not say what memory must hold; no races"

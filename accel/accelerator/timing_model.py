@@ -8,8 +8,14 @@ class TimingModel(pydantic.BaseModel):
     """What is known of the cycle counts' error."""
 
     statement: str = Field(description="the rest in words")
-    calibrated: bool = Field(description="the accelerator is timed as the one that was compared with hardware")
+    calibrated: bool = Field(
+        description="the accelerator is timed as the one that was compared with hardware, and the program uses nothing "
+        "that was not compared"
+    )
     exact: int = Field(description="programs with the cycles of the RTL, of those compared")
-    of: int = Field(description="programs compared on this accelerator; 0 where it is not the calibrated one")
+    of: int = Field(description="programs compared; 0 where `calibrated` is false")
     worst_percent: float | None = Field(description="largest error of those programs; null where there are none")
-    outside: list[str] = Field(description="where it differs from the calibrated accelerator: found, then calibrated")
+    outside: list[str] = Field(
+        description="what was not compared: where the accelerator differs (found, then calibrated), and what the "
+        "program uses beyond it"
+    )

@@ -4,7 +4,7 @@ A family is an object with the attributes of :class:`Family`, found by the entry
 (:mod:`accel.isa.registry`). The passes, the engine and the reports know no family by name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -188,8 +188,8 @@ class Family(Protocol):
             SimulationError: a cost divides by zero, or is no finite number.
         """
 
-    def timing_model(self, accelerator: Accelerator) -> TimingModel:
-        """How far its cycle counts can be trusted."""
+    def timing_model(self, accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> TimingModel:
+        """How far its cycle counts can be trusted, those of a program of these launches."""
 
     def prepare(self, accelerator: Accelerator) -> None:
         """Compile what simulating on it runs, and run none of it, so that forking afterwards is safe."""

@@ -1,7 +1,10 @@
-"""What a launch leaves open: accesses whose order nothing fixes, and reads of what nobody wrote."""
+"""What a launch leaves open: accesses in no fixed order, reads of what nobody wrote, or of what was there before."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
+
+StaleKind = Literal["stale-out", "stale-accumulator"]
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,28 @@ class Unwritten:
 
 
 @dataclass(frozen=True)
+class Stale:
+    """Instruction ``instruction`` may read what was in elements ``begin`` to ``end`` (exclusive) of ``memory`` before.
+
+    ``stale-out``: it stores from a memory of its own, which instruction ``since``, a load to the accumulator, did not
+    write. ``stale-accumulator``: one of its passes reads what a pass just before it writes; ``since`` is itself.
+    """
+
+    kind: StaleKind
+    instruction: int
+    since: int
+    memory: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
 class Hazards:
     """What a launch leaves open, or all of a program's: of each launch at most some hundreds."""
 
     races: tuple[Race, ...]
     unwritten: tuple[Unwritten, ...]
+    stale: tuple[Stale, ...] = ()
 
     @staticmethod
     def of(launches: "Iterable[Hazards]") -> "Hazards":
@@ -43,4 +63,5 @@ class Hazards:
         return Hazards(
             tuple(race for hazards in every for race in hazards.races),
             tuple(read for hazards in every for read in hazards.unwritten),
+            tuple(read for hazards in every for read in hazards.stale),
         )

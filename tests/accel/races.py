@@ -1,5 +1,8 @@
 """Whether a program's tokens order its units: happens-before by vector clocks, over every scratchpad element.
 
+And whether a program of a VTA would be right on a design whose stores read a memory that loads do not write, and whose
+ALU has no bypass, as the Chisel RTL's: all that we compile for any VTA is.
+
 An engine that runs instructions in program order would pass a program whose tokens are missing. Here an access
 must be ordered after every earlier access of the same element by another unit (if either writes), and FINISH after
 everything. Python loops over instructions: for programs of a few thousand.
@@ -13,19 +16,22 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Finish
 from accel.isa.decode import Decoded, decode
+from accel.isa.vta.view import view
 from accel.program import Launch, Program
 
 Elements = npt.NDArray[np.int64]
 Access = tuple[str, Elements, bool]  # memory, elements, written
+STALE_CYCLES = 3  # of the Chisel RTL's ALU
 
 
 def assert_ordered(program: Program) -> None:
-    """Every launch of the program is free of races."""
+    """Every launch of the program is free of races, and of reads of what was there before."""
     for step in program.steps:
         if isinstance(step, Launch):
             table = program.image[step.inputs[-1]].astype(np.int64)
-            words = program.words[step.begin : step.begin + step.count]
-            assert find_race(program.accelerator, decode(program.accelerator, words), table) is None, step.name
+            decoded = decode(program.accelerator, program.words[step.begin : step.begin + step.count])
+            assert find_race(program.accelerator, decoded, table) is None, step.name
+            assert program.accelerator.family != "vta" or not find_stale(decoded, table, STALE_CYCLES), step.name
 
 
 def find_race(accelerator: Accelerator, decoded: Decoded, microops: Elements) -> str | None:
@@ -129,3 +135,57 @@ def _walked(
             elements = (elements[..., None] + steps).reshape(-1)
         found.append((instruction.operands[operand].memory, np.unique(elements), operand == "dst"))
     return found
+
+
+def find_stale(decoded: Decoded, microops: Elements, cycles: int) -> list[tuple[str, int, int, int]]:
+    """Stale reads of a VTA's launch that the compiler's names are in: kind, instruction, first and last element.
+
+    The accumulator's elements belong to loads or to GEMM and ALU, in the order of the program; a pass of the ALU reads
+    src in its first cycle and dst in its last.
+    """
+    accelerator = decoded.accelerator
+    loaded = np.zeros(accelerator.memory("acc").depth, np.bool_)
+    found = []
+    for row in range(len(decoded)):
+        instruction = accelerator.instructions[decoded.kind[row]]
+        if instruction.name == "alu":
+            early = _read_early(decoded, row, microops, cycles)
+            if len(early):
+                found.append(("stale-accumulator", row, int(early.min()), int(early.max())))
+        for memory, elements, written in _accesses(accelerator, decoded, row, microops):
+            if memory == "acc" and instruction.name == "store_out" and loaded[elements].any():
+                stale = elements[loaded[elements]]
+                found.append(("stale-out", row, int(stale.min()), int(stale.max())))
+            elif memory == "acc" and written:
+                loaded[elements] = isinstance(instruction, Copy)
+    return found
+
+
+def _read_early(decoded: Decoded, row: int, microops: Elements, cycles: int) -> Elements:
+    """The elements that passes of ALU instruction ``row`` read within so many cycles after a pass that writes them."""
+    field = {name: int(column[row]) for name, column in decoded.columns.items()}
+    entries = microops[field["uop_bgn"] : field["uop_end"]]
+    outer, inner = np.arange(field["iter_out"]), np.arange(field["iter_in"])
+    (alu,) = (i for i in decoded.accelerator.instructions if i.name == "alu")
+    walked = {}
+    for name in ("dst", "src"):
+        at = next(f for f in alu.microops.fields if alu.microops.operands.get(f.name) == name)
+        base = entries >> at.lsb & (1 << at.bits) - 1
+        steps = outer[:, None] * field[f"{name}_factor_out"] + inner * field[f"{name}_factor_in"]
+        walked[name] = (steps[..., None] + base).reshape(-1)  # a pass is a micro-op in a turn of both loops
+    a_pass = 1 if field["use_imm"] else 2
+    early = [np.zeros(0, np.int64)]
+    for back in range(1, len(walked["dst"])):
+        if back * a_pass - (a_pass - 1) > cycles:
+            break
+        written = walked["dst"][:-back]
+        reads = {"src": back * a_pass - (a_pass - 1), "dst": back * a_pass}
+        for name, distance in reads.items():
+            reads_it = not field["use_imm"] or name == ("src" if _with_src(decoded) else "dst")
+            if reads_it and distance <= cycles:
+                early.append(walked[name][back:][walked[name][back:] == written])
+    return np.concatenate(early)
+
+
+def _with_src(decoded: Decoded) -> bool:
+    return view(decoded.accelerator).alu.immediate_with == "src"

@@ -25,6 +25,8 @@ REPORT = {
 }
 MISMATCH = {"tensor": "y", "address": 4096, "got": 7, "expected": 8, "instruction": 5}
 
+STALE = {"kind": "stale-out", "detail": "instruction 3 stores what 2 loaded"}
+
 
 def printed(**changes: object) -> str:
     text = io.StringIO()
@@ -63,6 +65,7 @@ def test_function_alone_has_no_cycles() -> None:
         ({"verified": False, "mismatch_count": 1, "mismatches": [MISMATCH]}, "NOT verified: memory"),
         ({"verified": False, "race_count": 1, "races": [{"detail": "one [bold] race"}]}, "NOT verified: the result"),
         ({"verified": None, "race_count": 1, "races": [{"detail": "one [bold] race"}]}, "NOT verified: the result"),
+        ({"verified": False, "stale_read_count": 1, "stale_reads": [STALE]}, "NOT verified: on this hardware"),
     ],
 )
 def test_the_verdict(changes: dict, words: str) -> None:
@@ -75,6 +78,8 @@ def test_findings_in_words() -> None:
         mismatches=[MISMATCH, MISMATCH | {"instruction": None}],
         race_count=2,
         races=[{"detail": "one [bold] race"}],
+        stale_read_count=3,
+        stale_reads=[STALE],
         warnings=[{"detail": "reads what nobody wrote"}],
     )
     assert "mismatch: y, DRAM byte 4096: 7, expected 8, stored by instruction 5" in text
@@ -82,4 +87,6 @@ def test_findings_in_words() -> None:
     assert "and 1 more mismatches" in text
     assert "race: one [bold] race" in text
     assert "and 1 more races" in text
+    assert "stale-out: instruction 3 stores what 2 loaded" in text
+    assert "and 2 more stale reads" in text
     assert "warning: reads what nobody wrote" in text

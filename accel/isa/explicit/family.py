@@ -1,5 +1,7 @@
 """The family ``explicit``: everything about the instruction set is in the document."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -94,7 +96,7 @@ class ExplicitFamily:
         known = any(instruction.energy is not None for instruction in decoded.accelerator.instructions)
         return float(costs_of(decoded, "energy").sum()) if known else None
 
-    def timing_model(self, accelerator: Accelerator) -> TimingModel:
+    def timing_model(self, accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> TimingModel:
         """See :func:`accel.isa.explicit.work.timing_model`."""
         return timing_model(accelerator)
 

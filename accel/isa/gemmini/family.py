@@ -1,6 +1,6 @@
 """Gemmini as a family of instruction sets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -109,9 +109,9 @@ class GemminiFamily:
         """See :func:`accel.isa.costs.energy_of`."""
         return energy_of(decoded)
 
-    def timing_model(self, accelerator: Accelerator) -> TimingModel:
+    def timing_model(self, accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> TimingModel:
         """See :func:`accel.isa.gemmini.calibration.timing_model`."""
-        return timing_model(parameters_of(accelerator))
+        return timing_model(parameters_of(accelerator), launches)
 
     def prepare(self, accelerator: Accelerator) -> None:
         """Compile the kernels, by running them on a stream of nothing: they start no threads."""

@@ -1,13 +1,17 @@
-"""How far the cycle counts can be trusted: what was compared with hardware, and whether an accelerator is that.
+"""How far the cycle counts can be trusted: what was compared with hardware, and whether a program asks for just that.
 
 The comparison is with a Verilated VTAShell of tvm-vta's Chisel sources: cycles of whole programs (24 streams and 19
 runs at a read latency of 16 cycles, 16 streams at others) and of micro-benchmarks.
 """
 
+from collections.abc import Iterable
+
 from accel.accelerator.document import Accelerator
 from accel.accelerator.memories import Memory
 from accel.accelerator.synchronisation import TokenSync
 from accel.accelerator.timing_model import TimingModel
+from accel.isa.decode import Decoded
+from accel.isa.vta.compared import beyond
 from accel.isa.vta.config import VtaConfig, vta_accelerator
 from accel.isa.vta.parameters import parameters_of
 from accel.isa.vta.variant import CHISEL
@@ -21,9 +25,10 @@ WORST_PERCENT = 0.0
 LATENCIES = (0, 16, 64, 128, 200)
 
 
-def timing_model(accelerator: Accelerator) -> TimingModel:
-    """What is known of the cycles on ``accelerator``, from the fields of its document alone."""
-    outside = _differences(accelerator)
+def timing_model(accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> TimingModel:
+    """What is known of the cycles on ``accelerator``, from the fields of its document and a program's instructions."""
+    differences, used = _differences(accelerator), beyond(launches)
+    outside = [*differences, *used]
     known = (
         f"exact on {EXACT_PROGRAMS} of {PROGRAMS} RTL programs and {EXACT_MICRO_BENCHMARKS} of {MICRO_BENCHMARKS} "
         f"micro-benchmarks; worst {WORST_PERCENT:.2f}%"
@@ -37,10 +42,15 @@ def timing_model(accelerator: Accelerator) -> TimingModel:
             worst_percent=WORST_PERCENT,
             outside=[],
         )
+    uses = f"modelled: the program uses {'; '.join(used)}"
     statement = (
-        f"not compared with any hardware: {'; '.join(outside)}. The rules are those of the Chisel RTL ({known}) with "
-        "these values in their place; no HLS design was measured"
+        f"not compared with any hardware: {'; '.join(differences)}. The rules are those of the Chisel RTL ({known}) "
+        "with these values in their place; no HLS design was measured"
     )
+    if not differences:
+        statement = f"{uses}. The rest follows the rules of the Chisel RTL ({known})"
+    elif used:
+        statement += f". It is {uses}"
     return TimingModel(statement=statement, calibrated=False, exact=0, of=0, worst_percent=None, outside=outside)
 
 

@@ -77,6 +77,8 @@ def vta_accelerator(
             queue_depths=variant.depths(),
             immediate_pass_cycles=variant.immediate_pass_cycles,
             two_operand_pass_cycles=variant.two_operand_pass_cycles,
+            out_memory=variant.out_memory,
+            alu_stale_cycles=variant.alu_stale_cycles,
         ).model_dump(),
         source={"vta_config": config.model_dump(), "variant": variant.model_dump(exclude_defaults=True)},
     )

@@ -1,5 +1,7 @@
 """VTA as a family of instruction sets."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -94,9 +96,9 @@ class VtaFamily:
         """See :func:`accel.isa.costs.energy_of`."""
         return energy_of(decoded)
 
-    def timing_model(self, accelerator: Accelerator) -> TimingModel:
+    def timing_model(self, accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> TimingModel:
         """See :func:`accel.isa.vta.calibration.timing_model`."""
-        return timing_model(accelerator)
+        return timing_model(accelerator, launches)
 
     def prepare(self, accelerator: Accelerator) -> None:
         """Compile the kernels."""

@@ -28,6 +28,24 @@ class VtaParameters(Model):
     two_operand_pass_cycles: Annotated[
         Count, Field(le=1024, description="cycles of the ALU for each micro-op, with two operands")
     ] = 2
+    out_memory: Annotated[
+        bool,
+        Field(
+            strict=True,
+            description="a store reads a memory of its own, which GEMM and ALU write beside the accumulator and loads "
+            "do not",
+        ),
+    ] = False
+    alu_stale_cycles: Annotated[
+        int,
+        Field(
+            strict=True,
+            ge=0,
+            le=64,
+            description="cycles after a pass of the ALU in which a pass of the same instruction may still read what "
+            "was there before; 0: it has a bypass",
+        ),
+    ] = 0
 
 
 def parameters_of(accelerator: Accelerator) -> VtaParameters:

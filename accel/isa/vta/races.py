@@ -1,11 +1,13 @@
-"""Hazards: accesses whose order no token fixes, and reads of what nobody wrote.
+"""Hazards: accesses whose order no token fixes, and reads of what nobody wrote, or of what was there before.
 
 A race makes the result depend on how fast the units happen to be, which an engine that runs in program order does not
 show. Both are found by running each launch in an order that its tokens allow, with a vector clock an instruction
-(:mod:`accel.isa.vta.races_kernel`).
+(:mod:`accel.isa.vta.races_kernel`). What was there before is read where a store has a memory of its own, or the ALU has
+no bypass, as the document says.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +18,12 @@ from accel.errors import SimulationError
 from accel.isa.argument_types import BYTES, CUBE, MATRIX, SCALAR, VECTOR, WORD_MATRIX, WORDS
 from accel.isa.compiled import compile_now
 from accel.isa.decode import Decoded
-from accel.isa.hazards import Hazards, Race, Unwritten
+from accel.isa.hazards import Hazards, Race, Stale, Unwritten
 from accel.isa.vta import function_layout, races_kernel, timing_layout
 from accel.isa.vta.deadlock import deadlock
 from accel.isa.vta.function_table import copy_operation, launch_table
 from accel.isa.vta.geometry import Geometry
+from accel.isa.vta.parameters import parameters_of
 from accel.isa.vta.timing import token_names, token_state, token_sync
 from accel.isa.vta.timing_table import instruction_table
 from accel.isa.vta.view import view
@@ -49,6 +52,13 @@ class HazardChecker:
         self._known = np.zeros(self._bases[-1], np.uint8)
         self._last = np.zeros((self._bases[-1], 6), np.int32)
         self._microops = np.zeros(depths[0], np.int32)
+        parameters = parameters_of(accelerator)
+        self._computing = accelerator.units.index(vta.gemm.instruction.unit)
+        self._loaded = np.zeros(depths[races_kernel.ACC] if parameters.out_memory else 0, np.int32)
+        self._clockwork = np.array(
+            [parameters.alu_stale_cycles, parameters.immediate_pass_cycles, parameters.two_operand_pass_cycles],
+            np.int64,
+        )
         shape = Geometry.of(accelerator)
         self._fields = np.array([*shape.dst, *shape.src, *shape.wgt], np.int64)
         self._tokens = token_state(accelerator, tokens)
@@ -87,14 +97,14 @@ class HazardChecker:
         ran, found = races_kernel.find(
             table, order, self._before, self._done, self._tokens, self._carried, sender, sent, pops, self._microops,
             dram.view(np.int32), self._fields, self._sizes, self._granule, self._bases, self._known, self._last,
-            clocks, findings,
+            self._loaded, self._clockwork, clocks, findings,
         )  # fmt: skip
         if ran < count:
             raise self._deadlock(decoded, order, start, sent - pops)
         hazards = self._hazards(findings[: min(found, _ROOM)], decoded.first)
         late = self._after_finish(decoded, table, clocks)
         self._carry_on(decoded, order, clocks, sender, sent, pops)
-        return Hazards((*hazards.races, *late), hazards.unwritten)
+        return replace(hazards, races=(*hazards.races, *late))
 
     def _deadlock(self, decoded: Decoded, order: Int64, start: Int64, left: Int64) -> SimulationError:
         waiting = []
@@ -107,15 +117,20 @@ class HazardChecker:
         return deadlock(decoded, waiting, pops, token_names(self._accelerator), self._tokens + left)
 
     def _hazards(self, findings: Int64, first: int) -> Hazards:
-        races, unwritten = [], []
+        races, unwritten, stale = [], [], []
         joined = [np.concatenate(rows) for rows in self._index]
         for unit, place, second, memory, low, high in findings.tolist():
             name, begin, end = self._span(memory, low, high)
             if unit == races_kernel.NOBODY:
                 unwritten.append(Unwritten(first + second, name, begin, end))
+            elif unit == races_kernel.LOADED:
+                load = int(joined[self._computing][place])
+                stale.append(Stale("stale-out", first + second, load, name, begin, end))
+            elif unit == races_kernel.UNFINISHED:
+                stale.append(Stale("stale-accumulator", first + second, first + second, name, begin, end))
             else:
                 races.append(Race(int(joined[unit][place]), first + second, name, begin, end))
-        return Hazards(tuple(races), tuple(unwritten))
+        return Hazards(tuple(races), tuple(unwritten), tuple(stale))
 
     def _span(self, memory: int, low: int, high: int) -> tuple[str, int, int]:
         if memory == races_kernel.DRAM:
@@ -173,5 +188,5 @@ def prepare_races() -> None:
     """Compile what the check runs, without running it."""
     compile_now(
         races_kernel.find, MATRIX, MATRIX, MATRIX, VECTOR, VECTOR, CUBE, CUBE, VECTOR, VECTOR, WORDS, WORDS, VECTOR,
-        MATRIX, SCALAR, VECTOR, BYTES, WORD_MATRIX, MATRIX, MATRIX,
+        MATRIX, SCALAR, VECTOR, BYTES, WORD_MATRIX, WORDS, VECTOR, MATRIX, MATRIX,
     )  # fmt: skip

@@ -24,8 +24,8 @@ UInt8 = npt.NDArray[np.uint8]
 UNIT, POP_A, POP_B, PUSH_A, PUSH_B = range(5)
 # memories, in the order of ``bases``
 UOP, INP, WGT, ACC, DRAM = range(5)
-# columns of a finding: the earlier instruction as unit and place (unit -1: nobody ever wrote what is read), the later
-# one, memory, first and last element
+# columns of a finding: the earlier instruction as unit and place, or one of the units below; the later one, memory,
+# first and last element
 FINDING = 6
 FIRST_UNIT, FIRST_PLACE, SECOND, MEMORY, LOW, HIGH = range(FINDING)
 # columns of a clock: instructions of each unit that ended before, and the instruction's own place in its unit
@@ -33,7 +33,11 @@ CLOCK = 4
 PLACE = 3
 # what an access does
 _READ, _WRITE = 1, 2
-NOBODY = -1
+# units of a finding: nobody ever wrote what is read; a load wrote it, and the out memory has what was there before; a
+# pass of the same instruction has not written it yet
+NOBODY, LOADED, UNFINISHED = -1, -2, -3
+# the ALU's clockwork: cycles in which what a pass writes is not read; of a pass with an immediate, with two operands
+STALE, IMMEDIATE, TWO_OPERANDS = range(3)
 
 _LOOK_BACK = 8  # findings of one instruction that may alternate, as its operands and units do
 
@@ -137,6 +141,63 @@ def _compute_grid(row: Int64, number: int, uop: Int32, fields: Int64, grid: Int6
 
 
 @compiled
+def _grid(row: Int64, number: int, uop: Int32, fields: Int64, sizes: Int64, granule: int, grid: Int64) -> None:
+    if row[f.OP] < f.GEMM:
+        _copy_grid(row, number, sizes[row[f.OP]], granule, grid)
+    else:
+        _compute_grid(row, number, uop, fields, grid)
+
+
+@compiled
+def _out_memory(row: Int64, grid: Int64, who: Int64, loaded: Int32, findings: Int64, count: int) -> int:
+    """Note which elements of the accumulator a load wrote last, and stores of such; the new count of findings.
+
+    ``loaded`` (elements,) has the place of the load, from 1, and 0 where GEMM or ALU wrote the element.
+    """
+    if grid[0] != ACC or len(loaded) == 0 or not (grid[6] & _WRITE or row[f.OP] == f.STORE):
+        return count
+    for i in range(grid[2]):
+        for j in range(grid[4]):
+            element = grid[1] + i * grid[3] + j * grid[5]
+            if row[f.OP] == f.STORE:
+                if loaded[element] > 0:
+                    count = _report(findings, count, LOADED, loaded[element] - 1, who[0], ACC, element)
+            else:
+                loaded[element] = who[2] + 1 if row[f.OP] < f.GEMM else 0
+    return count
+
+
+@compiled
+def _unfinished(
+    row: Int64, index: int, uop: Int32, fields: Int64, clockwork: Int64, findings: Int64, count: int
+) -> int:
+    """Note what passes of an ALU instruction read before a pass ahead of them has written it; the count of findings.
+
+    A pass reads src in its first cycle and dst in its last, in which it also gives its result on its way.
+    """
+    if row[f.OP] != f.ALU or clockwork[STALE] == 0 or row[f.COUNT] <= 0:
+        return count
+    cycles = clockwork[TWO_OPERANDS] if row[f.USE_IMM] == f.BOTH else clockwork[IMMEDIATE]
+    far = (clockwork[STALE] + cycles - 1) // cycles
+    recent, number = np.zeros(far, np.int64), 0
+    for i in range(row[f.OUTER]):
+        for j in range(row[f.INNER]):
+            for u in range(row[f.COUNT]):
+                word = np.int64(uop[row[f.BEGIN] + u])
+                dst = ((word >> fields[0]) & ((1 << fields[1]) - 1)) + i * row[f.DST_OUT] + j * row[f.DST_IN]
+                src = ((word >> fields[2]) & ((1 << fields[3]) - 1)) + i * row[f.SRC_OUT] + j * row[f.SRC_IN]
+                for back in range(1, min(far, number) + 1):
+                    before = recent[(number - back) % far]
+                    if row[f.USE_IMM] != f.WITH_DST and src == before:
+                        count = _report(findings, count, UNFINISHED, 0, index, ACC, src)
+                    if row[f.USE_IMM] != f.WITH_SRC and dst == before and back * cycles <= clockwork[STALE]:
+                        count = _report(findings, count, UNFINISHED, 0, index, ACC, dst)
+                recent[number % far] = dst
+                number += 1
+    return count
+
+
+@compiled
 def _load_microops(row: Int64, uop: Int32, dram: Int32) -> None:
     for y in range(row[f.HEIGHT]):
         for x in range(row[f.WIDTH]):
@@ -212,6 +273,8 @@ def find(
     bases: Int64,
     known: UInt8,
     last: Int32,
+    loaded: Int32,
+    clockwork: Int64,
     clocks: Int64,
     findings: Int64,
 ) -> tuple[int, int]:
@@ -237,6 +300,8 @@ def find(
         bases: first row of each memory in ``known`` and ``last``.
         known: (elements,) whether anybody wrote it.
         last: (elements, 6) places of the last writers and readers by unit.
+        loaded: (elements of the accumulator,), see ``_out_memory``; empty where a store reads the accumulator.
+        clockwork: the ALU's (3,).
         clocks: room (n, 4).
         findings: room (any, 6).
     """
@@ -259,14 +324,13 @@ def find(
                 clock[unit] = clock[PLACE] = done[unit]
                 who[0], who[1], who[2] = index, unit, done[unit]
                 for number in range(_grids(row)):
-                    if row[f.OP] < f.GEMM:
-                        _copy_grid(row, number, sizes[row[f.OP]], granule, grid)
-                    else:
-                        _compute_grid(row, number, uop, fields, grid)
+                    _grid(row, number, uop, fields, sizes, granule, grid)
                     reach = grid[1] + (grid[2] - 1) * grid[3] + (grid[4] - 1) * grid[5]
                     base = bases[grid[0]]
                     if base + reach < bases[grid[0] + 1]:  # what is out of range the function engine diagnoses
                         count = _touch(grid, who, clock, known, last, base, findings, count)
+                        count = _out_memory(row, grid, who, loaded, findings, count)
+                count = _unfinished(row, index, uop, fields, clockwork, findings, count)
                 if row[f.OP] == f.LOAD_UOP:
                     _load_microops(row, uop, dram)
                 _send(order[index], clock, sent, sender)

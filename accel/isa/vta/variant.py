@@ -31,6 +31,20 @@ class Variant(Model):
         True, strict=True, description="a LOAD of int8 into the accumulator (memory type 5); no hardware has it"
     )
     multiply: bool = Field(True, strict=True, description="the ALU operation MUL (4); no hardware has it")
+    out_memory: bool = Field(
+        False,
+        strict=True,
+        description="a store reads a memory of its own, which GEMM and ALU write beside the accumulator and loads do "
+        "not, as in the Chisel RTL; the program must not load what it stores",
+    )
+    alu_stale_cycles: int = Field(
+        0,
+        strict=True,
+        ge=0,
+        le=64,
+        description="cycles after a pass of the ALU in which a pass of the same instruction may still read what was "
+        "there before; the Chisel RTL, whose ALU has no bypass: 3",
+    )
     microop_depth: int | None = Field(
         None, strict=True, ge=1, description="micro-ops on chip; null: as many as LOG_UOP_BUFF_SIZE says; the RTL: 2048"
     )
@@ -61,7 +75,15 @@ class Variant(Model):
 
 
 SPECIFICATION = Variant()
-CHISEL = Variant(immediate_with="src", acc_8bit=False, multiply=False, microop_depth=2048)
+_CHISEL_STALE = 3  # of the four stages behind the index generator, the first reads nothing and the last writes
+CHISEL = Variant(
+    immediate_with="src",
+    acc_8bit=False,
+    multiply=False,
+    out_memory=True,
+    alu_stale_cycles=_CHISEL_STALE,
+    microop_depth=2048,
+)
 _HLS = Variant(acc_8bit=False, multiply=False, token_limit=1024, immediate_pass_cycles=2)
 PYNQ = _HLS.model_copy(update={"clock_mhz": 100.0})
 ULTRA96 = _HLS.model_copy(update={"clock_mhz": 333.0, "bus_bytes": 16})

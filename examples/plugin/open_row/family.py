@@ -4,6 +4,7 @@ A copy takes the cycles that the document says, and ``miss_cycles`` for each row
 row is open depends on the copies before, which no cost in a document can see: hence the code.
 """
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import numpy as np
@@ -74,11 +75,11 @@ class OpenRowFamily(ExplicitFamily):
             tokens=tokens,
         )
 
-    def timing_model(self, accelerator: Accelerator) -> TimingModel:
+    def timing_model(self, accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> TimingModel:
         """That of ``explicit``, which was compared with no hardware either."""
         memory = OpenRowParameters.model_validate(accelerator.parameters)
         told = f" A copy takes {memory.miss_cycles} cycles more for each row of {memory.row_bytes} bytes that it opens."
-        found = super().timing_model(accelerator)
+        found = super().timing_model(accelerator, launches)
         return found.model_copy(update={"statement": found.statement + told})
 
 

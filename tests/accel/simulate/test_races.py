@@ -9,8 +9,8 @@ from accel.errors import SimulationError
 from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import Decoded, decode
 from accel.isa.encode import of_columns
-from accel.isa.hazards import Race, Unwritten
-from accel.isa.vta.config import VtaConfig, vta_accelerator
+from accel.isa.hazards import Hazards, Race, Unwritten
+from accel.isa.vta.config import Variant, VtaConfig, vta_accelerator
 from accel.isa.vta.function import Machine
 from accel.isa.vta.races import HazardChecker
 from accel.program import Program
@@ -46,14 +46,16 @@ def golden_run(name: str) -> tuple[Decoded, np.ndarray]:
 
 
 @needs_golden
-def test_no_golden_run_is_accused():
+@pytest.mark.parametrize("variant", [Variant(), Variant(out_memory=True, alu_stale_cycles=3)], ids=["vta", "rtl"])
+def test_no_golden_run_is_accused(variant):
+    accelerator = vta_accelerator(VtaConfig(), variant)
     for entry in documents("runs/index.json"):
         decoded, dram = golden_run(entry["name"])
         if entry["name"].endswith("_r0"):
-            checker, first = HazardChecker(VTA, {}, 1 << 28), 0
+            checker, first = HazardChecker(accelerator, {}, 1 << 28), 0
             checker.wrote(0, 1 << 28)
         hazards = checker.check(replace(decoded, first=first), dram)
-        assert hazards.races == hazards.unwritten == (), entry["name"]
+        assert hazards == Hazards((), ()), entry["name"]
         first += len(decoded)
 
 
