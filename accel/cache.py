@@ -63,14 +63,19 @@ def _seal(key: str, packed: bytes) -> bytes:
     return hashlib.sha256(key.encode() + packed).digest()
 
 
-@lru_cache(maxsize=1)  # the sources of a running process are what it loaded
 def _compiler() -> str:
     """The version of this compiler and of TVM, and a digest of the sources of this package."""
+    return " ".join([_version("cyclops"), _version("apache-tvm"), sources_digest()])
+
+
+@lru_cache(maxsize=1)  # the sources of a running process are what it loaded
+def sources_digest() -> str:
+    """Returns the SHA-256 over the names and contents of this package's modules, in hexadecimal digits."""
     root = Path(__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
-    return " ".join([_version("cyclops"), _version("apache-tvm"), digest.hexdigest()])
+    return digest.hexdigest()
 
 
 def _version(distribution: str) -> str:

@@ -50,8 +50,23 @@ def load_accelerator(name: str | Path) -> Accelerator:
             f"{', '.join(_ENDINGS)}",
             field="accelerator",
         )
-    with path.open("rb") as file:
-        return parse_accelerator(file.read(MAX_BYTES + 1))
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidAccelerator(f"{name} cannot be read: {error.strerror}", field="accelerator") from error
+    return parse_accelerator(text)
+
+
+def document_digest(name: str | Path) -> str:
+    """The SHA-256 of the bytes of the file that :func:`load_accelerator` reads, in hexadecimal digits.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    presets = _presets()
+    data = presets[str(name)].read_bytes() if name in presets else Path(name).read_bytes()
+    return hashlib.sha256(data).hexdigest()
 
 
 @functools.cache

@@ -25,13 +25,22 @@ from accel.lowering.composite import Composite, is_composite_call, read_composit
 from accel.lowering.host import LaunchRun, split_main
 from accel.plan_documents import Plan, PlannedLaunch, PlannedNode
 from accel.planned_launch import planned_launch
+from accel.provenance import Sources, provenance
 from accel.report_documents import HostOp, Macs
 from accel.stages import job_stages
 
+_NO_FILES = Sources()
 _STAGES = ("quantize", "import", "partition", "pack")  # after them nothing moves between host and accelerator
 
 
-def plan_model(model: bytes, accelerator: Accelerator, *, calibration: Tensors | None = None, seed: int = 0) -> Plan:
+def plan_model(
+    model: bytes,
+    accelerator: Accelerator,
+    *,
+    calibration: Tensors | None = None,
+    seed: int = 0,
+    sources: Sources = _NO_FILES,
+) -> Plan:
     """Run the job's stages up to ``pack``, and tell what they decided.
 
     Args:
@@ -39,6 +48,7 @@ def plan_model(model: bytes, accelerator: Accelerator, *, calibration: Tensors |
         accelerator: the target.
         calibration: samples for each model input, as for a job; without any a float model gets one random sample.
         seed: of that sample.
+        sources: the files that these were read from, for the plan.
 
     Raises:
         CyclopsError: what a job would raise before it compiles: of the model, the samples, or the accelerator.
@@ -57,6 +67,7 @@ def plan_model(model: bytes, accelerator: Accelerator, *, calibration: Tensors |
     macs = sum(launch.macs for launch in launches)
     return Plan(
         accelerator=accelerator.name,
+        provenance=provenance(sources, accelerator, {"seed": seed}),
         family=accelerator.family,
         quantisation="none" if quantised else "one random sample" if given is None else "given samples",
         nodes=_nodes(original, launches, host_ops(imported, packed, accelerator), imported.operators),

@@ -1,4 +1,4 @@
-"""Errors that a user can act on; each carries what an RFC 9457 problem document needs."""
+"""Errors that a user can act on, and those that are ours; each carries what an RFC 9457 problem document needs."""
 
 from typing import Literal
 
@@ -14,6 +14,35 @@ Diagnosis = Literal[
     "host-step",
     "malformed",
 ]
+
+
+class InternalError(Exception):
+    """Base of every error that is ours, whatever the input: what Cyclops made of it is wrong.
+
+    Attributes:
+        detail: what was found and what was expected.
+        field: where, such as ``instruction:7`` or the name of an output; may be None.
+        kind: what is wrong with a compiled program that cannot run to its end; else None.
+        instruction: the instruction of the compiled program that is at fault, or None.
+    """
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        field: str | None = None,
+        kind: Diagnosis | None = None,
+        instruction: int | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.field = field
+        self.kind = kind
+        self.instruction = instruction
+
+
+class VerificationError(InternalError):
+    """A compiled program's outputs differ from the host reference, or depend on how fast the units are."""
 
 
 class CyclopsError(Exception):
@@ -156,10 +185,3 @@ class SimulationError(CyclopsError):
         super().__init__(detail, field=field)
         self.kind: Diagnosis = kind
         self.instruction = instruction
-
-
-class VerificationError(CyclopsError):
-    """The accelerator's outputs differ from the host reference."""
-
-    type = "verification-failed"
-    title = "The outputs differ from the reference."

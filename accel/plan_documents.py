@@ -5,7 +5,7 @@ from typing import Literal
 import pydantic
 from pydantic import ConfigDict, Field
 
-from accel.report_documents import Macs
+from accel.report_documents import Macs, Provenance
 
 Role = Literal["load micro-ops", "load data", "load weights", "load bias", "clear", "contract", "epilogue", "store"]
 
@@ -83,6 +83,7 @@ class Plan(pydantic.BaseModel):
     """What would become of a model on an accelerator; nothing was compiled or simulated."""
 
     accelerator: str = Field(description="its name", examples=["vta"])
+    provenance: Provenance = Field(description="what it is of: versions, files, and the seed")
     family: str = Field(description="its family of instruction sets", examples=["vta"])
     quantisation: Literal["none", "given samples", "one random sample"] = Field(
         description="what a float model's scales come from. A job draws more samples: a sum whose operands' scales lie "

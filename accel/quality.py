@@ -1,6 +1,7 @@
 """How good the outputs are: against the model as uploaded, and against the float network."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import onnx
 
@@ -13,31 +14,39 @@ from accel.report_documents import Quality
 from accel.verify import cosine, outputs_by_onnxruntime, sqnr_db
 
 
-def quality_of(original: onnx.ModelProto, feeds: Tensors, outputs: Tensors) -> list[Quality]:
-    """That of each output, in the order of ``outputs``.
+@dataclass(frozen=True)
+class Qualities:
+    """The figures of each output; none, or those of the float network absent, where ``missing`` says why."""
+
+    figures: list[Quality]
+    missing: str = ""
+
+
+def quality_of(original: onnx.ModelProto, feeds: Tensors, outputs: Tensors) -> Qualities:
+    """Returns the quality of each output, in the order of ``outputs``.
+
+    The figures describe outputs that are verified by other means: what cannot be computed is absent, with the reason,
+    and fails nothing.
 
     Args:
         original: the model as uploaded.
         feeds: the model's inputs.
         outputs: what the program made of them.
-
-    Raises:
-        InvalidModel: onnxruntime cannot run the model on these inputs.
     """
     names = list(outputs)
-    expected = outputs_by_onnxruntime(original, feeds, names)
-    if not is_quantised(original):
-        return compare(outputs, expected, expected)
-    return compare(outputs, expected, _unquantised(original, feeds, names))
-
-
-def _unquantised(quantised: onnx.ModelProto, feeds: Tensors, names: Sequence[str]) -> list[Array] | None:
-    """The outputs of the float network; None if there is none, or onnxruntime does not run it."""
-    plain = unrounded(in_qdq_form(quantised))
     try:
-        return None if plain is None else outputs_by_onnxruntime(plain, feeds, names)
-    except InvalidModel:
-        return None
+        expected = outputs_by_onnxruntime(original, feeds, names)
+    except InvalidModel as error:
+        return Qualities([], f"the quality of the outputs is not known: {error.detail}")
+    if not is_quantised(original):
+        return Qualities(compare(outputs, expected, expected))
+    try:
+        plain = unrounded(in_qdq_form(original))
+        unquantised = None if plain is None else outputs_by_onnxruntime(plain, feeds, names)
+    except InvalidModel as error:
+        missing = f"the quality against the float network is not known: {error.detail}"
+        return Qualities(compare(outputs, expected, None), missing)
+    return Qualities(compare(outputs, expected, unquantised))
 
 
 def compare(outputs: Tensors, expected: Sequence[Array], unquantised: Sequence[Array] | None) -> list[Quality]:

@@ -1,14 +1,77 @@
 """The reports of jobs as documents; what fills them is apart, so that the api describes them without a compiler."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import pydantic
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.hazards import StaleKind
 
 Engine = Literal["function", "timing", "both"]
+WarningKind = Literal["never-written", "outside-segments", "never-finishes", "not-verified", "no-quality"]
+
+
+class Versions(pydantic.BaseModel):
+    """The software that computed a report: with others a figure may be another one."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cyclops: str = Field(examples=["0.1.0"])
+    sources: str = Field(description="SHA-256 over the compiler's and simulator's own source files")
+    tvm: str = Field(description="lowers the model, and compiles the host's operators")
+    onnxruntime: str = Field(description="runs calibration, and the model that quality is measured against")
+    onnx: str
+    numpy: str = Field(description="draws what is random, and computes the reference")
+    python: str
+    machine: str = Field(description="the host's kind of processor", examples=["x86_64"])
+
+
+class DocumentSource(pydantic.BaseModel):
+    """The accelerator's document."""
+
+    name: str = Field(description="its `name`", examples=["vta"])
+    title: str = Field(description="its `title`", examples=["VTA 16x16"])
+    label: str | None = Field(
+        description="what its user calls it: the label of the upload, on the command line the name or path as given; "
+        "null if it has none"
+    )
+    sha256: str | None = Field(
+        description="SHA-256 of the file as it was uploaded or given to the command line, of a preset of "
+        "`accel/accelerator/presets/NAME.*` in the package; null where there was no file, as for a program's own"
+    )
+    id: str = Field(
+        description="SHA-256 of the document as JSON with sorted keys, no spaces and every default: the id of the "
+        "upload, the same however the file was written"
+    )
+
+
+class Provenance(pydantic.BaseModel):
+    """Where the numbers come from. Digests are of the bytes of files, as `sha256sum` prints them."""
+
+    versions: Versions
+    cpu: str | None = Field(
+        description="the processor for which host operators were compiled, as LLVM names it: floats may be rounded "
+        "otherwise on another; null where no model was compiled",
+        examples=["skylake-avx512"],
+    )
+    model: str | None = Field(description="SHA-256 of the ONNX file as uploaded, its id; null of a program")
+    program: str | None = Field(
+        description="SHA-256 of the Program file, its id; of parts that of the Program file that they make; null of a "
+        "model"
+    )
+    accelerator: DocumentSource
+    inputs: str | None = Field(
+        description="SHA-256 of the npz file of the inputs, its id; null where they are the program's own, or drawn "
+        "with the seed of the options"
+    )
+    calibration: str | None = Field(
+        description="SHA-256 of the npz file of the calibration samples, its id; null where there is none: a float "
+        "model's samples are drawn with the seed of the options"
+    )
+    options: dict[str, Any] = Field(
+        description="the options of the run, defaults among them", examples=[{"seed": 0, "trace": True}]
+    )
 
 
 class Layer(pydantic.BaseModel):
@@ -55,7 +118,7 @@ class UnitTime(pydantic.BaseModel):
 class ProgramWarning(pydantic.BaseModel):
     """Something that is allowed and seldom meant."""
 
-    kind: Literal["never-written", "outside-segments", "never-finishes", "not-verified"]
+    kind: WarningKind
     launch: str | None = Field(description="null where it is of the whole run")
     instruction: int | None = Field(description="its place in the program; null as before")
     detail: str
@@ -87,7 +150,8 @@ class Quality(pydantic.BaseModel):
     float_sqnr_db: float | None = Field(
         None,
         description="the same against the float network: the model as uploaded, or of a quantised one the network "
-        "whose activations are not rounded; null where the integers are read by more than the next layer",
+        "whose activations are not rounded; null where the integers are read by more than the next layer, or, as a "
+        "warning says, onnxruntime cannot run it",
     )
     float_cosine: float | None = Field(None, description="null as `float_sqnr_db` is")
 
@@ -118,6 +182,7 @@ class Report(pydantic.BaseModel):
     """The report, ``report.json``."""
 
     accelerator: str
+    provenance: Provenance = Field(description="where the numbers come from: versions, files, options")
     verified: bool | None = Field(
         description="outputs equal the integer reference bit by bit, and no race or stale read could change them; null "
         "if the accelerator did no multiply-accumulate, or, as a warning says, they were not compared"
@@ -129,7 +194,9 @@ class Report(pydantic.BaseModel):
     warnings: list[ProgramWarning]
     layers: list[Layer]
     host_ops: list[HostOp]
-    quantisation: list[Quality]
+    quantisation: list[Quality] = Field(
+        description="of each output; none where onnxruntime cannot run the model as uploaded, as a warning says"
+    )
     program: ProgramSize
     timing_model: TimingModel = Field(description="how far the cycles can be trusted")
     functions: list[CompiledFunction] = Field(
@@ -187,6 +254,7 @@ class SimulationReport(pydantic.BaseModel):
     """The report of a program's run."""
 
     accelerator: str
+    provenance: Provenance = Field(description="where the numbers come from: versions, files, options")
     engine: Engine
     verified: bool | None = Field(
         description="what was expected is there, and no race and no stale read could change it; null where nothing "

@@ -1,7 +1,9 @@
 """One job from end to end: a model and an accelerator in; program, outputs, trace and report out."""
 
+import logging
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,12 +13,13 @@ from typing import Any
 import onnx
 import tvm
 from tvm import ir
+from tvm.target import codegen
 
 from accel.accelerator.document import Accelerator
 from accel.cache import Cache
 from accel.describe import describe_model, describe_program
 from accel.dump import Dumps, PassTexts
-from accel.errors import InvalidModel, VerificationError
+from accel.errors import InternalError, InvalidModel, SimulationError, VerificationError
 from accel.frontend.integer.integers import ImportedModel
 from accel.frontend.model.apart import whole
 from accel.frontend.read.info import ModelInfo
@@ -31,9 +34,10 @@ from accel.options import Options
 from accel.program import Program, renamed
 from accel.program_file import little_endian, save_program
 from accel.progress import Progress
-from accel.quality import quality_of
+from accel.provenance import Sources, provenance
+from accel.quality import Qualities, quality_of
 from accel.reference.deadline import OutOfTimeError
-from accel.report_documents import CompiledFunction, HostOp, Quality, Report, StageTime
+from accel.report_documents import CompiledFunction, HostOp, Provenance, Report, StageTime
 from accel.simulate.engine import Simulation
 from accel.simulation_report import race_record, stale_record
 from accel.stages import job_stages
@@ -41,8 +45,12 @@ from accel.trace import make_trace
 from accel.trial_timing import region_timer
 from accel.verify import reference_outputs
 
+_log = logging.getLogger(__name__)
+_NO_FILES = Sources()
+_ON_THE_HOST = "every launch agrees: the host steps differ"
 
-def run_model(
+
+def run_model(  # noqa: PLR0913  a run has many inputs
     model: bytes | Path,
     accelerator: Accelerator,
     options: Options,
@@ -50,6 +58,7 @@ def run_model(
     *,
     inputs: Tensors | None = None,
     calibration: Tensors | None = None,
+    sources: Sources = _NO_FILES,
     progress: Callable[[Progress], None] | None = None,
     cache: Cache | None = None,
 ) -> Report:
@@ -63,13 +72,16 @@ def run_model(
             ``model.qdq.onnx``, ``program.zip``, ``instructions.bin``, ``trace.npz`` and ``tir/``.
         inputs: an array for each model input; else seeded random.
         calibration: samples for each model input, for quantising a float model; else seeded random.
+        sources: the files that these were read from, for the report.
         progress: called when a stage begins.
         cache: where the accelerator's functions are looked for before they are compiled, and kept.
 
     Raises:
-        CyclopsError: what is wrong with the model, the tensors or the program.
+        CyclopsError: what is wrong with the model or the tensors.
+        InternalError: the program that was made of them is wrong; ``program.zip`` has it.
     """
-    return _Run(accelerator, options, out, progress, cache).run(model, inputs, calibration)
+    origin = provenance(sources, accelerator, options.model_dump(mode="json"), codegen.llvm_get_system_cpu())
+    return _Run(accelerator, options, origin, out, progress, cache).run(model, inputs, calibration)
 
 
 class _Run:
@@ -79,12 +91,14 @@ class _Run:
         self,
         accelerator: Accelerator,
         options: Options,
+        origin: Provenance,
         out: Path,
         progress: Callable[[Progress], None] | None,
         cache: Cache | None,
     ) -> None:
         self.accelerator = accelerator
         self.options = options
+        self.origin = origin
         self.out = out
         self.program_file = out / "program.zip"
         self.dumps = Dumps(out / "tir")
@@ -127,7 +141,7 @@ class _Run:
         save_tensors(self.out / "outputs.npz", outputs)
         with self.next_stage("verify") as check_equal:
             unverified = self._verify(check_equal, imported, packed, program, simulation, outputs)
-            check_hazards(simulation)
+            check_hazards(simulation, unverified)
             del imported, packed  # the model's weights twice, while the float model takes its own
             quality = quality_of(original, feeds, outputs)
         return self._report(info, left, functions, program, simulation, quality, unverified)
@@ -183,7 +197,17 @@ class _Run:
     def _simulate(self, info: ModelInfo, program: Program) -> tuple[Simulation, dict[str, Array]]:
         """The program as it ran, and the outputs by the model's own names."""
         with self.next_stage("simulate") as simulate:
-            simulation: Simulation = simulate(program, {})
+            try:
+                simulation: Simulation = simulate(program, {})
+            except SimulationError as error:
+                if error.kind == "work-limit":  # the model asks for it
+                    raise
+                raise InternalError(
+                    f"the compiled program cannot run to its end: {error.detail}",
+                    field=error.field,
+                    kind=error.kind,
+                    instruction=error.instruction,
+                ) from error
         names = zip(info.outputs, program.outputs, strict=True)
         return simulation, {tensor.name: simulation.outputs[name] for tensor, name in names}
 
@@ -216,7 +240,12 @@ class _Run:
         try:
             check_equal(outputs, dict(zip(outputs, reference, strict=True)))
         except VerificationError as error:
-            fault = locate_fault(packed, program, simulation, fed) or "every launch agrees: the host steps differ"
+            _log.error("the outputs of the compiled program differ from the reference; looking for the launch")
+            try:
+                fault = str(locate_fault(packed, program, simulation, fed) or _ON_THE_HOST)
+            except Exception as other:  # noqa: BLE001 - whatever it is, the difference is what is told
+                error.add_note("".join(traceback.format_exception(other)))
+                fault = f"where it began could not be located: {type(other).__name__}: {other}"
             raise VerificationError(f"{error.detail}; {fault}", field=error.field) from error
         return ""
 
@@ -227,7 +256,7 @@ class _Run:
         functions: list[CompiledFunction],
         program: Program,
         simulation: Simulation,
-        quality: list[Quality],
+        quality: Qualities,
         unverified: str,
     ) -> Report:
         with self.next_stage("report") as make_report:
@@ -238,8 +267,10 @@ class _Run:
                 simulation,
                 total_macs=info.macs,
                 host_ops=left,
-                quantisation=quality,
+                quantisation=quality.figures,
+                provenance=self.origin,
                 unverified=unverified,
+                unmeasured=quality.missing,
             )
         names = [stage.name for stage in self.times]
         compiling = sum(stage.seconds for stage in self.times[: names.index("simulate")])
@@ -257,15 +288,26 @@ def _check_nodes(names: Sequence[str], operators: Collection[str]) -> None:
             raise InvalidModel(f"the model has no node {name!r}", field=f"options.host_nodes[{place}]")
 
 
-def check_hazards(simulation: Simulation) -> None:
+def check_hazards(simulation: Simulation, unverified: str = "") -> None:
     """The result is right for any speed of the units, and on hardware without a bypass where the document says so.
+
+    Args:
+        simulation: the program as it ran.
+        unverified: why its outputs were not compared; empty where they equal the reference.
 
     Raises:
         VerificationError: two instructions, and the elements that they touch in no fixed order; or one that may read
             what was there before.
     """
     hazards = simulation.hazards or Hazards((), ())
-    found = [(race_record(race, simulation).detail, race.second) for race in hazards.races[:1]]
-    found += [(stale_record(read, simulation).detail, read.instruction) for read in hazards.stale[:1]]
-    for detail, index in found:
-        raise VerificationError(f"the outputs are right by luck: {detail}", field=f"instruction:{index}")
+    found = "the outputs were not compared, and" if unverified else "the outputs are right by luck: they"
+    for race in hazards.races[:1]:
+        detail = race_record(race, simulation).detail
+        raise VerificationError(
+            f"{found} depend on how fast the units are: {detail}", field=f"instruction:{race.second}"
+        )
+    for read in hazards.stale[:1]:
+        detail = stale_record(read, simulation).detail
+        raise VerificationError(
+            f"{found} depend on what was there before: {detail}", field=f"instruction:{read.instruction}"
+        )

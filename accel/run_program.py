@@ -11,12 +11,14 @@ from accel.inputs import Tensors, draw_inputs, save_tensors
 from accel.options import RunOptions
 from accel.program import Program
 from accel.progress import Progress
+from accel.provenance import Sources, provenance
 from accel.report_documents import Engine, SimulationReport
 from accel.simulate.engine import simulate
 from accel.simulation_report import make_simulation_report
 from accel.trace import make_trace
 
 _STAGES = ("simulate", "report")
+_NO_FILES = Sources()
 
 
 class SimulateOptions(RunOptions):
@@ -31,6 +33,7 @@ def run_program(
     out: Path | None,
     *,
     inputs: Tensors | None = None,
+    sources: Sources = _NO_FILES,
     progress: Callable[[Progress], None] | None = None,
 ) -> SimulationReport:
     """Simulate ``program``, compare DRAM with what it expects, and write the artifacts into ``out``.
@@ -42,6 +45,7 @@ def run_program(
             ``trace.npz``.
         inputs: arrays for inputs of the program; the others are as the program has them, else seeded random. What the
             program expects is of its own data: with other arrays in their place nothing is expected.
+        sources: the files that these were read from, for the report.
         progress: called when a stage begins.
 
     Raises:
@@ -65,7 +69,9 @@ def run_program(
         timing=options.engine != "function",
     )
     begin("report")
-    report = make_simulation_report(program, simulation, options.engine)
+    report = make_simulation_report(
+        program, simulation, options.engine, provenance(sources, program.accelerator, options.model_dump(mode="json"))
+    )
     if out is not None:
         save_tensors(out / "outputs.npz", simulation.outputs)
         (out / "instructions.bin").write_bytes(program.words.astype("<u8").tobytes())

@@ -18,6 +18,7 @@ from accel.report_documents import (
     Mismatch,
     ProgramSize,
     ProgramWarning,
+    Provenance,
     RaceRecord,
     SimulationReport,
     StaleRecord,
@@ -31,7 +32,9 @@ from accel.simulate.writer import last_writer
 _SHOWN = 10  # mismatches, races and warnings of a kind that a report lists
 
 
-def make_simulation_report(program: Program, simulation: Simulation, engine: Engine) -> SimulationReport:
+def make_simulation_report(
+    program: Program, simulation: Simulation, engine: Engine, provenance: Provenance
+) -> SimulationReport:
     """The report of ``program`` as it ran."""
     function, timed = engine != "timing", engine != "function"
     count, mismatches = _mismatches(program, simulation) if function else (0, [])
@@ -43,6 +46,7 @@ def make_simulation_report(program: Program, simulation: Simulation, engine: Eng
     launches = [layer_of(result, program.accelerator) for result in simulation.launches]
     return SimulationReport(
         accelerator=program.accelerator.name,
+        provenance=provenance,
         engine=engine,
         verified=verified,
         cycles=simulation.cycles if timed else None,

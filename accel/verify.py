@@ -105,5 +105,9 @@ def outputs_by_onnxruntime(model: onnx.ModelProto, inputs: Mapping[str, Array], 
     try:
         results: list[Array] = session(model).run(list(names), dict(inputs))
     except Exception as error:  # its errors have no base class of their own
-        raise InvalidModel(f"onnxruntime cannot run the model: {str(error).splitlines()[0]}", field="model") from error
+        raise InvalidModel(f"onnxruntime cannot run the model: {_first_line(error)}", field="model") from error
     return results
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

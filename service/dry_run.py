@@ -22,7 +22,7 @@ def plan_response(request: JobRequest, here: Context) -> Response:
     if request.program is not None:
         raise ProblemError("invalid-request", "a program is compiled already: nothing is planned", field="program")
     with scratch_directory(here.settings.scratch_dir, "plan") as directory:
-        work = fetch(request, directory, here.store)
+        work = fetch(request, directory, here.store, here.accelerators.source(request.accelerator))
         assert isinstance(work, Work)
         try:
             return Response(here.planner.plan(work, directory), media_type="application/json")

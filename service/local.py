@@ -1,15 +1,18 @@
 """``cyclops run`` and ``cyclops simulate``: the worker's task in this process, with no service."""
 
 import json
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from accel.catalog import document_digest, load_accelerator
 from accel.errors import (
     CompileError,
     CyclopsError,
@@ -17,20 +20,22 @@ from accel.errors import (
     InvalidProgram,
     InvalidTensors,
     SimulationError,
-    VerificationError,
 )
 from accel.folder_cache import FolderCache
+from accel.provenance import Sources, file_digest
 from service.simulation_table import print_simulation
 from service.table import print_report
 from worker.execute import execute
+from worker.failure import INCIDENT, Reached, failure, keep_incident
 from worker.job_record import Stage
-from worker.problem import problem_of
+from worker.problem import Problem, problem_of
 from worker.settings import Settings
 from worker.work import ProgramWork, Work
 
 # exit codes
 JOB_FAILED = 1
 INPUT_REFUSED = 2
+_PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
 
 
 def run_local(work: Work | ProgramWork, out: Path | None, cache: Path | None = None, *, as_json: bool) -> int:
@@ -42,6 +47,8 @@ def run_local(work: Work | ProgramWork, out: Path | None, cache: Path | None = N
             text = _run(work, out, cache, _shower(status.update if status else None))
     except (CyclopsError, MemoryError) as error:
         return tell(error, errors, as_json=as_json)
+    except _OurFaultError as error:
+        return tell_problem(error.problem, errors, as_json=as_json, kept=error.kept)
     report = json.loads(text)
     if as_json:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
@@ -60,18 +67,80 @@ def tell(error: CyclopsError | MemoryError, errors: Console, *, as_json: bool) -
         sys.stdout.write(problem_of(error).model_dump_json(indent=2) + "\n")
     else:
         errors.print(f"cyclops: {_sentence(error)}", markup=False, highlight=False, soft_wrap=True)
-    return JOB_FAILED if isinstance(error, CompileError | SimulationError | VerificationError) else INPUT_REFUSED
+    return JOB_FAILED if isinstance(error, CompileError | SimulationError) else INPUT_REFUSED
+
+
+def tell_problem(problem: Problem, errors: Console, *, as_json: bool, kept: Path | None = None) -> int:
+    """Print a problem that is not of the input; gives the exit code. ``kept`` is what a report of it needs."""
+    if as_json:
+        sys.stdout.write(problem.model_dump_json(indent=2) + "\n")
+    where = f" [{problem.field}]" if problem.field else ""
+    named = f" (incident {problem.incident})" if problem.incident else ""
+    if not as_json:
+        errors.print(f"cyclops: {problem.title}{where} {problem.detail}{named}", **_PLAIN)
+    if kept is not None:
+        errors.print(f"cyclops: {kept} has what a report of it needs; please attach it", **_PLAIN)
+    return JOB_FAILED
+
+
+class _OurFaultError(Exception):
+    """A run failed, and not for its input. ``kept`` is the file that a report of it needs, if it could be written."""
+
+    def __init__(self, problem: Problem, kept: Path | None) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
+        self.kept = kept
 
 
 def _run(work: Work | ProgramWork, out: Path | None, cache: Path | None, progress: Callable[[Stage], None]) -> str:
     """The report, as text."""
     try:
         check_files(work)
+        work = replace(work, sources=sources_of(work))
         with _directory(out) as directory:
-            execute(work, Path(directory), Settings(), progress, None if cache is None else FolderCache(cache))
-            return Path(directory, "report.json").read_text(encoding="utf-8")
+            reached, written = Reached(progress), Path(directory)
+            try:
+                execute(work, written, Settings(), reached, None if cache is None else FolderCache(cache))
+            except (CyclopsError, MemoryError, OSError):
+                raise
+            except Exception as error:
+                problem = failure(error)
+                if problem.incident is not None:
+                    keep_incident(problem, error, reached.stage, work, written, Settings())
+                raise _OurFaultError(problem, _kept(problem, written, out)) from error
+            return (written / "report.json").read_text(encoding="utf-8")
     except OSError as error:
         raise CyclopsError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}") from error
+
+
+def _kept(problem: Problem, written: Path, out: Path | None) -> Path | None:
+    """Returns the incident's file; without a directory for artifacts it goes into the current one."""
+    file = written / INCIDENT
+    if not file.is_file():
+        return None
+    if out is not None:
+        return file
+    kept = Path(f"cyclops-incident-{problem.incident}.zip")
+    try:
+        shutil.copyfile(file, kept)
+    except OSError:
+        return None
+    return kept
+
+
+def sources_of(work: Work | ProgramWork) -> Sources:
+    """Returns the digests of the files of a run, as the service has them; the label is the accelerator as given.
+
+    That of a program is left to who opens it, as it may be a folder.
+    """
+    files = {"inputs": work.inputs}
+    if isinstance(work, Work):
+        files |= {"model": work.model, "calibration": work.calibration}
+    digests = {name: file_digest(path) for name, path in files.items() if path is not None}
+    if work.accelerator is not None:
+        load_accelerator(work.accelerator)  # or why it cannot be used
+        digests |= {"document": document_digest(work.accelerator), "label": work.accelerator}
+    return Sources(**digests)
 
 
 def _wrong(report: dict[str, Any]) -> bool:

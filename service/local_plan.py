@@ -2,12 +2,14 @@
 
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 
 from rich.console import Console
 
 from accel.errors import CyclopsError
-from service.local import check_files, tell
+from service.local import check_files, sources_of, tell, tell_problem
 from service.plan_table import print_plan
+from worker.failure import failure
 from worker.plan import plan_work
 from worker.settings import Settings
 from worker.work import Work
@@ -20,9 +22,11 @@ def plan_local(work: Work, *, as_json: bool) -> int:
     try:
         with status or nullcontext():
             check_files(work)
-            plan = plan_work(work, Settings())
+            plan = plan_work(replace(work, sources=sources_of(work)), Settings())
     except (CyclopsError, MemoryError) as error:
         return tell(error, errors, as_json=as_json)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and is not the input's fault
+        return tell_problem(failure(error), errors, as_json=as_json)
     if as_json:
         sys.stdout.write(plan.model_dump_json(indent=2) + "\n")
     else:

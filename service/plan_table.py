@@ -5,12 +5,14 @@ from rich.table import Table
 from rich.text import Text
 
 from accel.plan_documents import Plan, PlannedLaunch
+from service.table import accelerator_named, print_title
 
 _SHOWN = ("contract", "epilogue", "store")  # every launch loads
 
 
 def print_plan(plan: Plan, console: Console) -> None:
     """Print where each node runs and why, how each launch is cut, and the share of the arithmetic."""
+    print_title(accelerator_named(plan.model_dump(include={"accelerator", "provenance"})), console)
     console.print(_nodes(plan))
     if plan.launches:
         console.print(_launches(plan))
@@ -24,7 +26,13 @@ def print_plan(plan: Plan, console: Console) -> None:
 
 
 def _nodes(plan: Plan) -> Table:
-    table = Table("node", "op", "runs on", "launch", "why", title=plan.accelerator, title_justify="left")
+    table = Table(
+        "node",
+        "op",
+        "runs on",
+        "launch",
+        "why",
+    )
     for node in plan.nodes:
         table.add_row(Text(node.name), Text(node.op), node.where, Text(node.launch or ""), Text(node.reason or ""))
     return table

@@ -18,7 +18,8 @@ from accel.errors import CyclopsError
 from service.request_id import FIELD, HEADER, request_id
 from worker.claims import BeingErasedError
 from worker.confined import RefusedError
-from worker.problem import FieldError, Problem, problem_of
+from worker.ids import new_id
+from worker.problem import INTERNAL, FieldError, Problem, problem_of
 from worker.store import StoreUnavailableError
 
 _log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ SERVICE_TYPES = {
     "inspection-failed": (422, "The file cannot be examined within the limits."),
     "rate-limited": (429, "There were too many requests of this kind in a short time."),
     "queue-full": (429, "As many jobs wait as may."),
-    "internal-error": (500, "Something went wrong on our side."),
+    INTERNAL[0]: (500, INTERNAL[1]),
     "queue-unavailable": (503, "The queue cannot be reached."),
     "store-unavailable": (503, "The store cannot be reached."),
     "disk-full": (503, "The service has no room on its disk."),
@@ -59,6 +60,10 @@ JOB_TYPES = {
     "time-limit": "The job took longer than the limit.",
     "memory-limit": "The job needed more memory than the limit.",
     "output-limit": "The job wrote more than the limit.",
+}
+# problems of records that earlier versions wrote, which still lead somewhere: slug -> title
+RETIRED_TYPES = {
+    "verification-failed": "The outputs of a compiled program differed from the reference: today an `internal-error`.",
 }
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 _MOST_ERRORS = 100  # of the fields of one request
@@ -198,5 +203,7 @@ async def _on_erasing(_request: Request, _error: Exception) -> Response:
 
 
 async def _on_exception(request: Request, error: Exception) -> Response:
-    _log.error("%s %s", request.method, request.url.path, exc_info=error)
-    return respond(_problem("internal-error", "the error has been logged; the service goes on"))
+    incident = new_id()
+    _log.error("incident %s: %s %s", incident, request.method, request.url.path, exc_info=error)
+    found = _problem("internal-error", "the error has been logged; the service goes on")
+    return respond(found.model_copy(update={"incident": incident}))

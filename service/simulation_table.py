@@ -6,14 +6,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from service.table import energy_line
+from service.table import accelerator_named, energy_line, print_title
 
 Report = Mapping[str, Any]
 
 
 def print_simulation(report: Report, console: Console) -> None:
     """Print the cycles, the units, the findings in words, and how far to trust the numbers."""
-    console.print(_units(report) if report["units"] else _title(report), highlight=False)
+    print_title(_title(report), console)
+    if report["units"]:
+        console.print(_units(report), highlight=False)
     for line in _lines(report):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(_verdict(report), style="bold", highlight=False, soft_wrap=True)
@@ -21,11 +23,11 @@ def print_simulation(report: Report, console: Console) -> None:
 
 def _title(report: Report) -> str:
     counted = "cycles not counted" if report["cycles"] is None else f"{report['cycles']:,} cycles"
-    return f"{report['accelerator']}: {counted}, {report['program']['instructions']:,} instructions"
+    return f"{accelerator_named(report)}: {counted}, {report['program']['instructions']:,} instructions"
 
 
 def _units(report: Report) -> Table:
-    table = Table(title=_title(report), title_justify="left")
+    table = Table()
     table.add_column("unit")
     for heading in ("instructions", "busy", "share"):
         table.add_column(heading, justify="right")

@@ -154,7 +154,8 @@ def _accept(job_id: str, request: JobSubmission, owner: str, here: Context, with
         raise unavailable
     try:
         order(job_id, request, owner, here)
-        here.jobs.create(request, owner, job_id, Origin(request_id=request_id(), traceparent=current_parent()))
+        origin = Origin(request_id=request_id(), traceparent=current_parent())
+        here.jobs.create(request, owner, job_id, origin, here.accelerators.source(request.accelerator))
         here.queue.submit(job_id, owner=owner)
     except redis.RedisError as error:
         if withdraw(job_id):

@@ -11,6 +11,7 @@ Report = Mapping[str, Any]
 
 def print_report(report: Report, console: Console) -> None:
     """Print the layers, the host operators, and whether the outputs are right."""
+    print_title(f"{accelerator_named(report)}: {report['cycles']:,} cycles", console)
     console.print(_layers(report))
     for op in report["host_ops"]:
         console.print(
@@ -19,7 +20,7 @@ def print_report(report: Report, console: Console) -> None:
     if report.get("energy_pj") is not None:
         console.print(energy_line(report["energy_pj"]), highlight=False)
     for warning in report.get("warnings", ()):
-        if warning["kind"] == "not-verified":
+        if warning["kind"] in {"not-verified", "no-quality"}:
             console.print(f"warning: {warning['detail']}", markup=False, highlight=False, soft_wrap=True)
     console.print(_verdict(report), style="bold")
 
@@ -29,9 +30,21 @@ def energy_line(picojoules: float) -> str:
     return f"energy: {picojoules:,.0f} pJ, of the instructions whose energy the accelerator says"
 
 
+def accelerator_named(report: Report) -> str:
+    """Returns the accelerator's name, and behind it what the user calls its document where that is something else."""
+    name: str = report["accelerator"]
+    label = report.get("provenance", {}).get("accelerator", {}).get("label")
+    return name if label in {None, name} else f"{name} ({label})"
+
+
+def print_title(text: str, console: Console) -> None:
+    """Print the line above a table, which may be wider than the table."""
+    console.print(text, style="table.title", markup=False, highlight=False, soft_wrap=True)
+
+
 def _layers(report: Report) -> Table:
     total = report["cycles"]
-    table = Table(title=f"{report['accelerator']}: {total:,} cycles", title_justify="left")
+    table = Table()
     table.add_column("layer", overflow="fold")
     table.add_column("op")
     for heading in ("cycles", "share", "GEMM utilisation", "bytes moved"):

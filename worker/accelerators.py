@@ -8,9 +8,17 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import accelerator_id, canonical, load_accelerator, parse_accelerator, preset_names
+from accel.catalog import (
+    accelerator_id,
+    canonical,
+    document_digest,
+    load_accelerator,
+    parse_accelerator,
+    preset_names,
+)
 from worker.belongings import Belongings
 from worker.claims import Claims, Upload
+from worker.job_record import Document
 from worker.store import Store
 
 _ID = re.compile(r"[0-9a-f]{64}")
@@ -40,8 +48,10 @@ class Accelerators:
         seen._belongings, seen._shared = Belongings(self._store, owner), shared  # noqa: SLF001 - it is our own class
         return seen
 
-    def add(self, accelerator: Accelerator) -> str:
-        """Keep a document and give its id; of the same document again nothing changes but the time.
+    def add(self, accelerator: Accelerator, file: str | None = None) -> str:
+        """Keep a document and give its id; of the same document again nothing changes but the time, and the file.
+
+        ``file`` is the SHA-256 of the bytes that the owner has it in.
 
         Raises:
             BeingErasedError: it is being erased at this moment.
@@ -50,7 +60,8 @@ class Accelerators:
         with Claims(self._store).arriving(Upload("accelerators", digest)):
             self._store.write(_key(digest), canonical(accelerator))
             if self._belongings:
-                self._belongings.add(_FOLDER, digest)
+                note = Document(sha256=file).model_dump_json().encode() if file else b""
+                self._belongings.add(_FOLDER, digest, note)
         return digest
 
     def ids(self) -> list[str]:
@@ -98,6 +109,15 @@ class Accelerators:
                 raise KeyError(name_or_id)
             self._digests[name_or_id] = accelerator_id(load_accelerator(name_or_id))
         return self._digests[name_or_id]
+
+    def source(self, name_or_id: str | None) -> Document:
+        """Returns what is known of the file that the owner has the document in; nothing of one that is another's."""
+        if name_or_id is None:
+            return Document()
+        if not _ID.fullmatch(name_or_id):
+            return Document(sha256=document_digest(name_or_id))
+        note = self._belongings.note(_FOLDER, name_or_id) if self._belongings else b""
+        return Document.model_validate_json(note) if note else Document()
 
     def fetch(self, name_or_id: str, path: Path) -> str:
         """What :func:`accel.catalog.load_accelerator` takes: a preset's name, or ``path`` with the document written.

@@ -1,7 +1,8 @@
 """Jobs that were done once, found again by what they were asked: ``answers/<owner>/<key>`` names the last one.
 
-The key is a digest of all that the result depends on, this version of Cyclops among it, so that no entry is ever out of
-date. An entry is a hint: whoever reads it looks at the job that it names. Entries of one owner are never another's.
+The key is a digest of all that the result depends on, and that its report names: this version of Cyclops, those of the
+libraries that compute figures, the file and the label of the document. So no entry is ever out of date. An entry is a
+hint: whoever reads it looks at the job that it names. Entries of one owner are never another's.
 """
 
 import contextlib
@@ -10,10 +11,12 @@ import json
 import pydantic
 
 from accel.cache import cache_key
+from accel.catalog import preset_names
+from accel.provenance import versions
 from worker.accelerators import Accelerators
 from worker.artifacts import manifest_key
 from worker.ids import owner_digest
-from worker.job_record import FORMAT, Job
+from worker.job_record import FORMAT, Document, Job
 from worker.job_request import JobRequest
 from worker.jobs import Jobs
 from worker.store import Store
@@ -37,7 +40,8 @@ class Answers:
     def key(self, request: JobRequest | Job, owner: str) -> str:
         """The key in the store: the same for requests of an owner that have the same result.
 
-        An accelerator counts by what its document says, not by its name. KeyError if there is none of this name or id.
+        An accelerator counts by what its document says, and by the file and the label that the report names, not by its
+        name. KeyError if there is none of this name or id.
         """
         options = request.options.model_dump(mode="json")
         options["host_nodes"] = sorted(set(options["host_nodes"]))
@@ -47,9 +51,19 @@ class Answers:
             "program": request.program,
             "accelerator": request.accelerator and self._accelerators.digest(request.accelerator),
             "options": options,
+            "document": self._document(request, owner).model_dump(),
+            "versions": versions().model_dump(),
         }
         canonical = json.dumps(document, sort_keys=True, separators=(",", ":"))
         return f"{FOLDER}/{owner_digest(owner)}/{cache_key('answer', canonical)}"
+
+    def _document(self, request: JobRequest | Job, owner: str) -> Document:
+        """What the report names of an uploaded document; that of a job is as it was when it was submitted."""
+        if request.accelerator in preset_names():  # the same for all who have this version
+            return Document()
+        if isinstance(request, Job):
+            return request.document
+        return self._accelerators.seen_by(owner).source(request.accelerator)
 
     def remember(self, job: Job) -> None:
         """Answer with this job, which has succeeded, from now on."""

@@ -29,9 +29,20 @@ class Belongings:
         self._store = store
         self._sender = owner_digest(owner)
 
-    def add(self, kind: Kind, item: str) -> None:
-        """Note that it is the owner's too; it must be there already, but for a job."""
-        self._store.create(self.mark(kind, item), b"")
+    def add(self, kind: Kind, item: str, note: bytes = b"") -> None:
+        """Note that it is the owner's too; it must be there already, but for a job.
+
+        ``note`` is what is to be known of this owner's; the last one counts.
+        """
+        write = self._store.write if note else self._store.create
+        write(self.mark(kind, item), note)
+
+    def note(self, kind: Kind, item: str) -> bytes:
+        """Returns the note of what is the owner's; none if it has none, or is not the owner's."""
+        try:
+            return self._store.read(self.mark(kind, item))
+        except FileNotFoundError:
+            return b""
 
     def has(self, kind: Kind, item: str) -> bool:
         """Whether it is the owner's."""

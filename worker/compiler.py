@@ -19,7 +19,8 @@ from worker.zips import unpacked_bytes
 
 
 def _plan(given: PlanInputs, settings: Settings) -> Plan:
-    return plan_work(Work(given.model, given.accelerator, given.options, calibration=given.calibration), settings)
+    work = Work(given.model, given.accelerator, given.options, calibration=given.calibration, sources=given.sources)
+    return plan_work(work, settings)
 
 
 def _program(given: Packed, settings: Settings) -> ProgramContents:

@@ -1,6 +1,8 @@
 """The job itself, with files in and files out: what a worker runs, and the command line too."""
 
+import hashlib
 import json
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ from accel.frontend.read.inspect import inspect_model
 from accel.open_program import open_program
 from accel.options import Options
 from accel.program import Program
+from accel.program_file import save_program
 from accel.run import run_model
 from accel.run_program import SimulateOptions, run_program
 from worker.job_record import Stage, Summary
@@ -59,6 +62,7 @@ def _execute_model(
         out,
         inputs=inputs,
         calibration=None if samples is None else as_samples(samples, wanted),
+        sources=work.sources,
         progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
         cache=cache,
     )
@@ -66,7 +70,11 @@ def _execute_model(
 
 
 def _execute_program(work: ProgramWork, out: Path, settings: Settings, progress: Callable[[Stage], None]) -> Summary:
-    program = _open(work)
+    program = _opened(work)
+    sources = work.sources
+    if sources.program is None:  # the service has made the Program file, and knows it by its digest
+        sources = sources.model_copy(update={"program": _program_digest(program, out)})
+    program = _on(program, work.accelerator)
     options = SimulateOptions(**work.options.model_dump(include=set(SimulateOptions.model_fields)))
     wanted = tensors_of(program, program.inputs)
     inputs = load_arrays(
@@ -77,19 +85,32 @@ def _execute_program(work: ProgramWork, out: Path, settings: Settings, progress:
         options,
         out,
         inputs=inputs,
+        sources=sources,
         progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
     )
     return Summary(verified=report.verified, cycles=report.cycles, macs_share=None)
 
 
-def _open(work: ProgramWork) -> Program:
+def _opened(work: ProgramWork) -> Program:
     try:
-        program = open_program(work.program, trust_host_code=work.trust_host_code)
+        return open_program(work.program, trust_host_code=work.trust_host_code)
     except OSError as error:
         raise InvalidProgram(f"{work.program} cannot be read: {error.strerror or error}", field="program") from error
-    if work.accelerator is None:
+
+
+def _program_digest(program: Program, out: Path) -> str:
+    """The SHA-256 of the Program file, which is written to find it."""
+    with tempfile.TemporaryFile(dir=out) as file:
+        save_program(program, file)
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _on(program: Program, accelerator: str | None) -> Program:
+    """The program for another accelerator, if one is given."""
+    if accelerator is None:
         return program
-    other = load_accelerator(work.accelerator)
+    other = load_accelerator(accelerator)
     if other.word_bits != program.accelerator.word_bits:
         raise InvalidAccelerator(
             f"{other.name} has instructions of {other.word_bits} bits; the program's have "

@@ -2,16 +2,19 @@
 
 from pathlib import Path
 
+from accel.provenance import Sources
 from worker.accelerators import Accelerators
-from worker.job_record import Job
+from worker.job_record import Document, Job
 from worker.job_request import JobRequest
 from worker.store import Store
 from worker.uploads import models, programs, tensors
 from worker.work import ProgramWork, Work
 
 
-def fetch(request: JobRequest | Job, directory: Path, store: Store) -> Work | ProgramWork:
+def fetch(request: JobRequest | Job, directory: Path, store: Store, document: Document) -> Work | ProgramWork:
     """Bring the request's uploads into files in ``directory``.
+
+    ``document`` is that of the request's accelerator as its user has it.
 
     Raises:
         KeyError: one of them is not there.
@@ -23,12 +26,20 @@ def fetch(request: JobRequest | Job, directory: Path, store: Store) -> Work | Pr
             local[name] = directory / f"{name}.npz"
             tensors(store).fetch(digest, local[name])
     accelerator = request.accelerator and Accelerators(store).fetch(request.accelerator, directory / "accelerator.json")
+    sources = Sources(
+        model=request.model,
+        program=request.program,
+        document=document.sha256,
+        label=document.label,
+        inputs=request.options.inputs,
+        calibration=request.options.calibration,
+    )
     if request.program is not None:
         program = directory / "program.zip"
         programs(store).fetch(request.program, program)
-        return ProgramWork(program, accelerator, request.options, local.get("inputs"))
+        return ProgramWork(program, accelerator, request.options, local.get("inputs"), sources=sources)
     assert request.model is not None
     assert accelerator is not None
     model = directory / "model.onnx"
     models(store).fetch(request.model, model)
-    return Work(model, accelerator, request.options, local.get("inputs"), local.get("calibration"))
+    return Work(model, accelerator, request.options, local.get("inputs"), local.get("calibration"), sources)

@@ -6,27 +6,24 @@ scratch directory, where it reads its inputs and writes to two folders.
 """
 
 import contextlib
-import errno
 import logging
 import os
 import signal
 import socket
 from pathlib import Path
 
-from accel.errors import CyclopsError
 from worker.children import start_child
 from worker.confine import TEMPORARY, confine
 from worker.execute import execute
+from worker.failure import Reached, failure, keep_incident
 from worker.link import Link
 from worker.messages import Failed, Succeeded, work_of
 from worker.named import name_process
-from worker.problem import Problem, problem, problem_of
 from worker.settings import Settings
 
 _log = logging.getLogger(__name__)
 PROCESS_NAME = "cyclops-job"
 NO_MEMORY = 78  # the exit status of a process that had no memory left
-_LACKING = ("MemoryError", "bad_alloc", "out of memory", "Cannot allocate memory", "Memory allocation still failed")
 OUT = "out"  # the directory of the artifacts in the scratch directory
 
 
@@ -97,14 +94,19 @@ def _serve(line: socket.socket, writes: int, settings: Settings, scratch: Path) 
 
 
 def _do(link: Link, settings: Settings, scratch: Path) -> None:
+    work = work_of(link.receive()[0])
+    _log.info("begun in process %d, with its inputs at hand", os.getpid())
+    reached = Reached(link.stage)
     try:
-        work = work_of(link.receive()[0])
-        _log.info("begun in process %d, with its inputs at hand", os.getpid())
-        result = execute(work, scratch / OUT, settings, link.stage, link)
+        result = execute(work, scratch / OUT, settings, reached, link)
     except ConnectionError:  # nobody is there to be told
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the job must end with a reason
-        link.send(Failed(problem=failure(error)).model_dump(mode="json"))
+        problem = failure(error)
+        if problem.incident is not None:
+            _log.exception("incident %s: the job failed", problem.incident)
+            keep_incident(problem, error, reached.stage, work, scratch / OUT, settings)
+        link.send(Failed(problem=problem).model_dump(mode="json"))
     else:
         link.send(Succeeded(result=result).model_dump(mode="json"))
 
@@ -113,27 +115,3 @@ def _log_into(link: Link, level: str) -> None:
     root = logging.getLogger()
     root.handlers = [link]
     root.setLevel(level)
-
-
-def failure(error: Exception) -> Problem:
-    """The problem that an exception ends a job with."""
-    if isinstance(error, CyclopsError):
-        return problem_of(error)
-    if isinstance(error, MemoryError) or out_of_memory(str(error)):
-        return memory_limit(str(error) or "out of memory")
-    if isinstance(error, OSError) and error.errno in {errno.EFBIG, errno.EDQUOT}:
-        return problem("output-limit", "The job wrote more than the limit.", f"{error.filename}: {error.strerror}")
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return problem("disk-full", "The service has no room on its disk.", "submit the job again later")
-    _log.error("the job failed", exc_info=error)
-    return problem("internal-error", "Something went wrong on our side.", f"{type(error).__name__}: {error}")
-
-
-def memory_limit(detail: str) -> Problem:
-    """The problem of a job that asked for more memory than it may have."""
-    return problem("memory-limit", "The job needed more memory than the limit.", detail)
-
-
-def out_of_memory(text: str) -> bool:
-    """Whether native code says that it could not get the memory that it asked for."""
-    return any(words in text for words in _LACKING)

@@ -51,6 +51,16 @@ class Origin(pydantic.BaseModel):
     traceparent: str | None = None
 
 
+class Document(pydantic.BaseModel):
+    """The document of a job's accelerator as its owner had it when the job was submitted.
+
+    ``sha256`` is of the file as uploaded, of a preset of the file in the package; ``label`` is what the owner calls it.
+    """
+
+    sha256: str | None = None
+    label: str | None = None
+
+
 class Job(pydantic.BaseModel):
     """A job's record."""
 
@@ -58,6 +68,7 @@ class Job(pydantic.BaseModel):
     owner: SkipJsonSchema[str] = Field(LOCAL, exclude=True)
     format: SkipJsonSchema[int] = Field(FORMAT, exclude=True)
     origin: SkipJsonSchema[Origin] = Field(Origin(), exclude=True)
+    document: SkipJsonSchema[Document] = Field(Document(), exclude=True)
     state: State
     model: str | None = Field(description="id of the model; null for the job of a program")
     program: str | None = Field(None, description="id of the program; null for the job of a model")
@@ -88,6 +99,7 @@ class Request(JobRequest):
     created: datetime
     owner: str = LOCAL
     origin: Origin = Origin()
+    document: Document = Document()
     format: int = 1
 
 
@@ -164,6 +176,7 @@ def assemble(job_id: str, *documents: bytes | None) -> Job:
         owner=request.owner,
         format=request.format,
         origin=request.origin,
+        document=request.document,
         state=state,
         model=request.model,
         program=request.program,

@@ -21,6 +21,7 @@ from worker.job_record import (
     FORMAT,
     LOCAL,
     AnyRequest,
+    Document,
     End,
     Job,
     Origin,
@@ -63,12 +64,24 @@ class Jobs:
         return seen
 
     def create(
-        self, request: JobRequest, owner: str = LOCAL, job_id: str | None = None, origin: Origin | None = None
+        self,
+        request: JobRequest,
+        owner: str = LOCAL,
+        job_id: str | None = None,
+        origin: Origin | None = None,
+        document: Document | None = None,
     ) -> str:
         """Record an accepted job, under this id or a new one; what is recorded already stays as it is."""
         job_id = job_id or new_id()
         asked = request.model_dump(include=set(JobRequest.model_fields))
-        record = Request(**asked, created=now(), owner=owner, format=FORMAT, origin=origin or Origin())
+        record = Request(
+            **asked,
+            created=now(),
+            owner=owner,
+            format=FORMAT,
+            origin=origin or Origin(),
+            document=document or Document(),
+        )
         self._store.create(f"open/{job_id}", b"")
         Belongings(self._store, owner).add("jobs", job_id)
         self._store.create(f"jobs/{job_id}/request.json", record.model_dump_json().encode())

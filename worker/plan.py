@@ -29,4 +29,5 @@ def plan_work(work: Work, settings: Settings) -> Plan:
         accelerator,
         calibration=None if samples is None else as_samples(samples, wanted),
         seed=work.options.seed,
+        sources=work.sources,
     )

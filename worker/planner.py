@@ -40,6 +40,7 @@ class Planner:
                 accelerator=work.accelerator,
                 options=work.options,
                 calibration=work.calibration and work.calibration.resolve(),
+                sources=work.sources,
             )
             readable = [path for path in (work.model, work.calibration) if path]
             return self._tasks.ask("plan", inputs, scratch, seconds=self._seconds, readable=readable)

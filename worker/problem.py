@@ -5,7 +5,7 @@ from typing import Annotated
 import pydantic
 from pydantic import Field
 
-from accel.errors import CyclopsError, Diagnosis, SimulationError
+from accel.errors import CyclopsError, Diagnosis, InternalError, SimulationError
 
 
 def _absent(value: object) -> bool:
@@ -54,6 +54,11 @@ class Problem(pydantic.BaseModel):
     request_id: str | None = Field(
         None, exclude_if=_absent, description="id of the request that was answered so; absent in a job's record"
     )
+    incident: str | None = Field(
+        None,
+        exclude_if=_absent,
+        description="id of an `internal-error`, which our log names too: an error that is ours, whatever the input",
+    )
     instruction: int | None = Field(
         None, exclude_if=_absent, description="the instruction at fault, counted from the program's first"
     )
@@ -70,3 +75,15 @@ def problem_of(error: CyclopsError, *, status: int | None = None) -> Problem:
     if isinstance(error, SimulationError):
         return found.model_copy(update={"diagnosis": error.kind, "instruction": error.instruction})
     return found
+
+
+INTERNAL = ("internal-error", "Something went wrong on our side.")  # the type, and its title
+
+
+def internal_problem(error: Exception, incident: str) -> Problem:
+    """The problem document of an error that is ours; ``incident`` is the id under which it was logged."""
+    if not isinstance(error, InternalError):
+        found = problem(*INTERNAL, f"{type(error).__name__}: {error}")
+        return found.model_copy(update={"incident": incident})
+    found = problem(*INTERNAL, error.detail, field=error.field)
+    return found.model_copy(update={"incident": incident, "diagnosis": error.kind, "instruction": error.instruction})

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pydantic
 
+from accel.provenance import Sources
 from worker.job_request import JobOptions
 
 
@@ -27,6 +28,7 @@ class PlanInputs(pydantic.BaseModel):
     accelerator: str
     options: JobOptions
     calibration: Path | None
+    sources: Sources
 
 
 class Nothing(pydantic.BaseModel):

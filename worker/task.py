@@ -18,9 +18,10 @@ from worker.artifacts import discard, publish
 from worker.assignment import Assignment, HeldProcess
 from worker.attempts import Attempt, Attempts
 from worker.cache import StoreCache
+from worker.failure import failure
 from worker.fetch import fetch
 from worker.job_log import JobLog
-from worker.job_process import OUT, failure
+from worker.job_process import OUT
 from worker.job_record import Job, Stage, Summary, now
 from worker.jobs import Jobs
 from worker.journal import Journal
@@ -142,11 +143,14 @@ class _Attendant:
             self._job = job = patiently(lambda: self._jobs.get(self._job_id))
             self._account.trace(job.origin)
             with self._account.own_stage("fetch"):
-                work = patiently(lambda: fetch(job, scratch, self._store))
+                work = patiently(lambda: fetch(job, scratch, self._store, job.document))
         except StoreUnavailableError as error:
             return Outcome(death=f"the store stayed away: {error}")
         except Exception as error:  # noqa: BLE001 - the job must end with a reason
-            return Outcome(problem=failure(error))
+            problem = failure(error)
+            if problem.incident is not None:
+                _log.exception("incident %s: job %s: its inputs could not be fetched", problem.incident, self._job_id)
+            return Outcome(problem=problem)
         watch = Watch(
             process,
             scratch,

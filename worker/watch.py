@@ -16,9 +16,10 @@ from typing import Protocol
 
 from accel.cache import Cache
 from worker.exits import death_reason
+from worker.failure import memory_limit, out_of_memory
 from worker.frames import BrokenFrameError, Frames, frame
 from worker.job_log import JobLog
-from worker.job_process import NO_MEMORY, OUT, memory_limit, out_of_memory
+from worker.job_process import NO_MEMORY, OUT
 from worker.job_record import Stage, Summary
 from worker.messages import Entry, Failed, Get, Line, Progress, Put, Said, Succeeded, said, work_document
 from worker.outputs import OutputLimitError, check_outputs

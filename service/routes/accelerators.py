@@ -80,7 +80,7 @@ async def post_accelerator(request: Request, response: Response, here: Here) -> 
     """
     async with receive(request, here.settings.scratch_dir, _RAW) as upload:
         accelerator = await run_in_threadpool(_parse, upload)
-    digest = await run_in_threadpool(here.accelerators.add, accelerator)
+    digest = await run_in_threadpool(here.accelerators.add, accelerator, upload.sha256)
     response.headers["Location"] = f"/v1/accelerators/{digest}"
     return AcceleratorSummary(id=digest, title=accelerator.title, family=accelerator.family)
 

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse
 
-from service.problems import JOB_TYPES, SERVICE_TYPES, ProblemError, accel_types
+from service.problems import JOB_TYPES, RETIRED_TYPES, SERVICE_TYPES, ProblemError, accel_types
 
 router = APIRouter(prefix="/problems", tags=["problems"], default_response_class=PlainTextResponse)
 
@@ -12,7 +12,7 @@ def catalogue() -> dict[str, str]:
     """A sentence for every type of problem, by slug."""
     of_service = {slug: f"{title} (HTTP {status})" for slug, (status, title) in SERVICE_TYPES.items()}
     of_accel = {slug: f"{error.title} {(error.__doc__ or '').splitlines()[0]}" for slug, error in accel_types().items()}
-    return dict(sorted((of_service | JOB_TYPES | of_accel).items()))
+    return dict(sorted((RETIRED_TYPES | of_service | JOB_TYPES | of_accel).items()))
 
 
 @router.get("", include_in_schema=False)

@@ -1,24 +1,17 @@
 """The whole job in this process: artifacts, report, verification, and bad input."""
 
-import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
-from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator, InvalidModel, InvalidTensors, VerificationError
 from accel.frontend.read.inspect import inspect_model
 from accel.inputs import checked_inputs, draw_inputs
-from accel.isa.decode import decode
-from accel.isa.encode import encode
-from accel.lowering.emit import emit
 from accel.options import Options
-from accel.program import Program
 from accel.program_file import load_program
 from accel.progress import Progress
 from accel.run import run_model
@@ -216,20 +209,3 @@ def test_the_program_of_a_job_verifies_itself_without_the_model(job: tuple[Path,
         program, SimulateOptions(), None, inputs={program.inputs[0]: program.image[program.inputs[0]] * 0}
     )
     assert other.verified is None
-
-
-def test_a_compiler_that_forgets_its_tokens_fails_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forgetful(module: Any, accelerator: Accelerator) -> Program:
-        program = emit(module, accelerator)
-        decoded = decode(accelerator, program.words)
-        unit = np.array([accelerator.instructions[kind].unit for kind in decoded.kind])
-        decoded.columns["push_next"][unit == "load"] = 0
-        decoded.columns["pop_prev"][unit == "compute"] = 0
-        return dataclasses.replace(program, words=encode(decoded))
-
-    monkeypatch.setattr("accel.stages.emit", forgetful)
-    model = conv_model(Conv(16, 16, 8, 8, (3, 3), (1, 1), (1, 1, 1, 1), relu=True)).SerializeToString()
-    with pytest.raises(
-        VerificationError, match=r"right by luck: instructions \d+ \(\w+\) and \d+ \(\w+\) touch elements"
-    ):
-        run_model(model, load_accelerator("vta"), Options(), tmp_path)

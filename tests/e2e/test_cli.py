@@ -1,11 +1,13 @@
 """The command line, as a user calls it."""
 
+import hashlib
 import io
 import json
 import os
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +176,44 @@ def test_health(service: object) -> None:
     redis_url = f"unix://{service.data}/redis/redis.sock"
     assert cyclops("health", "--worker", CYCLOPS_REDIS_URL=redis_url).returncode == 0
     assert cyclops("health", "--worker", CYCLOPS_REDIS_URL="unix:///nothing").returncode == 1
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("as_json", [True, False])
+def test_an_error_of_ours_is_told_as_such(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, named: bool, as_json: bool
+) -> None:
+    def broken(*_: object) -> None:
+        raise AssertionError("no such lane")
+
+    monkeypatch.setattr("accel.stages.emit", broken)
+    monkeypatch.chdir(tmp_path)
+    done = cyclops_here(
+        "run", model, "--accelerator", "vta", *(["--out", "out"] if named else []), *(["--json"] if as_json else [])
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stdout + done.stderr
+    (kept,) = tmp_path.glob("out/incident.zip" if named else "cyclops-incident-*.zip")
+    assert kept.name in done.stderr
+    with zipfile.ZipFile(kept) as archive:
+        said = json.loads(archive.read("incident.json"))
+    assert said["stage"] == "emit"
+    assert said["provenance"]["model"] == hashlib.sha256(model.read_bytes()).hexdigest()
+    if as_json:
+        assert json.loads(done.stdout) == said["problem"]
+        assert said["problem"]["type"] == "/problems/internal-error"
+    else:
+        assert f"AssertionError: no such lane (incident {said['incident']})" in done.stderr
+
+
+def test_a_dry_run_that_fails_for_us_says_so(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise AssertionError("no such lane")
+
+    monkeypatch.setattr("accel.dry_run.host_ops", broken)
+    done = cyclops_here("plan", model, "--accelerator", "vta", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["type"] == "/problems/internal-error"
 
 
 def test_help_does_not_load_the_compiler() -> None:

@@ -27,7 +27,9 @@ def test_no_such_method(client: httpx2.Client, is_problem: Check) -> None:
     assert client.get(f"/v1/jobs/{'0' * 32}/cancel").headers["allow"] == "POST"
 
 
-def test_an_exception_of_ours_is_a_problem_and_says_nothing_of_us(is_problem: Check) -> None:
+def test_an_exception_of_ours_is_a_problem_and_says_nothing_of_us(
+    is_problem: Check, caplog: pytest.LogCaptureFixture
+) -> None:
     app = FastAPI()
     problems.install(app)
 
@@ -49,7 +51,10 @@ def test_an_exception_of_ours_is_a_problem_and_says_nothing_of_us(is_problem: Ch
             assert "secret" not in str(is_problem(answer, 503, "disk-full"))
             assert answer.headers["retry-after"] == "30"
         assert "secret" not in str(is_problem(client.get(f"/system/{errno.EIO}"), 500, "internal-error"))
-        assert "secret" not in str(is_problem(client.get("/broken"), 500, "internal-error"))
+        caplog.clear()
+        broken = is_problem(client.get("/broken"), 500, "internal-error")
+        assert "secret" not in str(broken)
+        assert broken["incident"] in caplog.text
         is_problem(client.get("/refused"), 422, "invalid-model", "model")
 
 

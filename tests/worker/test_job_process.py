@@ -1,16 +1,20 @@
 """What the process of a job may do, tried by one."""
 
 import contextlib
+import json
 import os
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from accel.errors import InvalidProgram
 from tests.worker.confined import need
 from worker import job_process as module
 from worker.confine import TEMPORARY
+from worker.failure import INCIDENT
 from worker.job_log import JobLog
 from worker.job_process import OUT, start_job_process
 from worker.job_record import Summary
@@ -92,6 +96,35 @@ def test_it_does_no_more(tried: Callable[..., Outcome], tmp_path: Path, forbidde
     problem = tried(forbidden).problem
     assert problem is not None
     assert "PermissionError" in problem.detail
+
+
+def test_an_error_of_ours_is_an_incident_and_keeps_what_a_report_needs(
+    tried: Callable[..., Outcome], settings: Settings
+) -> None:
+    def work(_: Path) -> None:
+        raise AssertionError("no such lane")
+
+    problem = tried(work).problem
+    assert problem is not None
+    assert (problem.type, problem.detail) == ("/problems/internal-error", "AssertionError: no such lane")
+    with zipfile.ZipFile(settings.scratch_dir / "job-1" / OUT / INCIDENT) as kept:
+        assert kept.read("program.zip") == b"the input"
+        said = json.loads(kept.read("incident.json"))
+    assert said["incident"] == problem.incident
+    assert said["problem"] == problem.model_dump(mode="json")
+    assert said["traceback"].endswith("AssertionError: no such lane\n")
+    assert said["versions"]["tvm"]
+    assert said["options"] == JobOptions().model_dump(mode="json")
+
+
+def test_an_error_of_the_input_is_no_incident(tried: Callable[..., Outcome], settings: Settings) -> None:
+    def work(_: Path) -> None:
+        raise InvalidProgram("it is none", field="program")
+
+    problem = tried(work).problem
+    assert problem is not None
+    assert (problem.type, problem.incident) == ("/problems/invalid-program", None)
+    assert not (settings.scratch_dir / "job-1" / OUT / INCIDENT).exists()
 
 
 def test_nothing_is_open_but_the_line(tried: Callable[..., Outcome], settings: Settings) -> None:
