@@ -7,6 +7,7 @@ from accel.errors import InvalidProgram, ProgramTooLarge
 from accel.open_program import open_program
 from accel.plan_documents import Plan
 from accel.program_file import save_program
+from accel.provenance import versions
 from worker.confined import confined
 from worker.limits import inspection_limits, plan_limits
 from worker.plan import plan_work
@@ -40,6 +41,7 @@ def _check_unpacked(path: Path, limit: int) -> None:
         raise ProgramTooLarge(f"the program unpacks to {found} bytes; the limit is {limit}", field="body")
 
 
+versions()  # reads the sources of the compiler once, not in each task
 TASKS = {
     "plan": confined(plan_limits, PlanInputs, _plan),
     "program": confined(inspection_limits, Packed, _program),

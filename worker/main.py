@@ -51,7 +51,7 @@ def preload(presets: Sequence[str]) -> Warming:
     Returns what compiles the simulators of ``presets`` ahead.
     """
     tracing.preload()
-    importlib.import_module("accel.cache").cache_key("")  # reads the sources of the compiler
+    importlib.import_module("accel.provenance").versions()  # reads the sources of the compiler
     prepare: Callable[[Accelerator], None] = importlib.import_module("accel.simulate.prepare").prepare
     cache_folder: Callable[[], Path | None] = importlib.import_module("accel.isa.compiled").cache_folder
     cache_folder()  # it is there before the jobs learn what they may read

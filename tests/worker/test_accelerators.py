@@ -7,6 +7,7 @@ import pytest
 from accel.catalog import accelerator_id, load_accelerator, parse_accelerator, preset_names
 from accel.isa.vta.config import Variant, VtaConfig, vta_accelerator
 from worker.accelerators import Accelerators
+from worker.job_record import Document
 from worker.store import Store
 
 WIDE = vta_accelerator(VtaConfig(), Variant(bus_bytes=16), name="wide")
@@ -34,6 +35,18 @@ def test_a_preset_is_found_by_its_name(accelerators: Accelerators, tmp_path: Pat
     assert accelerators.brief("vta") == ("VTA 16x16", "vta")
     assert accelerators.fetch("vta", tmp_path / "accelerator.json") == "vta"
     assert not (tmp_path / "accelerator.json").exists()
+
+
+def test_each_owner_has_a_document_in_a_file_of_its_own(accelerators: Accelerators) -> None:
+    mine, theirs = accelerators.seen_by("me"), accelerators.seen_by("them")
+    digest = mine.add(WIDE, "1" * 64)
+    assert theirs.add(WIDE, "2" * 64) == digest
+    assert (mine.source(digest).sha256, theirs.source(digest).sha256) == ("1" * 64, "2" * 64)
+    assert mine.add(WIDE, "3" * 64) == digest
+    assert mine.source(digest).sha256 == "3" * 64
+    for others in (accelerators, accelerators.seen_by("nobody")):
+        assert others.source(digest) == Document()
+    assert accelerators.source(None) == Document()
 
 
 @pytest.mark.parametrize("name", ["", "tpu", "0" * 64, "0" * 63, "../vta", "vta.json", "A" * 64])

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from accel.catalog import accelerator_id, load_accelerator, preset_names
+from accel.provenance import versions
 from tests.worker.records import RESULT, publish_all
 from worker import answers as module
 from worker.accelerators import Accelerators
@@ -15,6 +16,7 @@ from worker.problem import problem
 from worker.store import Store
 
 ASKED = {"model": "a" * 64, "accelerator": "vta", "options": {"seed": 3, "host_nodes": ["b", "a"]}}
+MINE = load_accelerator("vta").model_copy(update={"clock_mhz": 123.0})
 OTHER = next(name for name in preset_names() if name != "vta")
 
 
@@ -81,6 +83,29 @@ def test_an_entry_that_names_the_job_of_another_is_none(answers: Answers, done: 
 def test_another_version_asks_anew(answers: Answers, done: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FORMAT", 99)
     assert answers.find(request_of(), "somebody") is None
+
+
+@pytest.mark.parametrize("library", ["cyclops", "tvm", "onnxruntime", "numpy"])
+def test_other_versions_ask_anew(answers: Answers, done: Job, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    monkeypatch.setattr(module, "versions", lambda: versions().model_copy(update={library: "99"}))
+    assert answers.find(request_of(), "somebody") is None
+
+
+def test_a_document_in_another_file_asks_anew(answers: Answers, jobs: Jobs, any_store: Store, tmp_path: Path) -> None:
+    """Its report would name the file that the first job had."""
+    owned = Accelerators(any_store).seen_by("somebody")
+    request = request_of(accelerator=owned.add(MINE, "1" * 64))
+    job_id = jobs.create(request, "somebody", document=owned.source(request.accelerator))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.json").write_text("{}")
+    publish_all(any_store, job_id, 1, tmp_path / "out")
+    jobs.succeed(job_id, 1, RESULT)
+    answers.remember(jobs.get(job_id))
+    assert answers.find(request, "somebody") == jobs.get(job_id)
+    owned.add(MINE, "2" * 64)
+    assert answers.find(request, "somebody") is None
+    owned.add(MINE, "1" * 64)
+    assert answers.find(request, "somebody") == jobs.get(job_id)
 
 
 def test_a_job_without_its_artifacts_is_no_answer(answers: Answers, done: Job, any_store: Store) -> None:
