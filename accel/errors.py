@@ -5,6 +5,7 @@ from typing import Literal
 Diagnosis = Literal[
     "undefined-opcode",
     "field-range",
+    "cost",
     "padding",
     "memory-range",
     "microop-range",

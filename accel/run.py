@@ -200,7 +200,7 @@ class _Run:
             try:
                 simulation: Simulation = simulate(program, {})
             except SimulationError as error:
-                if error.kind == "work-limit":  # the model asks for it
+                if error.kind in {"work-limit", "cost"}:  # the model asks for it, or the document's expression fails
                     raise
                 raise InternalError(
                     f"the compiled program cannot run to its end: {error.detail}",

@@ -51,7 +51,9 @@ def energy_of(decoded: Decoded) -> float | None:
             try:
                 each = evaluate(instruction.energy, accelerator, instruction, _columns_of(decoded, rows))
             except ExpressionError as error:
-                raise SimulationError(f"energy of {instruction.name}: {error.detail}", field="accelerator") from error
+                raise SimulationError(
+                    f"energy of {instruction.name}: {error.detail}", field="accelerator", kind="cost"
+                ) from error
             total = (total or 0.0) + float(np.broadcast_to(each, len(rows)).sum())
     return total
 

@@ -12,7 +12,7 @@ import pytest
 from accel import run as run_module
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
-from accel.errors import CyclopsError, InternalError, VerificationError
+from accel.errors import CyclopsError, Diagnosis, InternalError, SimulationError, VerificationError
 from accel.isa.decode import Decoded, decode
 from accel.isa.encode import encode
 from accel.lowering.emit import emit
@@ -117,6 +117,19 @@ def test_a_compiled_program_that_cannot_end_is_no_fault_of_the_input(
     error = fault(tmp_path)
     assert error.kind == "deadlock"
     assert error.detail.startswith("the compiled program cannot run to its end: ")
+
+
+@pytest.mark.parametrize("kind", ["cost", "work-limit"])
+def test_what_a_document_or_a_model_asks_too_much_is_not_ours(
+    kind: Diagnosis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise SimulationError("its cycles would be -1", kind=kind)
+
+    monkeypatch.setattr("accel.stages.simulate", refused)
+    with pytest.raises(SimulationError) as caught:
+        run_model(MODEL, VTA, Options(), tmp_path)
+    assert caught.value.kind == kind
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def cycles_of(decoded: Decoded) -> Int64:
     costs = costs_of(decoded, "cycles")
     if (wrong := np.flatnonzero(costs > MAX_CYCLES)).size:
         at = int(wrong[0])
-        raise decoded.error(at, "field-range", f"its cycles are {costs[at]:g}; at most {MAX_CYCLES}")
+        raise decoded.error(at, "cost", f"its cycles are {costs[at]:g}; at most {MAX_CYCLES}")
     return np.maximum(np.ceil(costs), 1).astype(np.int64)
 
 
@@ -66,7 +66,7 @@ def costs_of(decoded: Decoded, role: Literal["cycles", "energy"]) -> Float64:
             costs[words.rows] = _evaluate(instruction, words, text, role)
     if (wrong := np.flatnonzero(costs < 0)).size:
         at = int(wrong[0])
-        raise decoded.error(at, "field-range", f"its {role} would be {costs[at]:g}; a number from 0 is due")
+        raise decoded.error(at, "cost", f"its {role} would be {costs[at]:g}; a number from 0 is due")
     return costs
 
 
@@ -86,4 +86,4 @@ def _evaluate(instruction: Instruction, words: Words, text: str, role: str) -> F
         return np.asarray(cost.evaluate(columns))
     except ExpressionError as error:
         at = int(words.rows[error.row or 0])
-        raise words.decoded.error(at, "field-range", f"its {role}: {error.detail}") from error
+        raise words.decoded.error(at, "cost", f"its {role}: {error.detail}") from error

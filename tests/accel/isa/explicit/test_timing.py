@@ -180,4 +180,4 @@ def test_a_cost_that_is_negative_is_an_error_of_the_program():
     accelerator = accelerator.model_copy(update={"instructions": changed})
     with pytest.raises(SimulationError, match="its cycles would be -1") as caught:
         FAMILY.time(stream(accelerator, [row("nop"), row("gemm", op=1, inner=2)]), {})
-    assert caught.value.instruction == 1
+    assert (caught.value.kind, caught.value.instruction) == ("cost", 1)
