@@ -23,7 +23,8 @@ ENV PATH=/opt/cyclops/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     CYCLOPS_LOG_FORMAT=json \
     CYCLOPS_DATA=/data \
-    XDG_CACHE_HOME=/data/cache
+    XDG_CACHE_HOME=/data/cache \
+    ORT_DISABLE_TELEMETRY=1
 USER 10001:10001
 WORKDIR /data
 VOLUME /data

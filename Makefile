@@ -14,6 +14,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := uv pip compile --quiet --universal --generate-hashes --only-binary :all: --python-version 3.11 --no-annotate \
 	--custom-compile-command "make lock"
 
+# scripts may load onnxruntime before anything of ours
+export ORT_DISABLE_TELEMETRY := 1
+
 .PHONY: help install demo test test-slow test-long serve openapi secrets settings lint types imports format lock bench bench-service clean
 
 help: ## list the targets

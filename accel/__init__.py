@@ -2,3 +2,8 @@
 
 ``accel.run.run_model`` is the whole job; ``accel.lowering.stages`` lists the compiler's stages.
 """
+
+import os
+
+# onnxruntime reads it once, while it is loaded; without it, it keeps a device id below HOME and reports its use
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"

@@ -7,6 +7,8 @@ compute the same numbers. Weights are even and biases odd, so that no sum lies h
 onnxruntime rounds to even and VTA's add-and-shift rounds up.
 """
 
+import accel  # noqa: F401  isort: skip - before onnxruntime, which it keeps from reporting
+
 import os
 import re
 import time

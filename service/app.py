@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 from fastapi.responses import RedirectResponse
+from fastapi.telemetry import TelemetryConfig
 from fastapi_offline import FastAPIOffline
 from opentelemetry.trace import Tracer
 
@@ -96,6 +97,14 @@ _ROUTES = (
 _REDIS_RETRIES = 2
 _REDIS_SECONDS = 1.0
 _STORE_SECONDS = 4.0
+# FastAPI's own: we make the traces and metrics that docs/operating.md names, and no others leave
+_NO_TELEMETRY: TelemetryConfig = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
 # to count requests is not worth a wait
 _RATES_SECONDS = 0.25
 
@@ -180,6 +189,7 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
         description=_DESCRIPTION,
         lifespan=lifespan,
         redoc_url=None,
+        telemetry=_NO_TELEMETRY,
     )
     app.add_middleware(
         BodyLimit,

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 
-# where programs, modules and caches lie, how text is read, and how many threads the libraries start
-_NAMES = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "CC", "CXX"})
+# where programs, modules and caches lie, how text is read, how many threads the libraries start, and that they report
+# nothing
+_NAMES = frozenset(
+    {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "CC", "CXX", "ORT_DISABLE_TELEMETRY"}
+)
 _PREFIXES = ("LC_", "LD_", "DYLD_", "PYTHON", "XDG_", "OMP_", "OPENBLAS_", "MKL_", "NUMBA_", "TVM_")
 
 
