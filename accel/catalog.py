@@ -14,7 +14,7 @@ from accel.accelerator.check import check_document
 from accel.accelerator.check_compilable import check_compilable
 from accel.accelerator.complaint import complaint
 from accel.accelerator.document import Accelerator
-from accel.accelerator.read_text import MAX_BYTES, read_text
+from accel.accelerator.read_text import MAX_BYTES, check_size, read_text
 from accel.errors import InvalidAccelerator
 from accel.isa.family import Family
 from accel.isa.registry import family_of
@@ -93,6 +93,15 @@ def parse_accelerator(document: bytes | object) -> Accelerator:
     return accelerator
 
 
+def checked_accelerator(document: bytes) -> Accelerator:
+    """An accelerator from what :func:`canonical` gave of one that was checked; it is not checked again.
+
+    Raises:
+        InvalidAccelerator: another version gave it, whose documents have another form.
+    """
+    return _validate(json.loads(document))
+
+
 def _parsed(document: bytes | object) -> Accelerator:
     parsed = read_text(document) if isinstance(document, bytes) else document
     if not isinstance(parsed, dict):
@@ -106,14 +115,15 @@ def check_accelerator(accelerator: Accelerator) -> None:
     """Refuse a document that contradicts itself, that its family cannot execute, or that nothing is compiled for.
 
     Raises:
-        InvalidAccelerator: ``field`` is the path, such as ``accelerator.instructions.4.loops``.
+        InvalidAccelerator: ``field`` is the path, such as ``accelerator.instructions.4.loops``. AcceleratorTooLarge:
+            with all that it leaves unsaid it is beyond the limits.
     """
     family = family_of(accelerator)
     check_document(accelerator)
     _check_parameters(accelerator, family)
     family.check(accelerator)
     check_compilable(accelerator)
-    canonical(accelerator)
+    check_size(canonical(accelerator))  # what is kept is read again
 
 
 def _check_parameters(accelerator: Accelerator, family: Family) -> None:

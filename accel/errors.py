@@ -129,7 +129,7 @@ class InvalidAccelerator(CyclopsError):
 
 
 class AcceleratorTooLarge(InvalidAccelerator):
-    """An accelerator document that is longer, or nested more deeply, than is accepted."""
+    """An accelerator document that is longer, has more values, or is nested more deeply, than is accepted."""
 
     type = "accelerator-too-large"
     title = "The accelerator document is larger than the limits."

@@ -28,6 +28,7 @@ def check(
 
     Exit status: 0 it can be used, 1 it cannot: then where, what stands there, and what could.
     """
+    from accel.accelerator.read_text import MAX_BYTES
     from accel.catalog import accelerator_id, load_accelerator, parse_accelerator
     from accel.errors import CyclopsError
     from service.accelerator_table import print_accelerator
@@ -35,7 +36,8 @@ def check(
     text: bytes | None = None
     try:
         if Path(file).is_file():
-            text = Path(file).read_bytes()
+            with Path(file).open("rb") as opened:
+                text = opened.read(MAX_BYTES + 1)
         accelerator = load_accelerator(file) if text is None else parse_accelerator(text)
     except OSError as error:
         _refuse(CyclopsError(f"{file} cannot be read: {error.strerror}", field="accelerator"), None, as_json=as_json)
@@ -84,8 +86,8 @@ def schema() -> None:
 
 def _refuse(error: "CyclopsError", text: bytes | None, *, as_json: bool) -> NoReturn:
     from accel.errors import InvalidAccelerator
-    from service.refusal import explain, explained
     from worker.problem import problem_of
+    from worker.refusal import explain, explained
 
     if as_json:
         told = explained(error, text) if isinstance(error, InvalidAccelerator) and text is not None else error

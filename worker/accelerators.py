@@ -11,9 +11,9 @@ from accel.accelerator.document import Accelerator
 from accel.catalog import (
     accelerator_id,
     canonical,
+    checked_accelerator,
     document_digest,
     load_accelerator,
-    parse_accelerator,
     preset_names,
 )
 from worker.belongings import Belongings
@@ -22,6 +22,7 @@ from worker.job_record import Document
 from worker.store import Store
 
 _ID = re.compile(r"[0-9a-f]{64}")
+_MOST_BRIEFS = 10_000
 _FOLDER: Literal["accelerators"] = "accelerators"
 
 
@@ -37,7 +38,7 @@ class Accelerators:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._presets: dict[str, Brief] = {}
+        self._briefs: dict[str, Brief] = {}  # they do not change
         self._digests: dict[str, str] = {}
         self._belongings: Belongings | None = None
         self._shared: str | None = None
@@ -86,19 +87,26 @@ class Accelerators:
         """
         if not self.known(name_or_id):
             raise KeyError(name_or_id)
-        return parse_accelerator(self._bytes(name_or_id)) if _ID.fullmatch(name_or_id) else load_accelerator(name_or_id)
+        if not _ID.fullmatch(name_or_id):
+            return load_accelerator(name_or_id)
+        return checked_accelerator(self._bytes(name_or_id))
 
     def brief(self, name_or_id: str) -> Brief:
         """What a listing says of it; KeyError if there is none of this name or id."""
         if not self.known(name_or_id):
             raise KeyError(name_or_id)
+        if name_or_id not in self._briefs:
+            if len(self._briefs) >= _MOST_BRIEFS:
+                self._briefs.clear()
+            self._briefs[name_or_id] = self._brief(name_or_id)
+        return self._briefs[name_or_id]
+
+    def _brief(self, name_or_id: str) -> Brief:
         if _ID.fullmatch(name_or_id):
             document = json.loads(self._bytes(name_or_id))
             return Brief(str(document["title"]), str(document["family"]))
-        if name_or_id not in self._presets:  # they do not change, and checking one takes a while
-            preset = load_accelerator(name_or_id)
-            self._presets[name_or_id] = Brief(preset.title, preset.family)
-        return self._presets[name_or_id]
+        preset = load_accelerator(name_or_id)
+        return Brief(preset.title, preset.family)
 
     def digest(self, name_or_id: str) -> str:
         """The id that its document has, or would have if it were uploaded; KeyError if there is no such preset."""

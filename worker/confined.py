@@ -19,7 +19,7 @@ from worker.problem import Problem, problem_of
 from worker.settings import Settings
 
 _DONE, _PROBLEM, _MEMORY = b"+", b"-", b"!"  # what an answer begins with
-_MOST_BYTES = 64 << 20  # of an answer
+MOST_BYTES = 64 << 20  # of an answer
 _EXCEPTION = 1 << 8  # the wait status of a process that left with 1
 
 Arguments = TypeVar("Arguments", bound=pydantic.BaseModel)
@@ -86,7 +86,14 @@ class Confined:
         self._server = server
 
     def ask(
-        self, task: str, arguments: pydantic.BaseModel, scratch: Path, *, seconds: float, readable: Sequence[Path] = ()
+        self,
+        task: str,
+        arguments: pydantic.BaseModel,
+        scratch: Path,
+        *,
+        seconds: float,
+        readable: Sequence[Path] = (),
+        most_bytes: int = MOST_BYTES,
     ) -> bytes:
         """The answer of a task, as JSON; its process has ended.
 
@@ -96,6 +103,7 @@ class Confined:
             scratch: the directory that it may write to.
             seconds: how long it may take.
             readable: further files that it may read.
+            most_bytes: the longest answer that it may give.
 
         Raises:
             LimitError: it needs more than it may, or its process died.
@@ -108,7 +116,7 @@ class Confined:
             arguments=arguments.model_dump(mode="json"),
         )
         try:
-            ended = self._server.run(task, request.model_dump_json().encode(), seconds=seconds, most_bytes=_MOST_BYTES)
+            ended = self._server.run(task, request.model_dump_json().encode(), seconds=seconds, most_bytes=most_bytes)
         except TooLongError:
             raise LimitError(f"it took longer than {seconds:g} s") from None
         return _answer(ended)

@@ -1,12 +1,17 @@
 """What is in an upload, without the compiler: the tasks of a fork server that the api starts with itself."""
 
 from dataclasses import replace
+from pathlib import Path
 
+from accel.accelerator.document import Accelerator
+from accel.catalog import load_accelerator, parse_accelerator, preset_names
+from accel.errors import InvalidAccelerator
 from accel.frontend.model.limits import LIMITS
 from accel.frontend.read.info import ModelInfo
 from accel.frontend.read.inspect import inspect_model
 from worker.confined import confined, confinement
 from worker.limits import inspection_limits
+from worker.refusal import explained
 from worker.requests import File
 from worker.settings import Settings
 from worker.tensors import Npz
@@ -24,7 +29,28 @@ def _tensors(given: File, settings: Settings) -> TensorsContents:
     return TensorsContents(tensors=npz.tensors)
 
 
+def _accelerator(given: File, _settings: Settings) -> Accelerator:
+    return read_accelerator(given.path)
+
+
+def read_accelerator(path: Path) -> Accelerator:
+    """The accelerator of a document.
+
+    Raises:
+        InvalidAccelerator: it is none; the message has the place, what stands there, and what could.
+    """
+    text = path.read_bytes()
+    try:
+        return parse_accelerator(text)
+    except InvalidAccelerator as error:
+        raise explained(error, text) from error
+
+
+for _name in preset_names():  # what checks a document is loaded once, not by each task
+    load_accelerator(_name)
+
 TASKS = {
+    "accelerator": confined(inspection_limits, File, _accelerator),
     "model": confined(inspection_limits, File, _model),
     "tensors": confined(inspection_limits, File, _tensors),
     "confinement": confinement,

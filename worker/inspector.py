@@ -7,8 +7,10 @@ from typing import TypeVar
 
 import pydantic
 
+from accel.accelerator.document import Accelerator
+from accel.accelerator.read_text import MAX_BYTES
 from accel.frontend.read.info import ModelInfo
-from worker.confined import Confined
+from worker.confined import MOST_BYTES, Confined
 from worker.confinement.outcome import Confinement
 from worker.forked import Forked
 from worker.requests import File, Nothing, Packed
@@ -46,6 +48,10 @@ class Inspector:
         """What is in an npz file; raises as :meth:`model`."""
         return self._file("tensors", path, TensorsContents)
 
+    def accelerator(self, path: Path) -> Accelerator:
+        """The accelerator of a document, in JSON or YAML; raises as :meth:`model`."""
+        return self._file("accelerator", path, Accelerator, most_bytes=MAX_BYTES)
+
     def program(self, path: Path, directory: Path) -> tuple[Path, ProgramContents]:
         """The Program file, made in ``directory``, of one or of a zip of parts, and what is in it.
 
@@ -68,7 +74,7 @@ class Inspector:
             answer = self._light.ask("confinement", Nothing(), directory, seconds=self._settings.inspection_seconds)
         return Confinement.model_validate_json(answer)
 
-    def _file(self, task: str, path: Path, document: type[Document]) -> Document:
+    def _file(self, task: str, path: Path, document: type[Document], most_bytes: int = MOST_BYTES) -> Document:
         with self._directory() as directory:
             answer = self._light.ask(
                 task,
@@ -76,6 +82,7 @@ class Inspector:
                 directory,
                 seconds=self._settings.inspection_seconds,
                 readable=[path],
+                most_bytes=most_bytes,
             )
         return document.model_validate_json(answer)
 

@@ -14,12 +14,13 @@ import yaml
 from accel.accelerator.once import from_pairs
 
 MAX_DEPTH = 100
+MAX_VALUES = 20_000  # keys and values of a document; the largest preset has 4,000
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
-class NestedError(ValueError):
-    """The document is nested more than ``MAX_DEPTH`` deep."""
+class TooLargeError(ValueError):
+    """The document has more than ``MAX_VALUES`` keys and values, or ``MAX_DEPTH`` levels."""
 
 
 def read_yaml(text: str) -> Any:
@@ -27,7 +28,7 @@ def read_yaml(text: str) -> Any:
 
     Raises:
         ValueError: it is no YAML, or has an anchor, an alias, a tag, a key that is no text, or more than one document;
-            the message has the line. NestedError: it has more than ``MAX_DEPTH`` levels.
+            the message has the line. TooLargeError: it has too many keys and values, or levels.
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # of libyaml, where there is one
     try:
@@ -46,16 +47,20 @@ def _tab(error: yaml.YAMLError, text: str) -> str | None:
 
 def _document(events: Iterator[Any]) -> Any:
     """The value, without recursion: ``open_`` are the lists and objects around the event, with an object's key."""
+    values = 0
     root: list[Any] = []
     open_: list[list[Any]] = [root]
     for event in events:
+        values += isinstance(event, yaml.NodeEvent)
+        if values > MAX_VALUES:
+            raise TooLargeError(f"{_line(event)}: more than {MAX_VALUES} keys and values")
         match event:
             case yaml.AliasEvent():
                 raise ValueError(f"{_line(event)}: an alias; write the value out")
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
                 _check(event)
                 if len(open_) > MAX_DEPTH:
-                    raise NestedError(f"{_line(event)}: nested more than {MAX_DEPTH} deep")
+                    raise TooLargeError(f"{_line(event)}: nested more than {MAX_DEPTH} deep")
                 open_.append([])
             case yaml.SequenceEndEvent():
                 items = open_.pop()

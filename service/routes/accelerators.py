@@ -7,16 +7,13 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import parse_accelerator
-from accel.errors import InvalidAccelerator
 from service.context import Here
 from service.documents import Responses, problems, upload_problems
 from service.negotiate import negotiate
 from service.pages import Cursor, Limit
 from service.problems import ProblemError
-from service.refusal import explained
 from service.schemas import AcceleratorSummary, Page
-from service.upload import Upload, receive
+from service.upload import receive
 from service.yaml_form import MEDIA_TYPE as YAML
 from service.yaml_form import accelerator_yaml
 
@@ -69,7 +66,7 @@ _DOCUMENT: Responses = {
     "",
     status_code=201,
     summary="Upload an accelerator",
-    responses=upload_problems(),
+    responses=upload_problems("inspection-failed", "busy"),
     openapi_extra=_BODY,
 )
 async def post_accelerator(request: Request, response: Response, here: Here) -> AcceleratorSummary:
@@ -79,18 +76,10 @@ async def post_accelerator(request: Request, response: Response, here: Here) -> 
     a path such as `accelerator.memories.0.depth`.
     """
     async with receive(request, here.settings.scratch_dir, _RAW) as upload:
-        accelerator = await run_in_threadpool(_parse, upload)
+        accelerator = await here.inspections.run(lambda: here.inspector.accelerator(upload.path))
     digest = await run_in_threadpool(here.accelerators.add, accelerator, upload.sha256)
     response.headers["Location"] = f"/v1/accelerators/{digest}"
     return AcceleratorSummary(id=digest, title=accelerator.title, family=accelerator.family)
-
-
-def _parse(upload: Upload) -> Accelerator:
-    text = upload.path.read_bytes()
-    try:
-        return parse_accelerator(text)
-    except InvalidAccelerator as error:
-        raise explained(error, text) from error
 
 
 @router.get("", summary="List the accelerators")

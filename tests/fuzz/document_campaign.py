@@ -19,11 +19,10 @@ import yaml
 from accel.accelerator.read_text import MAX_BYTES
 from accel.catalog import accelerator_id, canonical, load_accelerator, parse_accelerator, preset_names
 from accel.errors import CyclopsError
-from service.routes.accelerators import _parse
-from service.upload import Upload
 from service.yaml_form import accelerator_yaml
 from tests.fuzz.document_mutations import Document, mutated
 from tests.fuzz.onnx_campaign import HANGS, clear, peak_bytes
+from worker.inspection import read_accelerator
 
 _MEMORY = 4 << 30  # bytes of address space
 _TEN_KEYS = {
@@ -58,7 +57,7 @@ def parsed(path: Path) -> str:
     if path.stat().st_size > MAX_BYTES:
         return "too-large"
     try:
-        accelerator = _parse(Upload(path, "", path.stat().st_size))
+        accelerator = read_accelerator(path)
     except CyclopsError as error:
         return clear(error)
     # what is kept is what is read again, also from the form for people

@@ -1,13 +1,17 @@
 """The presets and uploaded accelerators over HTTP."""
 
 import json
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.read_text import MAX_BYTES
 from accel.catalog import accelerator_id, load_accelerator, parse_accelerator, preset_names
 from examples.single import Conv, conv_model
 from service.yaml_form import accelerator_yaml, yaml_text
@@ -147,7 +151,7 @@ BAD = {
     "a list": (b"[]", "accelerator"),
     "a surrogate": (b'{"TARGET": "\\ud800"}', "accelerator"),
     "a key twice": (b'{"TARGET": "a", "TARGET": "b"}', "accelerator.TARGET"),
-    "nested": (b"[" * 100_000, "accelerator"),
+    "nested": (b"[" * 10_000, "accelerator"),
     "no number": (b'{"LOG_BLOCK": NaN}', "accelerator"),
     "unknown key": (json.dumps(TEN_KEYS | {"LOG_BLOK": 4}).encode(), "LOG_BLOK"),
     "missing key": (json.dumps({k: v for k, v in TEN_KEYS.items() if k != "LOG_BATCH"}).encode(), "LOG_BATCH"),
@@ -186,6 +190,53 @@ def test_bad_yaml_is_refused(client: httpx2.Client, is_problem: Callable[..., di
         answer = client.post("/v1/accelerators", content=body, headers={"content-type": media_type})
         is_problem(answer, 422, slug_of(name), field)
     is_problem(client.post("/v1/accelerators", files={"file": ("a", body)}), 422, slug_of(name), field)
+
+
+def filled(size: int) -> dict[str, bytes]:
+    """Documents of so many bytes that take long to read, or come to much."""
+    units = {
+        "numbers": (b"a: [", b"1,", b"1]"),
+        "items": (b"", b"- 1\n", b""),
+        "brackets": (b"a: ", b"[", b""),
+        "aliases": (b"a: &a [1]\nb: [", b"*a,", b"1]"),
+        "anchors": (b"", b"- &a 1\n", b""),
+        "a long key": (b"? ", b"k", b"\n: 1"),
+        "a long text": (b"a: ", b"x", b""),
+        "numbers in JSON": (b'{"a": [', b"1,", b"1]}"),
+        "brackets in JSON": (b'{"a": ', b"[", b""),
+        "parts in JSON": (b'{"memories": [', b'{"name": 1},', b"1]}"),
+        "pairs in JSON": (b"{", b'"a":1,', b'"a":1}'),
+    }
+    return {
+        name: head + unit * ((size - len(head + tail)) // len(unit)) + tail
+        for name, (head, unit, tail) in units.items()
+    }
+
+
+def test_documents_that_take_long_cost_the_api_little(service: Service, is_problem: Callable[..., dict]) -> None:
+    bodies = [body for size in (MAX_BYTES, 1 << 20) for body in filled(size).values()]
+
+    def post(body: bytes) -> httpx2.Response:
+        return httpx2.post(
+            f"{service.url}/v1/accelerators", content=body, headers={"content-type": "application/yaml"}, timeout=60
+        )
+
+    post(b"{}")  # the process that looks at them is there
+    before = processor_seconds(service.process.pid)
+    with ThreadPoolExecutor(6) as pool:
+        answers = pool.map(post, bodies)
+        assert service.client.get("/v1/accelerators/vta").status_code == 200
+        for body, answer in zip(bodies, answers, strict=True):
+            problem = is_problem(answer, 413 if len(body) > MAX_BYTES else 422, answer.json()["type"].split("/")[-1])
+            assert problem["type"].split("/")[-1] in {"too-large", "accelerator-too-large", "invalid-accelerator"}
+    spent = processor_seconds(service.process.pid) - before
+    assert spent < 0.1 * len(bodies)
+
+
+def processor_seconds(pid: int) -> float:
+    """Of the process itself, not of its children."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def changed(path: str, value: Any) -> bytes:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from accel.catalog import load_accelerator, parse_accelerator
 from accel.errors import AcceleratorTooLarge, InvalidAccelerator
-from service.refusal import explain, explained
+from worker.refusal import explain, explained
 
 DOCUMENT = load_accelerator("mvin-mvout").model_dump(mode="json")
 VALUES = (
