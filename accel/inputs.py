@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from accel.errors import InvalidTensors
 from accel.frontend.read.info import ModelInfo
+from accel.names import member_fault, shown
 
 Array = npt.NDArray[Any]
 Tensors = Mapping[str, Array]
@@ -74,8 +75,14 @@ def checked_inputs(info: ModelInfo, inputs: Tensors) -> dict[str, Array]:
 
 
 def save_tensors(path: Path, tensors: Tensors) -> None:
-    """Write an npz file. ``numpy.savez`` takes the names as keywords, and so cannot have one called ``file``."""
+    """Write an npz file. ``numpy.savez`` takes the names as keywords, and so cannot have one called ``file``.
+
+    Raises:
+        InvalidTensors: a name could be taken for a path out of the file's folder.
+    """
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in tensors.items():
+            if fault := member_fault(name):
+                raise InvalidTensors(f"no array can be called '{shown(name)}': {fault}", field=shown(name))
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)

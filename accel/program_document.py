@@ -3,10 +3,12 @@
 from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
+import pydantic_core
 from pydantic import ConfigDict, Field
 
 from accel.bounded_json import parse_json
 from accel.errors import InvalidProgram
+from accel.names import name_fault, shown
 
 MOST_DRAM_BYTES = 1 << 32
 MOST_WINDOWS = 1 << 12
@@ -17,7 +19,15 @@ _MOST_ITEMS = 1 << 16
 
 Count = Annotated[int, Field(strict=True, ge=0, le=MOST_DRAM_BYTES)]
 Address = Annotated[int, Field(strict=True, ge=0, lt=1 << 62)]
-Name = Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+def _plain(name: str) -> str:
+    if fault := name_fault(name):
+        raise pydantic_core.PydanticCustomError("name", "{fault}", {"fault": fault})
+    return name
+
+
+Name = Annotated[str, Field(min_length=1, max_length=4096), pydantic.AfterValidator(_plain)]
 DType = Literal["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "float16", "float32", "float64", "bool"]
 Names = Annotated[tuple[Name, ...], Field(max_length=_MOST_ITEMS)]
 Tokens = Annotated[dict[Name, Count], Field(description="tokens in the queues at first, by the queue's name")]
@@ -157,7 +167,7 @@ def read_document(value: dict[str, Any], model: type[M]) -> M:
         return model.model_validate(value)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        path = ".".join(str(part)[:64] for part in first["loc"])
+        path = ".".join(shown(str(part)) for part in first["loc"])
         said = _SAID.get(first["type"], first["msg"].replace("Input should", "it should"))
         if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
             said += f"; the keys are {', '.join(model.model_fields)}"

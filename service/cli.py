@@ -10,7 +10,6 @@ from rich.console import Console
 
 from service import accelerator_cli, keys_cli
 from service.cli_settings import Data, fail, settings_of
-from worker import logs
 from worker.settings import Settings
 
 app = typer.Typer(name="cyclops", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -33,8 +32,7 @@ def serve(
     from worker.redis_server import RedisUnavailableError
 
     try:
-        chosen = settings_of(data)
-        logs.configure(chosen.log_level, chosen.log_format, "api")
+        chosen = settings_of(data, "api")
         with serving.listen(host, port) as bound, serving.backend(chosen, workers) as settings:
             _announce(bound.getsockname(), chosen)
             serving.serve(settings, bound)
@@ -49,10 +47,9 @@ def api(host: Host = "127.0.0.1", port: Port = 8000, data: Data = None) -> None:
     """Run HTTP alone; CYCLOPS_REDIS_URL must name the Redis of the workers."""
     from service import serving
 
-    settings = settings_of(data)
+    settings = settings_of(data, "api")
     if settings.redis_url is None:
         fail("the api needs CYCLOPS_REDIS_URL; `cyclops serve` starts a Redis and workers too")
-    logs.configure(settings.log_level, settings.log_format, "api")
     try:
         with serving.listen(host, port) as bound:
             _announce(bound.getsockname(), settings)
@@ -68,7 +65,7 @@ def worker(data: Data = None) -> None:
     """Run one worker; CYCLOPS_REDIS_URL must name the Redis of the api."""
     from worker.main import run_worker
 
-    settings = settings_of(data)
+    settings = settings_of(data, "worker")
     if settings.redis_url is None:
         fail("a worker needs CYCLOPS_REDIS_URL; `cyclops serve` starts a Redis and workers too")
     run_worker(settings)

@@ -1,5 +1,7 @@
 """The settings of a command, or a message that says what is wrong with them."""
 
+import logging
+import os
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -7,19 +9,32 @@ import pydantic
 import typer
 from rich.console import Console
 
-from worker.settings import Settings
+from worker import logs
+from worker.settings import Settings, unknown_variables
 
+_log = logging.getLogger(__name__)
 Data = Annotated[Path | None, typer.Option(help="Directory of the store; else CYCLOPS_DATA, else ./data.")]
 
 
-def settings_of(data: Path | None) -> Settings:
-    """The settings, once the directories are there and the files are readable that they name."""
+def settings_of(data: Path | None, process: str | None = None) -> Settings:
+    """The settings, once the directories are there and the files are readable that they name.
+
+    What looks like a setting and is none is warned of: in the log of the ``process``, which begins here, or else on
+    standard error.
+    """
     from worker.opened import open_redis, open_store  # noqa: PLC0415 - for the commands that need them
 
     try:
         settings = Settings() if data is None else Settings(data=data)
     except pydantic.ValidationError as error:
         fail("; ".join(": ".join([*map(_variable, item["loc"]), item["msg"]]) for item in error.errors()))
+    if process is not None:
+        logs.configure(settings.log_level, settings.log_format, process)
+    for sentence in unknown_variables(os.environ):
+        if process is not None:
+            _log.warning("%s", sentence)
+        else:
+            _tell(sentence)
     try:
         settings.scratch_dir.mkdir(parents=True, exist_ok=True)
         open_store(settings)
@@ -32,8 +47,12 @@ def settings_of(data: Path | None) -> Settings:
 
 def fail(message: str) -> NoReturn:
     """Say so, and leave with status 1."""
-    Console(stderr=True).print(f"cyclops: {message}", markup=False, highlight=False, soft_wrap=True)
+    _tell(message)
     raise typer.Exit(1)
+
+
+def _tell(message: str) -> None:
+    Console(stderr=True).print(f"cyclops: {message}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _variable(name: object) -> str:

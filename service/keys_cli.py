@@ -2,16 +2,19 @@
 
 import json
 import sys
+from datetime import UTC
 from typing import Annotated
 
 import pydantic
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from service.cli_settings import Data, fail, settings_of
 
+_PIPED_WIDTH = 400  # nothing is cut for who reads lines
 app = typer.Typer(name="keys", no_args_is_help=True, help="API keys: add, list, revoke.")
 
 
@@ -60,11 +63,15 @@ def list_(data: Data = None, as_json: Annotated[bool, typer.Option("--json", hel
         told = [key.model_dump(mode="json", exclude={"sha256"}) | {"revoked": revoked} for key, revoked in found]
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
         return
-    table = Table("id", "name", "owner", "made", "")
+    console = Console()
+    piped = not console.is_terminal
+    table = Table(box=None if piped else box.HEAVY_HEAD)
+    for label in ("id", "name", "owner", "made (UTC)", "state"):
+        table.add_column(label, no_wrap=piped)
     for key, revoked in found:
-        made = f"{key.created:%Y-%m-%d %H:%M}"
-        table.add_row(key.id, Text(key.name), key.owner, made, "revoked" if revoked else "")
-    Console().print(table)
+        made = f"{key.created.astimezone(UTC):%Y-%m-%dT%H:%M}"
+        table.add_row(key.id, Text(key.name), key.owner, made, "revoked" if revoked else "active")
+    console.print(table, width=_PIPED_WIDTH if piped else None)
 
 
 @app.command()

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from accel.errors import InvalidProgram
+from accel.names import member_fault, shown
 from service.upload import Part
 from worker.inspector import Inspector
 from worker.uploads import ProgramInfo
@@ -52,6 +53,9 @@ def _zip_of(named: list[tuple[str, Path]], path: Path) -> Path:
     (name, times), *_ = Counter(name for name, _ in named).most_common(1)
     if times > 1:
         raise InvalidProgram(f"the form has {times} files called {name!r}", field=name)
+    for name, _ in named:
+        if fault := member_fault(name):
+            raise InvalidProgram(f"no file of the form can be called '{shown(name)}': {fault}", field="body")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for name, source in named:
             with source.open("rb") as file, archive.open(name, "w", force_zip64=True) as entry:

@@ -1,5 +1,7 @@
 """Settings of the worker and the service, from ``CYCLOPS_*`` environment variables."""
 
+import difflib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,6 +11,7 @@ from accel.frontend.model.limits import LIMITS
 from worker.egress import Egress
 
 _MIB = 1 << 20
+_PREFIX = "CYCLOPS_"
 
 
 class Settings(Egress):
@@ -129,3 +132,16 @@ class Settings(Egress):
     def scratch_dir(self) -> Path:
         """Where uploads and running jobs keep their temporary files."""
         return self.data / "scratch"
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable that is called like a setting and is none; values, maybe secrets, are not told."""
+    known = [name.upper() for name in Settings.model_fields]
+    sentences = []
+    for variable in sorted(environment):
+        name = variable.upper().removeprefix(_PREFIX)
+        if name != variable.upper() and name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean {_PREFIX}{near[0]}?" if near else "; docs/settings.md lists them"
+            sentences.append(f"{variable} is no setting and does nothing{hint}")
+    return sentences

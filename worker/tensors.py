@@ -18,6 +18,7 @@ from numpy.lib import format as npy
 
 from accel.errors import InvalidTensors, TensorsTooLarge
 from accel.frontend.read.info import TensorInfo
+from accel.names import member_fault, shown
 from worker.zips import check_directory
 
 Array = npt.NDArray[Any]
@@ -62,7 +63,10 @@ class Npz:
             raise TensorsTooLarge(found, field="tensors")
 
     def _header(self, member: zipfile.ZipInfo) -> TensorInfo:
-        name = member.filename.removesuffix(".npy")
+        # ZipInfo ends a name at its first zero, and makes slashes of the system's separators
+        name = member.orig_filename.removesuffix(".npy")
+        if fault := member_fault(name):
+            raise InvalidTensors(f"an array cannot be called '{shown(name)}': {fault}", field=shown(name) or "tensors")
         if name == member.filename:
             raise InvalidTensors(f"{name!r} is not a .npy array", field=name)
         shape, dtype, offset = self._read_header(member, name)

@@ -400,7 +400,7 @@ BAD_FILES = {
     "bomb": (bomb, r"program\.json has more than 67108864 bytes"),
     "two": (two_documents, r"a program\.json in a/ and one in b/"),
     "encrypted": (encrypted, r"program\.json is encrypted"),
-    "leads out": (lambda path: zipped(parts(dram=entry(0, "../a.bin")), path), "is no name of a part"),
+    "leads out": (lambda path: zipped(parts(dram=entry(0, "../a.bin")), path), "would lead out of a folder"),
     "cut": (lambda path: path.write_bytes(zipped(parts(), path).read_bytes()[:-9]) and path, "it is no zip"),
 }
 

@@ -114,6 +114,16 @@ def test_parts_need_a_redis(command: str, tmp_path: Path) -> None:
     assert "CYCLOPS_REDIS_URL" in done.stderr
 
 
+@pytest.mark.parametrize("arguments", [("api",), ("worker",), ("keys", "list")])
+def test_a_misspelt_setting_is_warned_of(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CYCLOPS_REDIS_UR", "redis://:secret@localhost")
+    done = cyclops(*arguments, "--data", tmp_path)
+    assert done.stderr.count("did you mean CYCLOPS_REDIS_URL?") == 1
+    assert "secret" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("as_json", rest_slow([True, False]))
 def test_a_directory_that_cannot_be_written(model: Path, *, as_json: bool) -> None:
     done = cyclops("run", model, "--accelerator", "vta", "--out", model, *(["--json"] if as_json else []))

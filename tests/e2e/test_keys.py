@@ -38,7 +38,12 @@ def test_a_key_is_shown_once(tmp_path: Path) -> None:
     keys(tmp_path, "revoke", listed[0]["id"])
     assert [key["revoked"] for key in json.loads(keys(tmp_path, "list", "--json"))] == [True, False]
     shown = keys(tmp_path, "list")
-    assert "revoked" in shown
+    lines = [line.split() for line in shown.splitlines()]
+    assert lines[0] == ["id", "name", "owner", "made", "(UTC)", "state"]
+    assert [[line[0], line[1], line[2], line[4]] for line in lines[1:]] == [
+        [listed[0]["id"], "laptop", "alice", "revoked"],
+        [listed[1]["id"], "build", listed[1]["id"], "active"],
+    ]
     for output in (json.dumps(listed), shown):
         assert text not in output
         assert "sha256" not in output

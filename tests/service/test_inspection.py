@@ -89,7 +89,7 @@ def test_the_api_loads_no_compiler_for_what_it_answers_itself(tmp_path: Path) ->
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not limit the address space")
 def test_an_upload_that_takes_more_than_it_may(tmp_path: Path, is_problem: Check) -> None:
-    with api(tmp_path, CYCLOPS_INSPECTION_MEMORY_BYTES=str(600 * MIB)) as (client, _):
+    with api(tmp_path, CYCLOPS_INSPECTION_MEMORY_BYTES=str(700 * MIB)) as (client, _):
         problem = is_problem(client.post("/v1/models", content=dense(50 * MIB)), 422, "inspection-failed", "body")
         assert "memory" in problem["detail"]
         assert client.post("/v1/models", content=SMALL).status_code == 201

@@ -87,6 +87,20 @@ def test_bad_files(name: str) -> None:
     assert (type(caught.value) is TensorsTooLarge) == (name in {"a zip bomb", "too many"})
 
 
+@pytest.mark.parametrize("name", ["../../y", "/etc/x", "..\\y", "C:\\x", "a\0b", "a\nb", "", "x" * 3000])
+def test_names_that_could_be_paths_are_refused(name: str) -> None:
+    data = archive(**{name.replace("\0", "@"): npy(np.zeros(1))}).getvalue().replace(b"@", b"\0")
+    with pytest.raises(InvalidTensors, match="cannot be called") as caught:
+        Npz(io.BytesIO(data), **LIMITS)
+    assert caught.value.detail.isprintable()
+    assert str(caught.value.field).isprintable()
+
+
+def test_names_that_exporters_write_are_taken() -> None:
+    names = ["serving_default_x:0", "a/b", "..x", "größe"]
+    assert [tensor.name for tensor in Npz(npz(**{name: np.zeros(1) for name in names}), **LIMITS).tensors] == names
+
+
 def test_damaged_data() -> None:
     data = bytearray(npz(x=np.random.default_rng(0).integers(0, 255, 5000, np.uint8)).getvalue())
     data[2000] ^= 0xFF

@@ -20,6 +20,7 @@ from accel.frontend.model.tensors import ITEM_BYTES, check_dimensions, check_typ
 from accel.frontend.operator_form.form import OPERATORS, in_qdq_form
 from accel.frontend.read.flood import has_more_fields
 from accel.frontend.read.hazards import check_hazards
+from accel.names import member_fault, name_fault, shown, text_fault
 
 _ONNX_DOMAINS = ("", "ai.onnx")
 _INITIALIZERS_APART = 4  # the first IR version whose initializers need not be inputs
@@ -123,10 +124,31 @@ def _check_structure(model: onnx.ModelProto, limits: Limits) -> None:
             raise InvalidModel(f"the name {name!r} is not UTF-8", field="model")
         if len(name) > limits.name_length:
             raise InvalidModel(f"a name is longer than {limits.name_length} characters", field="model")
+    _check_names(model)
     opset = opset_of(model)
     if opset not in OPSETS:
         accepted = f"{OPSETS.start} to {OPSETS.stop - 1}"
         raise InvalidModel(f"the model is of opset {opset}; opsets {accepted} are accepted", field="model")
+
+
+def _check_names(model: onnx.ModelProto) -> None:
+    """Names that can be shown; inputs and outputs are members of npz files besides."""
+    graph = model.graph
+    constants = {tensor.name for tensor in graph.initializer}
+    if fault := text_fault(graph.name):
+        raise InvalidModel(f"the graph cannot be called '{shown(graph.name)}': {fault}", field="model")
+    for kind, infos in (("input", graph.input), ("output", graph.output)):
+        for info in infos:
+            if info.name not in constants and (fault := member_fault(info.name)):
+                called = shown(info.name)
+                raise InvalidModel(f"the {kind} cannot be called '{called}': {fault}", field=f"{kind}:{called}")
+    for node in graph.node:
+        if fault := name_fault(node.name):
+            called = shown(node.name)
+            raise InvalidModel(f"the node cannot be called '{called}': {fault}", field=f"node:{called}")
+    for name in map(str, _names(model)):
+        if name != graph.name and (fault := name_fault(name)):
+            raise InvalidModel(f"a name cannot be '{shown(name)}': {fault}", field="model")
 
 
 def _count_parts(model: onnx.ModelProto) -> int:
