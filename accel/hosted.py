@@ -18,7 +18,12 @@ def host_ops(imported: ImportedModel, module: ir.IRModule, accelerator: Accelera
     """
     launches = list(load_launches(str(module["main"].attrs[LAUNCHES])).values())
     shared = {node for launch in launches for node in launch.nodes}
-    reasons = {node: launch.host_reason for launch in launches if launch.host_reason for node in launch.nodes}
+    reasons = {
+        node: launch.host_reason
+        for launch in launches
+        if launch.host_reason
+        for node in launch.host_nodes or launch.nodes
+    }
     for node in imported.host_nodes.values():
         for name in node.covers:
             # a quantised operator is several steps; the one that is named after it says most

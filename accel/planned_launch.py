@@ -10,12 +10,12 @@ from accel.accelerator.instructions import Compute, Copy, Operation
 from accel.isa.registry import family_of
 from accel.lowering.attributes import LaunchInfo, Region
 from accel.lowering.candidates import Candidates, counted
-from accel.lowering.capabilities import Capabilities, combined, elementwise, stored
+from accel.lowering.capabilities import Answer, Capabilities, stored
 from accel.lowering.choose import choose
 from accel.lowering.composite import Composite
 from accel.lowering.elementwise import Elementwise
 from accel.lowering.epilogue import operators
-from accel.lowering.geometry import SUMS, TENSOR_OPS, Convolution, Epilogue, EpilogueOp, Tiling
+from accel.lowering.geometry import SUMS, Convolution, Epilogue, Steps, Tiling
 from accel.lowering.plan_lanes import planner_of
 from accel.lowering.pooling import Pooling
 from accel.lowering.steps import Apply, Load, Merge
@@ -27,7 +27,7 @@ _ON_HOST = ("requantize", "clip")  # where the host finishes a composite
 
 def planned_launch(info: LaunchInfo, composite: Composite, region: Region, able: Capabilities) -> PlannedLaunch:
     """The document of one launch, whose ``region`` is as the stage ``pack`` left it."""
-    left = _ON_HOST if region.host_reason else ()
+    left = () if not region.host_reason else _ON_HOST if region.epilogue.wide else _ON_HOST[1:]
     return PlannedLaunch(
         name=info.name,
         op=info.op,
@@ -96,7 +96,8 @@ def _host(region: Region) -> list[str]:
         if any(region.shape.host_padding):
             found.append("the host pads the data: the loads cannot")
     if region.host_reason:
-        found.append(f"the host requantises its int32 result: {region.host_reason}")
+        does = "requantises its int32 result" if region.epilogue.wide else "clips its int8 result"
+        found.append(f"the host {does}: {region.host_reason}")
     return found
 
 
@@ -109,14 +110,13 @@ def _instructions(region: Region, able: Capabilities) -> Iterator[UsedInstructio
         yield from _steps(shape, region, able)
     else:
         yield from _sums(epilogue, able)
-    accumulators, bias = _buffer("a", gemm.dst.memory.name, able), _buffer("b", gemm.dst.memory.name, able)
-    shifts: list[tuple[EpilogueOp, int]] = [("shift_right", _PLANE_SHIFT)] if epilogue.planes > 1 else []
-    for name, immediate in (*epilogue.steps, *shifts):
-        if name in SUMS:
+    accumulators = _buffer("a", gemm.dst.memory.name, able)
+    shifts: list[Steps] = [(("shift_right", _PLANE_SHIFT),)] if epilogue.planes > 1 else []
+    for steps in (*epilogue.grouped, *shifts):
+        if steps[0][0] in SUMS:
             yield _used("contract", gemm.instruction, gemm.accumulate)
             continue
-        operand = bias[0] if name in TENSOR_OPS else tirx.const(immediate, "int32")
-        yield from _doing("epilogue", accumulators, elementwise(accumulators[0], name, operand), able)
+        yield from _found(able.steps(steps))
     result = tirx.decl_buffer((1,), epilogue.result, "result")
     yield from _doing("store", result, stored(accumulators[0], epilogue.result, epilogue.scaling), able)
 
@@ -136,7 +136,7 @@ def _sums(epilogue: Epilogue, able: Capabilities) -> Iterator[UsedInstruction]:
 def _steps(shape: Pooling | Elementwise, region: Region, able: Capabilities) -> Iterator[UsedInstruction]:
     """Up to the epilogue of work that is made of steps."""
     memory = able.gemm.dst.memory.name
-    accumulators, others = _buffer("a", memory, able), _buffer("b", memory, able)
+    accumulators = _buffer("a", memory, able)
     if not shape.direct:
         yield from _sums(region.epilogue, able)
     for step in planner_of(shape, able)(region.tiling.out_rows, region.tiling.out_columns).steps:
@@ -144,10 +144,9 @@ def _steps(shape: Pooling | Elementwise, region: Region, able: Capabilities) -> 
             widened = tirx.decl_buffer((1,), "int8", "source")[0].astype(accumulators.dtype)
             yield from _doing("load data", accumulators, widened, able)
         elif isinstance(step, Apply):
-            value = elementwise(accumulators[0], step.name, tirx.const(step.immediate, "int32"))
-            yield from _doing("epilogue", accumulators, value, able)
+            yield from _found(able.steps(step.steps))
         elif isinstance(step, Merge):
-            yield from _doing("epilogue", accumulators, combined(accumulators[0], step.name, others[0]), able)
+            yield from _found(able.pair(step.name))
 
 
 def _load(role: Role, memory: str, able: Capabilities) -> Iterator[UsedInstruction]:
@@ -161,12 +160,17 @@ def _buffer(name: str, memory: str, able: Capabilities) -> Any:
 
 
 def _doing(role: Role, target: Any, value: Any, able: Capabilities) -> Iterator[UsedInstruction]:
-    """The first instruction that stores ``value`` into ``target``, as the pass ``inject`` will find it."""
-    kind = Compute if role == "epilogue" else Copy
-    known = [meaning for meaning in able.known if isinstance(meaning.instruction, kind)]
-    for choice in choose(tirx.BufferStore(target, value, [0]), known, able.accelerator, []):
+    """The first copy that stores ``value`` into ``target``, as the pass ``inject`` will find it."""
+    known = [meaning for meaning in able.known if isinstance(meaning.instruction, Copy)]
+    for choice in choose(tirx.BufferStore(target, value, [0]), known, able.accelerator):
         yield _used(role, choice.meaning.instruction, choice.meaning.operation)
         return
+
+
+def _found(answer: Answer) -> Iterator[UsedInstruction]:
+    """What does a part of an epilogue."""
+    if answer.meaning is not None:
+        yield _used("epilogue", answer.meaning.instruction, answer.meaning.operation)
 
 
 def _used(role: Role, instruction: Copy | Compute, operation: Operation) -> UsedInstruction:

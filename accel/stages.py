@@ -54,4 +54,4 @@ def requantisation(accelerator: Accelerator) -> tuple[Requantize, Scales]:
     able = Capabilities.of(accelerator)
     if able.scales:
         return "scale", "free"
-    return "multiply" if able.multiplies else "shift", "power of two"
+    return able.multiplies or "shift", "power of two"

@@ -44,7 +44,8 @@ class Region:
 class LaunchInfo:
     """What the report says of one call of a region: the layer's name, operator, model nodes and MACs.
 
-    ``host_reason`` says why the host finishes what the region begins; empty where it does not.
+    ``host_reason`` says why the host finishes what the region begins; empty where it does not. ``host_nodes`` are those
+    that it has a part in then; none where that is all of them.
     """
 
     name: str
@@ -52,6 +53,7 @@ class LaunchInfo:
     nodes: tuple[str, ...]
     macs: int
     host_reason: str = ""
+    host_nodes: tuple[str, ...] = ()
 
 
 _REGION = TypeAdapter(Region)

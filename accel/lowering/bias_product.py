@@ -22,7 +22,7 @@ def reach(gemm: Contraction) -> int:
 
 def with_product(epilogue: Epilogue, gemm: Contraction, largest: int) -> Epilogue | None:
     """The epilogue with its bias added by a contraction, for biases of at most ``largest``; None if it cannot be."""
-    if not epilogue.has_bias or largest > reach(gemm):
+    if (("add_tensor", 0),) not in epilogue.grouped or largest > reach(gemm):
         return None
     product: tuple[EpilogueOp, int] = ("add_product", 0)
     return replace(epilogue, steps=tuple(product if step == ("add_tensor", 0) else step for step in epilogue.steps))

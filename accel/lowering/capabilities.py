@@ -1,8 +1,14 @@
-"""What an accelerator can do after a contraction: each question is a store, put to the matcher that inject uses."""
+"""What an accelerator can do after a contraction: each question is put to what inject uses.
 
-from collections.abc import Callable, Hashable
+Of arithmetic it is a nest over whole tiles, as an instruction may work on more than one element; of copies, which move
+one element like the other, a store of one scalar.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 from tvm import tirx
 
@@ -11,12 +17,35 @@ from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.meanings import Meaning, meanings
 from accel.accelerator.roles import Contraction, contraction
 from accel.accelerator.synchronisation import TokenSync
+from accel.errors import CompileError
+from accel.expression.tree import Binary, Call, Expression, Select, walk
 from accel.lowering.choose import choose
-from accel.lowering.geometry import TENSOR_OPS, EpilogueOp, Scaling, Shifting
+from accel.lowering.geometry import INT8, TENSOR_OPS, EpilogueOp, Relu, Scaling, Shifting, Steps
+from accel.lowering.inject_compute import inject_compute
+from accel.lowering.nest import Nest, simplify
 from accel.lowering.steps import PairOp
 
 _SHIFT = 8  # bits of a byte plane
 _FACTOR = 3  # of several, so that no shift does it
+_PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109)
+
+
+_TENSOR_STEPS = {"add_tensor": "addition of a tensor", "multiply_tensor": "multiplication by a tensor"}
+
+Multiplication = Literal["multiply", "multiply at once", "multiply and round"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The operation that does what was asked for, or None; and ``why`` what comes nearest does not, if known."""
+
+    meaning: Meaning | None
+    why: str = ""
+
+    @property
+    def pragma(self) -> str | None:
+        """The pragma of the operation's instruction."""
+        return None if self.meaning is None else self.meaning.instruction.pragma
 
 
 @dataclass(frozen=True)
@@ -29,7 +58,7 @@ class Capabilities:
     accelerator: Accelerator
     gemm: Contraction
     known: tuple[Meaning, ...]
-    answers: dict[Hashable, str | None] = field(default_factory=dict, compare=False)
+    answers: dict[Hashable, Answer] = field(default_factory=dict, compare=False)
 
     @staticmethod
     def of(accelerator: Accelerator) -> "Capabilities":
@@ -44,25 +73,19 @@ class Capabilities:
 
     def step(self, name: EpilogueOp, immediate: int) -> str | None:
         """The pragma of what does a step on the accumulators, or None; a tensor that it reads can be loaded."""
+        return self.steps(((name, immediate),)).pragma
 
-        def question() -> tirx.BufferStore:
-            acc, other = self.accumulator("a"), self.accumulator("b")
-            operand = other[0] if name in TENSOR_OPS else tirx.const(immediate, "int32")
-            return tirx.BufferStore(acc, elementwise(acc[0], name, operand), [0])
-
+    def steps(self, steps: Steps) -> Answer:
+        """What does all of ``steps`` on the accumulators in one instruction; of those at most one reads a tensor."""
         results = self.gemm.dst.memory
-        if name in TENSOR_OPS and self.load(results.name, results.dtype) is None:
-            return None
-        return self._answer((name, immediate), question, Compute)
+        tensors = any(name in TENSOR_OPS for name, _ in steps)
+        if tensors and self.load(results.name, results.dtype) is None:
+            return Answer(None, f"no load brings a tensor of {results.dtype} to {results.name}")
+        return self._arithmetic(steps, lambda value, other: stepped(value, steps, other), shared=tensors)
 
-    def pair(self, name: PairOp) -> str | None:
-        """The pragma of what does ``name`` of two accumulators in the place of the first, or None."""
-
-        def question() -> tirx.BufferStore:
-            acc, other = self.accumulator("a"), self.accumulator("b")
-            return tirx.BufferStore(acc, combined(acc[0], name, other[0]), [0])
-
-        return self._answer(("pair", name), question, Compute)
+    def pair(self, name: PairOp) -> Answer:
+        """What does ``name`` of two accumulators in the place of the first."""
+        return self._arithmetic(("pair", name), lambda value, other: combined(value, name, other), shared=False)
 
     def store(self, dtype: str, scaling: Scaling | Shifting | None = None) -> str | None:
         """The pragma of the copy that stores accumulators as ``dtype``, as ``scaling`` says or their low bits."""
@@ -71,7 +94,7 @@ class Capabilities:
             value = stored(self.accumulator("a")[0], dtype, scaling)
             return tirx.BufferStore(tirx.decl_buffer((1,), dtype, "d"), value, [0])
 
-        return self._answer(("store", dtype, scaling), question, Copy)
+        return self._copied(("store", dtype, scaling), question)
 
     def load(self, memory: str, dtype: str) -> str | None:
         """The pragma of the copy that loads ``dtype`` into a memory, extended if that is wider, or None."""
@@ -82,7 +105,7 @@ class Capabilities:
             into = tirx.decl_buffer((1,), target.dtype, "a", scope=target.scope)
             return tirx.BufferStore(into, value.astype(target.dtype), [0])
 
-        return self._answer(("load", memory, dtype), question, Copy)
+        return self._copied(("load", memory, dtype), question)
 
     @property
     def scales(self) -> bool:
@@ -90,10 +113,38 @@ class Capabilities:
         return self.store("int8", Scaling(0.5, -128, 127)) is not None
 
     @property
-    def multiplies(self) -> bool:
-        """Whether accumulators can be multiplied, by an immediate or by a tensor, and then shifted to the right."""
-        multiplied = self.step("multiply", _FACTOR) is not None or self.step("multiply_tensor", 0) is not None
-        return multiplied and self.step("shift_right", _SHIFT) is not None
+    def multiplies(self) -> Multiplication | None:
+        """How accumulators are multiplied, by an immediate or by a tensor, and shifted to the right; None if not.
+
+        One after the other (``multiply``); or in one instruction, which may be a store, without what rounds
+        (``multiply at once``) or with it (``multiply and round``).
+        """
+        products: Steps = (("multiply", _FACTOR), ("multiply_tensor", 0))
+        shift: Steps = (("shift_right", _SHIFT),)
+        half: Steps = (("add", 1 << _SHIFT - 1),)
+        if any(self.step(*product) for product in products) and self.step(*shift[0]):
+            return "multiply"
+        ways: tuple[tuple[Multiplication, Steps], ...] = (("multiply at once", ()), ("multiply and round", half))
+        for way, rounding in ways:
+            if self.store("int8", Shifting(_SHIFT, *INT8, bool(rounding), _FACTOR)) is not None:
+                return way
+            for product in products:
+                whole = (product, *rounding, *shift)
+                if self.steps(whole).pragma or self.steps((*whole, ("max", INT8[0]), ("min", INT8[1]))).pragma:
+                    return way
+        return None
+
+    @cached_property
+    def fuses(self) -> bool:
+        """Whether an instruction does more than one step of an epilogue."""
+        computes = (meaning for meaning in self.known if isinstance(meaning.instruction, Compute))
+        return any(_operations(meaning.typed.statement.value) > 1 for meaning in computes)
+
+    def lacks(self, name: EpilogueOp, immediate: int) -> str:
+        """That no instruction does a step, in words."""
+        wanted = _TENSOR_STEPS.get(name, f"{name} by {immediate}")
+        why = self.steps(((name, immediate),)).why
+        return f"{self.accelerator.title} has no {wanted} on its accumulators{f': {why}' if why else ''}"
 
     @property
     def planes(self) -> bool:
@@ -110,15 +161,86 @@ class Capabilities:
         memory = self.gemm.dst.memory
         return tirx.decl_buffer((1,), memory.dtype, name, scope=memory.scope)
 
-    def _answer(
-        self, key: Hashable, question: Callable[[], tirx.BufferStore], kind: type[Compute] | type[Copy]
-    ) -> str | None:
-        """The pragma of the first operation of that kind that does the store."""
+    def _copied(self, key: Hashable, question: Callable[[], tirx.BufferStore]) -> str | None:
+        """The pragma of the first copy that does the store."""
         if key not in self.answers:
-            known = [meaning for meaning in self.known if isinstance(meaning.instruction, kind)]
-            choice = next(choose(question(), known, self.accelerator, []), None)
-            self.answers[key] = None if choice is None else choice.meaning.instruction.pragma
+            known = [meaning for meaning in self.known if isinstance(meaning.instruction, Copy)]
+            choice = next(choose(_as_compiled(question()), known, self.accelerator), None)
+            self.answers[key] = Answer(None if choice is None else choice.meaning)
+        return self.answers[key].pragma
+
+    def _arithmetic(self, key: Hashable, value: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], *, shared: bool) -> Answer:
+        """The first operation that does ``value`` of accumulators and of others, in the place of the first."""
+        if key not in self.answers:
+            nest, why = self._nest(value, shared=shared), ""
+            known = [meaning for meaning in self.known if isinstance(meaning.instruction, Compute)]
+            for choice in choose(nest.store, known, self.accelerator):
+                try:
+                    inject_compute(nest, [choice.meaning], self.accelerator)
+                except CompileError:
+                    why = why or self._unlike(choice.meaning)
+                else:
+                    self.answers[key] = Answer(choice.meaning)
+                    break
+            else:
+                self.answers[key] = Answer(None, why)
         return self.answers[key]
+
+    def _nest(self, value: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], *, shared: bool) -> Nest:
+        """The nest of ``value`` over some tiles; what does it does any tiles.
+
+        No loop around a tile is a multiple of an axis of an instruction. ``shared``: one tile of the others is for
+        several of the accumulators.
+        """
+        shape, count = self.gemm.dst.shape, self._unlike_count
+        names = [tirx.Var(name, "int32") for name in ("c", "x", "first", "second")]
+        loops = [(name, extent) for name, extent in zip(names, (count, count, *shape), strict=True) if extent > 1]
+        inside = sum((names[2 + at] * math.prod(shape[at + 1 :]) for at in range(2) if shape[at] > 1), start=0)
+
+        def place(pitch: int, along: int) -> tirx.Expr:
+            return (names[0] * pitch + names[1] * along) * math.prod(shape) + inside
+
+        acc, other = self.accumulator("a"), self.accumulator("b")
+        at, beside = place(count + 1, 1), place(1, 0) if shared else place(count + 2, 1)
+        store = _as_compiled(tirx.BufferStore(acc, value(acc[at], other[beside]), [at]))
+        return Nest(tuple(name for name, _ in loops), tuple(extent for _, extent in loops), store)
+
+    @cached_property
+    def _unlike_count(self) -> int:
+        """A prime that no axis of an instruction is as long as."""
+        extents = {extent for meaning in self.known for extent in meaning.typed.extents.values()}
+        return next(prime for prime in _PRIMES if prime not in extents)
+
+    def _unlike(self, meaning: Meaning) -> str:
+        """Why an operation that does the right thing does not do it to a tile of the contraction."""
+        name, statement = meaning.instruction.name, meaning.typed.statement
+        wide, tile = meaning.typed.tensors[statement.target.name].shape, self.gemm.dst.shape
+        if math.prod(tile) % math.prod(wide):
+            works = f"{name} works on {_size(wide)} of {self.gemm.dst.memory.name} at once"
+            return f"{works}, and a tile of {self.gemm.instruction.name} has {_size(tile)}"
+        return f"{name} does {statement}, which does not walk a tile of {self.gemm.instruction.name} as it lies"
+
+
+def _as_compiled(store: tirx.BufferStore) -> tirx.BufferStore:
+    """The store as the stage ``flatten`` leaves it, which simplifies: bounds beyond others are dropped, say."""
+    return tirx.BufferStore(store.buffer, simplify(store.value), list(store.indices))
+
+
+def _operations(value: Expression) -> int:
+    """Operations of an expression; a clip is two."""
+    found = [node for node in walk(value) if isinstance(node, Binary | Call | Select)]
+    return sum(2 if isinstance(node, Call) and node.function == "clip" else 1 for node in found)
+
+
+def _size(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
+
+
+def stepped(value: tirx.Expr, steps: Steps, other: tirx.Expr | None = None) -> tirx.Expr:
+    """The steps of an epilogue on an int32, one after the other; ``other`` is the tensor of those that read one."""
+    for name, immediate in steps:
+        value = elementwise(value, name, other if name in TENSOR_OPS else tirx.const(immediate, "int32"))
+    return value
 
 
 def elementwise(value: tirx.Expr, name: EpilogueOp, operand: tirx.Expr) -> tirx.Expr:
@@ -144,20 +266,29 @@ def stored(value: tirx.Expr, dtype: str, scaling: Scaling | Shifting | None) -> 
     """What a store makes of an int32 accumulator: scaled or shifted and clipped, or its low bits."""
     if scaling is None:
         return value.astype(dtype)
+
+    def relu(at: Relu, found: tirx.Expr) -> tirx.Expr:
+        return tirx.max(found, tirx.const(0, str(found.ty.dtype))) if scaling.relu == at else found
+
+    value = relu("sums", value)
     if isinstance(scaling, Scaling):
-        scaled, kind = tirx.nearbyint(value.astype("float32") * tirx.const(scaling.scale, "float32")), "float32"
+        product = relu("floats", value.astype("float32")) * tirx.const(scaling.scale, "float32")
+        value = tirx.nearbyint(relu("product", product))
     else:
-        scaled, kind = _shifted(value, scaling), "int32"
-    return narrowing(scaled, kind, (scaling.low, scaling.high))
+        value = _shifted(value, scaling)
+    clipped = relu("clipped", held(relu("rounded", value), (scaling.low, scaling.high)))
+    return relu("narrowed", clipped.astype("int8"))
 
 
-def narrowing(value: tirx.Expr, kind: str, bounds: tuple[int, int]) -> tirx.Expr:
-    """A value of type ``kind`` clipped to ``bounds``, as int8."""
-    low, high = (tirx.const(bound, kind) for bound in bounds)
-    return tirx.max(tirx.min(value, high), low).astype("int8")
+def held(value: tirx.Expr, bounds: tuple[int, int]) -> tirx.Expr:
+    """A value clipped to ``bounds``."""
+    low, high = (tirx.const(bound, str(value.ty.dtype)) for bound in bounds)
+    return tirx.max(tirx.min(value, high), low)
 
 
 def _shifted(value: tirx.Expr, shifting: Shifting) -> tirx.Expr:
+    if shifting.factor != 1:
+        value = value * tirx.const(shifting.factor, "int32")
     if shifting.rounds:
         value = value + tirx.const(1 << shifting.shift - 1, "int32")
     return value >> tirx.const(shifting.shift, "int32") if shifting.shift else value

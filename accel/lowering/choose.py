@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tvm import tirx
 from tvm.ir import TensorLoad
@@ -16,7 +16,8 @@ from accel.expression.unify import Binding, Mismatch, bindings, unify
 from accel.lowering.nest import constant
 from accel.lowering.walk import collect, scope_of
 
-_DRAM = "global"
+DRAM = "global"
+"""The scope of buffers that lie in it."""
 _AMOUNT = re.compile(r">> (\w+)")
 
 
@@ -37,15 +38,33 @@ class Choice:
         return self.operands.get(self.meaning.typed.statement.target.name)
 
 
+@dataclass
+class Refusals:
+    """Why operations do not do what a store does.
+
+    ``near``: they do the same, but not with these numbers or in these loops; ``others`` do something else.
+    """
+
+    near: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+    @property
+    def nearest(self) -> str:
+        """The reason of the operation that comes nearest; empty where none was tried."""
+        return next(iter([*self.near, *self.others]), "")
+
+
 def choose(
-    store: tirx.BufferStore, known: Iterable[Meaning], accelerator: Accelerator, refused: list[str]
+    store: tirx.BufferStore, known: Iterable[Meaning], accelerator: Accelerator, refused: Refusals | None = None
 ) -> Iterator[Choice]:
     """Every operation of ``known`` that does what ``store`` does, in order; why others do not goes to ``refused``."""
+    refused = Refusals() if refused is None else refused
+    elsewhere: list[str] = []
     for meaning in known:
         name = meaning.instruction.name
         scope = operand_scope(meaning, meaning.typed.statement.target.name, accelerator)
         if scope_of(store.buffer) != scope:
-            refused.append(f"{name} writes {scope}")
+            elsewhere.append(f"{name} writes {scope}")
             continue
         found = False
         for binding in _bindings(meaning, store, accelerator):
@@ -56,11 +75,13 @@ def choose(
             if wrong is None:
                 yield Choice(meaning, binding.operands, binding.scalars)
             else:
-                refused.append(wrong)
+                refused.near.append(wrong)
         if not found:
             mismatch = unify(meaning.typed, store, _acceptor(meaning, accelerator))
             reason = mismatch.reason if isinstance(mismatch, Mismatch) else "it does something else"
-            refused.append(f"{name} does {meaning.typed.statement}: {reason}")
+            told = reason.removeprefix(f"{meaning.typed.statement}: ")
+            refused.others.append(f"{name} does {meaning.typed.statement}: {told}")
+    refused.others += elsewhere
 
 
 def _bindings(meaning: Meaning, store: tirx.BufferStore, accelerator: Accelerator) -> Iterator[Binding]:
@@ -94,7 +115,7 @@ def operand_scope(meaning: Meaning, name: str, accelerator: Accelerator) -> str:
     """The storage scope where an operand of an operation lies."""
     instruction = meaning.instruction
     if isinstance(instruction, Copy):
-        return _DRAM if name == "dram" else accelerator.memory(instruction.memory).scope
+        return DRAM if name == "dram" else accelerator.memory(instruction.memory).scope
     return accelerator.memory(instruction.operands[name].memory).scope
 
 

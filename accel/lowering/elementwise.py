@@ -1,6 +1,7 @@
 """The shape of elementwise work on packed operands, and the steps of its tile."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 from accel.lowering.geometry import Packed
@@ -79,9 +80,38 @@ def elementwise_plan(shape: Elementwise, rows: int, columns: int, ways: Ways) ->
     return plan
 
 
+def gaps(weight: int) -> list[int]:
+    """By how much 1 is shifted to the left for each further bit of a positive weight, which is then added; at last 0s.
+
+    Of 44, which is 101100: [2, 1, 2], and of 5, which is 101: [2, 0].
+    """
+    places = [place for place in range(weight.bit_length()) if weight >> place & 1][::-1]
+    return [high - low for high, low in pairwise(places)] + places[-1:]
+
+
+def weighable(weight: int, ways: Ways) -> bool:
+    """Whether what a load brings can be multiplied by ``weight``: by an immediate, or by shifts and sums of its own."""
+    if weight in ways.products or weight == 1:
+        return True
+    counts = gaps(weight) if weight > 0 else []
+    return bool(counts) and ways.shifts.issuperset(filter(None, counts)) and (len(counts) == 1 or ways.sums)
+
+
 def _brought(plan: TilePlan, box: Box, shape: Elementwise, ways: Ways, operand: int) -> None:
-    """An operand in a box of its own; what was loaded is shifted there."""
+    """An operand in a box of its own; what was loaded is weighed there."""
     weight = shape.weights[operand]
     plan.bring(box, ways, operand, shape.factors.index(weight))
-    if shape.direct and weight != 1:
-        plan.steps.append(Apply(box, box.extents, "shift_right", 1 - weight.bit_length()))
+    if not shape.direct or weight == 1:
+        return
+    counts = gaps(weight)
+    if weight in ways.products and not (len(counts) == 1 and counts[0] in ways.shifts):
+        plan.steps.append(Apply(box, box.extents, (("multiply", weight),)))
+        return
+    own = Box(f"own{operand}", *box.extents)
+    if len(counts) > 1:
+        plan.bring(own, ways, operand, 0)
+    for number, count in enumerate(counts):
+        if count:
+            plan.steps.append(Apply(box, box.extents, (("shift_right", -count),)))
+        if number < len(counts) - 1:
+            plan.steps.append(Merge(box, own, box.extents, "add"))

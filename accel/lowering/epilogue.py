@@ -2,25 +2,28 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from accel.accelerator.document import Accelerator, Operator
 from accel.lowering.capabilities import Capabilities
 from accel.lowering.composite import Composite
-from accel.lowering.geometry import Epilogue, EpilogueOp, Shifting, Start
+from accel.lowering.geometry import INT8, TENSOR_OPS, Epilogue, EpilogueOp, Relu, Shifting, Start, Steps
 from accel.lowering.nearest import no_narrow_store
 
 _PLANES = 4  # bytes of an accumulator
 _PLANE_SHIFT = 8
-_LOWEST = -128
 _MULTIPLICATIONS = ("multiply", "multiply_tensor")
-_TENSOR_STEPS = {"add_tensor": "addition of a tensor", "multiply_tensor": "multiplication by a tensor"}
-
-Steps = tuple[tuple[EpilogueOp, int], ...]
+_CLIP: tuple[EpilogueOp, EpilogueOp] = ("max", "min")  # the order in which they end an epilogue
+_RELU: Steps = (("max", 0),)
+_RELUS: tuple[Relu, ...] = ("sums", "rounded", "clipped", "narrowed")  # of a store that shifts
 
 
 @dataclass(frozen=True)
 class Ending:
-    """The epilogue on the accelerator, and why the host does the rest; ``host_reason`` is empty where it has none."""
+    """The epilogue on the accelerator, and why the host does the rest; ``host_reason`` is empty where it has none.
+
+    The host requantises sums that leave whole, and clips int8.
+    """
 
     epilogue: Epilogue
     host_reason: str = ""
@@ -30,7 +33,7 @@ def plan_ending(composite: Composite, able: Capabilities) -> Ending | str:
     """How the composite ends: on the accelerator if it can, else with its int32 result on the host.
 
     Of the ways to begin the accumulators the first is taken that leaves least to the host. A string says why nothing
-    is possible.
+    is possible, by the way that asks least: sums that begin as the bias need nothing to add it.
     """
     starts = _starts(able)
     if not starts:
@@ -41,12 +44,15 @@ def plan_ending(composite: Composite, able: Capabilities) -> Ending | str:
         whole = next((found for found in wholes if isinstance(found, Epilogue)), None)
         if whole is not None:
             return Ending(whole)
-        refused = next(reason for reason in wholes if isinstance(reason, str))
+        refused = next(reason for reason in reversed(wholes) if isinstance(reason, str))
     wides = [_wide(composite, start, able) for start in starts]
     wide = next((found for found in wides if isinstance(found, Epilogue)), None)
     if wide is not None:
         return Ending(wide, refused if composite.narrow else "")
-    obstacle = next(reason for reason in wides if isinstance(reason, str))
+    obstacle = next(reason for reason in reversed(wides) if isinstance(reason, str))
+    loose = None if _undeclared(composite, able.accelerator) else _unclipped(composite, starts, able)
+    if loose is not None:
+        return Ending(loose, refused)
     without = _without_bias(composite, starts, able)
     if without is not None:
         return Ending(without, refused if composite.narrow else obstacle)
@@ -95,6 +101,21 @@ def _whole(composite: Composite, start: Start, able: Capabilities) -> Epilogue |
     return reason or no_narrow_store(bounds, able)
 
 
+def _unclipped(composite: Composite, starts: tuple[Start, ...], able: Capabilities) -> Epilogue | None:
+    """The epilogue with wider bounds, so that the host needs only to clip int8; None if there is none."""
+    low, high = bounds_of(composite) if composite.narrow else INT8
+    for bounds in dict.fromkeys(((low, INT8[1]), (INT8[0], high), INT8)):
+        if bounds == (low, high):
+            continue
+        steps = tuple((name, dict(zip(_CLIP, bounds, strict=True)).get(name, value)) for name, value in composite.steps)
+        scaling = composite.scaling and replace(composite.scaling, low=bounds[0], high=bounds[1])
+        for start in starts:
+            found = _whole(replace(composite, steps=steps, scaling=scaling), start, able)
+            if isinstance(found, Epilogue):
+                return found
+    return None
+
+
 def bounds_of(composite: Composite) -> tuple[int, int]:
     """What a narrow result is clipped to."""
     if composite.scaling is not None:
@@ -109,22 +130,47 @@ def narrowings(composite: Composite, start: Start) -> Iterator[Epilogue]:
     A lower bound of 0 may come first, where the store's own is lower: both kinds of rounding keep the order of numbers,
     and 0 as it is.
     """
-    relu: tuple[tuple[EpilogueOp, int], ...] = (("max", 0),)
-    if composite.scaling is not None:
-        yield Epilogue(composite.steps, start=start, scaling=composite.scaling)
-        if composite.scaling.low == 0:
-            yield Epilogue((*composite.steps, *relu), start=start, scaling=replace(composite.scaling, low=_LOWEST))
+    scaling = composite.scaling
+    if scaling is not None:
+        yield Epilogue(composite.steps, start=start, scaling=scaling)
+        if scaling.low == 0:
+            yield Epilogue((*composite.steps, *_RELU), start=start, scaling=replace(scaling, low=INT8[0]))
+            for relu in get_args(Relu)[1:]:
+                yield Epilogue(composite.steps, start=start, scaling=replace(scaling, low=INT8[0], relu=relu))
         return
     yield Epilogue(composite.steps, start=start)
     first, last = _parts(composite.steps)
     shifting = _shifting(last, bounds_of(composite))
-    if shifting is None:
-        return
+    if shifting is not None:
+        yield from _in_store(first, last, shifting, start)
+        if first and first[-1][0] == "multiply":
+            yield from _in_store(first[:-1], last, replace(shifting, factor=first[-1][1]), start)
+    yield from _clipped_again(composite, start)
+
+
+def _in_store(first: Steps, last: Steps, shifting: Shifting, start: Start) -> Iterator[Epilogue]:
+    """The ways to do ``last`` in the store, after ``first``; a relu may stand anywhere: 0 stays 0, order is kept."""
     half = last[: int(last[0][0] == "add")]
-    for low, more in ((shifting.low, ()), *([(_LOWEST, relu)] if shifting.low == 0 else [])):
-        if half and half[0][1] == 1 << shifting.shift >> 1:
-            yield Epilogue((*first, *more), start=start, scaling=replace(shifting, low=low, rounds=True))
-        yield Epilogue((*first, *half, *more), start=start, scaling=replace(shifting, low=low))
+    rounding = bool(half) and half[0][1] == 1 << shifting.shift >> 1
+    inside = half if shifting.factor == 1 else ()  # what rounds can be a step unless a product stands before it
+    ways: list[tuple[Steps, Shifting]] = [((), shifting)]
+    if shifting.low == 0:
+        ways.append((_RELU, replace(shifting, low=INT8[0])))
+        ways += [((), replace(shifting, low=INT8[0], relu=relu)) for relu in _RELUS]
+    for more, way in ways:
+        if rounding:
+            yield Epilogue((*first, *more), start=start, scaling=replace(way, rounds=True))
+        if inside == half:
+            yield Epilogue((*first, *half, *more), start=start, scaling=way)
+
+
+def _clipped_again(composite: Composite, start: Start) -> Iterator[Epilogue]:
+    """Steps that clip to int8 and then to bounds within, as an instruction may do the first with what is before."""
+    clip, before = composite.steps[-2:], composite.steps[:-2]
+    if clip != tuple(zip(_CLIP, INT8, strict=True)):
+        whole: Steps = (("max", INT8[0]), ("min", INT8[1]))
+        tighter = tuple(step for step, widest in zip(clip, whole, strict=True) if step != widest)
+        yield Epilogue((*before, *whole, *tighter), start=start)
 
 
 def _parts(steps: Steps) -> tuple[Steps, Steps]:
@@ -178,10 +224,33 @@ def _with_bias(composite: Composite, epilogue: Epilogue, able: Capabilities) -> 
         steps.insert(0, ("add_tensor", 0))
     if epilogue.start == "bias" and steps and steps[0] == ("add_tensor", 0):
         del steps[0]
-    for number, (name, immediate) in enumerate(steps):
-        if name == "multiply" and able.step(name, immediate) is None and able.step("multiply_tensor", 0) is not None:
-            steps[number] = ("multiply_tensor", 0)
-        elif able.step(name, immediate) is None:
-            wanted = _TENSOR_STEPS.get(name, f"{name} by {immediate}")
-            return f"{able.accelerator.title} has no {wanted} on its accumulators"
-    return replace(epilogue, steps=tuple(steps))
+    groups = arranged(tuple(steps), able)
+    if isinstance(groups, str):
+        loaded: Steps = tuple(("multiply_tensor", 0) if step[0] == "multiply" else step for step in steps)
+        if loaded == tuple(steps):
+            return groups
+        steps, reason = list(loaded), groups
+        groups = arranged(loaded, able)
+        if isinstance(groups, str):
+            return reason
+    return replace(epilogue, steps=tuple(steps), groups=groups)
+
+
+def arranged(steps: Steps, able: Capabilities) -> tuple[int, ...] | str:
+    """How many of the steps each instruction does, of the fewest that do all; empty where each does one.
+
+    A string says which step nothing does.
+    """
+    ways: list[tuple[int, ...] | None] = [(), *[None] * len(steps)]
+    for end in range(1, len(steps) + 1):
+        for begin in range(end) if able.fuses else (end - 1,):
+            way, group = ways[begin], steps[begin:end]
+            if way is None or sum(name in TENSOR_OPS for name, _ in group) > 1 or able.steps(group).pragma is None:
+                continue
+            known = ways[end]
+            if known is None or len(way) + 1 < len(known):
+                ways[end] = (*way, end - begin)
+    whole = ways[-1]
+    if whole is None:
+        return able.lacks(*steps[max(at for at, way in enumerate(ways) if way is not None)])
+    return whole if len(whole) < len(steps) else ()

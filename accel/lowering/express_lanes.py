@@ -6,9 +6,10 @@ from typing import Any
 from tvm import te, tirx
 
 from accel.accelerator.roles import Contraction
-from accel.lowering.capabilities import combined, elementwise, stored
+from accel.lowering.capabilities import combined, stored
 from accel.lowering.elementwise import PAIRS, Elementwise
-from accel.lowering.geometry import Epilogue, EpilogueOp, Tiling
+from accel.lowering.finish import elementwise_stage, stage_name
+from accel.lowering.geometry import Epilogue, Tiling
 from accel.lowering.lanes import lane_tile
 from accel.lowering.pooling import Pooling
 from accel.lowering.steps import Lanewise
@@ -37,8 +38,8 @@ def lanewise(shape: Pooling | Elementwise, epilogue: Epilogue, tiling: Tiling, g
     first = shape.operands[0]
     extents = (first.batch, first.blocks, tiling.out_pitch_h, tiling.out_pitch_w, *gemm.dst.shape)
     stage = _largest(brought[0], shape, extents) if isinstance(shape, Pooling) else _all(brought, shape, extents)
-    for number, (name, immediate) in enumerate(epilogue.steps):
-        stage = te.compute(extents, _step(stage, name, immediate), name=f"epilogue{number}_{name}")
+    for number, steps in enumerate(epilogue.grouped):
+        stage = elementwise_stage(stage, steps, stage_name(number, steps))
     result = te.compute(extents, lambda *at: stored(stage(*at), epilogue.result, epilogue.scaling), name="result0")
     constants = [] if shape.direct else [diagonals]
     if not shape.direct and epilogue.start == "bias":
@@ -91,7 +92,3 @@ def _all(terms: list[te.Tensor], shape: Elementwise, extents: tuple[int, ...]) -
         return reduce(lambda value, term: combined(value, pair, term(*at)), terms[1:], terms[0](*at))
 
     return te.compute(extents, element, name="combined")
-
-
-def _step(stage: te.Tensor, name: EpilogueOp, immediate: int) -> Any:
-    return lambda *at: elementwise(stage(*at), name, tirx.const(immediate, "int32"))

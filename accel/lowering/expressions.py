@@ -125,7 +125,7 @@ def addition(add: Addition, epilogue: Epilogue, tiling: Tiling, gemm: Contractio
     accumulated, arguments = _accumulated(outer, *summed(0), epilogue, gemm)
     starts = {}
     for level in range(1, len(add.levels)):
-        shifted = elementwise_stage(accumulated, "shift_right", -LEVEL_BITS, f"upper{level}")
+        shifted = elementwise_stage(accumulated, (("shift_right", -LEVEL_BITS),), f"upper{level}")
         accumulated = _continued(shifted, *summed(level), gemm, f"{ACCUMULATE}{level}")
         starts[str(accumulated.name)] = str(shifted.name)
     return finished([*operands, identities], accumulated, arguments, epilogue, gemm, starts=starts)

@@ -8,8 +8,8 @@ from tvm import ir, s_tir, te, tirx
 from tvm_ffi import structural_mutate
 
 from accel.accelerator.roles import Contraction, Tile
-from accel.lowering.capabilities import elementwise, stored
-from accel.lowering.geometry import SUMS, TENSOR_OPS, Epilogue, EpilogueOp, Packed
+from accel.lowering.capabilities import stepped, stored
+from accel.lowering.geometry import SUMS, TENSOR_OPS, Epilogue, EpilogueOp, Packed, Steps
 from accel.lowering.layout import packed_shape
 
 Element = Callable[..., Any]
@@ -33,9 +33,9 @@ class _Stages:
         return made
 
 
-def stage_name(number: int, name: EpilogueOp) -> str:
-    """The block of a step of an epilogue."""
-    return f"epilogue{number}_{name}"
+def stage_name(number: int, steps: Steps) -> str:
+    """The block of what one instruction does of an epilogue."""
+    return f"epilogue{number}_{steps[0][0]}"
 
 
 def finished(
@@ -51,7 +51,7 @@ def finished(
 
     Its parameters are ``operands``, the tensor that the accumulators begin as (``start``, if any), those of the steps,
     then one result a plane. ``starts`` are the blocks of sums before the last, and of the stages that these go on from.
-    Each step is a stage of its own, so that it can carry a pragma:
+    What one instruction does is a stage of its own, so that it can carry a pragma. Of its steps
 
     - ``add_tensor`` takes the bias and ``multiply_tensor`` the multipliers, int32 ``[out_blocks, *tile of dst]``;
     - ``add_product`` takes one tile of data, and a tile of weights a block: ``[out_blocks, *tile of weights]``;
@@ -60,28 +60,27 @@ def finished(
     stages = _Stages(accumulated, starts=dict(starts or {}))
     if start:
         stages.starts[ACCUMULATE] = str(start[0].name)
-    for number, (name, immediate) in enumerate(epilogue.steps):
-        stages.last = _step(stages, stage_name(number, name), name, immediate, gemm, addend)
+    for number, steps in enumerate(epilogue.grouped):
+        stages.last = _stage(stages, stage_name(number, steps), steps, gemm, addend)
     results = []
     for plane in range(epilogue.planes):
         if plane:
-            stages.last = elementwise_stage(stages.last, "shift_right", 8, f"plane{plane}_shift_right")
+            stages.last = elementwise_stage(stages.last, (("shift_right", 8),), f"plane{plane}_shift_right")
         results.append(te.compute(accumulated.shape, _stored(stages.last, epilogue), name=f"result{plane}"))
     function = te.create_prim_func([*operands, *start, *stages.parameters, *results])
     return _begun(function, stages.starts)
 
 
-def _step(
-    stages: _Stages, label: str, name: EpilogueOp, immediate: int, gemm: Contraction, addend: Packed | None
-) -> te.Tensor:
+def _stage(stages: _Stages, label: str, steps: Steps, gemm: Contraction, addend: Packed | None) -> te.Tensor:
     before, shape = stages.last, stages.last.shape
-    if name in TENSOR_OPS:
-        vector = stages.placeholder(_TENSORS[name], (shape[1], shape[4], shape[5]), "int32")
-        return te.compute(shape, _by_channel(before, name, vector), name=label)
-    if name not in SUMS:
-        return elementwise_stage(before, name, immediate, label)
+    tensor = next((name for name, _ in steps if name in TENSOR_OPS), None)
+    if tensor is not None:
+        vector = stages.placeholder(_TENSORS[tensor], (shape[1], shape[4], shape[5]), "int32")
+        return te.compute(shape, _by_channel(before, steps, vector), name=label)
+    if steps[0][0] not in SUMS:
+        return elementwise_stage(before, steps, label)
     stages.starts[label] = str(before.name)
-    return _summed_on(stages, label, addend if name == "add_operand" else None, gemm)
+    return _summed_on(stages, label, addend if steps[0][0] == "add_operand" else None, gemm)
 
 
 def _summed_on(stages: _Stages, label: str, addend: Packed | None, gemm: Contraction) -> te.Tensor:
@@ -108,15 +107,15 @@ def inner(tile: Tile, **indices: tirx.Expr) -> tuple[tirx.Expr, ...]:
     return tuple(indices[axis] for axis in tile.axes)
 
 
-def _by_channel(stage: te.Tensor, name: EpilogueOp, vector: te.Tensor) -> Element:
-    return lambda n, c, y, x, b, o: elementwise(stage[n, c, y, x, b, o], name, vector[c, b, o])
+def _by_channel(stage: te.Tensor, steps: Steps, vector: te.Tensor) -> Element:
+    return lambda n, c, y, x, b, o: stepped(stage[n, c, y, x, b, o], steps, vector[c, b, o])
 
 
-def elementwise_stage(before: te.Tensor, name: EpilogueOp, immediate: int, label: str) -> te.Tensor:
-    """The block ``label``: one operation with an immediate on every accumulator."""
+def elementwise_stage(before: te.Tensor, steps: Steps, label: str) -> te.Tensor:
+    """The block ``label``: operations with immediates on every accumulator."""
 
     def element(*indices: tirx.Var) -> tirx.Expr:
-        return elementwise(before(*indices), name, tirx.const(immediate, "int32"))
+        return stepped(before(*indices), steps)
 
     return te.compute(before.shape, element, name=label)
 

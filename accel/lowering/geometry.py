@@ -1,6 +1,7 @@
 """The shapes that pack, planning and scheduling share, counted in blocks of the accelerator's tile."""
 
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Literal
 
 EpilogueOp = Literal[
@@ -8,7 +9,10 @@ EpilogueOp = Literal[
 ]
 TENSOR_OPS: tuple[EpilogueOp, ...] = ("add_tensor", "multiply_tensor")  # whose operand is a tensor, one value a channel
 SUMS: tuple[EpilogueOp, ...] = ("add_product", "add_operand")  # those that are contractions
+Steps = tuple[tuple[EpilogueOp, int], ...]
 Start = Literal["zero", "bias"]
+INT8 = (-128, 127)
+"""What int8 holds."""
 Patches = Literal["rows", "channels"]
 
 
@@ -97,6 +101,10 @@ class Addition:
         return self.operands[0].height, self.operands[0].width
 
 
+Relu = Literal["", "sums", "floats", "product", "rounded", "clipped", "narrowed"]
+"""Where a store does ``max(..., 0)`` beside its clip, if anywhere: of what it reads, or of what it made of that."""
+
+
 @dataclass(frozen=True)
 class Scaling:
     """``clip(rint(f32(x) * scale), low, high)``, half to even, as int8."""
@@ -104,16 +112,22 @@ class Scaling:
     scale: float
     low: int
     high: int
+    relu: Relu = ""
 
 
 @dataclass(frozen=True)
 class Shifting:
-    """``clip((x + half) >> shift, low, high)`` as int8, where half is ``1 << shift - 1`` if it ``rounds``, else 0."""
+    """``clip((x * factor + half) >> shift, low, high)`` as int8.
+
+    The half is ``1 << shift - 1`` if it ``rounds``, else 0.
+    """
 
     shift: int
     low: int
     high: int
     rounds: bool
+    factor: int = 1
+    relu: Relu = ""
 
 
 @dataclass(frozen=True)
@@ -125,14 +139,27 @@ class Epilogue:
     too, by a contraction of a constant tile with weights that make the bias of it; ``add_operand`` adds a tensor's int8
     times the immediate, by a contraction with a scaled identity. The store moves them as they are (``int32``), narrows
     them to their low bits (``int8``), or scales or shifts them if ``scaling`` is set. ``planes`` is 4 where the whole
-    accumulator leaves as four int8 planes, low byte first.
+    accumulator leaves as four int8 planes, low byte first. ``groups`` says how many of the steps each instruction does,
+    one after the other; without it each does one.
     """
 
-    steps: tuple[tuple[EpilogueOp, int], ...]
+    steps: Steps
     planes: int = 1
     start: Start = "zero"
     result: Literal["int8", "int32"] = "int8"
     scaling: Scaling | Shifting | None = None
+    groups: tuple[int, ...] = ()
+
+    @property
+    def grouped(self) -> tuple[Steps, ...]:
+        """The steps of each instruction."""
+        ends = accumulate(self.groups or (1,) * len(self.steps), initial=0)
+        return tuple(self.steps[begin:end] for begin, end in pairwise(ends))
+
+    @property
+    def wide(self) -> bool:
+        """Whether whole accumulators leave, not int8."""
+        return self.result == "int32" or self.planes > 1
 
     @property
     def has_bias(self) -> bool:
@@ -167,7 +194,7 @@ class Epilogue:
     @property
     def passes(self) -> int:
         """Elementwise passes over the accumulators, shifts between the planes included."""
-        return len(self.steps) - self.sums + self.planes - 1
+        return len(self.grouped) - self.sums + self.planes - 1
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from tvm_ffi import structural_map
 
 from accel.errors import CompileError
 from accel.host_graph.graph import host_graph
-from accel.lowering.attributes import region_of
+from accel.lowering.attributes import LAUNCHES, load_launches, region_of
 from accel.lowering.walk import collect
 
 
@@ -57,6 +57,17 @@ def split_main(
             run.bindings.append(binding)
             defined[binding.var] = target
     return runs
+
+
+def layers_of(module: ir.IRModule) -> dict[str, list[str]]:
+    """The layers that each region runs, by the region's name: names of launches, none where there is no ``main``."""
+    if "main" not in {str(variable.name_hint) for variable in module.functions}:
+        return {}
+    infos, found = load_launches(str(module["main"].attrs[LAUNCHES])), dict[str, list[str]]()
+    for run in split_main(module):
+        if isinstance(run, LaunchRun):
+            found.setdefault(str(run.call.args[0].name_hint), []).append(infos[str(run.var.name)].name)
+    return found
 
 
 def is_launch(module: ir.IRModule, value: Any) -> bool:

@@ -15,24 +15,30 @@ from accel.accelerator.instructions import Copy
 from accel.accelerator.meanings import Meaning, meanings
 from accel.errors import CompileError
 from accel.lowering.attributes import Region, map_regions
+from accel.lowering.choose import DRAM
+from accel.lowering.host import layers_of
 from accel.lowering.inject_compute import inject_compute
 from accel.lowering.inject_copy import inject_copy
 from accel.lowering.nest import Nest, peel
-from accel.lowering.walk import pragma_nests, with_sites
+from accel.lowering.walk import loads_of, pragma_nests, scope_of, with_sites
 
 
 def inject(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     """Consume the pragmas of every region, and number the sites of the calls that it has then.
 
     Raises:
-        CompileError: a nest that no instruction can do; the message says what is in the way.
+        CompileError: a nest that no instruction can do; the message names the layer, and says what is in the way.
     """
-    known = meanings(accelerator)
+    known, layers = meanings(accelerator), layers_of(module)
 
     def injected(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
         nests = pragma_nests(function.body, accelerator.pragmas)
-        # made before the tree is rebuilt: an error that crosses TVM's callbacks would lose its type
-        calls = iter([_call(nest.attr_key, peel(nest.body), known, accelerator) for nest in nests])
+        try:
+            # made before the tree is rebuilt: an error that crosses TVM's callbacks would lose its type
+            calls = iter([_call(nest.attr_key, peel(nest.body), known, accelerator) for nest in nests])
+        except CompileError as error:
+            of = ", ".join(layers.get(str(function.attrs["global_symbol"]), ()))
+            raise CompileError(f"{of}: {error.detail}" if of else error.detail, field=error.field) from error
 
         def attribute(statement: tirx.AttrStmt, mutator: Any) -> tirx.Stmt:
             taken = statement.attr_key in accelerator.pragmas
@@ -44,7 +50,10 @@ def inject(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
 
 
 def _call(pragma: str, nest: Nest, known: tuple[Meaning, ...], accelerator: Accelerator) -> tirx.Stmt:
-    """The calls for one nest, by the copies that answer to its pragma, or by the others."""
+    """The calls for one nest, by the copies that answer to its pragma, or by the others.
+
+    Where none does it, what stands against the copies counts if the nest touches DRAM.
+    """
     answering = [meaning for meaning in known if meaning.instruction.pragma == pragma]
     copies = [meaning for meaning in answering if isinstance(meaning.instruction, Copy)]
     computes = [meaning for meaning in answering if not isinstance(meaning.instruction, Copy)]
@@ -58,4 +67,5 @@ def _call(pragma: str, nest: Nest, known: tuple[Meaning, ...], accelerator: Acce
         try:
             return inject_compute(nest, computes, accelerator)
         except CompileError as other:
-            raise CompileError(f"{error.detail}; {other.detail}", field=error.field) from other
+            buffers = [nest.store.buffer, *(load.source for load in loads_of(nest.store.value))]
+            raise (error if any(scope_of(buffer) == DRAM for buffer in buffers) else other) from None

@@ -9,7 +9,7 @@ from accel.accelerator.instructions import Compute
 from accel.accelerator.meanings import Meaning, scalar_field
 from accel.errors import CompileError
 from accel.lowering import intrinsic
-from accel.lowering.choose import Choice, choose
+from accel.lowering.choose import Choice, Refusals, choose
 from accel.lowering.hardware_loops import Axis, assign
 from accel.lowering.nest import Access, Nest, constant, simplify
 from accel.lowering.paths import INSTRUCTIONS
@@ -19,17 +19,16 @@ def inject_compute(nest: Nest, known: list[Meaning], accelerator: Accelerator) -
     """The first instruction of ``known`` that does what the nest does, inside the loops that it does not make itself.
 
     Raises:
-        CompileError: none does; the message says what stands against each.
+        CompileError: none does; the message says what stands against the one that comes nearest.
     """
-    refused: list[str] = []
+    refused = Refusals()
     for choice in choose(nest.store, known, accelerator, refused):
         try:
             return _made(nest, choice, accelerator)
         except CompileError as error:
-            refused.append(error.detail)
+            refused.near.append(error.detail)
     raise CompileError(
-        f"no instruction does {nest.store.buffer.name} = {nest.store.value}: {'; '.join(dict.fromkeys(refused))}",
-        field=INSTRUCTIONS,
+        f"no instruction does {nest.store.buffer.name} = {nest.store.value}: {refused.nearest}", field=INSTRUCTIONS
     )
 
 
@@ -82,14 +81,16 @@ def _outer_axes(nest: Nest, meaning: Meaning, accesses: dict[str, Access], accel
         for i, extent in enumerate(nest.extents)
     ]
     inner = {name: _inner_strides(name, meaning) for name in accesses}
+    longer: list[tuple[str, int, tuple[int, ...]]] = []
     for axis, extent in meaning.typed.extents.items():
-        if extent == 1:
-            continue
         pattern = (extent, tuple(inner[name].get(axis, 0) for name in accesses))
         at = next((i for i in reversed(range(len(left))) if left[i][:2] == pattern), None)
-        if at is None:
-            raise CompileError(f"no loop walks axis {axis} of {instruction.name} ({extent} wide)", field=INSTRUCTIONS)
-        del left[at]
+        if at is not None and extent > 1:
+            del left[at]
+        elif extent > 1:
+            longer.append((axis, *pattern))
+    for axis, extent, strides in sorted(longer, key=lambda one: max(one[2])):
+        _take_part(left, axis, extent, strides, instruction)
     sizes = [accelerator.memory(instruction.operands[name].memory).element_count for name in accesses]
     if any(stride % size for _, strides, _ in left for stride, size in zip(strides, sizes, strict=True)):
         raise CompileError(
@@ -99,6 +100,22 @@ def _outer_axes(nest: Nest, meaning: Meaning, accesses: dict[str, Access], accel
         Axis(extent, tuple(stride // size for stride, size in zip(strides, sizes, strict=True)), variable)
         for extent, strides, variable in left
     ]
+
+
+def _take_part(
+    left: list[tuple[int, tuple[int, ...], tirx.Var]],
+    axis: str,
+    extent: int,
+    strides: tuple[int, ...],
+    instruction: Compute,
+) -> None:
+    """Take an axis out of a loop of ``left`` that is so many times as long; the rest of that takes longer steps."""
+    for at, (whole, steps, variable) in reversed(list(enumerate(left))):
+        if steps == strides and whole % extent == 0:
+            rest = (whole // extent, tuple(step * extent for step in strides), variable)
+            left[at : at + 1] = [rest] if rest[0] > 1 else []
+            return
+    raise CompileError(f"no loop walks axis {axis} of {instruction.name} ({extent} wide)", field=INSTRUCTIONS)
 
 
 def _inner_strides(name: str, meaning: Meaning) -> dict[str, int]:

@@ -11,7 +11,7 @@ from accel.accelerator.meanings import Meaning, scalar_field
 from accel.accelerator.memories import Memory
 from accel.errors import CompileError
 from accel.lowering import intrinsic
-from accel.lowering.choose import Choice, choose
+from accel.lowering.choose import Choice, Refusals, choose
 from accel.lowering.nest import Access, Nest, constant, simplify
 from accel.lowering.paths import INSTRUCTIONS
 from accel.lowering.walk import scope_of
@@ -45,15 +45,14 @@ def inject_copy(nest: Nest, known: list[Meaning], accelerator: Accelerator) -> t
         CompileError: no such copy in the accelerator, or a shape that its fields cannot say.
     """
     guard, store = _unguarded(nest.store)
-    refused: list[str] = []
+    refused = Refusals()
     for choice in choose(store, known, accelerator, refused):
         try:
             return _made(nest, guard, choice, accelerator)
         except CompileError as error:
-            refused.append(error.detail)
+            refused.near.append(error.detail)
     raise CompileError(
-        f"no instruction copies {store.value} to {store.buffer.name} in {scope_of(store.buffer)}: "
-        f"{'; '.join(dict.fromkeys(refused))}",
+        f"no instruction copies {store.value} to {store.buffer.name} in {scope_of(store.buffer)}: {refused.nearest}",
         field=INSTRUCTIONS,
     )
 

@@ -4,10 +4,8 @@ from accel.accelerator.near_contraction import Axis
 from accel.accelerator.roles import Contraction, Tile
 from accel.lowering.capabilities import Capabilities
 from accel.lowering.contexts import apart
-from accel.lowering.geometry import Epilogue, EpilogueOp, Scaling, Shifting, Start
+from accel.lowering.geometry import INT8, Epilogue, EpilogueOp, Scaling, Shifting, Start
 from accel.lowering.nearest import no_narrow_store
-
-INT8 = (-128, 127)
 
 
 def lane_tile(gemm: Contraction, *, direct: bool) -> Tile:

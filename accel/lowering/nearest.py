@@ -6,7 +6,7 @@ from tvm import tirx
 
 from accel.accelerator.instructions import Copy
 from accel.accelerator.meanings import Meaning
-from accel.lowering.capabilities import Capabilities, narrowing, stored
+from accel.lowering.capabilities import Capabilities, held, stored
 from accel.lowering.choose import choose
 from accel.lowering.geometry import Scaling, Shifting
 
@@ -38,7 +38,7 @@ def _difference(meaning: Meaning, bounds: tuple[int, int], able: Capabilities) -
     """What a store does otherwise than one that could be used; empty where that is more than one thing."""
     for words, value in _variants(bounds, able):
         store = tirx.BufferStore(tirx.decl_buffer((1,), "int8", "d"), value, [0])
-        if next(choose(store, [meaning], able.accelerator, []), None) is not None:
+        if next(choose(store, [meaning], able.accelerator), None) is not None:
             return words
     return ""
 
@@ -48,7 +48,7 @@ def _variants(bounds: tuple[int, int], able: Capabilities) -> Iterator[tuple[str
     value = able.accumulator("a")[0]
     scaled = value.astype("float32") * tirx.const(0.5, "float32")
     yield "does not clip", tirx.nearbyint(scaled).astype("int8")
-    yield "does not round", narrowing(scaled, "float32", bounds)
+    yield "does not round", held(scaled, bounds).astype("int8")
     for low, high in (other for other in _BOUNDS if other != bounds):
         clips = f"clips to {low} and {high}, not to {bounds[0]} and {bounds[1]}"
         yield clips, stored(value, "int8", Scaling(0.5, low, high))

@@ -25,6 +25,7 @@ from accel.lowering.attributes import (
 )
 from accel.lowering.composite import Composite, is_composite_call, read_composite, shape_of
 from accel.lowering.elementwise import Elementwise
+from accel.lowering.epilogue import bounds_of
 from accel.lowering.expressions import region_function
 from accel.lowering.geometry import Addition, Convolution, Packed
 from accel.lowering.levels import LEVEL_BITS
@@ -97,9 +98,12 @@ class _Packer:
             packed = self._addition(var, value, region, composite)
         self.values.packed[var] = packed
         if region.host_reason:
-            added = region.epilogue.adds_bias or not composite.has_bias
-            first = composite.first_step - int(not added)
-            self.values.plain[var] = self._finished(self.values.unpacked(var), value, first)
+            result = self.values.unpacked(var)
+            self.values.plain[var] = (
+                self._requantised(result, value, region, composite)
+                if region.epilogue.wide
+                else self._clipped(result, composite)
+            )
             del self.values.packed[var]
 
     def _concatenation(self, value: relax.Expr) -> PackedValue | None:
@@ -126,8 +130,15 @@ class _Packer:
             return None
         return replace(known, shape=shape_of(value))
 
-    def _finished(self, accumulators: relax.Expr, call: ir.Call, first: int) -> relax.Expr:
-        """What follows the accumulation in a composite, on the host: its bindings from ``first`` on."""
+    def _clipped(self, result: relax.Expr, composite: Composite) -> relax.Expr:
+        """A result of int8 whose bounds the host sees to."""
+        low, high = (relax.const(bound, "int8") for bound in bounds_of(composite))
+        return self.builder.emit(relax.op.minimum(self.builder.emit(relax.op.maximum(result, low)), high))
+
+    def _requantised(self, accumulators: relax.Expr, call: ir.Call, region: Region, composite: Composite) -> relax.Expr:
+        """What follows the accumulation in a composite, on the host, and the bias if that is not in yet."""
+        added = region.epilogue.adds_bias or not composite.has_bias
+        first = composite.first_step - int(not added)
         function = self.source[call.op]
         bindings = [binding for block in function.body.blocks for binding in block.bindings]
         known = dict(zip(function.params, call.args, strict=True)) | {bindings[first - 1].var: accumulators}
@@ -234,7 +245,10 @@ class _Packer:
         value = self.builder.emit(relax.call_tir(function, relax.Tuple(arguments), out), name_hint=str(var.name))
         macs = int(self.source[call.op].attrs.get("macs", 0))
         name = composite.nodes[0] if composite.nodes else str(var.name)
-        info = LaunchInfo(name, composite.op, composite.nodes, macs, region.host_reason)
+        clips = bool(region.host_reason) and not region.epilogue.wide
+        info = LaunchInfo(
+            name, composite.op, composite.nodes, macs, region.host_reason, composite.nodes[1:] if clips else ()
+        )
         self.launches[str(value.name)] = info
         planes = [value]
         if len(results) > 1:

@@ -7,8 +7,8 @@ import numpy.typing as npt
 from tvm import relax
 
 from accel.accelerator.roles import Contraction
-from accel.lowering.geometry import Packed
-from accel.lowering.lanes import INT8, lane_tile
+from accel.lowering.geometry import INT8, Packed
+from accel.lowering.lanes import lane_tile
 from accel.lowering.layout import Pads, pack_constant, pack_tensor
 
 

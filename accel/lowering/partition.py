@@ -17,6 +17,7 @@ from accel.lowering.composite import Composite, read_composite
 from accel.lowering.contexts import apart
 from accel.lowering.epilogue import Ending, plan_ending
 from accel.lowering.geometry import Addition, Convolution, Epilogue, Packed, Tiling
+from accel.lowering.lanes import by_identity
 from accel.lowering.levels import LEVEL_BITS, Levels, levels_of
 from accel.lowering.plan import Cost, plan_convolution
 from accel.lowering.plan_elementwise import elementwise_region
@@ -61,7 +62,7 @@ def partition(
                 read_composite(module[name]), use, able, cost
             )
             if isinstance(found, str) and str(module[name].attrs["op"]) == "add":
-                found = _elementwise(module[name], able, found)
+                found = _elementwise(module[name], able, "" if by_identity(able) else found)
             if isinstance(found, str):
                 reasons[name] = found
             else:
@@ -204,10 +205,9 @@ def _largest_bias(composite: Composite, call: ir.Call) -> int:
 
 def _addition(composite: Composite, ending: Ending, able: Capabilities) -> Region | str:
     gemm, title = able.gemm, able.accelerator.title
-    if gemm.out_channels != gemm.in_channels:
-        return f"an addition needs square tiles; those of {title} are {gemm.out_channels}x{gemm.in_channels}"
-    if gemm.data.memory.dtype != "int8":
-        return f"an addition needs int8 data; those of {title} are {gemm.data.memory.dtype}"
+    obstacle = by_identity(able)
+    if obstacle:
+        return obstacle
     levels = _levels(composite, able)
     if isinstance(levels, str):
         return levels

@@ -1,12 +1,13 @@
 """Where elementwise work runs: as a region of the accelerator, or on the host, with the reason."""
 
 import math
+from dataclasses import replace
 
 from accel.lowering.attributes import Region
 from accel.lowering.capabilities import Capabilities
 from accel.lowering.composite import Composite
-from accel.lowering.elementwise import PAIRS, Elementwise
-from accel.lowering.epilogue import bounds_of, narrowings
+from accel.lowering.elementwise import PAIRS, Elementwise, weighable
+from accel.lowering.epilogue import arranged, bounds_of, narrowings
 from accel.lowering.geometry import Epilogue, Packed
 from accel.lowering.lanes import by_identity, no_way_in, start_of
 from accel.lowering.nearest import no_narrow_store
@@ -42,19 +43,20 @@ def elementwise_region(composite: Composite, terms: Terms, able: Capabilities) -
 def _obstacle(terms: Terms, able: Capabilities) -> str:
     """What the accelerator lacks to combine the operands; empty where nothing."""
     title, direct = able.accelerator.title, bool(by_identity(able))
-    if any(abs(weight) > _MOST for weight in terms.weights):
+    if not direct and any(abs(weight) > _MOST for weight in terms.weights):
         return "the operands' scales lie more than a factor 64 apart"
-    ways = ways_of(able, PAIRS[terms.combination])
+    ways = ways_of(able, PAIRS[terms.combination], terms.weights)
     needed = len(terms.weights) > 1 and (terms.combination != "sum" or direct)
     if needed and not ways.pair and not ways.difference:
-        return f"{title} has no {_NAMES[terms.combination]} of two accumulators"
+        why = able.pair(PAIRS[terms.combination]).why
+        return f"{title} has no {_NAMES[terms.combination]} of two accumulators{f': {why}' if why else ''}"
     if not direct:
         return ""
-    if any(weight < 0 for weight in terms.weights):
-        return f"{title} loads int8 into its accumulators but cannot negate it there"
-    shifts = [weight.bit_length() - 1 for weight in terms.weights]
-    if any(shift and able.step("shift_right", -shift) is None for shift in shifts):
-        return f"{title} cannot shift its accumulators to the left"
+    for weight in terms.weights:
+        if weight < 0 and not weighable(weight, ways):
+            return f"{title} loads int8 into its accumulators but cannot negate it there"
+        if not weighable(weight, ways):
+            return f"{title} can neither multiply its accumulators by {weight}, nor make that of shifts left and sums"
     return ""
 
 
@@ -64,8 +66,8 @@ def _ending(composite: Composite, able: Capabilities) -> Epilogue | str:
     for epilogue in narrowings(composite, start_of(able) or "zero"):
         if able.store("int8", epilogue.scaling) is None:
             continue
-        missing = next((step for step in epilogue.steps if able.step(*step) is None), None)
-        if missing is None:
-            return epilogue
-        lacking = lacking or f"{able.accelerator.title} has no {missing[0]} by {missing[1]} on its accumulators"
+        groups = arranged(epilogue.steps, able)
+        if not isinstance(groups, str):
+            return replace(epilogue, groups=groups)
+        lacking = lacking or groups
     return lacking or no_narrow_store(bounds_of(composite), able)

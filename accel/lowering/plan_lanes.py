@@ -5,7 +5,7 @@ from collections.abc import Callable
 from accel.lowering.candidates import cuts, divisors
 from accel.lowering.capabilities import Capabilities
 from accel.lowering.contexts import apart
-from accel.lowering.elementwise import PAIRS, Elementwise, elementwise_plan
+from accel.lowering.elementwise import PAIRS, Elementwise, elementwise_plan, gaps
 from accel.lowering.geometry import Epilogue, Tiling
 from accel.lowering.lanes import by_identity, lane_tile
 from accel.lowering.maxima import pooling_plan
@@ -17,11 +17,22 @@ _SIDES = (("pad_top", "pad_bottom"), ("pad_left", "pad_right"))
 Tile = tuple[int, int, int]  # blocks, rows, columns
 
 
-def ways_of(able: Capabilities, name: PairOp) -> Ways:
-    """What ``able`` has for the maximum, ... of several operands."""
+def ways_of(able: Capabilities, name: PairOp, weights: tuple[int, ...] = ()) -> Ways:
+    """What ``able`` has for the maximum, ... of several operands with these weights."""
     direct = bool(by_identity(able))
     clamps = name in ("max", "min") and able.step("max" if name == "max" else "min", 0) is not None
-    return Ways(pair=able.pair(name) is not None, difference=clamps and not direct, direct=direct)
+    pair = able.pair(name).pragma is not None
+    if not direct:
+        return Ways(pair, difference=clamps, direct=False)
+    counts = {count for weight in weights if weight > 0 for count in gaps(weight) if count}
+    return Ways(
+        pair,
+        difference=False,
+        direct=True,
+        sums=able.pair("add").pragma is not None,
+        shifts=frozenset(count for count in counts if able.step("shift_right", -count) is not None),
+        products=frozenset(weight for weight in weights if able.step("multiply", weight) is not None),
+    )
 
 
 def planner_of(shape: Pooling | Elementwise, able: Capabilities) -> Callable[[int, int], TilePlan]:
@@ -29,7 +40,7 @@ def planner_of(shape: Pooling | Elementwise, able: Capabilities) -> Callable[[in
     if isinstance(shape, Pooling):
         ways = ways_of(able, "max")
         return lambda rows, columns: pooling_plan(shape, rows, columns, ways)
-    known = ways_of(able, PAIRS[shape.combination])
+    known = ways_of(able, PAIRS[shape.combination], shape.weights)
     return lambda rows, columns: elementwise_plan(shape, rows, columns, known)
 
 
@@ -38,7 +49,7 @@ def lanes_tiling(shape: Pooling | Elementwise, able: Capabilities, epilogue: Epi
 
     The pitches of the result are its size in whole tiles.
     """
-    planned, (height, width), steps = planner_of(shape, able), shape.size, len(epilogue.steps)
+    planned, (height, width), steps = planner_of(shape, able), shape.size, len(epilogue.grouped)
     whole = not shape.direct and apart(epilogue, able.accelerator, able.gemm)  # a tile of one context is all of it
     data = shape.operands[0]
     for contexts in (2, 1):

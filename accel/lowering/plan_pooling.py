@@ -9,8 +9,8 @@ import numpy as np
 from accel.lowering.attributes import Region
 from accel.lowering.capabilities import Capabilities
 from accel.lowering.composite import Composite
-from accel.lowering.geometry import Packed, Window
-from accel.lowering.lanes import INT8, clipped_ending, no_way_in
+from accel.lowering.geometry import INT8, Packed, Window
+from accel.lowering.lanes import clipped_ending, no_way_in
 from accel.lowering.plan_lanes import lanes_tiling, ways_of
 from accel.lowering.pooling import Pooling
 from accel.lowering.steps import Ways
@@ -20,7 +20,8 @@ def pooling_region(composite: Composite, able: Capabilities, lowest: int) -> Reg
     """The region of a composite ``max_pool`` whose data are at least ``lowest``, or why there is none."""
     title, ways = able.accelerator.title, ways_of(able, "max")
     if not ways.pair and not ways.difference:
-        return f"{title} has no maximum of two accumulators"
+        why = able.pair("max").why
+        return f"{title} has no maximum of two accumulators{f': {why}' if why else ''}"
     bounds = dict(composite.steps)
     epilogue = clipped_ending((bounds.get("max", INT8[0]), bounds.get("min", INT8[1])), able)
     obstacle = no_way_in(able) or (epilogue if isinstance(epilogue, str) else "")

@@ -4,7 +4,7 @@ from typing import Any
 
 from tvm import ir, relax
 
-from accel.lowering.lanes import INT8
+from accel.lowering.geometry import INT8
 
 _KEEPING = (
     "relax.expand_dims", "relax.flatten", "relax.permute_dims", "relax.reshape", "relax.squeeze", "relax.strided_slice",

@@ -11,7 +11,7 @@ from tvm import ir, relax
 from accel.lowering.capabilities import Capabilities
 from accel.lowering.composite import Composite, is_composite_call, read_composite
 from accel.lowering.epilogue import operators, plan_ending
-from accel.lowering.geometry import Epilogue, EpilogueOp
+from accel.lowering.geometry import Epilogue, EpilogueOp, Steps
 
 _CONTRACTIONS = ("conv2d", "dense")
 _MOST = 127  # of a weight
@@ -89,7 +89,10 @@ def _joined(
     scaled = _scaled(ours, able)
     if scaled is None or theirs > _MOST or second.tensors:
         return None
-    both = replace(second, steps=(*first.steps, *scaled, ("add_operand", theirs), *second.steps))
+    between: Steps = (*scaled, ("add_operand", theirs))
+    steps = (*first.steps, *between, *second.steps)
+    groups = (*map(len, first.grouped), *(1 for _ in between), *map(len, second.grouped))
+    both = replace(second, steps=steps, groups=groups if len(groups) < len(steps) else ())
     return both, second
 
 

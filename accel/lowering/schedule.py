@@ -189,11 +189,11 @@ def _place_level(sch: Schedule, level: int, tile: _Tile, able: Capabilities) -> 
 def _place_epilogue(sch: Schedule, region: Region, tile: _Tile, able: Capabilities) -> None:
     """Compute every stage and every result inside the tile, in the order in which they use the accumulators."""
     results, epilogue = able.gemm.dst.memory, region.epilogue
-    for number, (name, immediate) in enumerate(epilogue.steps):
-        label = stage_name(number, name)
-        pragma = able.gemm.instruction.pragma if name in SUMS else able.step(name, immediate)
+    for number, steps in enumerate(epilogue.grouped):
+        label = stage_name(number, steps)
+        pragma = able.gemm.instruction.pragma if steps[0][0] in SUMS else able.steps(steps).pragma
         block = _place_stage(sch, label, tile, results, pragma)
-        if name in TENSOR_OPS:
+        if any(name in TENSOR_OPS for name, _ in steps):
             bias = sch.cache_read(block, 1, results.scope)
             _copy_in(sch, bias, tile.channels, _load_pragma(able, results, results.dtype))
     for plane in range(epilogue.planes):
@@ -204,9 +204,9 @@ def _place_epilogue(sch: Schedule, region: Region, tile: _Tile, able: Capabiliti
         sch.reverse_compute_at(result, tile.inner, preserve_unit_loops=True)
         pragma = able.store(epilogue.result, epilogue.scaling)
         sch.annotate(sch.get_loops(result)[tile.depth], _known(pragma, f"store{plane}"), 1)
-    for number, (name, _) in enumerate(epilogue.steps):
-        if name in SUMS:  # last, as a stage is placed behind what one block writes
-            _place_sum(sch, stage_name(number, name), tile, able, whole=name == "add_operand")
+    for number, steps in enumerate(epilogue.grouped):
+        if steps[0][0] in SUMS:  # last, as a stage is placed behind what one block writes
+            _place_sum(sch, stage_name(number, steps), tile, able, whole=steps[0][0] == "add_operand")
 
 
 def _place_sum(sch: Schedule, label: str, tile: _Tile, able: Capabilities, *, whole: bool) -> None:

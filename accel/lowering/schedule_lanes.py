@@ -9,7 +9,7 @@ from tvm import tirx
 
 from accel.errors import CompileError
 from accel.lowering.attributes import CONTEXTS_PRAGMA, Region
-from accel.lowering.capabilities import Capabilities, combined, elementwise, stored
+from accel.lowering.capabilities import Capabilities, combined, stepped, stored
 from accel.lowering.elementwise import Elementwise
 from accel.lowering.lanes import lane_tile
 from accel.lowering.nests import around, buffer, nest
@@ -61,8 +61,8 @@ class _Tile:
             statements += [self._load(number) for number in range(len(self.images))]
         statements += [self._step(step) for step in self.plan.steps]
         result = self.plan.result
-        for name, immediate in self.region.epilogue.steps:
-            statements.append(self._step(Apply(result, (tiling.out_rows, tiling.out_columns), name, immediate)))
+        for steps in self.region.epilogue.grouped:
+            statements.append(self._step(Apply(result, (tiling.out_rows, tiling.out_columns), steps)))
         statements.append(self._store())
         extents = (
             data.batch, data.blocks // tiling.out_blocks, tiling.out_pitch_h // tiling.out_rows,
@@ -114,9 +114,8 @@ class _Tile:
         if isinstance(step, Take):
             return self._taken(step)
         if isinstance(step, Apply):
-            bound, name = tirx.const(step.immediate, "int32"), step.name
-            pragma = self._known(self.able.step(name, step.immediate))
-            return self._each(step, lambda box, at: elementwise(box[at], name, bound), pragma)
+            pragma = self._known(self.able.steps(step.steps).pragma)
+            return self._each(step, lambda box, at: stepped(box[at], step.steps), pragma)
         return self._merged(step)
 
     def _cleared(self, step: Clear) -> tirx.Stmt:
@@ -166,7 +165,7 @@ class _Tile:
             block, y, x, *inner = at
             return combined(box[at], step.name, other[block, y + down, x + right, *inner])
 
-        return self._each(step, value, self._known(self.able.pair(step.name)))
+        return self._each(step, value, self._known(self.able.pair(step.name).pragma))
 
     def _store(self) -> tirx.Stmt:
         result: Box = self.plan.result

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from accel.lowering.geometry import EpilogueOp, Packed
+from accel.lowering.geometry import Packed, Steps
 
 Place = tuple[int, int]  # a row and a column
 PairOp = Literal["add", "max", "min", "multiply"]
@@ -53,12 +53,16 @@ class Ways:
     """What an accelerator can do to take a maximum, a minimum, ... of several operands.
 
     ``pair``: that of two accumulators; ``difference``: that of one and 0, and contractions with negative numbers;
-    ``direct``: int8 is loaded into accumulators.
+    ``direct``: int8 is loaded into accumulators. ``sums``: two of those can be added; ``shifts`` are the counts by
+    which they can be shifted left, and ``products`` the weights by which they can be multiplied, of those asked for.
     """
 
     pair: bool
     difference: bool
     direct: bool
+    sums: bool = False
+    shifts: frozenset[int] = frozenset()
+    products: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -109,12 +113,11 @@ class Take:
 
 @dataclass(frozen=True)
 class Apply:
-    """An operation with an immediate on ``box``."""
+    """What one instruction does with immediates on ``box``: an operation, or several one after the other."""
 
     box: Box
     extents: Place
-    name: EpilogueOp
-    immediate: int
+    steps: Steps
     weight = 1
 
 
@@ -165,7 +168,7 @@ class TilePlan:
         plus, minus = factors
         self.steps += [
             Take(box, extents, operand, minus, first),
-            Apply(box, extents, name, 0),
+            Apply(box, extents, ((name, 0),)),
             Take(box, extents, operand, plus, first),
         ]
 

@@ -10,12 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.frontend.integer import composites
-from accel.frontend.integer.multipliers import multiplier
+from accel.frontend.integer.multipliers import Form, multiplier
 from accel.frontend.integer.scales import INT32_MAX, factor, ratio_exponent, requantisation_fits
 
-Requantize = Literal["shift", "scale", "multiply"]
+Requantize = Literal["shift", "scale", "multiply", "multiply at once", "multiply and round"]
+"""By a shift, a float, or an integer and then a shift: in steps of their own, or in one, without or with its half."""
 Int64 = npt.NDArray[np.int64]
 
+_FORMS: dict[str, tuple[Form, ...]] = {
+    "multiply": ("joined", "apart"),
+    "multiply at once": ("joined",),
+    "multiply and round": ("rounded",),
+}
 _ENOUGH = 1 / 2  # steps of the output that a zero point may be off by, once it is a whole number of accumulators
 
 
@@ -52,7 +58,9 @@ def epilogue_of(acc: Accumulator, output: Output, requantize: Requantize) -> Nar
     if requantize == "scale":
         return _scaled(acc, output)
     shifted = _shifted(acc, output)
-    return _multiplied(acc, output) if isinstance(shifted, str) and requantize == "multiply" else shifted
+    if isinstance(shifted, Narrowing) or requantize == "shift":
+        return shifted
+    return _multiplied(acc, output, requantize)
 
 
 def _shifted(acc: Accumulator, output: Output) -> Narrowing | str:
@@ -82,11 +90,12 @@ def _scaled(acc: Accumulator, output: Output) -> Narrowing | str:
     return Narrowing(composites.ScaledEpilogue(float(factor(np.array(ratio))), *output.limits), np.asarray(addend))
 
 
-def _multiplied(acc: Accumulator, output: Output) -> Narrowing | str:
+def _multiplied(acc: Accumulator, output: Output, requantize: Requantize) -> Narrowing | str:
     """By integers; channels that have one scale have one multiplier, which the instruction itself may hold."""
+    forms = _FORMS[requantize]
     ratio = acc.scale / output.scale
     magnitude = acc.magnitude if ratio.ndim else acc.magnitude.max()
-    found = multiplier(ratio, np.asarray(magnitude), output.zero_point, output.limits)
+    found = multiplier(ratio, np.asarray(magnitude), output.zero_point, output.limits, forms)
     if found is None:
         return "no multiplier of 15 bits is within half a step of the scales' ratio for all sums"
     alike = np.unique(found.factors)
@@ -95,7 +104,7 @@ def _multiplied(acc: Accumulator, output: Output) -> Narrowing | str:
         int(alike[0]) if len(alike) == 1 else None,
         rounds=not found.joined and found.shift > 0,
         shift=found.shift,
-        zero_point=0 if found.joined else output.zero_point,
+        zero_point=output.zero_point if found.form == "apart" else 0,
         low=output.limits[0],
         high=output.limits[1],
     )
