@@ -17,6 +17,7 @@ Float64 = npt.NDArray[np.float64]
 Range = tuple[int, int]
 
 _ALL = 16  # a range of so many numbers is tried whole
+_FLOAT32_MAX = int(np.finfo(np.float32).max)
 _CORNERS = 10  # numbers of which every combination of least and most is tried
 
 
@@ -36,14 +37,13 @@ def samples(cost: Cost, instruction: Instruction, accelerator: Accelerator) -> I
     """
     fields, known = cost_fields(accelerator, instruction), ranges(accelerator, instruction)
     own = [fields[name] for name in cost.names if name in fields]
-    sizes = [getattr(instruction.copy_fields, role) for role in _SIZES] if isinstance(instruction, Copy) else []
-    linked = _linked(instruction)
-    free = list(dict.fromkeys(linked.get(name, name) for name in [*own, *filter(None, sizes)]))
+    alike = linked(instruction)
+    free = list(dict.fromkeys(alike.get(name, name) for name in [*own, *sizes(instruction)]))
     literals = [int(node.value) for node in walk(cost.tree) if isinstance(node, Literal)]
-    for when in _choices(instruction):
+    for when in choices(instruction):
         values = _combined([(when[name], when[name]) if name in when else known[name] for name in free], literals)
         columns = dict(zip(free, values, strict=True))
-        columns |= {name: columns[extent] for name, extent in linked.items() if extent in columns}
+        columns |= {name: columns[extent] for name, extent in alike.items() if extent in columns}
         one = np.ones(values.shape[1])
         found = {"bus_bytes": one * accelerator.dram.bus_bytes, "read_latency": one * accelerator.dram.read_latency}
         if isinstance(instruction, Copy):
@@ -51,16 +51,20 @@ def samples(cost: Cost, instruction: Instruction, accelerator: Accelerator) -> I
         yield {name: columns[fields[name]] if name in fields else found[name] for name in cost.names}
 
 
-_SIZES = ("rows", "columns")
+def sizes(instruction: Instruction) -> list[str]:
+    """The fields of the rows and the columns of a copy; of anything else none."""
+    if not isinstance(instruction, Copy):
+        return []
+    return [name for name in (instruction.copy_fields.rows, instruction.copy_fields.columns) if name is not None]
 
 
-def _linked(instruction: Instruction) -> dict[str, str]:
+def linked(instruction: Instruction) -> dict[str, str]:
     """Fields that hold what the field of an extent does."""
     loops = instruction.loops if isinstance(instruction, Compute) else ()
     return {name: loop.extent for loop in loops for name in loop.repeated_in}
 
 
-def _choices(instruction: Instruction) -> list[dict[str, int]]:
+def choices(instruction: Instruction) -> list[dict[str, int]]:
     """The fields that choose each operation; of no operations one choice of none."""
     operations = instruction.operations if isinstance(instruction, Copy | Compute) else ()
     return [operation.when for operation in operations] or [{}]
@@ -89,7 +93,7 @@ def _held(field: BitField) -> Range:
     if field.value is not None:
         return field.value, field.value
     if field.type == "float32":
-        return 1, 1
+        return -_FLOAT32_MAX, _FLOAT32_MAX
     if field.type == "signed":
         return -(1 << field.bits - 1), (1 << field.bits - 1) - 1
     return 0, (1 << field.bits) - 1

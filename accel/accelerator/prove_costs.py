@@ -1,0 +1,111 @@
+"""Whether a cost keeps within bounds for all that its names can be: boxes of them are halved until each is decided."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.cost_numbers import Range, choices, cost_fields, linked, ranges, sizes
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Copy, Instruction
+from accel.expression.cost import Cost
+from accel.expression.cost_bounds import Ends, bounds
+
+Float64 = npt.NDArray[np.float64]
+
+_MOST_BOXES = 1 << 13  # looked at, of one choice of fields
+_ROUNDS = 200
+
+
+@dataclass(frozen=True)
+class _Space:
+    """The numbers that a cost depends on, and what they can be: boxes are arrays (numbers, n) of their ends."""
+
+    cost: Cost
+    instruction: Instruction
+    accelerator: Accelerator
+    free: tuple[str, ...]
+    whole: tuple[bool, ...]
+
+    def names(self, low: Float64, high: Float64) -> dict[str, Ends]:
+        """The ends of every name of the cost over boxes."""
+        fields, alike = cost_fields(self.accelerator, self.instruction), linked(self.instruction)
+        one, dram = np.ones(low.shape[1]), self.accelerator.dram
+        ends = {name: (low[at], high[at]) for at, name in enumerate(self.free)}
+        found: dict[str, Ends] = {
+            "bus_bytes": (one * dram.bus_bytes, one * dram.bus_bytes),
+            "read_latency": (one * dram.read_latency, one * dram.read_latency),
+        }
+        if isinstance(self.instruction, Copy):
+            memory = self.accelerator.memory(self.instruction.memory)
+            least, most = self.moved(low), np.minimum(self.moved(high), memory.depth)
+            found["elements"] = (least, np.maximum(least, most))
+            size = self.instruction.dram_bytes(memory)
+            found["bytes"] = (found["elements"][0] * size, found["elements"][1] * size)
+        return {
+            name: ends[alike.get(fields[name], fields[name])] if name in fields else found[name]
+            for name in self.cost.names
+        }
+
+    def moved(self, ends: Float64) -> Float64:
+        """Elements that a copy of so many rows and columns moves."""
+        found = np.ones(ends.shape[1])
+        for name in sizes(self.instruction):
+            found = found * ends[self.free.index(name)]
+        return found
+
+    def possible(self, low: Float64) -> npt.NDArray[np.bool_]:
+        """Which boxes have something that an instruction can be: a copy moves no more than its memory holds."""
+        if not isinstance(self.instruction, Copy):
+            return np.ones(low.shape[1], np.bool_)
+        return np.asarray(self.moved(low) <= self.accelerator.memory(self.instruction.memory).depth)
+
+
+def proven(cost: Cost, instruction: Instruction, accelerator: Accelerator, most: float) -> bool:
+    """Whether ``cost`` is shown to be a number from 0 to ``most`` for all that the instruction's fields can hold."""
+    return all(_proven(space, low, high, most) for space, low, high in _spaces(cost, instruction, accelerator))
+
+
+def _spaces(
+    cost: Cost, instruction: Instruction, accelerator: Accelerator
+) -> Iterator[tuple[_Space, Float64, Float64]]:
+    """All that the cost's names can be, for each choice of those fields that it names: one box each."""
+    fields, known, alike = cost_fields(accelerator, instruction), ranges(accelerator, instruction), linked(instruction)
+    own = [alike.get(fields[name], fields[name]) for name in cost.names if name in fields]
+    free = tuple(dict.fromkeys([*own, *sizes(instruction)]))
+    whole = tuple(accelerator.field(instruction, name).type != "float32" for name in free)
+    seen: set[tuple[Range, ...]] = set()
+    for when in choices(instruction):
+        box = tuple((when[name], when[name]) if name in when else known[name] for name in free)
+        if box not in seen:
+            seen.add(box)
+            ends = np.array(box, np.float64).reshape(len(box), 2)
+            yield _Space(cost, instruction, accelerator, free, whole), ends[:, :1], ends[:, 1:]
+
+
+def _proven(space: _Space, low: Float64, high: Float64, most: float) -> bool:
+    looked = 0
+    for _ in range(_ROUNDS):
+        looked += low.shape[1]
+        found = bounds(space.cost, space.names(low, high), low.shape[1])
+        left = ~(found.finite & (found.low >= 0) & (found.high <= most)) & space.possible(low)
+        if not left.any():
+            return True
+        low, high = low[:, left], high[:, left]
+        if looked > _MOST_BOXES or not len(low) or (low == high).all(axis=0).any():
+            return False
+        low, high = _halved(low, high, np.array(space.whole))
+    return False
+
+
+def _halved(low: Float64, high: Float64, whole: npt.NDArray[np.bool_]) -> tuple[Float64, Float64]:
+    """Each box cut in two where it is widest, by the ratio of its ends."""
+    at = np.argmax((high - low) / np.maximum(np.minimum(np.abs(low), np.abs(high)), 1), axis=0)
+    column = np.arange(low.shape[1])
+    begin, end = low[at, column], high[at, column]
+    middle = np.where(whole[at], np.floor((begin + end) / 2), (begin + end) / 2)
+    lower, upper = high.copy(), low.copy()
+    lower[at, column] = middle
+    upper[at, column] = middle + whole[at]
+    return np.concatenate([low, upper], axis=1), np.concatenate([lower, high], axis=1)
