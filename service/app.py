@@ -15,7 +15,7 @@ from service import openapi, otlp, problems
 from service.browsers import BrowserHeaders
 from service.compression import Compression
 from service.context import Context
-from service.cross_origin import allow_origins
+from service.cross_origin import OwnPages, allow_origins
 from service.door import Door, tell_how_to_begin
 from service.following.feeds import Feeds
 from service.following.stream import Places
@@ -205,6 +205,7 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
     # what is added later sees a request earlier
     app.add_middleware(Door, settings=chosen)
     allow_origins(app, chosen.origins)
+    app.add_middleware(OwnPages, settings=chosen)
     app.add_middleware(BrowserHeaders, settings=chosen)
     app.add_middleware(Compression)
     app.add_middleware(HeadAsGet)

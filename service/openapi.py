@@ -35,6 +35,8 @@ _SECURITY = {
 _SHARED = re.compile(r"/v1/(jobs|models|programs|tensors|accelerators)/\{id\}.*")
 _OWNERS = "/v1/jobs/{id}/webhooks"  # of it a link shows nothing: an address may be half a secret
 _TOO_LARGE = {str(status): answer for status, answer in problems("too-large").items()}
+_FOREIGN = {str(status): answer for status, answer in problems("forbidden-host").items()}
+_FOREIGN_WRITE = {str(status): answer for status, answer in problems("forbidden-host", "cross-origin").items()}
 _METRICS = "/metrics"  # needs a key unless a setting says otherwise
 
 
@@ -74,6 +76,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         for method, operation in operations.items():
             answers = operation["responses"]
             _add_door(path, method, operation)
+            answers.update(_FOREIGN if method == "get" else _FOREIGN_WRITE)
             if "422" in answers and "application/json" in answers["422"].get("content", {}):
                 answers["422"] = invalid
             if not _WITHOUT_STORE & set(operation["tags"]):

@@ -28,6 +28,8 @@ MEDIA_TYPE = "application/problem+json"
 # problems that the service itself finds: slug -> (status, title)
 SERVICE_TYPES = {
     "unauthorized": (401, "The request carries no key that may enter."),
+    "forbidden-host": (403, "The service is not asked for by a name of its own."),
+    "cross-origin": (403, "Pages of other sites may change nothing."),
     "not-found": (404, "There is no such resource."),
     "method-not-allowed": (405, "The resource does not have this method."),
     "not-acceptable": (406, "The resource has none of the accepted media types."),

@@ -95,8 +95,18 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def _settled(settings: Settings, bound: socket.socket) -> Settings:
+    """The settings, with what ``auto`` means here, and the address that we announce among our names."""
+    auth = needs_keys(settings.auth, bound)
+    hosts = settings.hosts
+    if auth == "off":  # where keys are needed, no names are all names
+        address = bound.getsockname()[0]
+        hosts = [*hosts, f"[{address}]" if ":" in address else address]
+    return settings.model_copy(update={"auth": auth, "allowed_hosts": ", ".join(hosts)})
+
+
 def _server(settings: Settings, bound: socket.socket, level: str, tracer: Tracer | None = None) -> uvicorn.Server:
-    app = create_app(settings.model_copy(update={"auth": needs_keys(settings.auth, bound)}), tracer)
+    app = create_app(_settled(settings, bound), tracer)
     config = uvicorn.Config(
         app,
         http=ProblemProtocol,

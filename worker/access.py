@@ -7,6 +7,7 @@ from pydantic import Field
 from worker.places import Places
 
 _ORIGIN = r"https?://[A-Za-z0-9.\-\[\]:]+"
+_HOST = r"(\*|(\*\.)?[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*|\[[0-9A-Fa-f:.]+\])"
 
 
 class Access(Places):
@@ -43,12 +44,20 @@ class Access(Places):
     ] = 10_000
     most_waiting_of_owner: Annotated[int, Field(ge=0, description="the same of one owner's jobs")] = 2_000
 
+    allowed_hosts: Annotated[
+        str,
+        Field(
+            pattern=rf"^({_HOST}( *, *{_HOST})*)?$",
+            description="names by which the api may be asked besides those of the loopback address, with any port, as "
+            "`cyclops.example, *.lab.example, 192.0.2.1`, or `*`; empty: none, but any where keys are needed",
+        ),
+    ] = ""
     cors_origins: Annotated[
         str,
         Field(
             pattern=rf"^(\*|({_ORIGIN}( *, *{_ORIGIN})*)?)$",
-            description="origins whose pages may ask, as `https://a.example, https://b.example`, or `*`; else none but "
-            "our own",
+            description="origins whose pages may ask and write, as `https://a.example, https://b.example`, or `*`; else "
+            "none but our own",
         ),
     ] = ""
     content_security_policy: Annotated[
@@ -72,4 +81,13 @@ class Access(Places):
     @property
     def origins(self) -> list[str]:
         """The origins one by one."""
-        return [origin.strip() for origin in self.cors_origins.split(",") if origin.strip()]
+        return _parts(self.cors_origins)
+
+    @property
+    def hosts(self) -> list[str]:
+        """The further names one by one."""
+        return _parts(self.allowed_hosts)
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

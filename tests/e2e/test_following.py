@@ -253,7 +253,7 @@ class Crowd:
 
     async def _connect(self, location: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection(*self._address)
-        writer.write(f"GET {location}/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        writer.write(f"GET {location}/events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         return reader, writer
 
     async def _follow(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[Told]:

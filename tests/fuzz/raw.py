@@ -32,7 +32,7 @@ def request(
     method: bytes = b"GET", path: bytes = b"/", headers: bytes = b"", body: bytes = b"", media_type: bytes | None = None
 ) -> bytes:
     """A request of one connection; ``headers`` are whole lines."""
-    lines = b"%b %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" % (method, path)
+    lines = b"%b %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" % (method, path)
     if media_type is not None:
         lines += b"Content-Type: " + media_type + b"\r\n"
     if body:
