@@ -1,8 +1,8 @@
 """What pages of other sites may do: by which names we are asked, whose writes are taken, and what scripts see (CORS).
 
-A browser lets any page send us requests, with whatever power the user's place in the network gives; what it tells us
-are the name that it asked for (``Host``) and the page's origin (``Origin``, ``Sec-Fetch-Site``), which no page can forge.
-A page whose own name was made to lead to us (DNS rebinding) asks us by that name.
+A browser lets any page send us requests, with whatever power the user's place in the network gives. It tells us the
+name that it asked for (``Host``) and where the page is from (``Origin``, ``Sec-Fetch-Site``), which no page can forge;
+a page whose own name was made to lead to us (DNS rebinding) asks us by that name.
 """
 
 import ipaddress

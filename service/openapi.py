@@ -34,7 +34,7 @@ _SECURITY = {
 }
 _SHARED = re.compile(r"/v1/(jobs|models|programs|tensors|accelerators)/\{id\}.*")
 _OWNERS = "/v1/jobs/{id}/webhooks"  # of it a link shows nothing: an address may be half a secret
-_TOO_LARGE = {str(status): answer for status, answer in problems("too-large").items()}
+_OF_BODIES = {str(status): answer for status, answer in problems("request-timeout", "too-large").items()}
 _FOREIGN = {str(status): answer for status, answer in problems("forbidden-host").items()}
 _FOREIGN_WRITE = {str(status): answer for status, answer in problems("forbidden-host", "cross-origin").items()}
 _METRICS = "/metrics"  # needs a key unless a setting says otherwise
@@ -81,8 +81,8 @@ def _document(app: FastAPI) -> dict[str, Any]:
                 answers["422"] = invalid
             if not _WITHOUT_STORE & set(operation["tags"]):
                 _add_unavailable(answers)
-            if method != "get" and "413" not in answers:
-                answers.update(_TOO_LARGE)
+            if method != "get":
+                answers.update({**_OF_BODIES, **answers})
             answers["default"] = {**invalid, "description": "Any other problem."}
     add_links(document)
     document["components"]["schemas"] = dict(sorted(schemas.items()))

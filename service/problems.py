@@ -33,6 +33,7 @@ SERVICE_TYPES = {
     "not-found": (404, "There is no such resource."),
     "method-not-allowed": (405, "The resource does not have this method."),
     "not-acceptable": (406, "The resource has none of the accepted media types."),
+    "request-timeout": (408, "The request did not come in time."),
     "conflict": (409, "The resource is not in a state for this."),
     "in-use": (409, "A job needs the resource."),
     "too-large": (413, "The body is larger than the limit."),

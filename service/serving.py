@@ -1,13 +1,14 @@
 """The whole service in one place: Redis, workers and the HTTP server, started and stopped together."""
 
 import contextlib
+import functools
 import signal
 import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from fastapi import FastAPI
@@ -16,13 +17,14 @@ from opentelemetry.trace import Tracer
 from service.allocator import give_back
 from service.app import create_app
 from service.door import needs_keys
-from service.http_protocol import ProblemProtocol
+from service.http_protocol import Patience, PatientProtocol, dated
 from worker.processes import worker_processes
 from worker.redis_server import redis_server
 from worker.settings import Settings
 from worker.tracing import service_tracer
 
 _STARTED_WITHIN = 10.0
+_TICKS_BETWEEN_LOOKS = 5
 _SILENT_MILLISECONDS = 300_000  # for which a client may take nothing of what we send
 
 
@@ -83,11 +85,18 @@ def served(settings: Settings, bound: socket.socket) -> Iterator[str]:
 
 
 class _Server(uvicorn.Server):
-    """Ends what would go on for ever, before it waits for all requests to end."""
+    """Ends what would go on for ever: what clients do not end, and when it leaves what they could not know of."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
         self._app = app
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look at the connections, and whether to leave; uvicorn asks ten times a second."""
+        if counter % _TICKS_BETWEEN_LOOKS == 0:
+            for connection in list(self.server_state.connections):
+                cast("PatientProtocol", connection).look()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Leave."""
@@ -108,12 +117,14 @@ def _settled(settings: Settings, bound: socket.socket) -> Settings:
 def _server(settings: Settings, bound: socket.socket, level: str, tracer: Tracer | None = None) -> uvicorn.Server:
     app = create_app(_settled(settings, bound), tracer)
     config = uvicorn.Config(
-        app,
-        http=ProblemProtocol,
+        dated(app),
+        http=cast("type[PatientProtocol]", functools.partial(PatientProtocol, patience=Patience.of(settings))),
+        timeout_keep_alive=settings.connection_idle_seconds,
         log_config=None,  # its loggers hand their records on to ours
         log_level=level.lower(),
         access_log=False,  # ``service/observe.py`` has one
         timeout_graceful_shutdown=5,
         server_header=False,
+        date_header=False,
     )
     return _Server(config, app)

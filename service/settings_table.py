@@ -25,6 +25,7 @@ _SECTIONS = (
     ("Where the data are", ("data", "store_")),
     ("Redis", ("redis_", "queue")),
     ("Who may enter, and how often", ("auth", "allowed_", "metrics_", "rate_", "most_")),
+    ("How long clients are waited for", ("connection_",)),
     ("What browsers are told", ("cors_", "content_", "frame_", "referrer_", "hsts_")),
     ("What may be uploaded and kept", ("max_",)),
     ("Jobs", ("job_", "progress_")),

@@ -56,8 +56,8 @@ class Access(Places):
         str,
         Field(
             pattern=rf"^(\*|({_ORIGIN}( *, *{_ORIGIN})*)?)$",
-            description="origins whose pages may ask and write, as `https://a.example, https://b.example`, or `*`; else "
-            "none but our own",
+            description="origins whose pages may ask and write, as `https://a.example, https://b.example`, or `*`; "
+            "else none but our own",
         ),
     ] = ""
     content_security_policy: Annotated[

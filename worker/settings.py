@@ -58,6 +58,28 @@ class Settings(Egress):
         int, Field(gt=0, description="most uploads that are examined at one time in one process of the api")
     ] = 4
 
+    connection_head_seconds: Annotated[
+        float,
+        Field(
+            gt=0,
+            description="how long the head of a request may take, from its first byte, and how long a new connection "
+            "may be silent",
+        ),
+    ] = 15
+    connection_idle_seconds: Annotated[
+        int, Field(gt=0, description="how long a connection may be silent after an answer")
+    ] = 5
+    connection_body_seconds: Annotated[
+        float, Field(gt=0, description="how long a request whose body is not whole may be silent")
+    ] = 30
+    connection_body_rate: Annotated[
+        int,
+        Field(gt=0, description="least bytes a second of a request's body on average, once that time has passed"),
+    ] = 240
+    connection_answer_seconds: Annotated[
+        float, Field(gt=0, description="how long a client may take nothing of an answer that is there for it")
+    ] = 60
+
     idempotency_seconds: Annotated[
         int, Field(gt=0, description="how long a submission with the same `Idempotency-Key` has the same job")
     ] = 24 * 3600
