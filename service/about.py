@@ -43,7 +43,7 @@ class JobLimits(_ProcessLimits):
 class PlanLimits(_ProcessLimits):
     """What a dry run may use at most."""
 
-    at_once: int = Field(description="at one time; others are answered `busy`")
+    at_once: int = Field(description="at one time; others wait, and are answered `busy` if it takes too long")
 
 
 class InspectionLimits(_ProcessLimits):

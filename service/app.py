@@ -47,6 +47,7 @@ from service.routes import (
     trace,
     webhooks,
 )
+from service.turns import Turns
 from worker.accelerators import Accelerators
 from worker.answers import Answers
 from worker.claims import Claims
@@ -97,6 +98,7 @@ _ROUTES = (
 _REDIS_RETRIES = 2
 _REDIS_SECONDS = 1.0
 _STORE_SECONDS = 4.0
+_KEPT_AT_ONCE = 4  # uploads that are sent to the store, each by a thread
 # FastAPI's own: we make the traces and metrics that docs/operating.md names, and no others leave
 _NO_TELEMETRY: TelemetryConfig = {
     "tracing": False,
@@ -120,6 +122,8 @@ def context(settings: Settings, light: Forked, compiler: Forked) -> Context:
     queue = JobQueue(connection, settings.queue)
     accelerators, jobs = Accelerators(store), Jobs(store, queue.index)
     answers = Answers(store, jobs, accelerators)
+    # where no keys are needed all are one
+    share = 1.0 if settings.auth == "off" else settings.streams_share
     quick = open_async_redis(settings, timeout=_REDIS_SECONDS)
     return Context(
         settings=settings,
@@ -138,13 +142,15 @@ def context(settings: Settings, light: Forked, compiler: Forked) -> Context:
         traces=Traces(),
         planner=Planner(settings, compiler),
         inspector=Inspector(settings, light, compiler),
-        inspections=Inspections(settings.inspections_at_once),
+        plans=Turns(settings.plans_at_once, settings.plan_wait_seconds, "dry runs are under way"),
+        inspections=Inspections(settings.inspections_at_once, settings.inspection_wait_seconds),
+        keeping=Turns(_KEPT_AT_ONCE, settings.inspection_wait_seconds, "uploads are sent to the store"),
         keyring=Keyring(Keys(store), settings.auth_cache_seconds),
         shares=Shares(store),
         rates=Rates(open_redis(settings, retries=0, timeout=_RATES_SECONDS)),
         feeds=Feeds(jobs, queue.rq.key, open_async_redis(settings, timeout=None), quick),
-        streams=Places(settings.streams_at_once),
-        waiters=Places(settings.streams_at_once),
+        streams=Places(settings.streams_at_once, share),
+        waiters=Places(settings.streams_at_once, share),
     )
 
 

@@ -14,6 +14,7 @@ from service.inspection import Inspections
 from service.keyring import Keyring
 from service.problems import ProblemError
 from service.rates import Rates
+from service.turns import Turns
 from worker.accelerators import Accelerators
 from worker.answers import Answers
 from worker.belongings import Kind
@@ -56,7 +57,9 @@ class Context:
     traces: Traces
     planner: Planner
     inspector: Inspector
+    plans: Turns
     inspections: Inspections
+    keeping: Turns
     keyring: Keyring
     shares: Shares
     rates: Rates

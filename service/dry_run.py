@@ -7,7 +7,6 @@ from service.problems import ProblemError
 from worker.confined import LimitError
 from worker.fetch import fetch
 from worker.job_request import JobRequest
-from worker.planner import PlannerBusyError
 from worker.scratch import scratch_directory
 from worker.work import Work
 
@@ -16,7 +15,7 @@ def plan_response(request: JobRequest, here: Context) -> Response:
     """The plan of a request that was checked.
 
     Raises:
-        ProblemError: it is for a program; too many are being made; or it cannot be made within the limits.
+        ProblemError: it is for a program, or it cannot be made within the limits.
         RefusedError: an input cannot be used.
     """
     if request.program is not None:
@@ -28,6 +27,3 @@ def plan_response(request: JobRequest, here: Context) -> Response:
             return Response(here.planner.plan(work, directory), media_type="application/json")
         except LimitError as error:
             raise ProblemError("plan-failed", f"{error}; submit a job") from error
-        except PlannerBusyError as error:
-            detail = f"{here.settings.plans_at_once} dry runs are under way; try again"
-            raise ProblemError("busy", detail, headers={"Retry-After": "1"}) from error

@@ -22,6 +22,10 @@ class Caller:
     shared: Shared | None = None
     counted_as: str = ""
 
+    def following(self, owner: str) -> str:
+        """Under which name it is counted who follows a job of this owner: all by links to an owner's jobs are one."""
+        return self.owner or f"link:{owner}"
+
 
 ANONYMOUS = Caller(NOBODY)
 EVERYBODY = Caller(LOCAL)  # where no keys are needed

@@ -7,36 +7,40 @@ from typing import TypeVar
 from starlette.concurrency import run_in_threadpool
 
 from service.problems import ProblemError
+from service.turns import Turns
 from worker.confined import LimitError
+from worker.confinement.outcome import Confinement
+from worker.inspector import Inspector
 
 Found = TypeVar("Found")
 
-_PATIENCE = 30.0  # seconds that an upload, which is here already, waits for its turn
-
 
 class Inspections:
-    """The turns of one process of the api; those who wait take no thread."""
+    """The turns of looking into uploads, and what confines those who do."""
 
-    def __init__(self, at_once: int) -> None:
-        self._at_once = at_once
-        self._turns = asyncio.Semaphore(at_once)
+    def __init__(self, at_once: int, patience: float) -> None:
+        self._turns = Turns(at_once, patience, "uploads are being examined")
+        self._confinement: Confinement | None = None
+        self._trying = asyncio.Lock()
 
-    async def run(self, look: Callable[[], Found]) -> Found:
-        """What ``look`` finds, in a thread.
+    async def run(self, look: Callable[[], Found], owner: str) -> Found:
+        """What ``look`` finds, in a thread, once it is the owner's turn.
 
         Raises:
             ProblemError: it cannot be examined within the limits, or too many wait.
             RefusedError: it cannot be used.
         """
         try:
-            async with asyncio.timeout(_PATIENCE):
-                await self._turns.acquire()
-        except TimeoutError:
-            detail = f"{self._at_once} uploads are being examined; try again"
-            raise ProblemError("busy", detail, headers={"Retry-After": "1"}) from None
-        try:
-            return await run_in_threadpool(look)
+            return await self._turns.run(look, owner)
         except LimitError as error:
             raise ProblemError("inspection-failed", str(error), field="body") from error
-        finally:
-            self._turns.release()
+
+    async def confinement(self, inspector: Inspector) -> Confinement | None:
+        """What confines them here: one is asked, once; None while the machine has no room for it."""
+        async with self._trying:  # not in the threads: all who ask meanwhile would take one
+            if self._confinement is None:
+                try:
+                    self._confinement = await run_in_threadpool(lambda: inspector.confinement)
+                except LimitError:
+                    return None
+            return self._confinement

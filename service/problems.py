@@ -48,6 +48,7 @@ SERVICE_TYPES = {
     "plan-failed": (422, "The model cannot be planned within the limits."),
     "inspection-failed": (422, "The file cannot be examined within the limits."),
     "rate-limited": (429, "There were too many requests of this kind in a short time."),
+    "too-many-at-once": (429, "As many requests of this kind of yours are under way as may be."),
     "queue-full": (429, "As many jobs wait as may."),
     INTERNAL[0]: (500, INTERNAL[1]),
     "queue-unavailable": (503, "The queue cannot be reached."),

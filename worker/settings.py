@@ -51,6 +51,10 @@ class Settings(Egress):
     plan_memory_bytes: Annotated[int, Field(gt=0, description="address space of a dry run")] = 8 << 30
     plans_at_once: Annotated[int, Field(gt=0, description="most dry runs at one time in one process of the api")] = 2
 
+    plan_wait_seconds: Annotated[
+        float, Field(gt=0, description="how long a dry run waits for its turn; turns go round by owner")
+    ] = 60
+
     inspection_seconds: Annotated[int, Field(gt=0, description="wall time of examining an upload")] = 60
     inspection_cpu_seconds: Annotated[int, Field(gt=0, description="processor time of the same, all threads")] = 60
     inspection_memory_bytes: Annotated[int, Field(gt=0, description="address space of the same")] = 4 << 30
@@ -78,6 +82,11 @@ class Settings(Egress):
     ] = 240
     connection_answer_seconds: Annotated[
         float, Field(gt=0, description="how long a client may take nothing of an answer that is there for it")
+    ] = 60
+
+    inspection_wait_seconds: Annotated[
+        float,
+        Field(gt=0, description="how long an upload waits to be examined, and then to be kept; turns go so, too"),
     ] = 60
 
     idempotency_seconds: Annotated[
@@ -114,6 +123,10 @@ class Settings(Egress):
             "process of the api",
         ),
     ] = 500
+    streams_share: Annotated[
+        float,
+        Field(gt=0, le=1, description="the part of either that one owner may have where keys are needed; one at least"),
+    ] = 0.25
     stream_heartbeat_seconds: Annotated[
         float, Field(gt=0, description="how often a stream of events says something, be it a comment")
     ] = 15

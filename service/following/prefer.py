@@ -36,14 +36,14 @@ class Patience:
         self._here = here
         self._seconds = seconds
 
-    async def end_of(self, job_id: str) -> dict[str, str]:
+    async def end_of(self, job_id: str, owner: str) -> dict[str, str]:
         """Return once the job has ended, the time is over, or the client has gone away; gives headers of the answer.
 
-        It does nothing where nobody asked, or as many wait already as may.
+        It does nothing where nobody asked, or as many wait already as may, in all or of the owner's.
         """
-        if self._seconds is None or self._here.waiters.left <= 0:
+        if self._seconds is None or self._here.waiters.left(owner) <= 0:
             return {}
-        with self._here.waiters.taken():
+        with self._here.waiters.taken(owner):
             await self._wait(job_id, self._seconds)
         return {"Preference-Applied": f"wait={self._seconds}"}
 

@@ -1,6 +1,7 @@
 """Server-sent events: an answer that goes on while there is somebody to hear it."""
 
 import contextlib
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 
 from fastapi.responses import StreamingResponse
@@ -17,25 +18,36 @@ _HEARTBEAT = b":\n\n"
 
 
 class Places:
-    """So many at a time."""
+    """So many at a time, and of them so many for one owner.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._taken = 0
+    Attributes:
+        most: how many in all.
+        of_owner: how many of one owner, one at least.
+    """
 
-    @property
-    def left(self) -> int:
-        """How many may still come."""
-        return self._most - self._taken
+    def __init__(self, most: int, share: float) -> None:
+        self.most = most
+        self.of_owner = max(1, int(most * share))
+        self._taken: Counter[str] = Counter()
+
+    def left(self, owner: str) -> int:
+        """How many more of the owner's may come."""
+        return min(self.most - self._taken.total(), self.of_owner - self._taken[owner])
+
+    def has_share(self, owner: str) -> bool:
+        """Whether the owner has less than he may."""
+        return self._taken[owner] < self.of_owner
 
     @contextlib.contextmanager
-    def taken(self) -> Iterator[None]:
+    def taken(self, owner: str) -> Iterator[None]:
         """Take one of the places, be it one too many."""
-        self._taken += 1
+        self._taken[owner] += 1
         try:
             yield
         finally:
-            self._taken -= 1
+            self._taken[owner] -= 1
+            if not self._taken[owner]:
+                del self._taken[owner]
 
 
 class EventStream(StreamingResponse):
@@ -43,26 +55,32 @@ class EventStream(StreamingResponse):
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, events: AsyncGenerator[list[Event], None], places: Places) -> None:
+    def __init__(self, events: AsyncGenerator[list[Event], None], places: Places, owner: str) -> None:
         self._encoded = _encoded(events)
         super().__init__(self._encoded, headers=_HEADERS)
         self._places = places
+        self._owner = owner
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send them."""
-        with self._places.taken():
+        with self._places.taken(self._owner):
             async with contextlib.aclosing(self._encoded):
                 await super().__call__(scope, receive, send)
 
 
-def check_room(places: Places) -> None:
-    """See that there is a place.
+def check_room(places: Places, owner: str) -> None:
+    """See that there is a place for one of the owner's.
 
     Raises:
         ProblemError: there is none.
     """
-    if places.left <= 0:
-        raise ProblemError("busy", "too many streams of events are open; try again", headers={"Retry-After": "5"})
+    if places.left(owner) > 0:
+        return
+    if not places.has_share(owner):
+        slug, detail = "too-many-at-once", f"{places.of_owner} streams of events of yours are open, as many as may be"
+    else:
+        slug, detail = "busy", f"{places.most} streams of events are open, as many as may be in all"
+    raise ProblemError(slug, f"{detail}; end one or try again", headers={"Retry-After": "5"})
 
 
 async def _encoded(events: AsyncGenerator[list[Event], None]) -> AsyncGenerator[bytes, None]:

@@ -19,8 +19,6 @@ from service.about import (
 from service.caller import Asker
 from service.context import Here
 from service.identity import NOBODY
-from worker.confined import LimitError
-from worker.confinement.outcome import Confinement
 from worker.job_record import FORMAT
 from worker.settings import Settings
 
@@ -28,7 +26,7 @@ router = APIRouter(prefix="/v1/about", tags=["health"])
 
 
 @router.get("", summary="Describe the service")
-def get_about(here: Here, caller: Asker) -> About:
+async def get_about(here: Here, caller: Asker) -> About:
     """Versions, families of instruction sets, limits, and what of the system keeps hostile uploads in their place.
 
     `confinement` is what holds on the host of the api: a process tries it, once, and tells. A worker on another host
@@ -41,15 +39,8 @@ def get_about(here: Here, caller: Asker) -> About:
         tvm=version("apache-tvm"),
         families=family_names(),
         limits=_limits(here.settings) if known else None,
-        confinement=_confinement(here) if known else None,
+        confinement=await here.inspections.confinement(here.inspector) if known else None,
     )
-
-
-def _confinement(here: Here) -> Confinement | None:
-    try:
-        return here.inspector.confinement
-    except LimitError:  # the machine has no room for another process just now
-        return None
 
 
 def _limits(settings: Settings) -> Limits:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Header, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
+from service.caller import Asker
 from service.context import Here
 from service.documents import content, problems
 from service.following.follower import Follower
@@ -26,11 +27,12 @@ LastEventId = Annotated[
     response_class=StreamingResponse,
     responses=content("server-sent events, until the job has ended", MEDIA_TYPE)
     | {204: {"description": "the client has all events, and need not come again"}}
-    | problems("not-found", "busy"),
+    | problems("not-found", "too-many-at-once", "busy"),
 )
 async def get_events(
     id: str,  # noqa: A002 - the API's name
     here: Here,
+    caller: Asker,
     last_event_id: LastEventId = None,
 ) -> Response:
     """State, position in the queue, stages, lines of the log, and the end, as server-sent events.
@@ -51,9 +53,10 @@ async def get_events(
     place = place_of(last_event_id)
     if place.cursor == END and job.ended:
         return Response(status_code=204)
-    check_room(here.streams)
+    counted = caller.following(job.owner)
+    check_room(here.streams, counted)
     follower = Follower(here.feeds, here.store, _described, here.settings.stream_heartbeat_seconds, job.id, place)
-    return EventStream(follower.events(), here.streams)
+    return EventStream(follower.events(), here.streams, counted)
 
 
 def _described(job: Job) -> str:

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from accel.plan_documents import Plan
 from service import etags
-from service.caller import Owner
+from service.caller import Asker, Owner
 from service.context import Context, Here
 from service.documents import NOT_MODIFIED, document, problems
 from service.dry_run import plan_response
@@ -92,18 +92,14 @@ async def post_job(
     `calibration`.
     """
     if dry_run:
-        return await run_in_threadpool(_plan, request, here)
+        await run_in_threadpool(check_submission, request, here)
+        return await here.plans.run(lambda: plan_response(request, here), owner)
     done, job = await run_in_threadpool(submit, request, owner, key, here)
     applied: Mapping[str, str] = {}
     if job is None:
-        applied = await patience.end_of(done.job)
+        applied = await patience.end_of(done.job, owner)
         job = await run_in_threadpool(here.job, done.job)
     return _answer(await _described(job, here, cached=done.cached), done, applied)
-
-
-def _plan(request: JobSubmission, here: Context) -> Response:
-    check_submission(request, here)
-    return plan_response(request, here)
 
 
 def _answer(job: JobResource, done: Done, applied: Mapping[str, str]) -> Response:
@@ -163,6 +159,7 @@ async def list_jobs(
 async def get_job(
     id: str,  # noqa: A002 - the API's name
     here: Here,
+    caller: Asker,
     patience: Patient,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
@@ -171,7 +168,7 @@ async def get_job(
     With `Prefer: wait=N` the answer comes once the job has ended, or after N seconds.
     """
     job = await run_in_threadpool(here.job, id)
-    headers = await patience.end_of(job.id)
+    headers = await patience.end_of(job.id, caller.following(job.owner))
     if headers and not job.ended:
         job = await run_in_threadpool(here.job, id)
     if not job.ended:

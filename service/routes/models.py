@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
-from starlette.concurrency import run_in_threadpool
 
+from service.caller import Owner
 from service.context import Here
 from service.documents import content, problems, upload_body, upload_problems
 from service.problems import ProblemError
@@ -22,12 +22,12 @@ router = APIRouter(prefix="/v1/models", tags=["models"])
     responses=upload_problems("inspection-failed", "busy"),
     openapi_extra=upload_body("an ONNX file: float32, or already quantised in QDQ form"),
 )
-async def post_model(request: Request, response: Response, here: Here) -> Model:
+async def post_model(request: Request, response: Response, here: Here, owner: Owner) -> Model:
     """Check and keep an ONNX file. Its id is its SHA-256; the same file again answers the same."""
     async with receive(request, here.settings.scratch_dir) as upload:
-        found = await here.inspections.run(lambda: here.inspector.model(upload.path))
+        found = await here.inspections.run(lambda: here.inspector.model(upload.path), owner)
         model = Model(id=upload.sha256, bytes=upload.bytes, **found.model_dump())
-        await run_in_threadpool(here.models.add, upload.path, model)
+        await here.keeping.run(lambda: here.models.add(upload.path, model), owner)
     response.headers["Location"] = f"/v1/models/{model.id}"
     return model
 

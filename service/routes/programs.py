@@ -4,8 +4,8 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
-from starlette.concurrency import run_in_threadpool
 
+from service.caller import Owner
 from service.context import Here
 from service.documents import content, problems, upload_problems
 from service.problems import ProblemError
@@ -39,15 +39,17 @@ _BODY: dict[str, Any] = {
     responses=upload_problems("inspection-failed", "busy"),
     openapi_extra=_BODY,
 )
-async def post_program(request: Request, response: Response, here: Here) -> ProgramInfo:
+async def post_program(request: Request, response: Response, here: Here, owner: Owner) -> ProgramInfo:
     """Check a program and keep it as one Program file.
 
     Its id is that file's SHA-256; the same program again answers the same, however it was packed.
     """
     settings = here.settings
     async with receive_parts(request, settings.scratch_dir, limit=settings.max_program_files) as parts:
-        path, program = await here.inspections.run(lambda: canonical(parts, parts[0].path.parent, here.inspector))
-        await run_in_threadpool(here.programs.add, path, program)
+        path, program = await here.inspections.run(
+            lambda: canonical(parts, parts[0].path.parent, here.inspector), owner
+        )
+        await here.keeping.run(lambda: here.programs.add(path, program), owner)
     response.headers["Location"] = f"/v1/programs/{program.id}"
     return program
 

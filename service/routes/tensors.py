@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
-from starlette.concurrency import run_in_threadpool
 
+from service.caller import Owner
 from service.context import Here
 from service.documents import content, problems, upload_body, upload_problems
 from service.problems import ProblemError
@@ -22,12 +22,12 @@ router = APIRouter(prefix="/v1/tensors", tags=["tensors"])
     responses=upload_problems("inspection-failed", "busy"),
     openapi_extra=upload_body("an npz file with one array for each input of a model, by its name"),
 )
-async def post_tensors(request: Request, response: Response, here: Here) -> Tensors:
+async def post_tensors(request: Request, response: Response, here: Here, owner: Owner) -> Tensors:
     """Check and keep an npz file. Its id is its SHA-256; the same file again answers the same."""
     async with receive(request, here.settings.scratch_dir) as upload:
-        found = await here.inspections.run(lambda: here.inspector.tensors(upload.path))
+        found = await here.inspections.run(lambda: here.inspector.tensors(upload.path), owner)
         tensors = Tensors(id=upload.sha256, bytes=upload.bytes, **found.model_dump())
-        await run_in_threadpool(here.tensors.add, upload.path, tensors)
+        await here.keeping.run(lambda: here.tensors.add(upload.path, tensors), owner)
     response.headers["Location"] = f"/v1/tensors/{tensors.id}"
     return tensors
 

@@ -15,6 +15,7 @@ from tests.worker.records import RESULT, publish_all
 from worker.accelerators import Accelerators
 from worker.answers import Answers
 from worker.jobs import Jobs
+from worker.keys import Keys
 from worker.opened import open_store
 from worker.queue import JobQueue
 from worker.redis_server import connect, redis_server
@@ -65,8 +66,10 @@ def quiet_service(data: Path, kind: str = "folder", **settings: Any) -> Iterator
         made = Settings(data=data, **settings)
         bound = stack.enter_context(listen("127.0.0.1", 0))
         address = stack.enter_context(served(made, bound))
-        client = stack.enter_context(httpx2.Client(base_url=address, timeout=30))
-        model = client.post("/v1/models", content=a_model(0)).json()["id"]
         store = open_store(made)
+        client = stack.enter_context(httpx2.Client(base_url=address, timeout=30))
+        if made.auth == "keys":
+            client.headers["Authorization"] = f"Bearer {Keys(store).add('quiet', 'quiet')[1]}"
+        model = client.post("/v1/models", content=a_model(0)).json()["id"]
         connection = stack.enter_context(contextlib.closing(connect(settings["redis_url"])))
         yield Quiet(made, store, Jobs(store, JobQueue(connection, made.queue).index), client, model)

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from examples.single import Conv, conv_model
-from worker import planner as module
 from worker.confined import LimitError, RefusedError
 from worker.forked import Forked
 from worker.job_request import JobOptions
-from worker.planner import Planner, PlannerBusyError
+from worker.planner import Planner
 from worker.settings import Settings
 from worker.work import Work
 
@@ -103,25 +101,3 @@ def test_memory(tmp_path: Path, plan: Plan) -> None:
         file.truncate(1 << 34)
     with pytest.raises(LimitError, match="memory"):
         plan(big, plan_memory_bytes=1 << 33)
-
-
-def test_only_so_many_at_once(model: Path, tmp_path: Path, compiler: Forked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PATIENCE", 0.1)
-    pipe = tmp_path / "pipe.onnx"
-    os.mkfifo(pipe)
-    planner = Planner(Settings(data=tmp_path / "data", plans_at_once=1, plan_seconds=3), compiler)
-    ended: list[str] = []
-
-    def wait() -> None:
-        with pytest.raises(LimitError):
-            planner.plan(work(pipe), tmp_path / "one")
-        ended.append("slow")
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    time.sleep(0.3)
-    with pytest.raises(PlannerBusyError):
-        planner.plan(work(model), tmp_path / "two")
-    thread.join()
-    assert ended == ["slow"]
-    assert planner.plan(work(model), tmp_path / "two")
