@@ -9,7 +9,7 @@ from service.context import Context
 from service.problems import ProblemError
 from service.schemas import JobSubmission
 from worker.ids import new_id
-from worker.webhooks.addresses import is_permitted
+from worker.webhooks.addresses import Destinations
 from worker.webhooks.request import parse
 
 
@@ -23,9 +23,17 @@ def check_webhook(request: JobSubmission, here: Context) -> None:
         return
     if not here.settings.webhooks:
         raise ProblemError("invalid-request", "this service sends no webhooks", field="webhook")
-    address = parse(request.webhook.url).address
-    if address is not None and not is_permitted(address, here.settings.permitted_networks):
-        raise ProblemError("invalid-request", f"{address} is no public address", field="webhook.url")
+    target, destinations = parse(request.webhook.url), Destinations.of(here.settings)
+    if target.address is not None:
+        refusal = destinations.refusal(target.address, target.port)
+    else:  # where a name leads is found out when it is sent
+        open_port = bool(destinations.networks) or destinations.has_port(target.port)
+        refusal = None if open_port else "port-refused"
+    if refusal == "address-refused":
+        raise ProblemError("invalid-request", f"{target.address} is no public address", field="webhook.url")
+    if refusal is not None:
+        detail = f"webhooks go to port {here.settings.webhook_ports}, not to {target.port}"
+        raise ProblemError("invalid-request", detail, field="webhook.url")
 
 
 def order(job_id: str, request: JobSubmission, owner: str, here: Context) -> None:

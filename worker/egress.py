@@ -25,6 +25,14 @@ class Egress(Access):
             "`10.1.0.0/16, fd00:1::/64`"
         ),
     ] = ""
+    webhook_ports: Annotated[
+        str,
+        Field(
+            pattern=r"^ *[0-9]+(-[0-9]+)?( *, *[0-9]+(-[0-9]+)?)* *$",
+            description="ports of public addresses to which webhooks may go, as `443, 8443, 9000-9099`; in "
+            "`CYCLOPS_WEBHOOK_NETWORKS` they may go to any",
+        ),
+    ] = "443"
     webhook_ca_file: Annotated[
         Path | None, Field(description="PEM file of further authorities that vouch for the receivers of webhooks")
     ] = None
@@ -46,6 +54,12 @@ class Egress(Access):
         _networks(text)
         return text
 
+    @pydantic.field_validator("webhook_ports")
+    @classmethod
+    def _are_ports(cls, text: str) -> str:
+        _ports(text)
+        return text
+
     @pydantic.field_validator("webhook_delays")
     @classmethod
     def _are_delays(cls, text: str) -> str:
@@ -58,6 +72,11 @@ class Egress(Access):
         return _networks(self.webhook_networks)
 
     @property
+    def permitted_ports(self) -> list[range]:
+        """The ports in ranges."""
+        return _ports(self.webhook_ports)
+
+    @property
     def delays(self) -> list[float]:
         """Seconds after each failed attempt."""
         return _delays(self.webhook_delays)
@@ -65,6 +84,17 @@ class Egress(Access):
 
 def _networks(text: str) -> list[Network]:
     return [ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip()]
+
+
+def _ports(text: str) -> list[range]:
+    found = []
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        ports = range(int(first), int(last or first) + 1)
+        if not ports or not 0 < ports[0] <= ports[-1] < 1 << 16:
+            raise ValueError(f"{part.strip()} is no port, and no range of ports")
+        found.append(ports)
+    return found
 
 
 def _delays(text: str) -> list[float]:

@@ -155,6 +155,15 @@ def test_it_is_given_up(cluster: Cluster, there: Receiver) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_an_address_that_is_never_sent_to_fails_at_once(tmp_path: Path, there: Receiver) -> None:
+    days = settings(there) | {"CYCLOPS_WEBHOOK_NETWORKS": "", "CYCLOPS_WEBHOOK_DELAYS": "100000"}
+    with running_cluster(tmp_path, **days) as cluster:
+        job = canceled(cluster, "https://localhost/")
+        (item,) = told(cluster, job["id"], "failed")
+    assert (item["attempts"], item["last_error"], item["next_attempt"]) == (1, "address-refused", None)
+
+
 def test_slow_receivers_do_not_delay_others(cluster: Cluster, there: Receiver) -> None:
     there.answers["/slow"] = lambda *_: time.sleep(3)
     slow = canceled(cluster, there.url("/slow"))

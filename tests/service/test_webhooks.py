@@ -1,15 +1,21 @@
 """Webhooks at the door: what is refused, who sees them, and that they change nothing else."""
 
+import contextlib
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from service.hooks import check_webhook
+from service.problems import ProblemError
+from service.schemas import JobSubmission
 from tests.service.quiet import Quiet, quiet_service
 from worker.accelerators import Accelerators
 from worker.answers import Answers
 
 SECRET = "whsec_" + "A" * 44
+NO_PORTS = [{"webhook_ports": text} for text in ("", "0", "65536", "9-8", "443,", "https", "1-99999")]
 Check = Callable[..., dict[str, Any]]
 
 
@@ -51,6 +57,18 @@ def test_what_cannot_be_sent_to_is_refused(quiet: Quiet, is_problem: Check, webh
     assert not quiet.store.sizes("webhooks")
 
 
+def test_a_port_that_webhooks_do_not_go_to(quiet: Quiet, is_problem: Check) -> None:
+    request = JobSubmission.model_validate(quiet.request() | hook("https://example.com:8443/"))
+    for ports, networks, refused in (("443", "", True), ("443, 8000-9000", "", False), ("443", "10.0.0.0/8", False)):
+        settings = quiet.settings.model_copy(update={"webhook_ports": ports, "webhook_networks": networks})
+        with pytest.raises(ProblemError, match="port 443, not to 8443") if refused else contextlib.nullcontext():
+            check_webhook(request, SimpleNamespace(settings=settings))  # type: ignore[arg-type]
+    for url in ("https://1.1.1.1:22/", "https://[2606:4700::1111]:80/"):
+        answer = quiet.client.post("/v1/jobs", json=quiet.request() | hook(url))
+        assert "port 443" in is_problem(answer, 422, "invalid-request", "webhook.url")["detail"]
+    quiet.post(quiet.request(seed=11) | hook("https://10.1.2.3:8443/"))
+
+
 def test_it_waits_for_the_end_and_is_in_no_record(quiet: Quiet) -> None:
     job = quiet.post(quiet.request(seed=1) | hook("https://10.1.2.3/x"))
     (item,) = quiet.client.get(job["links"]["webhooks"]).json()["items"]
@@ -88,7 +106,12 @@ def test_a_service_that_sends_none(tmp_path: Any, is_problem: Check) -> None:
 def test_settings_that_say_nothing(tmp_path: Any) -> None:
     from worker.settings import Settings  # noqa: PLC0415
 
-    for wrong in ({"webhook_networks": "10.0.0.1/8"}, {"webhook_networks": "x"}, {"webhook_delays": "1.2.3"}):
+    for wrong in (
+        {"webhook_networks": "10.0.0.1/8"},
+        {"webhook_networks": "x"},
+        {"webhook_delays": "1.2.3"},
+        *NO_PORTS,
+    ):
         with pytest.raises(ValueError, match="webhook"):
             Settings(data=tmp_path, **wrong)
     made = Settings(data=tmp_path, webhook_networks="10.0.0.0/8,fd00::/8")

@@ -1,9 +1,11 @@
-"""Which addresses we send to: public ones, and those that the operator permits."""
+"""Which addresses and ports we send to: public addresses at few ports, and networks that the operator permits."""
 
 import ipaddress
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from worker.egress import Network
+from worker.egress import Egress, Network
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 # what the standard library takes for global: multicast, and relays that lead to another address (RFC 7526)
@@ -24,9 +26,29 @@ def is_public(address: Address) -> bool:
     return address in _V6 and not any(address in network for network in _NOT_V6)
 
 
-def is_permitted(address: Address, networks: Sequence[Network]) -> bool:
-    """Whether webhooks may go there: it is public, or in one of the ``networks``.
+@dataclass(frozen=True)
+class Destinations:
+    """Where webhooks may go: to ``ports`` of public addresses, and to all of what is in ``networks``.
 
     An address of IPv4 in the clothes of IPv6 counts as what it is written as.
     """
-    return is_public(address) or any(address in network for network in networks)
+
+    networks: Sequence[Network]
+    ports: Sequence[range]
+
+    @classmethod
+    def of(cls, settings: Egress) -> "Destinations":
+        """Those of the settings."""
+        return cls(settings.permitted_networks, settings.permitted_ports)
+
+    def refusal(self, address: Address, port: int) -> Literal["address-refused", "port-refused"] | None:
+        """Why nothing is sent there, if that is so."""
+        if any(address in network for network in self.networks):
+            return None
+        if not is_public(address):
+            return "address-refused"
+        return None if self.has_port(port) else "port-refused"
+
+    def has_port(self, port: int) -> bool:
+        """Whether the port is one of those of public addresses."""
+        return any(port in ports for ports in self.ports)

@@ -25,6 +25,7 @@ from worker.queue import JobQueue
 from worker.settings import Settings
 from worker.store import StoreUnavailableError
 from worker.tally import WEBHOOKS, Tally
+from worker.webhooks.addresses import Destinations
 from worker.webhooks.message import body_of, signed
 from worker.webhooks.orders import Delivery, Order, Orders
 from worker.webhooks.request import parse
@@ -39,7 +40,6 @@ _LEASE = 10.0
 _MARGIN = 15.0  # beyond the time of an attempt: then it is due again, as if its courier had died
 _UNREADABLE = 300.0  # until a record of a later version is looked at again
 _JITTER = 0.2
-_GONE = 410
 _NAMES = 32  # names that are resolved at once, among them those that nobody waits for any more
 
 
@@ -71,6 +71,7 @@ class _Courier:
         self._orders = Orders(store)
         self._names = ThreadPoolExecutor(_NAMES, thread_name_prefix="names")
         self._resolve = system_resolver(self._names)
+        self._destinations = Destinations.of(settings)
         self._trusted = trust(settings.webhook_ca_file)
         self._under_way: dict[asyncio.Task[None], str] = {}
 
@@ -134,7 +135,7 @@ class _Courier:
             seconds=self._settings.webhook_seconds,
             trusted=self._trusted,
             resolve=self._resolve,
-            networks=self._settings.permitted_networks,
+            destinations=self._destinations,
         )
         await self._note(order_id, order, begun, outcome)
 
@@ -176,7 +177,7 @@ def after(before: Delivery, begun: datetime, outcome: Outcome, delays: list[floa
     }
     if outcome.delivered:
         return before.model_copy(update={**told, "state": "delivered"}), None
-    if outcome.status == _GONE or attempts > len(delays):
+    if outcome.final or attempts > len(delays):
         return before.model_copy(update={**told, "state": "failed"}), None
     wait = delays[attempts - 1] * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - so that not all come at once
     return before.model_copy(update={**told, "next_attempt": datetime.now(UTC) + timedelta(seconds=wait)}), wait

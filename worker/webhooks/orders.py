@@ -45,8 +45,8 @@ class Delivery(pydantic.BaseModel):
     last_status: int | None = Field(None, description="of the answer to the last attempt, if there was one")
     last_error: str | None = Field(
         None,
-        description="why there was none: `address-refused` (it is not public), `name-not-resolved`, "
-        "`connection-failed`, `tls-failed`, `timed-out` or `no-answer`",
+        description="why there was none: `address-refused` (it is not public), `port-refused`, "
+        "`name-not-resolved`, `connection-failed`, `tls-failed`, `timed-out` or `no-answer`",
     )
     next_attempt: datetime | None = Field(None, description="when it is sent again; null if it is not, or at once")
 

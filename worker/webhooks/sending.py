@@ -18,15 +18,19 @@ from typing import Any, NamedTuple
 
 import httpcore2
 
-from worker.egress import Network
-from worker.webhooks.addresses import Address, is_permitted
+from worker.webhooks.addresses import Address, Destinations
 from worker.webhooks.request import Target
 
 _ADDRESSES_TRIED = 3
+_GONE = 410
 # who still writes when we have left may take that for a failure
 _POLITE_BYTES, _POLITE_SECONDS = 64 << 10, 2.0
 _AGENT = f"Cyclops/{version('cyclops')}"
 Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
+
+
+# it would be the same next time, and the receiver's operator is not who could change it
+_FINAL = {"address-refused", "port-refused"}
 
 
 class Outcome(NamedTuple):
@@ -40,9 +44,18 @@ class Outcome(NamedTuple):
         """Whether the receiver has it."""
         return self.status is not None and 200 <= self.status < 300
 
+    @property
+    def final(self) -> bool:
+        """Whether it shall not be tried again: the receiver said so, or we send nothing there."""
+        return self.status == _GONE or self.error in _FINAL
+
 
 class _RefusedError(Exception):
-    """No address of the host is one that webhooks may go to."""
+    """No address of the host is one that webhooks may go to, for the reason given."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class _UnresolvedError(Exception):
@@ -52,9 +65,9 @@ class _UnresolvedError(Exception):
 class _Checked(httpcore2.AsyncNetworkBackend):
     """Connects to addresses that webhooks may go to, and to no others."""
 
-    def __init__(self, resolve: Resolve, networks: Sequence[Network]) -> None:
+    def __init__(self, resolve: Resolve, destinations: Destinations) -> None:
         self._resolve = resolve
-        self._networks = networks
+        self._destinations = destinations
         self._inner = httpcore2.AnyIOBackend()
 
     async def connect_tcp(
@@ -67,9 +80,10 @@ class _Checked(httpcore2.AsyncNetworkBackend):
     ) -> httpcore2.AsyncNetworkStream:
         """Connect to one of the host's addresses."""
         del local_address
-        permitted = [each for each in await self._resolve(host, port) if is_permitted(each, self._networks)]
+        found = {each: self._destinations.refusal(each, port) for each in await self._resolve(host, port)}
+        permitted = [address for address, refusal in found.items() if refusal is None]
         if not permitted:
-            raise _RefusedError
+            raise _RefusedError("port-refused" if "port-refused" in found.values() else "address-refused")
         for address in permitted[: _ADDRESSES_TRIED - 1]:
             with contextlib.suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 return await self._inner.connect_tcp(str(address), port, timeout, None, socket_options)
@@ -112,7 +126,7 @@ async def send(
     seconds: float,
     trusted: ssl.SSLContext,
     resolve: Resolve,
-    networks: Sequence[Network],
+    destinations: Destinations,
 ) -> Outcome:
     """Send the body; whatever goes wrong is in what is given back.
 
@@ -123,7 +137,7 @@ async def send(
         seconds: how long it may take, in all.
         trusted: see :func:`trust`.
         resolve: gives the addresses of a host.
-        networks: where else than to public addresses it may go.
+        destinations: where it may go.
     """
     url = httpcore2.URL(scheme=b"https", host=target.host.encode(), port=target.port, target=target.path.encode())
     given = {"Host": target.authority, "Content-Type": "application/json", "User-Agent": _AGENT, **headers}
@@ -132,7 +146,7 @@ async def send(
         async with (
             asyncio.timeout(seconds),
             httpcore2.AsyncConnectionPool(
-                ssl_context=trusted, network_backend=_Checked(resolve, networks), max_keepalive_connections=0
+                ssl_context=trusted, network_backend=_Checked(resolve, destinations), max_keepalive_connections=0
             ) as pool,
             pool.stream("POST", url, headers=list(given.items()), content=body) as response,
         ):
@@ -157,7 +171,7 @@ def _reason(error: Exception) -> str:
     """One of the words of ``Delivery.last_error``; what the system said may be nobody's business."""
     causes = [error, error.__cause__, error.__context__]
     if isinstance(error, _RefusedError):
-        return "address-refused"
+        return error.reason
     if isinstance(error, _UnresolvedError):
         return "name-not-resolved"
     if isinstance(error, TimeoutError | httpcore2.TimeoutException):

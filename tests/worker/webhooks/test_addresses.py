@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.webhooks.addresses import is_permitted, is_public
+from worker.webhooks.addresses import Destinations, is_public
 
 REFUSED = [
     *("0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.255.254"),
@@ -70,4 +70,5 @@ def test_what_the_operator_permits() -> None:
         ("::ffff:10.1.2.3", False),
         ("8.8.8.8", True),
     ]:
-        assert is_permitted(ipaddress.ip_address(text), networks) == permitted, text
+        refusal = Destinations(networks, [range(443, 444)]).refusal(ipaddress.ip_address(text), 443)
+        assert refusal == (None if permitted else "address-refused"), text

@@ -137,3 +137,6 @@ def test_attempts_and_their_times() -> None:
     assert (delivered.state, delivered.last_error, wait) == ("delivered", None, None)
     gone, wait = after(Delivery(id="1", url="https://x", created=now), now, Outcome(410), delays)
     assert (gone.state, gone.attempts, wait) == ("failed", 1, None)
+    for error in ("address-refused", "port-refused"):  # that would be so for days
+        never, wait = after(Delivery(id="1", url="https://x", created=now), now, Outcome(None, error), delays)
+        assert (never.state, never.attempts, never.last_error, wait) == ("failed", 1, error, None)

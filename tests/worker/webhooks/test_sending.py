@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from tests.receiver import Receiver, receiver, status
-from worker.webhooks.addresses import Address
+from worker.webhooks.addresses import Address, Destinations
 from worker.webhooks.request import parse
 from worker.webhooks.sending import Outcome, send, trust
 
-LOOPBACK = [ipaddress.ip_network("127.0.0.0/8")]
+PUBLIC = Destinations([], [range(443, 444)])
+LOOPBACK = Destinations([ipaddress.ip_network("127.0.0.0/8")], PUBLIC.ports)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def sent(there: Receiver, url: str, answers: Sequence[Sequence[str]] = (("127.0.
         asked.append(host)
         return [ipaddress.ip_address(text) for text in answers[len(asked) - 1]]
 
-    given = {"seconds": 5.0, "networks": LOOPBACK, "trusted": trust(there.authority), "resolve": resolve} | options
+    given = {"seconds": 5.0, "destinations": LOOPBACK, "trusted": trust(there.authority), "resolve": resolve} | options
     outcome = asyncio.run(send(parse(url), {"webhook-id": "1"}, b"{}", **given))
     assert len(asked) <= 1, "a name is resolved once"
     return outcome
@@ -65,17 +66,27 @@ def test_statuses_are_told_and_redirects_not_followed(there: Receiver) -> None:
 def test_addresses_that_are_not_public_are_not_connected_to(there: Receiver) -> None:
     before = there.connections
     for text in ("127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.1", "169.254.169.254", "64:ff9b::7f00:1", "0.0.0.0"):
-        assert sent(there, there.url("/private"), [[text]], networks=[]) == Outcome(None, "address-refused")
-    assert sent(there, there.url("/private", "127.0.0.1"), networks=[]) == Outcome(None, "address-refused")
+        assert sent(there, there.url("/private"), [[text]], destinations=PUBLIC) == Outcome(None, "address-refused")
+    assert sent(there, there.url("/private", "127.0.0.1"), destinations=PUBLIC) == Outcome(None, "address-refused")
     assert there.connections == before
+
+
+def test_ports_of_public_addresses_and_those_of_permitted_networks(there: Receiver) -> None:
+    refused = Outcome(None, "port-refused")
+    for answers in (["1.1.1.1"], ["10.0.0.1", "2606:4700::1111"]):
+        assert sent(there, "https://hooks.example:8443/", [answers], destinations=PUBLIC) == refused
+    assert refused.final
+    assert Outcome(None, "address-refused").final
+    assert not Outcome(None, "name-not-resolved").final
+    assert sent(there, there.url("/ported"), [["1.1.1.1", "127.0.0.1"]]) == Outcome(204)
 
 
 def test_a_name_server_that_answers_otherwise_the_second_time(there: Receiver) -> None:
     """What was looked at is what is connected to: the second answer is not asked for."""
     before = there.connections
     rebinding = [["192.0.2.1"], ["127.0.0.1"]]
-    networks = [ipaddress.ip_network("192.0.2.0/24")]  # it passes for public here, and leads nowhere
-    outcome = sent(there, there.url("/rebound"), rebinding, networks=networks, seconds=1.0)
+    there_too = Destinations([ipaddress.ip_network("192.0.2.0/24")], [])  # it passes for public here, and leads nowhere
+    outcome = sent(there, there.url("/rebound"), rebinding, destinations=there_too, seconds=1.0)
     assert outcome.error in {"timed-out", "connection-failed"}
     assert there.connections == before
 
@@ -110,7 +121,7 @@ def test_names_that_are_none(there: Receiver) -> None:
         outcome = sent(there, "https://nobody.invalid/", resolve=system_resolver(threads))
         assert outcome == Outcome(None, "name-not-resolved")
         assert sent(there, there.url("/system"), resolve=system_resolver(threads)) == Outcome(204)
-        refused = sent(there, there.url("/system"), resolve=system_resolver(threads), networks=[])
+        refused = sent(there, there.url("/system"), resolve=system_resolver(threads), destinations=PUBLIC)
         assert refused == Outcome(None, "address-refused")
 
 
@@ -178,7 +189,7 @@ def test_heads_without_end_and_what_is_no_http() -> None:
                 seconds=3,
                 trusted=trust(None),
                 resolve=resolve,
-                networks=LOOPBACK,
+                destinations=LOOPBACK,
             )
         )
         thread.join()
