@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
+from service.caller import Owner
 from service.context import Here
 from service.documents import Responses, problems, upload_problems
 from service.negotiate import negotiate
@@ -69,15 +69,15 @@ _DOCUMENT: Responses = {
     responses=upload_problems("inspection-failed", "busy"),
     openapi_extra=_BODY,
 )
-async def post_accelerator(request: Request, response: Response, here: Here) -> AcceleratorSummary:
+async def post_accelerator(request: Request, response: Response, here: Here, owner: Owner) -> AcceleratorSummary:
     """Check and keep an accelerator. Its id is the SHA-256 of its document; jobs name it by that.
 
     What cannot work is refused as `invalid-accelerator`; `field` is what to mend: a key such as `LOG_ACC_BUFF_SIZE`, or
     a path such as `accelerator.memories.0.depth`.
     """
     async with receive(request, here.settings.scratch_dir, _RAW) as upload:
-        accelerator = await here.inspections.run(lambda: here.inspector.accelerator(upload.path))
-    digest = await run_in_threadpool(here.accelerators.add, accelerator, upload.sha256)
+        accelerator = await here.inspections.run(lambda: here.inspector.accelerator(upload.path), owner)
+    digest = await here.keeping.run(lambda: here.accelerators.add(accelerator, upload.sha256), owner)
     response.headers["Location"] = f"/v1/accelerators/{digest}"
     return AcceleratorSummary(id=digest, title=accelerator.title, family=accelerator.family)
 

@@ -152,6 +152,6 @@ def test_a_report_says_that_right_by_luck_is_not_verified() -> None:
     assert (
         "instruction 1 (store_out) stores elements 2 to 4 of acc, which instruction 0 (load_acc) loaded" in read.detail
     )
-    with pytest.raises(VerificationError, match="by luck: they depend on what was there before: instr.* 1 ") as caught:
+    with pytest.raises(VerificationError, match=r"by luck: they depend on what was there before: instr.* 1 ") as caught:
         check_hazards(simulation)
     assert caught.value.field == "instruction:1"
