@@ -18,6 +18,7 @@ from accel.errors import CyclopsError
 from service.request_id import FIELD, HEADER, request_id
 from worker.claims import BeingErasedError
 from worker.confined import RefusedError
+from worker.forked import NotStartedError
 from worker.ids import new_id
 from worker.problem import INTERNAL, FieldError, Problem, problem_of
 from worker.store import StoreUnavailableError
@@ -124,6 +125,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RefusedError, _on_refused)
     app.add_exception_handler(StoreUnavailableError, _on_store)
     app.add_exception_handler(OSError, _on_system)
+    app.add_exception_handler(NotStartedError, _on_not_started)
     app.add_exception_handler(BeingErasedError, _on_erasing)
     app.add_exception_handler(Exception, _on_exception)
 
@@ -199,6 +201,12 @@ async def _on_system(request: Request, error: Exception) -> Response:
     _log.error("%s %s: %s", request.method, request.url.path, error)
     detail = "nothing was kept of the request; try again later"
     return respond(_problem("disk-full", detail), {"Retry-After": "30"})
+
+
+async def _on_not_started(request: Request, error: Exception) -> Response:
+    _log.error("%s %s: %s", request.method, request.url.path, error)
+    detail = "the system of the service has no process to spare for it; nothing is wrong with it: try again later"
+    return respond(_problem("busy", detail), {"Retry-After": "5"})
 
 
 async def _on_erasing(_request: Request, _error: Exception) -> Response:

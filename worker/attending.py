@@ -5,6 +5,7 @@ the store's threads do not live through a fork. So the worker, which has no thre
 to the attending process, and looks after or ends them when that one asks.
 """
 
+import logging
 import os
 import select
 import socket
@@ -17,6 +18,7 @@ from worker.job_process import JobProcess, start_job_process
 from worker.scratch import scratch_directory
 from worker.settings import Settings
 
+_log = logging.getLogger(__name__)
 _MOST_JOBS = 200  # then another process takes over: what one comes to need more and more of is given back
 _BEAT = 2.0  # seconds between two signs of life while a job runs
 
@@ -55,9 +57,12 @@ class Attending:
             ours.close()
             self._attend(theirs)
 
-        pid = start_child(attend, group=True)
-        theirs.close()
-        return pid, ours
+        with theirs:
+            try:
+                return start_child(attend, group=True), ours
+            except OSError:
+                ours.close()
+                raise
 
     def run(self, job_id: str, token: str, worker: str, beat: Callable[[], None]) -> int:
         """Have the job run, and wait for it.
@@ -66,7 +71,7 @@ class Attending:
             job_id: the job.
             token: of this attempt, if it becomes one.
             worker: the worker's name.
-            beat: is called every two seconds.
+            beat: is called every two seconds; that it fails does the job no harm.
 
         Returns:
             0 once the job is done with, and else the wait status of the attending process, which has ended.
@@ -93,7 +98,7 @@ class Attending:
             send_assignment(line, assignment, process)
             while True:
                 while not select.select([line], [], [], _BEAT)[0]:
-                    beat()
+                    _try(beat)
                 asked = line.recv(1)
                 if asked == ASK:
                     send_status(line, process.poll())
@@ -112,6 +117,13 @@ class Attending:
         self._process = None
         line.close()
         return os.waitpid(pid, 0)[1]
+
+
+def _try(beat: Callable[[], None]) -> None:
+    try:
+        beat()
+    except Exception:  # noqa: BLE001 - whatever is done beside the job, the job goes on
+        _log.exception("something beside the job failed")
 
 
 def _hung_up(line: socket.socket) -> bool:

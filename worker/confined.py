@@ -108,6 +108,7 @@ class Confined:
         Raises:
             LimitError: it needs more than it may, or its process died.
             RefusedError: what was uploaded cannot be used.
+            NotStartedError: there is no process to be had for it now.
         """
         request = _Request(
             settings=self._settings,

@@ -4,8 +4,8 @@
 
 The module says in ``TASKS`` what can be done, a function of bytes to bytes by name. ``worker/forked.py`` is the other
 side: over the socket that is standard input it passes a socket for each task, over which the child is told what to do
-and answers. When the child has ended, this process adds its wait status. A task whose socket is closed at the other end
-is killed, and with the other side all end.
+and answers. When the child has ended, this process adds its wait status; :data:`NOT_STARTED` says that there was no
+process to be had. A task whose socket is closed at the other end is killed, and with the other side all end.
 
 One thread, and nothing of a task is read here: what a child makes of it harms the child only.
 """
@@ -31,6 +31,7 @@ Tasks = Mapping[str, Callable[[bytes], bytes]]
 
 LENGTH = struct.Struct(">I")  # before each of: the task's name, its arguments, its answer
 STATUS = struct.Struct(">i")  # a wait status, at the end
+NOT_STARTED = -1  # in its place
 _log = logging.getLogger(__name__)
 _DONE, _RAISED = 0, 1
 
@@ -96,7 +97,12 @@ class _Server:
 
     def _start(self, task: socket.socket) -> None:
         server = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            _log.warning("a task cannot be started now: %s", error)
+            _tell(task, NOT_STARTED)
+            return
         if pid == 0:
             self._work(task, server)
         self._children[pid] = task
@@ -123,17 +129,23 @@ class _Server:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
-            with self._children.pop(pid) as task:
-                with contextlib.suppress(KeyError):  # it was killed
-                    self._poll.unregister(task)
-                task.setblocking(False)
-                with contextlib.suppress(OSError):  # nobody waits, or nobody reads
-                    task.send(STATUS.pack(status))
+            task = self._children.pop(pid)
+            with contextlib.suppress(KeyError):  # it was killed
+                self._poll.unregister(task)
+            _tell(task, status)
 
     def _kill(self, pids: list[int]) -> None:
         for pid in pids:
             self._poll.unregister(self._children[pid])  # it stays closed, and would wake us until the child has ended
             os.kill(pid, signal.SIGKILL)
+
+
+def _tell(task: socket.socket, status: int) -> None:
+    """Say how the task ended, and close its socket."""
+    with task:
+        task.setblocking(False)
+        with contextlib.suppress(OSError):  # nobody waits, or nobody reads
+            task.send(STATUS.pack(status))
 
 
 def main(module: str, level: str, form: logs.Form) -> None:

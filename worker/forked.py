@@ -5,6 +5,8 @@ The workers are no place for it either: all of them may be busy for a quarter of
 """
 
 import contextlib
+import errno
+import logging
 import os
 import socket
 import subprocess
@@ -15,14 +17,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from worker.environment import harmless
-from worker.fork_server import LENGTH, STATUS, send
+from worker.fork_server import LENGTH, NOT_STARTED, STATUS, send
 from worker.logs import Form
 
+_log = logging.getLogger(__name__)
 _CHUNK = 1 << 20
+# what the system says that has no process, memory or descriptor to spare
+_LACKING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ETOOMANYREFS}
 
 
 class TooLongError(Exception):
     """The task took longer than it may, and was killed."""
+
+
+class NotStartedError(Exception):
+    """The system had no process, memory or descriptor to spare for the task, which has not begun."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +58,12 @@ class Forked:
         self._server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
 
     def start(self) -> None:
-        """Start the server, so that it loads its modules meanwhile; the first task does so else."""
+        """Start the server, so that it loads its modules meanwhile; the first task does so else, or where this fails."""
         with self._lock:
-            self._running()
+            try:
+                self._running()
+            except OSError as error:
+                _log.warning("the server of %s cannot be started now: %s", self._module, error)
 
     def close(self) -> None:
         """End the server and all tasks; another task would start it again."""
@@ -73,23 +85,45 @@ class Forked:
 
         Raises:
             TooLongError: it took longer than ``seconds``.
+            NotStartedError: there is no process to be had for it now.
         """
         with self._begun() as ours:
             received = _received(ours, task, arguments, time.monotonic() + seconds, most_bytes)
-        return _ended(received, most_bytes)
+        ended = _ended(received, most_bytes)
+        # a server without a descriptor to spare loses the task's socket, and says nothing
+        if ended.status == NOT_STARTED or (not received and self._lives()):
+            raise NotStartedError("there is no process to be had for it at this moment")
+        return ended
+
+    def _lives(self) -> bool:
+        with self._lock:
+            return self._server is not None and self._server[0].poll() is None
 
     @contextlib.contextmanager
     def _begun(self) -> Iterator[socket.socket]:
         """Our end of a new task's socket; closing it kills the task."""
-        ours, theirs = socket.socketpair()
+        try:
+            ours = self._sent()
+        except OSError as error:
+            if error.errno in _LACKING:
+                raise NotStartedError(error.strerror) from error
+            raise
         with ours:
+            yield ours
+
+    def _sent(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        try:
             with theirs, self._lock:
                 try:
                     socket.send_fds(self._running(), [b"+"], [theirs.fileno()])
-                except OSError:  # it died after we looked
+                except (BrokenPipeError, ConnectionResetError):  # it died after we looked
                     self._stop()
                     socket.send_fds(self._running(), [b"+"], [theirs.fileno()])
-            yield ours
+        except OSError:
+            ours.close()
+            raise
+        return ours
 
     def _running(self) -> socket.socket:
         """The server's socket; the server is started if there is none."""
@@ -97,13 +131,18 @@ class Forked:
             return self._server[1]
         self._stop()
         ours, theirs = socket.socketpair()
-        with theirs:
+        try:
             process = subprocess.Popen(
                 [sys.executable, "-m", "worker.fork_server", self._module, *self._logs],
                 stdin=theirs.fileno(),
                 env=harmless(os.environ),
                 start_new_session=True,  # Ctrl-C is for us: it ends when we do
             )
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
         self._server = process, ours
         return ours
 

@@ -67,14 +67,24 @@ class JobProcess:
 
 
 def start_job_process(settings: Settings, scratch: Path) -> JobProcess:
-    """Fork it. It waits for its work, which :func:`worker.messages.work_document` says, and dies with this process."""
+    """Fork it. It waits for its work, which :func:`worker.messages.work_document` says, and dies with this process.
+
+    Raises:
+        OSError: there is no process, memory, descriptor or room on the disk for it.
+    """
     for name in (OUT, TEMPORARY):
         (scratch / name).mkdir()
-    ours, theirs = socket.socketpair()
     written, writes = os.pipe()
-    pid = start_child(lambda: _serve(theirs, writes, settings, scratch))
-    theirs.close()
-    os.close(writes)
+    ours, theirs = socket.socketpair()
+    try:
+        pid = start_child(lambda: _serve(theirs, writes, settings, scratch))
+    except OSError:
+        ours.close()
+        os.close(written)
+        raise
+    finally:
+        theirs.close()
+        os.close(writes)
     return JobProcess(pid, ours, written)
 
 

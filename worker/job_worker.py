@@ -29,6 +29,7 @@ from worker.settings import Settings
 _log = logging.getLogger(__name__)
 _CLEAN_EVERY = 60.0
 _REGISTER_EVERY = 1.0
+_PAUSE = 2.0  # seconds that a worker takes no job after one that it could not begin
 _LIFE = 15  # seconds after the last one that a worker counts as alive
 
 
@@ -42,6 +43,8 @@ class JobWorker(Worker):
         bury: records how the process of a token died, by the job's id, and has the job run again soon.
         idle: is called now and then while there is nothing to do.
         beside: is called now and then, also while a job runs.
+
+    What is done beside the jobs may fail, where the system has no process or no room to spare: it is done again later.
     """
 
     job_class = TaskJob
@@ -58,10 +61,12 @@ class JobWorker(Worker):
         beside: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
+        self._queue = queue
         self._attending = attending
         self._bury = bury
         self._idle = idle
         self._beside = beside
+        self._unburied: list[tuple[str, str, str]] = []
         self._cleaned = -_CLEAN_EVERY
         self._registered = -_REGISTER_EVERY
         super().__init__(
@@ -79,12 +84,12 @@ class JobWorker(Worker):
         job_id = job_of(job)
         if job_id is None:
             _log.error("the message %s is none of ours: removed", job.id)
-            self._away(lambda: self._remove(job, queue))
+            self._aside(lambda: self._remove(job, queue))
             return
         with bound(job=job_id):
             self.set_state(WorkerStatus.BUSY)
             self._attend(job_id, secrets.token_hex(8))
-            self._away(self._beside)
+            self._besides()
             self.set_state(WorkerStatus.IDLE)
 
     def _attend(self, job_id: str, token: str) -> None:
@@ -92,8 +97,10 @@ class JobWorker(Worker):
         _log.info("job %s: taken", job_id)
         try:
             status = self._attending.run(job_id, token, self.name, self._live)
-        except OSError as error:  # the disk is full, perhaps: the job is found in the store again
+        except OSError as error:  # the disk is full, perhaps, or there is no process to be had
             _log.error("job %s cannot be begun: %s", job_id, error)
+            self._aside(lambda: self._queue.submit(job_id, again=True))  # else it is found in the store
+            time.sleep(_PAUSE)  # another worker may have room
             return
         if status == 0:
             _log.info("job %s: done with after %.3f s", job_id, time.monotonic() - begin)
@@ -101,7 +108,14 @@ class JobWorker(Worker):
         reason = death_reason(status)
         _log.error("job %s: %s", job_id, reason)
         if os.WIFSIGNALED(status):
-            in_child(lambda: self._bury(job_id, token, reason))
+            self._unburied.append((job_id, token, reason))
+            self._aside(self._bury_all)
+
+    def _bury_all(self) -> None:
+        while self._unburied:
+            job_id, token, reason = self._unburied[0]
+            in_child(lambda: self._bury(job_id, token, reason))  # noqa: B023 - it is done before the next
+            del self._unburied[0]
 
     @property
     def horse_pid(self) -> int:
@@ -114,15 +128,19 @@ class JobWorker(Worker):
 
     def _live(self) -> None:
         self.heartbeat()
-        self._away(self._beside)
+        self._besides()
+
+    def _besides(self) -> None:
+        self._aside(self._bury_all)
+        self._aside(self._beside)
 
     def run_maintenance_tasks(self) -> None:
         """RQ's own, then ours. RQ calls it at the start and while the worker is idle."""
-        self._away(super().run_maintenance_tasks)
+        self._aside(super().run_maintenance_tasks)
         self.last_cleaned_at = utcnow()  # type: ignore[assignment] # RQ has no types
-        self._away(self._idle)
-        self._away(self._beside)
-        sweep_scratch(self._settings.scratch_dir)
+        self._aside(self._idle)
+        self._besides()
+        self._aside(lambda: sweep_scratch(self._settings.scratch_dir))
 
     def clean_registries(self) -> None:
         """RQ's own, now and then: it only takes dead workers and foreign messages off the lists."""
@@ -137,7 +155,7 @@ class JobWorker(Worker):
         """
         del timeout, pipeline  # RQ's are longer
         if time.monotonic() - self._registered >= _REGISTER_EVERY:
-            self._away(self._register)
+            self._aside(self._register)
 
     def _register(self) -> None:
         with self.connection.pipeline() as beat:
@@ -150,7 +168,7 @@ class JobWorker(Worker):
     def set_state(self, state: str, pipeline: Any = None) -> None:
         """Note and register the state, if it is another."""
         if state != self.get_state():
-            self._away(lambda: super(JobWorker, self).set_state(state, pipeline))
+            self._aside(lambda: super(JobWorker, self).set_state(state, pipeline))
 
     def check_for_suspension(self, burst: bool) -> None:  # noqa: FBT001 - RQ's
         """Do not: nobody suspends our workers, and it would ask Redis, which may be away."""
@@ -166,11 +184,13 @@ class JobWorker(Worker):
 
     def teardown(self) -> None:
         """Take this worker off the register."""
-        self._away(super().teardown)
+        self._aside(super().teardown)
 
-    def _away(self, action: Callable[[], object]) -> None:
-        """Do it, unless Redis is away."""
+    def _aside(self, action: Callable[[], object]) -> None:
+        """Do it, unless Redis is away, or the system has no process, memory, descriptor or room on the disk to spare."""
         try:
             action()
         except redis.RedisError as error:
             _log.warning("worker %s: Redis is away: %s", self.name, error)
+        except (OSError, MemoryError) as error:
+            _log.warning("worker %s: put off: %s", self.name, error or type(error).__name__)

@@ -39,7 +39,11 @@ def _keep(settings: Settings, count: int, stop: threading.Event) -> None:
             if process.poll() is not None:
                 _log.warning("worker %d ended with status %d: started again", process.pid, process.returncode)
         processes = [process for process in processes if process.poll() is None]
-        processes += [_start(settings) for _ in range(count - len(processes))]
+        try:
+            while len(processes) < count:
+                processes.append(_start(settings))
+        except OSError as error:  # this thread must not end: the workers would end with it
+            _log.warning("a worker cannot be started now: %s", error)
         stop.wait(_LOOK_EVERY)
     _stop(processes)
 

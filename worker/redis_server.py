@@ -125,7 +125,10 @@ def _keep(
     while not stop.wait(_LOOK_EVERY):
         if process.poll() is not None:
             _log.warning("Redis %d ended with status %d: started again", process.pid, process.returncode)
-            process = start()
+            try:
+                process = start()
+            except OSError as error:  # this thread must not end: nobody else would start it
+                _log.warning("Redis cannot be started now: %s", error)
     _stop(process)
 
 

@@ -49,18 +49,22 @@ class Warming:
         return self._child is None and not self._left
 
     def step(self) -> bool:
-        """Take over from a child that has ended, and start the next; gives whether something was taken over."""
+        """Take over from a child that has ended, and start the next; gives whether something was taken over.
+
+        Raises:
+            OSError: there is no process to be had for the next; what was to be done is left for another step.
+        """
         taken = False
         if self._child is not None:
             pid, status = os.waitpid(self._child.pid, os.WNOHANG)
             if pid == 0:
                 return False
-            taken = self._take_over(self._child, status)
-            self._child = None
+            child, self._child = self._child, None
+            taken = self._take_over(child, status)
         if self._left:
-            name = self._left.pop(0)
-            pid = start_child(lambda: self._compile(name))
-            self._child = _Child(name, pid, time.monotonic())
+            name = self._left[0]
+            pid = start_child(lambda: self._compile(name))  # where that fails it is the next one's turn again
+            self._child = _Child(self._left.pop(0), pid, time.monotonic())
         return taken
 
     def _compile(self, name: str) -> None:

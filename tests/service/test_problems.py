@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from accel.errors import Diagnosis, InvalidModel
 from service import problems
 from service.routes.catalogue import catalogue
+from worker.forked import NotStartedError
 
 Check = Callable[..., dict]
 ROOT = Path(__file__).parents[2]
@@ -45,7 +46,14 @@ def test_an_exception_of_ours_is_a_problem_and_says_nothing_of_us(
     def system(number: int) -> None:
         raise OSError(number, "no luck", "/secret")
 
+    @app.get("/crowded")
+    def crowded() -> None:
+        raise NotStartedError("no process")
+
     with httpx2.Client(transport=wsgi(app), base_url="http://test") as client:
+        answer = client.get("/crowded")
+        is_problem(answer, 503, "busy")
+        assert answer.headers["retry-after"] == "5"
         for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
             answer = client.get(f"/system/{number}")
             assert "secret" not in str(is_problem(answer, 503, "disk-full"))

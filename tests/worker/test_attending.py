@@ -1,6 +1,7 @@
 """A worker and what attends to its jobs, where one of them or the job's process dies."""
 
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -154,3 +155,22 @@ def test_it_ends_when_the_worker_hangs_up(attending_by: Callable[[Acts], Attendi
     assert attending.close() == 0
     assert not processes.lives(pid)
     assert attending.close() == 0
+
+
+def test_what_fails_beside_the_job_does_it_no_harm(
+    attending_by: Callable[[Acts], Attending], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "_BEAT", 0.02)
+    beats: list[int] = []
+
+    def acts(_: Assignment, process: HeldProcess) -> None:
+        time.sleep(0.2)
+        (tmp_path / "told").write_text(str(process.poll()))
+
+    def fail() -> None:
+        beats.append(1)
+        raise BlockingIOError(errno.EAGAIN, "no process to be had")
+
+    assert run(attending_by(acts), beat=fail) == 0
+    assert len(beats) > 1
+    assert (tmp_path / "told").read_text() == "None"  # the job's process lived

@@ -1,9 +1,11 @@
 """Tasks in forked processes: their answers, and every way that they can end."""
 
 import contextlib
+import errno
 import json
 import os
 import signal
+import subprocess
 import sys
 import textwrap
 import time
@@ -13,11 +15,23 @@ from pathlib import Path
 
 import pytest
 
-from worker.forked import Ended, Forked, TooLongError
+from worker.confined import Confined
+from worker.forked import Ended, Forked, NotStartedError, TooLongError
+from worker.requests import Nothing
+from worker.settings import Settings
 
 TASKS = textwrap.dedent(
     """
-    import json, os, signal, time
+    import errno, json, os, pathlib, signal, time
+
+    fork = os.fork
+
+    def fork_if_any_is_left():
+        if pathlib.Path(__file__).with_name("no-process").exists():
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        return fork()
+
+    os.fork = fork_if_any_is_left
 
     def echo(given):
         return given
@@ -69,6 +83,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forked]:
     os.environ.pop("PYTHONPATH")
     if before is not None:
         os.environ["PYTHONPATH"] = before
+
+
+@pytest.fixture
+def no_process(server: Forked) -> Path:
+    """A file while which is there the server cannot fork."""
+    del server
+    return Path(os.environ["PYTHONPATH"].split(os.pathsep)[0]) / "no-process"
 
 
 @pytest.fixture
@@ -173,3 +194,38 @@ def test_a_task_sees_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatc
     assert "PATH" in names
     assert not set(names) & set(secrets)
     assert "hunter2" not in begun_with
+
+
+def test_without_a_process_to_spare_the_task_is_told_and_the_others_go_on(
+    server: Forked, run: Run, no_process: Path, tmp_path: Path
+) -> None:
+    pid = run("identify").answer.split()[1]
+    with ThreadPoolExecutor(1) as threads:
+        other = threads.submit(run, "rest", b"1")
+        assert run("echo", b"before").answer == b"before"
+        no_process.touch()
+        try:
+            for _ in range(3):
+                with pytest.raises(NotStartedError):
+                    run("echo", bytes(1 << 20))
+            with pytest.raises(NotStartedError):
+                Confined(Settings(data=tmp_path), server).ask("echo", Nothing(), tmp_path, seconds=10)
+        finally:
+            no_process.unlink()
+        assert other.result() == Ended(b"", 0)
+    assert run("identify").answer.split()[1] == pid
+
+
+def test_a_server_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch, server: Forked) -> None:
+    del server  # its fixture says where the module lies
+
+    def fail(*_args: object, **_options: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    with contextlib.closing(Forked("tasks_of_a_test")) as forked:
+        with monkeypatch.context() as patched:
+            patched.setattr(subprocess, "Popen", fail)
+            forked.start()
+            with pytest.raises(NotStartedError):
+                forked.run("echo", b"x", seconds=10, most_bytes=10)
+        assert forked.run("echo", b"x", seconds=10, most_bytes=10).answer == b"x"

@@ -5,12 +5,15 @@ is due again for another one.
 """
 
 import importlib
+import logging
 import os
 
 from worker.children import start_child
 from worker.opened import open_impatient_queue
 from worker.queue import JobQueue
 from worker.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 
 class Errands:
@@ -22,7 +25,7 @@ class Errands:
         self._courier = 0
 
     def step(self) -> None:
-        """Fork a courier if one is needed.
+        """Fork a courier if one is needed; another step does it where there is no process to be had.
 
         Raises:
             redis.RedisError: Redis is away.
@@ -30,7 +33,10 @@ class Errands:
         if self._courier and os.waitpid(self._courier, os.WNOHANG)[0]:
             self._courier = 0
         if not self._courier and self._settings.webhooks and self._queue.agenda.anything_due():
-            self._courier = start_child(self._run)
+            try:
+                self._courier = start_child(self._run)
+            except OSError as error:
+                _log.warning("no courier of webhooks can be started now: %s", error)
 
     def _run(self) -> None:
         # what speaks HTTP is loaded where it is needed, and not by the worker
