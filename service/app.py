@@ -148,7 +148,7 @@ def context(settings: Settings, light: Forked, compiler: Forked) -> Context:
         keyring=Keyring(Keys(store), settings.auth_cache_seconds),
         shares=Shares(store),
         rates=Rates(open_redis(settings, retries=0, timeout=_RATES_SECONDS)),
-        feeds=Feeds(jobs, queue.rq.key, open_async_redis(settings, timeout=None), quick),
+        feeds=Feeds(jobs, queue.waiting, open_async_redis(settings, timeout=None), quick),
         streams=Places(settings.streams_at_once, share),
         waiters=Places(settings.streams_at_once, share),
     )

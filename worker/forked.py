@@ -58,7 +58,7 @@ class Forked:
         self._server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
 
     def start(self) -> None:
-        """Start the server, so that it loads its modules meanwhile; the first task does so else, or where this fails."""
+        """Start the server, so that it loads its modules meanwhile; where this fails the first task does so."""
         with self._lock:
             try:
                 self._running()

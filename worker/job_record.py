@@ -1,9 +1,9 @@
 """The record of a job, and the documents in the store that it is made of.
 
 Each document has one writer, so that nothing is ever read, changed and written back: ``request.json`` (written once by
-the service), ``progress.json`` (replaced by the attempt that runs), ``end.json`` (created once, by whoever ends the job
-first; it names the attempt whose artifacts are the result) and ``pin.json`` (there or not). The state follows from
-which of them are there.
+the service), ``progress.json`` (replaced by the attempt that runs, removed once that is dead), ``end.json`` (created
+once, by whoever ends the job first; it names the attempt whose artifacts are the result) and ``pin.json`` (there or
+not). The state follows from which of them are there.
 """
 
 from datetime import UTC, datetime

@@ -80,17 +80,28 @@ class JobWorker(Worker):
         )
 
     def execute_job(self, job: RqJob, queue: Any) -> None:
-        """Have the job of a message run, and wait for it."""
+        """Have the job run that is next, and wait for it."""
         job_id = job_of(job)
         if job_id is None:
             _log.error("the message %s is none of ours: removed", job.id)
             self._aside(lambda: self._remove(job, queue))
+            return
+        job_id = self._next(job_id)
+        if job_id is None:
             return
         with bound(job=job_id):
             self.set_state(WorkerStatus.BUSY)
             self._attend(job_id, secrets.token_hex(8))
             self._besides()
             self.set_state(WorkerStatus.IDLE)
+
+    def _next(self, message: str) -> str | None:
+        """The job whose turn it is: a message only says that some job waits."""
+        try:
+            return self._queue.waiting.take(message, self._settings.running_of_owner)
+        except redis.RedisError as error:
+            _log.warning("worker %s: Redis is away: %s", self.name, error)
+            return message
 
     def _attend(self, job_id: str, token: str) -> None:
         begin = time.monotonic()
@@ -187,7 +198,7 @@ class JobWorker(Worker):
         self._aside(super().teardown)
 
     def _aside(self, action: Callable[[], object]) -> None:
-        """Do it, unless Redis is away, or the system has no process, memory, descriptor or room on the disk to spare."""
+        """Do it, unless Redis is away, or the system has no process, memory, descriptor or disk space to spare."""
         try:
             action()
         except redis.RedisError as error:

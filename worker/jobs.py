@@ -167,6 +167,19 @@ class Jobs:
         if self._running != (job_id, attempt) and self._noted(job_id):
             self._running = (job_id, attempt)
 
+    def wait_again(self, job_id: str) -> int | None:
+        """Record that the attempt that ran is dead, and the job waits for another; gives its number, if one had begun.
+
+        Call it as who holds the job's lease, or held it: no attempt may begin meanwhile.
+        """
+        progress = self._read(f"jobs/{job_id}/progress.json", Progress)
+        if progress is None:
+            return None
+        self._store.delete(f"jobs/{job_id}/progress.json")
+        self._running = None
+        self._noted(job_id)
+        return progress.attempt
+
     def ended(self, job_id: str) -> bool:
         """Whether the job has ended."""
         return self._store.exists(f"jobs/{job_id}/end.json")

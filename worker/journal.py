@@ -8,7 +8,7 @@ taken the place of is not heard. An entry of the highest id says that the job ha
 import json
 import time
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,6 +44,16 @@ redis.call("expire", KEYS[1], ARGV[3])
 return 1
 """
 
+# adds an event to those of the attempt ARGV[1], unless another one's, or the end, is after it
+_WAITS = """
+local last = redis.call("xrevrange", KEYS[1], "+", "-", "COUNT", 1)[1]
+local attempt, event = string.match(last and last[1] or ARGV[1] .. "-0", "(%d+)-(%d+)")
+if attempt ~= ARGV[1] then return end
+local id = attempt .. "-" .. string.format("%d", tonumber(event) + 1)
+redis.call("xadd", KEYS[1], id, "kind", "state", "data", ARGV[2])
+redis.call("expire", KEYS[1], ARGV[3])
+"""
+
 
 def events_key(job_id: str) -> str:
     """The Redis stream of a job's events: ``kind`` and a JSON document ``data`` each."""
@@ -60,6 +70,12 @@ def tell_end(pipeline: redis.Redis, job_id: str, last: str | None = None) -> Non
     """
     pipeline.xadd(events_key(job_id), {"kind": "end", "data": json.dumps({"last": last})}, id=END_ID)
     pipeline.expire(events_key(job_id), _SECONDS)
+
+
+def tell_waits(connection: redis.Redis, job_id: str, attempt: int) -> None:
+    """Say that the attempt is over without an end, and that the job waits again; not once another attempt has begun."""
+    data = json.dumps({"state": "queued", "time": stamp(datetime.now(UTC))}, separators=(",", ":"))
+    connection.eval(_WAITS, 1, events_key(job_id), attempt, data, _SECONDS)
 
 
 def stamp(when: datetime) -> str:

@@ -8,9 +8,10 @@ away a job runs without it. That a job ends once, with the files of one attempt,
 import contextlib
 import contextvars
 import logging
+import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Self
 
 import redis
@@ -43,8 +44,26 @@ def _stop_key(job_id: str) -> str:
     return f"cyclops:stop:{job_id}"
 
 
+@contextlib.contextmanager
+def held_for_a_moment(connection: redis.Redis, job_id: str) -> Iterator[bool]:
+    """Hold the job's lease inside the context, so that no attempt begins; gives whether nobody else has it.
+
+    Raises:
+        redis.RedisError: Redis is away.
+    """
+    token = secrets.token_hex(8)
+    held = bool(connection.set(lease_key(job_id), token, nx=True, ex=_SECONDS))
+    try:
+        yield held
+    finally:
+        if held:
+            release(connection, job_id, token)
+
+
 class Lease:
-    """A job's lease, renewed by a thread while the context lasts, which also looks whether the job is ended elsewhere.
+    """A job's lease, renewed by a thread while the context lasts; another one looks whether the job is ended elsewhere.
+
+    They are two, as the store may hang and the lease must not end for that.
 
     Args:
         connection: a Redis that fails soon where there is none.
@@ -62,7 +81,10 @@ class Lease:
         self._stopped = threading.Event()
         # it logs as who started it
         run = contextvars.copy_context().run
+        self._told = threading.Event()
         self._thread = threading.Thread(target=run, args=(self._keep,), name="lease", daemon=True)
+        run = contextvars.copy_context().run
+        self._looker = threading.Thread(target=run, args=(self._watch_record,), name="record", daemon=True)
 
     def take(self) -> bool:
         """Whether nobody else has it; also where Redis cannot be asked."""
@@ -83,29 +105,36 @@ class Lease:
 
     def __enter__(self) -> Self:
         self._thread.start()
+        self._looker.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._left.set()
+        self._told.set()
         self._thread.join()
         with contextlib.suppress(redis.RedisError):  # it ends by itself
             release(self._connection, self._job_id, self._token)
 
     def _keep(self) -> None:
-        renewed = looked = time.monotonic()
+        renewed = time.monotonic()
         while not self._left.wait(_LOOK_EVERY) and not self._stopped.is_set():
-            told = False
             try:
-                told = bool(self._connection.exists(_stop_key(self._job_id)))
+                if self._connection.exists(_stop_key(self._job_id)):
+                    self._told.set()
                 if time.monotonic() - renewed >= _RENEW_EVERY:
                     self._connection.set(lease_key(self._job_id), self._token, ex=_SECONDS)
                     renewed = time.monotonic()
             except redis.RedisError:
                 pass
+
+    def _watch_record(self) -> None:
+        while not self._stopped.is_set():
             # the record is what counts; a message only says when to look
-            if told or time.monotonic() - looked >= _LOOK_AT_RECORD_EVERY:
-                self._look()
-                looked = time.monotonic()
+            self._told.wait(_LOOK_AT_RECORD_EVERY)
+            self._told.clear()
+            if self._left.is_set():
+                return
+            self._look()
 
     def _look(self) -> None:
         try:

@@ -76,9 +76,13 @@ class _Tasks:
         queue = open_impatient_queue(self._settings)
         store = open_store(self._settings)
         pause = Attempts(store, job_id).died(token, reason)
-        if not Jobs(store).ended(job_id):
+        jobs = Jobs(store, queue.index)
+        if not jobs.ended(job_id):
+            attempt = jobs.wait_again(job_id)
             queue.rest(job_id, pause)
             release(queue.connection, job_id, token)
+            if attempt is not None:
+                queue.tell_waits(job_id, attempt)
 
     def idle(self) -> None:
         """Look for lost jobs, and go on compiling ahead."""

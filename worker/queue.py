@@ -2,6 +2,8 @@
 
 RQ imports and calls whatever a message names; ours are called by nobody (:class:`TaskJob`): a worker reads the job's id
 off them. The queue's name has the format of the records, so that a worker is sent no job of a later version.
+
+The order of RQ's list is not that in which jobs run: owners take turns (``worker/waiting.py``).
 """
 
 import os
@@ -17,8 +19,8 @@ from rq.serializers import JSONSerializer
 from rq.utils import as_text
 
 from worker.index import JobIndex
-from worker.job_record import FORMAT
-from worker.journal import tell_end
+from worker.job_record import FORMAT, LOCAL
+from worker.journal import tell_end, tell_waits
 from worker.lease import lease_key, tell_to_stop
 from worker.waiting import Waiting
 from worker.webhooks.agenda import Agenda
@@ -27,6 +29,7 @@ TASK = "cyclops.job"
 _ID = re.compile(r"[0-9a-f]{32}")
 # a message that nobody took, as when it was written twice, goes at last; its job would be found in the store
 _MESSAGE_SECONDS = 7 * 24 * 3600
+_AT_ONCE = 500  # jobs that Redis is asked for in one command
 
 
 class ForeignTaskError(Exception):
@@ -84,13 +87,13 @@ class JobQueue:
         self.waiting = Waiting(connection, f"{name}.{FORMAT}")
         self.agenda = Agenda(connection, name)
 
-    def submit(self, job_id: str, *, again: bool = False, owner: str | None = None) -> None:
-        """Put the job at the end of the queue; at its head if it is there ``again``, since it was before.
+    def submit(self, job_id: str, *, again: bool = False, owner: str = LOCAL) -> None:
+        """Have the job wait for its owner's turn; before all others if it waits ``again``: it was taken before."""
+        self.waiting.enter(job_id, owner, again=again)
+        self._wake(job_id, again=again)
 
-        It counts as one of the owner's that wait, if the owner is given.
-        """
-        if owner is not None:
-            self.waiting.enter(job_id, owner)
+    def _wake(self, job_id: str, *, again: bool = False) -> None:
+        """Write a message, upon which a worker takes a job."""
         self.rq.enqueue_call(TASK, job_id=job_id, timeout=-1, ttl=_MESSAGE_SECONDS, at_front=again)
 
     def length(self) -> int:
@@ -106,9 +109,9 @@ class JobQueue:
         found = cast("list[bytes]", self.connection.zrangebyscore(self.resting, "-inf", self.clock()))
         return [as_text(key) for key in found]
 
-    def resume(self, job_id: str) -> None:
+    def resume(self, job_id: str, owner: str = LOCAL) -> None:
         """Put a job that has rested at the head of the queue."""
-        self.submit(job_id, again=True)
+        self.submit(job_id, again=True, owner=owner)
         self.connection.zrem(self.resting, job_id)
 
     def clock(self) -> float:
@@ -133,6 +136,7 @@ class JobQueue:
         """Remove all messages about the job."""
         with self.connection.pipeline(transaction=False) as pipeline:
             self.waiting.leave(job_id, client=pipeline)
+            self.waiting.over(job_id, pipeline)
             pipeline.lrem(self.rq.key, 0, job_id)
             pipeline.lrem(self.rq.intermediate_queue_key, 0, job_id)
             pipeline.zrem(self.resting, job_id)
@@ -140,14 +144,30 @@ class JobQueue:
             pipeline.execute()
 
     def missing(self, job_ids: list[str]) -> list[str]:
-        """Those of the jobs that neither wait, in the queue or beside it, nor run; what waits is counted anew."""
-        resting = cast("list[bytes]", self.connection.zrange(self.resting, 0, -1))
-        queued = self.rq.get_job_ids()
-        self.waiting.keep(queued)
-        waiting = {*queued, *map(as_text, resting)}
-        others = [job_id for job_id in job_ids if job_id not in waiting]
-        leases = cast("list[bytes | None]", self.connection.mget([lease_key(job_id) for job_id in others] or [""]))
-        return [job_id for job_id, lease in zip(others, leases, strict=False) if lease is None]
+        """Those of the jobs that neither wait, in the queue or beside it, nor run."""
+        found: list[str] = []
+        for begin in range(0, len(job_ids), _AT_ONCE):
+            some = job_ids[begin : begin + _AT_ONCE]
+            others = [job_id for job_id, waits in zip(some, self.waiting.among(some), strict=True) if not waits]
+            if others:
+                resting = self.connection.zmscore(self.resting, others)
+                leases = cast("list[bytes | None]", self.connection.mget([lease_key(job_id) for job_id in others]))
+                known = zip(others, resting, leases, strict=True)
+                found += [job_id for job_id, rests, lease in known if rests is None and lease is None]
+        return found
+
+    def short_of_messages(self) -> bool:
+        """Whether there are fewer messages than jobs that wait: a worker takes one just now, or died of late."""
+        return self.length() < self.waiting.all()
+
+    def mend_messages(self) -> None:
+        """Write a message for each job that waits and has none. It reads all of them: for when some are missing."""
+        for job_id in sorted(set(self.waiting.entered()) - set(self.rq.get_job_ids())):
+            self._wake(job_id)
+
+    def tell_waits(self, job_id: str, attempt: int) -> None:
+        """Say that the job waits again, after the processes of this attempt died."""
+        tell_waits(self.connection, job_id, attempt)
 
     def workers(self, host: str | None = None) -> int:
         """How many workers listen to the queue, on all hosts or on one."""

@@ -2,9 +2,11 @@
 
 The api and the idle workers look again and again, one of them at a time. A job that is open in the store, and neither
 waits in the queue nor runs, is put there again, once it was seen so twice: between the queue and the lease of the
-process that takes it a job is nowhere for a moment.
+process that takes it a job is nowhere for a moment. One that had begun comes to the head, and its record says that it
+waits. The jobs that were taken, or missing before, are looked at each time, and of the others so many.
 """
 
+import bisect
 import contextlib
 import logging
 import threading
@@ -13,16 +15,19 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 import redis
+from rq.utils import as_text
 
 from worker.census import note_open
 from worker.ids import created_at
 from worker.indexing import mend_index
 from worker.jobs import Jobs
+from worker.lease import held_for_a_moment
 from worker.queue import JobQueue
 from worker.tally import RESTORED, Tally
 
 _log = logging.getLogger(__name__)
 _APART = 2.0  # seconds between the two times
+_AT_ONCE = 2000
 # an id says when its job was created; a record that is not whole after so long will never be
 _ABANDONED = 3600.0
 
@@ -44,12 +49,14 @@ def reconcile(jobs: Jobs, queue: JobQueue) -> None:
     before = {key.decode(): float(value) for key, value in _hash(queue, seen).items()}
     for job_id in queue.rested():
         if jobs.runnable(job_id):
-            queue.resume(job_id)
+            queue.resume(job_id, jobs.get(job_id).owner)
         else:
             queue.forget(job_id)
     open_ids = jobs.open_ids()
     note_open(queue, len(open_ids))
-    missing = queue.missing(open_ids)
+    queue.waiting.mend(set(open_ids))
+    _mend_messages(queue)
+    missing = queue.missing(_due(open_ids, {*before, *queue.waiting.taken()}, queue))
     now = queue.clock()
     restored = [job_id for job_id in missing if now - before.get(job_id, now) >= _APART]
     tally = Tally(queue.name)
@@ -70,11 +77,40 @@ def _hash(queue: JobQueue, key: str) -> dict[bytes, bytes]:
     return cast("dict[bytes, bytes]", queue.connection.hgetall(key))
 
 
+def _due(open_ids: list[str], first: set[str], queue: JobQueue) -> list[str]:
+    """Which of the open jobs, oldest first, are looked at: the ``first``, and the next ones of the others."""
+    if len(open_ids) <= _AT_ONCE:
+        return open_ids
+    key = f"cyclops:reconciled:{queue.rq.name}"
+    begin = bisect.bisect_right(open_ids, as_text(cast("bytes | None", queue.connection.get(key)) or b""))
+    some = open_ids[begin : begin + _AT_ONCE]
+    queue.connection.set(key, some[-1] if begin + _AT_ONCE < len(open_ids) else b"")
+    return [*some, *sorted(first.intersection(open_ids).difference(some))]
+
+
+def _mend_messages(queue: JobQueue) -> None:
+    """Write messages that are missing, once it was seen twice: one that was just taken is not in the list."""
+    key = f"cyclops:short:{queue.rq.name}"
+    if not queue.short_of_messages():
+        queue.connection.delete(key)
+    elif not queue.connection.set(key, queue.clock(), nx=True):
+        since = float(cast("bytes | None", queue.connection.get(key)) or "inf")
+        if queue.clock() - since >= _APART:
+            queue.mend_messages()
+            queue.connection.delete(key)
+
+
 def _restore(job_id: str, jobs: Jobs, queue: JobQueue) -> bool:
     """Whether it was enqueued again."""
     if jobs.runnable(job_id):
+        with held_for_a_moment(queue.connection, job_id) as held:
+            if not held:  # it runs after all
+                return False
+            attempt = jobs.wait_again(job_id)
         _log.warning("job %s was accepted, and neither waits nor runs: enqueued again", job_id)
-        queue.submit(job_id, owner=jobs.get(job_id).owner)
+        queue.submit(job_id, again=attempt is not None, owner=jobs.get(job_id).owner)
+        if attempt is not None:
+            queue.tell_waits(job_id, attempt)
         return True
     if jobs.ended(job_id) or _abandoned(job_id, jobs):
         jobs.close(job_id)

@@ -46,6 +46,15 @@ class Settings(Egress):
     job_log_bytes: Annotated[int, Field(gt=0, description="most that is kept of what a job logs")] = _MIB
     job_open_files: Annotated[int, Field(gt=0, description="files a job may hold open")] = 1024
 
+    running_of_owner: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="jobs of one owner that run at one time while jobs of others wait; 0: half of the workers, "
+            "rounded up",
+        ),
+    ] = 0
+
     plan_seconds: Annotated[int, Field(gt=0, description="wall time of a dry run")] = 30
     plan_cpu_seconds: Annotated[int, Field(gt=0, description="processor time of a dry run, all threads")] = 60
     plan_memory_bytes: Annotated[int, Field(gt=0, description="address space of a dry run")] = 8 << 30

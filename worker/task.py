@@ -130,7 +130,11 @@ class _Attendant:
         if outcome.death is not None:
             _log.error("job %s, attempt %d: %s", self._job_id, number, outcome.death)
             self._account.died(outcome.death)
-            return patiently(lambda: attempts.died(self._token, str(outcome.death)))
+            pause = patiently(lambda: attempts.died(self._token, str(outcome.death)))
+            patiently(lambda: self._jobs.wait_again(self._job_id))
+            with contextlib.suppress(redis.RedisError):  # who follows hears of the next attempt
+                self._queue.tell_waits(self._job_id, number)
+            return pause
         self._end(number, outcome, scratch / OUT, journal)
         return None
 

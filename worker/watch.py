@@ -1,7 +1,8 @@
 """Attending to the process of a job while it runs: its progress, its cache, its log, its limits.
 
 The process may be in the hands of whoever wrote the model. So nothing here waits for it: every read and write takes
-what there is, and the clock is looked at whatever it does.
+what there is, and the clock is looked at whatever it does. Nor does anything wait for the store (``worker/aside.py``):
+while the cache is asked, nothing further is read of what the process says.
 """
 
 import os
@@ -9,12 +10,14 @@ import selectors
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from accel.cache import Cache
+from worker.aside import Aside
 from worker.exits import death_reason
 from worker.failure import memory_limit, out_of_memory
 from worker.frames import BrokenFrameError, Frames, frame
@@ -61,7 +64,7 @@ class Watch:
         scratch: its directory.
         settings: its limits.
         cache: what it may read and write through us.
-        stage: is told how far the job is, every tick.
+        stage: is told how far the job is, and None every tick; from another thread, so that it may wait.
         log: takes what it logs.
         stopped: whether the job has been ended elsewhere.
     """
@@ -80,8 +83,9 @@ class Watch:
         self._process = process
         self._scratch = scratch
         self._settings = settings
-        self._cache = cache
-        self._stage = stage
+        self._aside = Aside(cache, stage)
+        self._asked: Get | Put | None = None
+        self._found: deque[tuple[Said, bytes]] = deque()
         self._log = log
         self._stopped = stopped
         self._frames = Frames(settings.max_cache_entry_bytes)
@@ -103,18 +107,33 @@ class Watch:
             selector.register(self._process.line, selectors.EVENT_READ)
             selector.register(self._process.written, selectors.EVENT_READ)
             while self._outcome is None:
-                wanted = selectors.EVENT_WRITE if self._outgoing else selectors.EVENT_READ
-                selector.modify(self._process.line, wanted)
+                self._choose_line(selector)
                 ready = selector.select(_TICK)
                 for key, _ in ready:
                     if key.fileobj is self._process.line:
                         self._line_ready()
+                    elif key.fileobj is self._aside.line:
+                        self._answered()
                     elif not self._read_written():
                         selector.unregister(self._process.written)
                 self._look_at_limits(deadline)
         self._process.kill()
+        self._aside.close()
         self._read_written()
         return self._of_memory(self._outcome)
+
+    def _choose_line(self, selector: selectors.BaseSelector) -> None:
+        """Wait for the process, or for the answer to what it asked."""
+        line, other, wanted = self._process.line, self._aside.line, selectors.EVENT_READ
+        if self._asked is not None:
+            line, other = other, line
+        elif self._outgoing:
+            wanted = selectors.EVENT_WRITE
+        if other in selector.get_map():
+            selector.unregister(other)
+            selector.register(line, wanted)
+        else:
+            selector.modify(line, wanted)
 
     def _line_ready(self) -> None:
         if self._outgoing:
@@ -122,17 +141,34 @@ class Watch:
             return
         try:
             data = self._process.line.recv(_CHUNK)
-            for found in self._frames.feed(data):
-                self._heard(said(found), found[1])
         except BlockingIOError:
-            return
-        except BrokenFrameError as error:
-            self._outcome = Outcome(death=f"the process said what none of ours says: {error}")
             return
         except OSError:
             data = b""
+        self._hear(self._frames.feed(data))
         if not data and self._outcome is None:
             self._outcome = self._left()
+
+    def _hear(self, frames: Iterable[tuple[dict[str, Any], bytes]] = ()) -> None:
+        """Heed what has been said, up to a question; what is after that is kept until it is answered."""
+        try:
+            for found in frames:
+                self._found.append((said(found), found[1]))
+                self._heed()
+            self._heed()
+        except BrokenFrameError as error:
+            self._outcome = Outcome(death=f"the process said what none of ours says: {error}")
+
+    def _heed(self) -> None:
+        while self._found and self._asked is None and self._outcome is None:
+            self._heard(*self._found.popleft())
+
+    def _answered(self) -> None:
+        entry = self._aside.answer()
+        if isinstance(self._asked, Get):
+            self._outgoing += frame(Entry(found=entry is not None).model_dump(), entry or b"")
+        self._asked = None
+        self._hear()
 
     def _send(self) -> None:
         try:
@@ -145,16 +181,17 @@ class Watch:
     def _heard(self, message: Said, body: bytes) -> None:
         match message:
             case Progress():
-                self._stage(message.stage)
+                self._aside.note(message.stage)
             case Line():
                 self._log.add(message.level, message.text)
             case Get():
                 if self._outgoing:  # it has not read the last answer; those to all that it may ask are too much
                     raise BrokenFrameError("it asks twice at one time")
-                entry = self._cache.get(message.key)
-                self._outgoing += frame(Entry(found=entry is not None).model_dump(), entry or b"")
+                self._asked = message
+                self._aside.get(message.key)
             case Put():
-                self._cache.put(message.key, body)
+                self._asked = message
+                self._aside.put(message.key, body)
             case Succeeded():
                 self._outcome = Outcome(result=message.result)
             case Failed():
@@ -183,7 +220,6 @@ class Watch:
         return Outcome(death=death_reason(status))
 
     def _look_at_limits(self, deadline: float) -> None:
-        self._stage(None)
         if self._outcome is not None:
             return
         if self._stopped():

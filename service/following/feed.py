@@ -77,7 +77,7 @@ class Feed:
         self.changed()
 
     def _keep(self, entry: Entry) -> None:
-        self.queued = False
+        self.queued = entry.kind == "state" and json.loads(entry.data)["state"] == "queued"
         self._recent.append(entry)
         self._bytes += len(entry.data) + _ENTRY_BYTES
         while self._bytes > _MOST_BYTES:

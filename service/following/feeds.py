@@ -11,7 +11,7 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from typing import cast
 
 import redis
@@ -23,6 +23,7 @@ from service.following.ids import END, Cursor
 from worker.jobs import Jobs
 from worker.journal import events_key
 from worker.store import StoreUnavailableError
+from worker.waiting import Waiting
 
 _log = logging.getLogger(__name__)
 _BLOCK_SECONDS = 5.0
@@ -34,7 +35,7 @@ _LOOKS_BETWEEN = 5  # looks at the store, while Redis tells us what happens
 _WAKE_SECONDS = 60
 _CHUNK = 200
 _AT_ONCE = 4  # quick commands, each with a connection
-_DEEPEST = 10_000  # in the queue, to which a job is looked for
+_POSITIONS_AT_ONCE = 100  # a script keeps Redis from all else
 _AWAY = (redis.RedisError, OSError, TimeoutError)
 _Entries = list[tuple[bytes, dict[bytes, bytes]]]
 _Read = list[tuple[bytes, _Entries]]
@@ -45,14 +46,14 @@ class Feeds:
 
     Args:
         jobs: their records.
-        queue_key: the list of the queue in Redis.
+        waiting: the jobs that wait in the queue.
         blocking: a Redis whose commands may take long.
         quick: one that fails soon where there is none.
     """
 
-    def __init__(self, jobs: Jobs, queue_key: str, blocking: redis.asyncio.Redis, quick: redis.asyncio.Redis) -> None:
+    def __init__(self, jobs: Jobs, waiting: Waiting, blocking: redis.asyncio.Redis, quick: redis.asyncio.Redis) -> None:
         self._jobs = jobs
-        self._queue_key = queue_key
+        self._waiting = waiting
         self._blocking = blocking
         self._quick = quick
         self._feeds: dict[str, Feed] = {}
@@ -184,18 +185,22 @@ class Feeds:
                 feed.changed()
 
     async def positions(self, job_ids: Sequence[str]) -> list[int | None]:
-        """How many jobs are before each of these in the queue; None for what is not there, or if Redis is away."""
+        """How many jobs are before each of these in the queue; None for what is not there, or if Redis is away.
+
+        Owners take turns: jobs that others submit later may come before.
+        """
         if not job_ids or time.monotonic() < self._quick_again:
             return [None] * len(job_ids)
         try:
-            async with self._turns, self._quick.pipeline(transaction=False) as pipeline:
-                for job_id in job_ids:
-                    pipeline.lpos(self._queue_key, job_id, maxlen=_DEEPEST)
-                found: list[int | None] = await pipeline.execute()
+            found: list[int] = []
+            async with self._turns:
+                for begin in range(0, len(job_ids), _POSITIONS_AT_ONCE):
+                    some = job_ids[begin : begin + _POSITIONS_AT_ONCE]
+                    found += await cast("Awaitable[list[int]]", self._quick.eval(*self._waiting.positions(some)))
         except _AWAY:
             self._quick_again = time.monotonic() + _LOOK_SECONDS
             return [None] * len(job_ids)
-        return found
+        return [position if position >= 0 else None for position in found]
 
     async def stored(self, job_id: str, cursor: Cursor, before: Cursor = END) -> list[Entry]:
         """The next events of the job's stream after one, and before another, a chunk of them; none if Redis is away."""

@@ -96,11 +96,10 @@ class Follower:
         if job.state == "queued":
             feed.queued = True
             (feed.position,) = await self._feeds.positions([self._job_id])
-        else:
-            while entries := await self._feeds.stored(self._job_id, self._cursor):
-                yield self._all_told(entries)
-            feed.attempt = job.attempt
-            feed.ended = feed.ended or job.ended
+        while entries := await self._feeds.stored(self._job_id, self._cursor):
+            yield self._all_told(entries)
+        feed.attempt = job.attempt
+        feed.ended = feed.ended or job.ended
         while True:
             change = feed.change
             while new := await self._new(feed):
@@ -130,12 +129,15 @@ class Follower:
             entries = await self._feeds.stored(self._job_id, self._cursor)
         if entries:
             return self._all_told(entries)
-        if self._cursor.attempt == 0 and not feed.ended:
-            if feed.attempt is not None:  # the store knows; what Redis has of it may come later
-                return self._begun(feed.attempt)
-            if feed.position not in {None, self._position}:
-                self._position = feed.position
-                return [_event(f"{QUEUED.text}-{self._position}", "position", position=self._position)]
+        if feed.ended:
+            return []
+        if feed.attempt is not None and feed.attempt > self._cursor.attempt:
+            return self._begun(feed.attempt)  # the store knows; what Redis has of it may come later
+        if feed.queued and feed.position not in {None, self._position}:
+            self._position = feed.position
+            # a job that waits again is behind the events of an attempt, which an id must not have anybody told again
+            name = f"{QUEUED.text}-{self._position}" if self._cursor == QUEUED else self._cursor.text
+            return [_event(name, "position", position=self._position)]
         return []
 
     def _all_told(self, entries: list[Entry]) -> list[Event]:

@@ -39,7 +39,7 @@ async def get_events(
 
     | event | its data |
     |---|---|
-    | `state` | `state`: `queued`, or `running` with `attempt` |
+    | `state` | `state`: `queued`, again if the processes of an attempt died; or `running` with `attempt` |
     | `position` | `position`: how many jobs are before it in the queue, when that changes |
     | `stage` | `name`, `step`, `total` |
     | `log` | `line` |

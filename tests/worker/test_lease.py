@@ -80,3 +80,23 @@ def test_a_message_alone_stops_nothing(queue: JobQueue) -> None:
 def test_who_asks_is_told_that_redis_is_away() -> None:
     with pytest.raises(redis.RedisError):
         tell_to_stop(connect("unix:///nowhere", retries=0), ID)
+
+
+def test_it_is_kept_while_the_store_hangs(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOOK_AT_RECORD_EVERY", 0.02)
+    asked, back = threading.Event(), threading.Event()
+
+    def ended() -> bool:
+        asked.set()
+        back.wait(30)
+        return False
+
+    held = Lease(queue.connection, ID, "a", ended)
+    held.take()
+    with held:
+        assert asked.wait(3)
+        queue.connection.delete(lease_key(ID))
+        assert soon(lambda: queue.connection.get(lease_key(ID)) == b"a")
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 10  # nor is the store waited for at the end
+    back.set()

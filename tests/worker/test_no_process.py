@@ -166,12 +166,12 @@ def test_what_is_compiled_ahead_is_not_forgotten(forks: Forks) -> None:
 def test_a_failed_fork_leaves_no_descriptor(settings: Settings, forks: Forks, tmp_path: Path, what: str) -> None:
     attending = Attending(settings, lambda _line: None)
     forks.fail = True
-    before = os.listdir("/proc/self/fd")
+    before = len(list(Path("/proc/self/fd").iterdir()))
     for number in range(3):
         (scratch := tmp_path / str(number)).mkdir()
         with pytest.raises(BlockingIOError):
             attending.ready() if what == "the attending process" else start_job_process(settings, scratch)
-    assert os.listdir("/proc/self/fd") == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_workers_are_kept_though_one_cannot_be_started(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +190,9 @@ def test_workers_are_kept_though_one_cannot_be_started(settings: Settings, monke
         assert started.wait(10)
 
 
-def test_redis_is_started_again_though_it_could_not_be_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redis_is_started_again_though_it_could_not_be_at_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start, tries = subprocess.Popen, iter([BlockingIOError(errno.EAGAIN, "no process")])
 
     def start_later(*args: object, **options: object) -> object:

@@ -4,12 +4,14 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from accel.cache import Cache
 from accel.folder_cache import FolderCache
 from worker.children import start_child
 from worker.frames import frame
@@ -39,11 +41,13 @@ class Attended:
         *,
         seconds: float = 20,
         stop_after: float = 1e9,
+        cache: Cache | None = None,
+        stage: Callable[[Stage | None], None] | None = None,
         **limits: int,
     ) -> None:
         self.stages: list[Stage] = []
         self.lines: list[str] = []
-        self.cache = FolderCache(tmp_path / "cache")
+        self.cache = cache or FolderCache(tmp_path / "cache")
         (tmp_path / OUT).mkdir()
         ours, theirs = socket.socketpair()
         written, writes = os.pipe()
@@ -65,7 +69,7 @@ class Attended:
             tmp_path,
             Settings(**limits),
             cache=self.cache,
-            stage=lambda stage: self.stages.append(stage) if stage else None,
+            stage=stage or (lambda stage: self.stages.append(stage) if stage else None),
             log=self.log,
             stopped=lambda: time.monotonic() - begin > stop_after,
         )
@@ -209,3 +213,49 @@ def test_what_it_started_goes_with_it(tmp_path: Path) -> None:
         time.sleep(0.02)
     else:
         assert not Path(f"/proc/{pid}").exists()
+
+
+class Hanging:
+    """A cache over a store that hangs."""
+
+    def __init__(self) -> None:
+        self.back = threading.Event()
+
+    def get(self, _key: str) -> bytes | None:
+        self.back.wait(30)
+        return b"entry"
+
+    def put(self, _key: str, _data: bytes) -> None:
+        self.back.wait(30)
+
+
+@pytest.mark.parametrize("message", [Get(key=KEY), Put(key=KEY), Progress(stage=Stage(name="a", step=1, total=1))])
+def test_a_store_that_hangs_keeps_nobody_from_looking_at_the_clock(
+    tmp_path: Path, message: Get | Put | Progress
+) -> None:
+    def acts(line: socket.socket) -> None:
+        for _ in range(3):
+            line.sendall(frame(message.model_dump()))
+        spin(line)
+
+    hanging = Hanging()
+    stage = (lambda _stage: hanging.put("", b"")) if isinstance(message, Progress) else None
+    stopped = Attended(tmp_path, acts, stop_after=0.3, cache=hanging, stage=stage)
+    assert stopped.outcome == Outcome()
+    assert stopped.seconds < 10  # of the thirty that the store takes
+    hanging.back.set()
+
+
+def test_a_store_that_comes_back_answers(tmp_path: Path) -> None:
+    def acts(line: socket.socket) -> None:
+        line.recv(1 << 16)
+        line.sendall(frame(Put(key=KEY).model_dump(), b"x") + frame(Get(key=KEY).model_dump()))
+        os.write(2, b"meanwhile")
+        assert line.recv(1 << 16).endswith(b"entry")
+        line.sendall(DONE)
+
+    hanging = Hanging()
+    threading.Timer(0.5, hanging.back.set).start()
+    attended = Attended(tmp_path, acts, cache=hanging)
+    assert attended.outcome == Outcome(result=RESULT)
+    assert attended.lines[0].endswith("meanwhile")

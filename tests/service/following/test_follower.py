@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -90,9 +91,9 @@ def play(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pla
             with contextlib.closing(connect(redis_url)) as connection:
                 connection.flushall()
                 store = Store(tmp_path / "store")
-                queue_key = JobQueue(connection, "test").rq.key
+                waiting = JobQueue(connection, "test").waiting
                 clients = [open_async_redis(settings, timeout=timeout) for timeout in (None, 1.0)]
-                feeds = Feeds(Jobs(store), queue_key, *clients)
+                feeds = Feeds(Jobs(store), waiting, *clients)
                 async with feeds.running():
                     await scenario(World(feeds, store, connection, tmp_path / "out"))
                 assert not feeds._feeds
@@ -185,6 +186,34 @@ def test_another_attempt(play: Play) -> None:
         world.redis.flushall()  # what the attempt told that died is gone
         assert await world.ids() == ["queued", "2-0", "2-1", "end"]
         assert await world.ids("1-0") == ["2-0", "2-1", "end"]
+
+    play(scenario)
+
+
+def test_a_job_that_waits_again(play: Play) -> None:
+    """The processes of its attempt died."""
+
+    async def scenario(world: World) -> None:
+        live = asyncio.create_task(world.all())
+        await asyncio.sleep(0.1)
+        world.begin()
+        world.log("one")
+        await asyncio.sleep(0.1)
+        assert world.jobs.wait_again(world.id) == 1
+        world.queue.submit(world.id, again=True)
+        world.queue.tell_waits(world.id, 1)
+        world.queue.tell_waits(world.id, 2)  # there is none
+        await asyncio.sleep(1.5)  # whoever follows jobs looks at the queue each second
+        world.begin(2)
+        world.queue.tell_waits(world.id, 1)  # too late
+        world.end(2)
+        found = await live
+        again = ["queued", "1-0", "1-1", "1-2", "1-2", "2-0", "end"]
+        assert [event.id for event in found] == again
+        assert [json.loads(event.data).get("state") for event in found[3:6:2]] == ["queued", "running"]
+        assert (found[4].kind, json.loads(found[4].data)) == ("position", {"position": 0})
+        assert await world.ids() == [*again[:4], *again[5:]]
+        assert await world.ids("1-2") == ["2-0", "end"]
 
     play(scenario)
 
