@@ -59,10 +59,11 @@ class Accelerators:
         """
         digest = accelerator_id(accelerator)
         with Claims(self._store).arriving(Upload("accelerators", digest)):
+            first = self._belongings is not None and not self._store.exists(_key(digest))
             self._store.write(_key(digest), canonical(accelerator))
             if self._belongings:
                 note = Document(sha256=file).model_dump_json().encode() if file else b""
-                self._belongings.add(_FOLDER, digest, note)
+                self._belongings.add(_FOLDER, digest, note, first=first)
         return digest
 
     def ids(self) -> list[str]:

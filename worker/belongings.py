@@ -2,14 +2,19 @@
 
 What is uploaded is kept once, by its digest, whoever sends it. ``owners/<digest of the owner>/<kind>/<id>`` says that
 an owner has sent it, or has submitted the job; each is an object of its own, so that owners never write the same one.
+``senders/<kind>/<id>/<digest of the owner>`` says the same of an upload the other way round, so that who else has sent
+it is known without asking for every owner. ``senders/<kind>/<id>/all`` says that it is so of all who have sent it: from
+the first of them on, or since the others were found by asking.
 """
 
+from collections.abc import Iterator
 from typing import Literal
 
 from worker.ids import owner_digest
 from worker.store import Store
 
 Kind = Literal["models", "tensors", "programs", "accelerators", "jobs"]
+_ALL = "all"
 
 
 def owned(store: Store, kind: Kind) -> set[str]:
@@ -22,6 +27,44 @@ def mark(sender: str, kind: Kind, item: str) -> str:
     return f"owners/{sender}/{kind}/{item}"
 
 
+class Senders:
+    """The owners who have sent an upload, as parts of keys."""
+
+    def __init__(self, store: Store, kind: Kind, item: str) -> None:
+        self._store = store
+        self._kind = kind
+        self._item = item
+        self._home = f"senders/{kind}/{item}"
+
+    def add(self, sender: str, *, first: bool) -> None:
+        """Note one; ``first``: nobody has sent it before."""
+        if first:
+            self._store.create(f"{self._home}/{_ALL}", b"")
+        self._store.create(f"{self._home}/{sender}", b"")
+
+    def all(self) -> Iterator[str]:
+        """All of them, read as they are asked for. Nobody may send it meanwhile (``worker/erasing.py``)."""
+        if not self._store.exists(f"{self._home}/{_ALL}"):
+            self._find()
+        names = (key.rsplit("/", 1)[1] for key in self._store.keys(self._home))
+        return (name for name in names if name != _ALL)
+
+    def _find(self) -> None:
+        """Note those who sent it when that was only noted under ``owners/``: once for an upload."""
+        for name in self._store.folders("owners"):
+            if self._store.exists(mark(name, self._kind, self._item)):
+                self.add(name, first=False)
+        self._store.create(f"{self._home}/{_ALL}", b"")
+
+    def drop(self, sender: str) -> None:
+        """Note that it is not this one's any more."""
+        self._store.delete(f"{self._home}/{sender}")
+
+    def forget(self) -> None:
+        """Remove all notes, once there is no such upload."""
+        self._store.delete_all(list(self._store.keys(self._home)))
+
+
 class Belongings:
     """What belongs to one owner."""
 
@@ -29,11 +72,17 @@ class Belongings:
         self._store = store
         self._sender = owner_digest(owner)
 
-    def add(self, kind: Kind, item: str, note: bytes = b"") -> None:
-        """Note that it is the owner's too; it must be there already, but for a job.
+    def add(self, kind: Kind, item: str, note: bytes = b"", *, first: bool = False) -> None:
+        """Note that it is the owner's too.
 
-        ``note`` is what is to be known of this owner's; the last one counts.
+        Args:
+            kind: of what.
+            item: its id; it must be there already, but for a job.
+            note: what is to be known of this owner's; the last one counts.
+            first: it was not there before, and is nobody else's.
         """
+        if kind != "jobs":
+            Senders(self._store, kind, item).add(self._sender, first=first)
         write = self._store.write if note else self._store.create
         write(self.mark(kind, item), note)
 

@@ -7,8 +7,10 @@ import logging
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import islice
-from typing import get_args
+from itertools import islice, takewhile
+from typing import cast, get_args
+
+from rq.utils import as_text
 
 from worker.answers import FOLDER as ANSWERS
 from worker.answers import Answers
@@ -42,7 +44,6 @@ class Collector:
         self._eraser = eraser
         self._queue = queue
         self._pass: Iterator[None] | None = None
-        self._seen = ""  # the job up to which all folders were found to be those of records
 
     def step(self) -> None:
         """Go on with the pass for a fifth of a second, or begin one if it is time.
@@ -80,8 +81,8 @@ class Collector:
         keep = self._settings.keep_jobs_seconds
         if keep is None:
             return
-        # a job ends after it was created, so that younger ones need not be looked at
-        old = iter([job_id for job_id in reversed(self._jobs.ids()) if age(job_id) > keep])
+        # a job ends after it was created, so that younger ones need not be looked at, nor listed
+        old = takewhile(lambda job_id: age(job_id) > keep, self._jobs.oldest())
         while some := list(islice(old, _AT_ONCE)):
             for job in self._jobs.among(some):
                 if _ended_before(job, keep) and not job.pinned:
@@ -92,15 +93,15 @@ class Collector:
 
     def _remains(self) -> Iterator[None]:
         """Folders of jobs that were withdrawn, or to which a process wrote that had not heard of their end."""
-        for job_id in reversed(self._jobs.ids()):
-            if job_id <= self._seen:
-                continue
-            if age(job_id) < _DAY:
-                return
-            if not self._jobs.recorded(job_id) and not self._store.exists(f"open/{job_id}"):
-                self._store.delete_all(self._store.keys(f"jobs/{job_id}"))
-            self._seen = job_id
-            yield
+        place = f"cyclops:collected:{self._queue.rq.name}"  # the job up to which all folders were those of records
+        seen = as_text(cast("bytes | None", self._queue.connection.get(place)) or b"")
+        old = takewhile(lambda job_id: age(job_id) >= _DAY, self._jobs.oldest(seen))
+        while some := list(islice(old, _AT_ONCE)):
+            for job_id in some:
+                if not self._jobs.recorded(job_id) and not self._store.exists(f"open/{job_id}"):
+                    self._store.delete_all(self._store.keys(f"jobs/{job_id}"))
+                yield
+            self._queue.connection.set(place, some[-1])
 
     def _unused_uploads(self) -> Iterator[None]:
         for kind in get_args(Kind):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import redis
 
 from worker.answers import Answers
-from worker.belongings import Belongings, mark
+from worker.belongings import Belongings, Senders, mark
 from worker.claims import COUNTS_SECONDS, ERASING, BeingErasedError, Claims, Upload, dead
 from worker.ids import new_id, owner_digest
 from worker.index import JobIndex
@@ -107,11 +107,14 @@ class Eraser:
             BeingErasedError: something is being done with it at this moment.
         """
         with self._noted(upload) as delete:
-            shared = self._needed_by_others(upload, owner) or self._senders(upload) - {owner_digest(owner)}
-            delete([mark(owner_digest(owner), upload.kind, upload.digest)])
+            sender, senders = owner_digest(owner), self._senders(upload)
+            shared = self._needed_by_others(upload, owner) or any(other != sender for other in senders.all())
+            delete([mark(sender, upload.kind, upload.digest)])
+            senders.drop(sender)
             self._shares.revoke(Shared(upload.kind, upload.digest), owner)
             if not shared:
                 delete([upload.document, *self._store.keys(f"{upload.kind}/{upload.digest}")])
+                senders.forget()
 
     def unused_upload(self, upload: Upload, still: Callable[[], bool]) -> bool:
         """Erase an upload for all its owners if no job needs it, and it is ``still`` to be; gives whether it was.
@@ -124,7 +127,9 @@ class Eraser:
             if self._needed_by_others(upload, None) or not still():
                 return False
             delete([upload.document, *self._store.keys(f"{upload.kind}/{upload.digest}")])
-            delete([mark(sender, upload.kind, upload.digest) for sender in self._senders(upload)])
+            senders = self._senders(upload)
+            delete([mark(sender, upload.kind, upload.digest) for sender in senders.all()])
+            senders.forget()
             self._shares.revoke(Shared(upload.kind, upload.digest))
         return True
 
@@ -178,10 +183,8 @@ class Eraser:
             else:
                 yield job_id, False
 
-    def _senders(self, upload: Upload) -> set[str]:
-        """The owners who have sent it, as parts of keys."""
-        names = self._store.folders("owners")
-        return {name for name in names if self._store.exists(mark(name, upload.kind, upload.digest))}
+    def _senders(self, upload: Upload) -> Senders:
+        return Senders(self._store, upload.kind, upload.digest)
 
     def finish(self) -> Iterator[None]:
         """Go on where processes died that erased something: a step for each item."""

@@ -67,3 +67,12 @@ def _beside(path: Path) -> Iterator[Path]:
     finally:
         # after a link it is there still, and so it is where a file took the place of itself
         staged.unlink(missing_ok=True)
+
+
+def names(path: Path) -> list[str]:
+    """Names of the folders in one, in any order; none if it is not there."""
+    try:
+        with os.scandir(path) as found:
+            return [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []

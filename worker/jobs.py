@@ -7,7 +7,7 @@ A job is a handful of documents (``worker/job_record.py``) and its attempts (``w
 import copy
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Self, TypeVar
 
@@ -136,6 +136,10 @@ class Jobs:
         """The ids of all jobs, newest first."""
         ids = self._store.folders("jobs") if self._owner is None else Belongings(self._store, self._owner).all("jobs")
         return ids[::-1]
+
+    def oldest(self, after: str = "") -> Iterator[str]:
+        """The ids of everybody's jobs that follow ``after``, oldest first, read as they are asked for."""
+        return self._store.folders_after("jobs", after)
 
     def among(self, job_ids: Iterable[str]) -> list[Job]:
         """The records of these jobs that there are; those of later versions are passed over if they cannot be read."""

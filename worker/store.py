@@ -217,6 +217,20 @@ class Store:
             found = obstore.list_with_delimiter(self._store, prefix=self.check(prefix))["common_prefixes"]
         return sorted(path.rsplit("/", 1)[-1] for path in found)
 
+    def folders_after(self, prefix: str, name: str = "") -> Iterator[str]:
+        """Names of the folders directly under ``prefix`` after one, sorted; of a bucket read as they are asked for."""
+        with _reached(writing=True):
+            if path := self._path(prefix):
+                yield from sorted(each for each in folder.names(path) if each > name)
+                return
+            last = ""
+            after = f"{self.check(prefix)}/{name}/~" if name else None  # after all that any key may have in it
+            for some in obstore.list(self._store, prefix=prefix, offset=after):
+                for item in some:
+                    found = item["path"].removeprefix(f"{prefix}/").partition("/")[0]
+                    if found != last:
+                        yield (last := found)
+
     def delete(self, key: str) -> None:
         """Remove the object if it is there."""
         with contextlib.suppress(FileNotFoundError), _reached():

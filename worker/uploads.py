@@ -106,9 +106,10 @@ class Uploads(Generic[Document]):
                 self._store.take_file(blob, path)
             with Claims(self._store).arriving(upload) as claim:
                 if self._store.exists(blob) and claim.counts():
+                    first = self._belongings is not None and not self._store.exists(upload.document)
                     self._store.write(upload.document, document.model_dump_json().encode())
                     if self._belongings:
-                        self._belongings.add(self._kind, document.id)
+                        self._belongings.add(self._kind, document.id, first=first)
                     return
 
     def stream(self, digest: str, begin: int = 0, end: int | None = None) -> Iterator[bytes]:

@@ -143,6 +143,27 @@ def test_what_is_left_of_withdrawn_jobs_goes_after_a_day(place: Place, later: No
     assert place.jobs.ids() == [kept]
 
 
+def test_it_looks_at_what_is_due_and_goes_on_from_where_it_was(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    young = [place.submit(place.store) for _ in range(5)]
+    old = [f"{number:032x}" for number in range(5)]
+    for job_id in old:
+        place.jobs.create(REQUEST, job_id=job_id)
+    looked: list[str] = []
+    among, recorded = Jobs.among, Jobs.recorded
+    monkeypatch.setattr(Jobs, "among", lambda jobs, ids: looked.extend(ids := list(ids)) or among(jobs, ids))
+    monkeypatch.setattr(Jobs, "recorded", lambda jobs, job_id: looked.append(job_id) or recorded(jobs, job_id))
+    collect(place, keep_jobs_seconds=3600)
+    assert looked == [*old, *old]  # whether they have ended, and whether there are such jobs at all
+    looked.clear()
+    collect(place)
+    assert looked == []
+    place.jobs.create(REQUEST, job_id=f"{7:032x}")
+    looked.clear()
+    collect(place)
+    assert looked == [f"{7:032x}"]
+    assert list(place.jobs.oldest(old[3])) == [old[4], f"{7:032x}", *young]
+
+
 def test_a_pass_begins_at_its_time_and_goes_in_steps(
     place: Place, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 import hashlib
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from worker import claims as claims_module
 from worker import erasing as erasing_module
 from worker.accelerators import Accelerators
 from worker.answers import Answers
+from worker.belongings import Belongings
 from worker.claims import BeingErasedError, Claims, MissingUploadError, Upload
 from worker.erasing import Eraser, InUseError
 from worker.ids import new_id, owner_digest
@@ -125,6 +127,51 @@ def test_what_others_have_sent_or_need_stays(place: Place, tmp_path: Path) -> No
     place.erase(job.id)
     place.eraser(place.store).upload(TENSORS, "nobody")
     assert place.there() == (True, True)
+    place.eraser(place.store).upload(TENSORS, "other")
+    assert place.there() == (False, False)
+
+
+class Counting:
+    """A store that counts what it is asked."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.asked: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked[name] += 1
+        return getattr(self.store, name)
+
+
+def test_to_erase_an_upload_costs_the_same_however_many_owners_there_are(any_store: Store, tmp_path: Path) -> None:
+    asked = []
+    for owners in (1, 12):
+        file = tmp_path / "blob"
+        file.write_bytes(BLOB)
+        for owner in range(owners):
+            Belongings(any_store, f"other {owner}").add("models", "b" * 64)
+        tensors(any_store).seen_by("local").add(file, Tensors(id=DIGEST, bytes=len(BLOB), tensors=[]))
+        counting: Any = Counting(any_store)
+        jobs = Jobs(counting)
+        answers: Any = None
+        Eraser(counting, jobs, answers, answers).upload(TENSORS, "local")
+        assert not any_store.exists(TENSORS.document)
+        assert not list(any_store.keys(f"senders/tensors/{DIGEST}"))
+        asked.append(counting.asked)
+    assert asked[0] == asked[1]
+
+
+def test_who_sent_it_before_that_was_noted_both_ways_is_found_once(place: Place) -> None:
+    for owner in ("local", "other"):
+        place.store.create(f"owners/{owner_digest(owner)}/tensors/{DIGEST}", b"")
+    tensors(place.store).seen_by("third").add(place.file, Tensors(id=DIGEST, bytes=len(BLOB), tensors=[]))
+    for owner in ("local", "third"):
+        place.eraser(place.store).upload(TENSORS, owner)
+        assert place.there() == (True, True)
+    assert {key.rsplit("/", 1)[1] for key in place.store.keys(f"senders/tensors/{DIGEST}")} == {
+        "all",
+        owner_digest("other"),
+    }
     place.eraser(place.store).upload(TENSORS, "other")
     assert place.there() == (False, False)
 

@@ -4,6 +4,7 @@ import time
 import pytest
 
 from worker import reconcile as module
+from worker.job_record import now
 from worker.job_request import JobRequest
 from worker.jobs import Jobs
 from worker.lease import lease_key
@@ -117,3 +118,59 @@ def test_a_job_that_rests_comes_to_the_head_in_time(jobs: Jobs, queue: JobQueue,
     reconcile(jobs, queue)
     assert queue.rq.job_ids == [rests, waits]
     assert queue.rested() == []
+
+
+def test_what_it_asks_of_redis_does_not_grow_with_the_queue(
+    jobs: Jobs, queue: JobQueue, request_: JobRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost job among many is found all the same, and one that was taken is looked at each time."""
+    monkeypatch.setattr(module, "_AT_ONCE", 3)
+    waiting = [jobs.create(request_) for _ in range(20)]
+    for job_id in waiting[:-1]:
+        queue.submit(job_id)
+    message = queue.connection.lmove(queue.rq.key, queue.rq.intermediate_queue_key).decode()
+    assert queue.waiting.take(message, 0) == waiting[0]
+    asked: list[list[str]] = []
+    missing = JobQueue.missing
+    monkeypatch.setattr(JobQueue, "missing", lambda queue, ids: asked.append(ids) or missing(queue, ids))
+    monkeypatch.setattr(JobQueue, "mend_messages", None)  # it reads the queue
+    for _ in range(8):
+        reconcile(jobs, queue)
+    assert all(len(ids) <= 5 and waiting[0] in ids for ids in asked)
+    time.sleep(0.06)
+    reconcile(jobs, queue)
+    assert sorted(queue.waiting.entered()) == waiting
+
+
+def test_the_job_of_a_dead_worker_waits_again_before_all_others(
+    jobs: Jobs, queue: JobQueue, request_: JobRequest
+) -> None:
+    ran, waits = jobs.create(request_, "b"), jobs.create(request_)
+    queue.submit(waits)
+    jobs.progress(ran, 1, now(), None)
+    twice(jobs, queue)
+    job = jobs.get(ran)
+    assert (job.state, job.attempt, job.started) == ("queued", None, None)
+    assert queue.connection.eval(*queue.waiting.positions([ran, waits])) == [0, 1]
+    assert not queue.connection.exists(lease_key(ran))
+
+
+def test_a_job_that_is_taken_meanwhile_runs(
+    jobs: Jobs, queue: JobQueue, request_: JobRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at its lease and what is done about it."""
+    job_id = jobs.create(request_)
+    jobs.progress(job_id, 1, now(), None)
+    missing = JobQueue.missing
+
+    def then_taken(queue: JobQueue, ids: list[str]) -> list[str]:
+        found = missing(queue, ids)
+        queue.connection.set(lease_key(job_id), b"token")
+        return found
+
+    reconcile(jobs, queue)
+    time.sleep(0.06)
+    monkeypatch.setattr(JobQueue, "missing", then_taken)
+    reconcile(jobs, queue)
+    assert jobs.get(job_id).state == "running"
+    assert queue.rq.job_ids == []
