@@ -43,6 +43,8 @@ _ENTER = f"""{_COMMON}
 local job, owner, again = ARGV[1], ARGV[2], ARGV[3] == '1'
 if waits(job) and not (again and not redis.call('ZSCORE', front, job)) then return end
 leave(job)
+if again then owner = string.match(redis.call('HGET', running, job) or '', '^%d+ (.+)$') or owner end
+redis.call('HDEL', running, job)
 redis.call('HSET', jobs, job, owner)
 if again then
     redis.call('ZADD', front, 0, job)

@@ -34,12 +34,13 @@ class Model:
 
     def enter(self, job: str, owner: str) -> None:
         if self.owner(job) is None:
+            self.running.pop(job, None)
             self.waiting[owner] = sorted([*self.waiting.get(owner, []), job])
 
     def enter_again(self, job: str, owner: str) -> None:
         if job not in self.again:
             self.leave(job)
-            self.again[job] = owner
+            self.again[job] = self.running.pop(job, owner)
 
     def leave(self, job: str) -> None:
         self.again.pop(job, None)
