@@ -8,6 +8,7 @@ import contextlib
 import errno
 import logging
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -97,7 +98,11 @@ class Forked:
 
     def _lives(self) -> bool:
         with self._lock:
-            return self._server is not None and self._server[0].poll() is None
+            if self._server is None:
+                return False
+            hung_up = select.poll()  # which is seen sooner than that the process has ended
+            hung_up.register(self._server[1], 0)
+            return not hung_up.poll(0)
 
     @contextlib.contextmanager
     def _begun(self) -> Iterator[socket.socket]:

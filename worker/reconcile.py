@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import cast
 
+import pydantic
 import redis
 from rq.utils import as_text
 
@@ -61,8 +62,11 @@ def reconcile(jobs: Jobs, queue: JobQueue) -> None:
     restored = [job_id for job_id in missing if now - before.get(job_id, now) >= _APART]
     tally = Tally(queue.name)
     for job_id in restored:
-        if _restore(job_id, jobs, queue):
-            tally.count(RESTORED)
+        try:
+            if _restore(job_id, jobs, queue):
+                tally.count(RESTORED)
+        except pydantic.ValidationError:  # the others are not to wait for it
+            _log.exception("the record of job %s cannot be read", job_id)
     tally.add(queue.connection)
     first = [job_id for job_id in missing if job_id not in before]
     found = (before.keys() - set(missing)) | set(restored)
@@ -137,14 +141,20 @@ def reconciler(
 
 
 def _keep(jobs: Jobs, queue: JobQueue, seconds: float, stop: threading.Event, besides: Callable[[], None]) -> None:
+    def look() -> None:
+        if turn(queue, seconds):
+            reconcile(jobs, queue)
+
     away = False
     while not stop.wait(seconds / 2):
-        try:
-            if turn(queue, seconds):
-                reconcile(jobs, queue)
-            besides()
-            away = False
-        except (redis.RedisError, OSError) as error:
-            if not away:
-                _log.warning("cannot look for lost jobs: %s", error)
-            away = True
+        failed = False
+        for action in (look, besides):  # neither is to wait for the other
+            try:
+                action()
+            except (redis.RedisError, OSError) as error:
+                failed = True
+                if not away:
+                    _log.warning("cannot look for lost jobs, or what need not be kept: %s", error)
+            except Exception:  # noqa: BLE001 - nobody else does it while this process lives
+                _log.exception("looking for lost jobs, or what need not be kept")
+        away = failed

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -214,6 +215,19 @@ def test_without_a_process_to_spare_the_task_is_told_and_the_others_go_on(
             no_process.unlink()
         assert other.result() == Ended(b"", 0)
     assert run("identify").answer.split()[1] == pid
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux changes the limits of another process")
+def test_without_a_descriptor_to_spare_the_task_is_told(run: Run) -> None:
+    pid = int(run("identify").answer.split()[1])
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
+    try:
+        with pytest.raises(NotStartedError):
+            run("echo", b"x")
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert run("identify").answer.split()[1] == str(pid).encode()
 
 
 def test_a_server_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch, server: Forked) -> None:

@@ -106,6 +106,35 @@ def test_a_thread_of_its_own_outlives_an_outage(
     assert queue.rq.job_ids == [job_id]
 
 
+def test_one_record_that_cannot_be_read_is_no_obstacle(
+    jobs: Jobs, queue: JobQueue, request_: JobRequest, store: Store
+) -> None:
+    broken, whole = jobs.create(request_), jobs.create(request_)
+    store.write(f"jobs/{broken}/request.json", b"[]")
+    twice(jobs, queue)
+    assert queue.rq.job_ids == [whole]
+
+
+@pytest.mark.clocked
+def test_what_is_done_beside_goes_on_though_the_look_fails(
+    jobs: Jobs, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: object) -> None:
+        raise BlockingIOError(11, "no process")
+
+    monkeypatch.setattr(module, "reconcile", fail)
+    done = threading.Event()
+    errors = iter([RuntimeError("can't start new thread"), OSError(24, "no descriptor")])
+
+    def besides() -> None:
+        for error in errors:
+            raise error
+        done.set()
+
+    with reconciler(jobs, queue, 0.05, besides):
+        assert done.wait(5)
+
+
 def test_a_job_that_rests_comes_to_the_head_in_time(jobs: Jobs, queue: JobQueue, request_: JobRequest) -> None:
     waits, rests, ended = (jobs.create(request_) for _ in range(3))
     queue.submit(waits)
