@@ -17,7 +17,7 @@ LOCK := uv pip compile --quiet --universal --generate-hashes --only-binary :all:
 # scripts may load onnxruntime before anything of ours
 export ORT_DISABLE_TELEMETRY := 1
 
-.PHONY: help install demo test test-slow test-long serve openapi secrets settings lint types imports format lock bench bench-service clean
+.PHONY: help install demo test test-slow test-long serve openapi examples secrets settings lint types imports format lock bench bench-service clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -76,6 +76,9 @@ format: $(DEV) ## rewrite the sources as the linter wants them
 
 openapi: $(RUN) ## export openapi/openapi.json
 	$(BIN)/cyclops openapi > openapi/openapi.json
+
+examples: $(RUN) ## make the example model, program and tensors anew, which changes their ids
+	$(BIN)/python -m worker.examples
 
 secrets: ## make the password that docker-compose.yml gives to Redis
 	@mkdir -p -m 700 secrets

@@ -37,6 +37,7 @@ from service.routes import (
     events,
     health,
     jobs,
+    labels,
     metrics,
     models,
     programs,
@@ -91,7 +92,7 @@ Every error is a problem document (RFC 9457); its `type` leads to an explanation
 """
 _ROUTES = (
     *(models, programs, tensors, accelerators, schemas),
-    *(jobs, events, webhooks, erasing, shares, artifacts, tir, trace),
+    *(jobs, events, webhooks, labels, shares, artifacts, tir, trace, erasing),
     *(catalogue, about, health, metrics),
 )
 # a request is answered soon, be it with 503: a worker has more patience

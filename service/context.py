@@ -69,14 +69,15 @@ class Context:
 
     def seen_by(self, caller: Caller) -> "Context":
         """The same, without what the caller may not see."""
-        shared = {caller.shared.kind: caller.shared.id} if caller.shared else {}
+        shared = {caller.shared.kind: caller.shared} if caller.shared else {}
+        job = shared.get("jobs")
         return replace(
             self,
             models=self.models.seen_by(caller.owner, shared.get("models")),
             programs=self.programs.seen_by(caller.owner, shared.get("programs")),
             tensors=self.tensors.seen_by(caller.owner, shared.get("tensors")),
             accelerators=self.accelerators.seen_by(caller.owner, shared.get("accelerators")),
-            jobs=self.jobs.seen_by(caller.owner, shared.get("jobs")),
+            jobs=self.jobs.seen_by(caller.owner, job and job.id),
         )
 
     def job(self, job_id: str) -> Job:

@@ -25,7 +25,7 @@ _SENT = (
 _SHOWN = (
     *("Location", "ETag", "Retry-After", "Content-Range", "Accept-Ranges", "Content-Disposition"),
     *("RateLimit", "RateLimit-Policy", "WWW-Authenticate", "Preference-Applied", "Idempotent-Replayed"),
-    *("X-Request-Id", "Allow", "Accept-Encoding"),
+    *("X-Request-Id", "Cyclops-Label", "Allow", "Accept-Encoding"),
 )
 _READING = {"GET", "HEAD", "OPTIONS"}
 _PROBES = {"/healthz", "/readyz"}

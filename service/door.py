@@ -4,12 +4,13 @@ What is not listed as open needs a key, so that a route is closed until somebody
 is then up to the context (``service/context.py``).
 """
 
+import functools
 import ipaddress
 import logging
 import re
 import socket
 from collections.abc import Mapping
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 from urllib.parse import parse_qs
 
 from starlette.concurrency import run_in_threadpool
@@ -22,6 +23,7 @@ from service.problems import ProblemError, respond, store_unavailable
 from service.rates import Rate, Taken
 from worker import tokens
 from worker.belongings import Kind
+from worker.examples import FileKind, example
 from worker.keys import Keys
 from worker.settings import Settings
 from worker.shares import Shared
@@ -95,7 +97,9 @@ class Door:
         raise _unauthorized(given)
 
     def _open(self, path: str) -> bool:
-        return _OPEN.fullmatch(path) is not None or (path == "/metrics" and self._metrics_open)
+        if path == "/metrics":
+            return self._metrics_open
+        return _OPEN.fullmatch(path) is not None or path in _examples()
 
     @staticmethod
     async def _owner(scope: Scope, given: str | None) -> str | None:
@@ -113,8 +117,8 @@ class Door:
             return None
         shared = Shared(cast(Kind, match[1] or match[3]), match[2] or match[4])
         for text in [given, *parse_qs(scope["query_string"].decode("latin-1")).get("share", [])[:1]]:
-            if text and await run_in_threadpool(_here(scope).shares.opens, text, shared):
-                return shared, tokens.digest(text)
+            if text and (opened := await run_in_threadpool(_here(scope).shares.opened, text, shared)):
+                return opened, tokens.digest(text)
         return None
 
     async def _count(self, scope: Scope, caller: Caller) -> Taken | None:
@@ -152,6 +156,13 @@ def tell_how_to_begin(keys: Keys) -> None:
             _log.warning("Keys are needed and there is none: make one with `cyclops keys add NAME`")
     except StoreUnavailableError as error:
         _log.warning("whether there are keys cannot be seen: %s", error)
+
+
+@functools.cache
+def _examples() -> frozenset[str]:
+    """Where the files of the examples are, to which the documentation links."""
+    kinds: tuple[FileKind, ...] = get_args(FileKind)
+    return frozenset(f"/v1/{kind}/{example(kind).id}/content" for kind in kinds)
 
 
 def _here(scope: Scope) -> Context:

@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 from service.documents import problems
+from service.openapi_examples import add_examples
 from service.openapi_links import add_links
 from worker.problem import FieldError, Problem
 
@@ -85,6 +86,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
                 answers.update({**_OF_BODIES, **answers})
             answers["default"] = {**invalid, "description": "Any other problem."}
     add_links(document)
+    add_examples(document)
     document["components"]["schemas"] = dict(sorted(schemas.items()))
     return document
 

@@ -1,13 +1,16 @@
 """Documents of the API that are not records of the worker."""
 
+from datetime import datetime
 from typing import Generic, Literal, TypeVar
 
 import pydantic
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from worker.artifacts import Artifact
+from worker.belongings import Label
 from worker.job_record import Job
 from worker.job_request import JobRequest
+from worker.uploads import Model, ProgramInfo, Tensors
 from worker.webhooks.orders import Delivery
 from worker.webhooks.request import Webhook
 
@@ -21,7 +24,77 @@ class Page(pydantic.BaseModel, Generic[Item]):
     next_cursor: str | None = Field(description="give it as `cursor` for the next page; null on the last one")
 
 
-class AcceleratorSummary(pydantic.BaseModel):
+class Labelled(pydantic.BaseModel):
+    """What an owner's things have besides their content."""
+
+    label: Label | None = Field(
+        None, description="what its owner calls it; another owner may call it otherwise", examples=["my first"]
+    )
+
+
+class LabelChange(pydantic.BaseModel):
+    """A new label; what is not given stays as it is (RFC 7396)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    label: Label | None = Field(None, description="null: none any more", examples=["my first"])
+
+    @property
+    def given(self) -> bool:
+        """Whether there is anything to change."""
+        return "label" in self.model_fields_set
+
+
+class Uploaded(Labelled):
+    """What an upload has besides its content."""
+
+    created: datetime | None = Field(
+        None, description="when you sent it first; null for an example that you have not sent, and for another's"
+    )
+
+
+class ModelResource(Model, Uploaded):
+    """An uploaded model, as its owner has it."""
+
+
+class ProgramResource(ProgramInfo, Uploaded):
+    """An uploaded program, as its owner has it."""
+
+
+class TensorsResource(Tensors, Uploaded):
+    """An uploaded npz file, as its owner has it."""
+
+
+class ModelSummary(Uploaded):
+    """A model in a listing."""
+
+    id: str
+    bytes: int
+    format: str
+    nodes: int
+    macs: int
+    parameters: int
+
+
+class ProgramSummary(Uploaded):
+    """A program in a listing."""
+
+    id: str
+    bytes: int
+    accelerator: str
+    instructions: int
+    launches: int
+
+
+class TensorsSummary(Uploaded):
+    """An npz file in a listing."""
+
+    id: str
+    bytes: int
+    arrays: int
+
+
+class AcceleratorSummary(Labelled):
     """An accelerator in a listing."""
 
     id: str = Field(examples=["vta"])
@@ -32,6 +105,11 @@ class AcceleratorSummary(pydantic.BaseModel):
 class JobSubmission(JobRequest):
     """A job to be done."""
 
+    label: Label | None = Field(
+        None,
+        description="what to call the job; where an earlier job answers, that one keeps its own",
+        examples=["my first job"],
+    )
     fresh: bool = Field(
         False, strict=True, description="whether to run it in any case; else a job that was asked the same answers"
     )

@@ -121,7 +121,8 @@ def _once(request: JobSubmission, owner: str, key: str, here: Context) -> Done:
 
 def _digest(request: JobSubmission) -> str:
     """Of what is asked, and where its end is to be told; not of the secret, which is shown as asterisks."""
-    left_out = {"webhook"} if request.webhook is None else set()
+    # keys that were used before there were labels are good still
+    left_out = {name for name in ("webhook", "label") if getattr(request, name) is None}
     return hashlib.sha256(request.model_dump_json(exclude=left_out).encode()).hexdigest()
 
 
@@ -155,7 +156,8 @@ def _accept(job_id: str, request: JobSubmission, owner: str, here: Context, with
     try:
         order(job_id, request, owner, here)
         origin = Origin(request_id=request_id(), traceparent=current_parent())
-        here.jobs.create(request, owner, job_id, origin, here.accelerators.source(request.accelerator))
+        document = here.accelerators.source(request.accelerator)
+        here.jobs.create(request, owner, job_id, origin, document, request.label)
         here.queue.submit(job_id, owner=owner)
     except redis.RedisError as error:
         if withdraw(job_id):

@@ -1,5 +1,6 @@
-"""Uploads, streamed into temporary files: a raw body, the first file of a form, or all its parts."""
+"""Uploads, streamed into temporary files: a raw body, the first file of a form, all its parts, or Base64 in JSON."""
 
+import base64
 import contextlib
 import fnmatch
 import hashlib
@@ -8,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import pydantic
 from fastapi import Request
+from pydantic import ConfigDict, Field
 from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
@@ -19,6 +22,15 @@ from worker.scratch import scratch_directory
 
 _RAW = ("application/octet-stream", "application/x-*", "application/zip", "application/onnx", "")
 _BUFFER = 1 << 20
+MOST_IN_JSON = 1 << 20
+
+
+class InJson(pydantic.BaseModel):
+    """A small file in JSON."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    base64: str = Field(description="the file's bytes in Base64 (RFC 4648, section 4)")
 
 
 @dataclass(frozen=True)
@@ -138,6 +150,9 @@ async def receive_parts(request: Request, directory: Path, *, limit: int) -> Asy
 async def _read(request: Request, raw: Write, open_part: OpenPart, types: Sequence[str]) -> bool:
     """Pass the body on as it arrives: a form to ``open_part``, any other to ``raw``. Gives whether it was a form."""
     try:
+        if _is_json(request) and "application/json" not in types:
+            await run_in_threadpool(raw, _unwrapped(await _small_body(request)))
+            return False
         form = _form(request, open_part, types)
         async for chunk in request.stream():
             await run_in_threadpool(raw if form is None else form.write, chunk)
@@ -148,6 +163,35 @@ async def _read(request: Request, raw: Write, open_part: OpenPart, types: Sequen
     if form is not None and not form.complete:
         raise ProblemError("bad-request", "the form broke off: its last boundary is missing", field="body")
     return form is not None
+
+
+def _is_json(request: Request) -> bool:
+    return parse_options_header(request.headers.get("content-type", ""))[0] == b"application/json"
+
+
+async def _small_body(request: Request) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_IN_JSON:
+            detail = f"a file in JSON may have {MOST_IN_JSON} bytes; send larger ones as they are, or in a form"
+            raise ProblemError("too-large", detail, field="body", headers={"Connection": "close"})
+    return body
+
+
+def _unwrapped(body: bytes) -> bytes:
+    """The file in a JSON body."""
+    try:
+        text = InJson.model_validate_json(body).base64
+    except pydantic.ValidationError as error:
+        found = error.errors()[0]
+        where = ".".join(map(str, found["loc"])) or "body"
+        detail = f'{where}: {found["msg"]}; send {{"base64": "..."}}, or the file itself'
+        raise ProblemError("invalid-request", detail, field=where) from error
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:  # of characters or of the padding
+        raise ProblemError("invalid-request", f"base64: {error}", field="base64") from error
 
 
 def _form(request: Request, open_part: OpenPart, types: Sequence[str]) -> Form | None:

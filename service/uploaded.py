@@ -1,9 +1,52 @@
-"""Uploads as they are given back."""
+"""Uploads as they are kept, listed and given back."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import pydantic
+from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
 
+from service import etags
 from service.ranges import send_blob
-from worker.uploads import Document, Uploads
+from service.schemas import Page
+from worker.belongings import Label
+from worker.uploads import Document, Kept, Uploads
+
+Resource = TypeVar("Resource", bound=pydantic.BaseModel)
+LabelOfUpload = Annotated[
+    Label | None, Query(description="what to call it; without one, what you have called it before stays")
+]
+
+
+def keep(uploads: Uploads[Document], path: Path, document: Document, label: str | None) -> Kept[Document]:
+    """Keep a file that was examined; gives it as its owner has it.
+
+    Raises:
+        BeingErasedError: it is being erased at this moment.
+    """
+    uploads.add(path, document)
+    if label is not None:
+        uploads.set_label(document.id, label)
+    return uploads.as_kept(document)  # it may be erased already
+
+
+def resource(kept: Kept[Document], form: type[Resource]) -> Resource:
+    """An upload in a form that has its document's fields, or some of them, its label and its time."""
+    return form(**kept.document.model_dump(), label=kept.label, created=kept.created)
+
+
+def respond_page(
+    uploads: Uploads[Document],
+    cursor: str | None,
+    limit: int,
+    item: Callable[[Kept[Document]], Resource],
+    if_none_match: str | None,
+) -> Response:
+    """A page of the caller's uploads, newest first, or 304 if the client has it."""
+    kept, following = uploads.page(cursor, limit)
+    return etags.respond(Page(items=[item(each) for each in kept], next_cursor=following), if_none_match)
 
 
 def send_upload(

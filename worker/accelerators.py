@@ -16,9 +16,11 @@ from accel.catalog import (
     load_accelerator,
     preset_names,
 )
-from worker.belongings import Belongings
+from worker.belongings import Belongings, label_key, label_of
 from worker.claims import Claims, Upload
+from worker.examples import example_accelerator
 from worker.job_record import Document
+from worker.shares import Shared
 from worker.store import Store
 
 _ID = re.compile(r"[0-9a-f]{64}")
@@ -41,9 +43,9 @@ class Accelerators:
         self._briefs: dict[str, Brief] = {}  # they do not change
         self._digests: dict[str, str] = {}
         self._belongings: Belongings | None = None
-        self._shared: str | None = None
+        self._shared: Shared | None = None
 
-    def seen_by(self, owner: str, shared: str | None = None) -> Self:
+    def seen_by(self, owner: str, shared: Shared | None = None) -> Self:
         """The same, as an owner may see them: what others sent is not there, but for one that is ``shared``."""
         seen = copy.copy(self)
         seen._belongings, seen._shared = Belongings(self._store, owner), shared  # noqa: SLF001 - it is our own class
@@ -74,11 +76,30 @@ class Accelerators:
     def known(self, name_or_id: str) -> bool:
         """Whether there is such an accelerator."""
         if _ID.fullmatch(name_or_id):
-            return self._visible(name_or_id) and self._store.exists(_key(name_or_id))
+            stored = self._visible(name_or_id) and self._store.exists(_key(name_or_id))
+            return stored or name_or_id == example_accelerator().id
         return name_or_id in preset_names()
 
     def _visible(self, digest: str) -> bool:
-        return self._belongings is None or digest == self._shared or self._belongings.has(_FOLDER, digest)
+        return self._belongings is None or self._is_shared(digest) or self._belongings.has(_FOLDER, digest)
+
+    def _is_shared(self, digest: str) -> bool:
+        return self._shared is not None and digest == self._shared.id
+
+    def labels(self, ids: list[str]) -> list[str | None]:
+        """The labels that the owner, or who shared it, has given to these; None for each that has none."""
+        if self._belongings is None:
+            return [None] * len(ids)
+        own = self._belongings.labels(_FOLDER, ids)
+        if self._shared is None or self._shared.id not in ids or self._belongings.has(_FOLDER, self._shared.id):
+            return own
+        [sent] = self._store.read_many([label_key(self._shared.sender, _FOLDER, self._shared.id)])
+        return [label_of(sent) if name == self._shared.id else label for name, label in zip(ids, own, strict=True)]
+
+    def set_label(self, digest: str, label: str | None) -> None:
+        """Label an uploaded document, for the owner that it is :meth:`seen_by` alone."""
+        assert self._belongings is not None
+        self._belongings.set_label(_FOLDER, digest, label)
 
     def get(self, name_or_id: str) -> Accelerator:
         """The accelerator; KeyError if there is none of this name or id.
@@ -126,7 +147,13 @@ class Accelerators:
         if not _ID.fullmatch(name_or_id):
             return Document(sha256=document_digest(name_or_id))
         note = self._belongings.note(_FOLDER, name_or_id) if self._belongings else b""
-        return Document.model_validate_json(note) if note else Document()
+        if note:
+            known = Document.model_validate_json(note)
+        elif name_or_id == example_accelerator().id:
+            known = Document(sha256=document_digest(example_accelerator().path))
+        else:
+            known = Document()
+        return known.model_copy(update={"label": self.labels([name_or_id])[0]})
 
     def fetch(self, name_or_id: str, path: Path) -> str:
         """What :func:`accel.catalog.load_accelerator` takes: a preset's name, or ``path`` with the document written.
@@ -144,6 +171,8 @@ class Accelerators:
         return str(path)
 
     def _bytes(self, digest: str) -> bytes:
+        if digest == example_accelerator().id:
+            return example_accelerator().info
         data = self._store.read(_key(digest))
         if hashlib.sha256(data).hexdigest() != digest:
             raise OSError(f"the stored accelerator {digest} is damaged")

@@ -1,20 +1,37 @@
-"""Whose is what: marks in the store under ``owners/``.
+"""Whose is what: marks in the store under ``owners/``, and the labels that owners give under ``labels/``.
 
 What is uploaded is kept once, by its digest, whoever sends it. ``owners/<digest of the owner>/<kind>/<id>`` says that
 an owner has sent it, or has submitted the job; each is an object of its own, so that owners never write the same one.
+The mark is written once, so that its time says since when; that of an accelerator is written with each upload, as it says
+in which file the owner has the document.
 ``senders/<kind>/<id>/<digest of the owner>`` says the same of an upload the other way round, so that who else has sent
 it is known without asking for every owner. ``senders/<kind>/<id>/all`` says that it is so of all who have sent it: from
 the first of them on, or since the others were found by asking.
+``labels/<digest of the owner>/<kind>/<id>`` is the label that the owner has given to an upload: the same content may have
+another label for another owner.
 """
 
 from collections.abc import Iterator
-from typing import Literal
+from datetime import datetime
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
 
 from worker.ids import owner_digest
 from worker.store import Store
 
 Kind = Literal["models", "tensors", "programs", "accelerators", "jobs"]
 _ALL = "all"
+MOST_LABEL = 200
+# no control character, and nothing that ends a line
+Label = Annotated[str, Field(min_length=1, max_length=MOST_LABEL, pattern="^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*$")]
+
+
+class Owned(NamedTuple):
+    """Something of an owner's; ``since`` is when the owner has sent it first."""
+
+    id: str
+    since: datetime
 
 
 def owned(store: Store, kind: Kind) -> set[str]:
@@ -25,6 +42,11 @@ def owned(store: Store, kind: Kind) -> set[str]:
 def mark(sender: str, kind: Kind, item: str) -> str:
     """The key of the object that says that something is an owner's too; ``sender`` is the owner's digest."""
     return f"owners/{sender}/{kind}/{item}"
+
+
+def label_key(sender: str, kind: Kind, item: str) -> str:
+    """The key of the object that holds an owner's label; ``sender`` is the owner's digest."""
+    return f"labels/{sender}/{kind}/{item}"
 
 
 class Senders:
@@ -97,6 +119,10 @@ class Belongings:
         """Whether it is the owner's."""
         return self._store.exists(self.mark(kind, item))
 
+    def since(self, kind: Kind, item: str) -> datetime | None:
+        """When the owner has sent it first; None if it is not the owner's."""
+        return self._store.written(self.mark(kind, item))
+
     def mark(self, kind: Kind, item: str) -> str:
         """The key of the object that is there if it is the owner's."""
         return mark(self._sender, kind, item)
@@ -105,6 +131,35 @@ class Belongings:
         """The ids of all of a kind that are the owner's, sorted."""
         return [key.rsplit("/", 1)[-1] for key in self._store.sizes(f"owners/{self._sender}/{kind}")]
 
+    def newest(self, kind: Kind) -> list[Owned]:
+        """All of a kind that are the owner's, newest first: one listing of the owner's marks, and no other read."""
+        found = self._store.modified(f"owners/{self._sender}/{kind}")
+        return sorted(
+            (Owned(key.rsplit("/", 1)[-1], time) for key, time in found.items()),
+            key=lambda item: (item.since, item.id),
+            reverse=True,
+        )
+
     def remove(self, kind: Kind, item: str) -> None:
         """Note that it is not the owner's any more."""
         self._store.delete(self.mark(kind, item))
+
+    def label_key(self, kind: Kind, item: str) -> str:
+        """The key of the object that holds the owner's label of it."""
+        return label_key(self._sender, kind, item)
+
+    def set_label(self, kind: Kind, item: str, label: str | None) -> None:
+        """Give it a label, or take it away."""
+        if label is None:
+            self._store.delete(self.label_key(kind, item))
+        else:
+            self._store.write(self.label_key(kind, item), label.encode())
+
+    def labels(self, kind: Kind, items: list[str]) -> list[str | None]:
+        """The owner's labels of these; None for each that has none."""
+        return [label_of(data) for data in self._store.read_many([self.label_key(kind, item) for item in items])]
+
+
+def label_of(data: bytes | None) -> str | None:
+    """The label that an object holds, if there is one."""
+    return None if data is None else data.decode()

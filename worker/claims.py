@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from worker.examples import example_id
 from worker.ids import age, new_id, owner_digest
 from worker.job_record import Job
 from worker.job_request import JobRequest
@@ -141,7 +142,7 @@ class Claims:
 
 
 def needed(request: JobRequest | Job) -> list[Upload]:
-    """The uploads that a request names; a preset is none."""
+    """The uploads that a request names; a preset is none, and neither is an example, which is there in any case."""
     named: list[tuple[Kind, str | None]] = [
         ("models", request.model),
         ("programs", request.program),
@@ -149,7 +150,11 @@ def needed(request: JobRequest | Job) -> list[Upload]:
         ("tensors", request.options.calibration),
         ("accelerators", request.accelerator if len(request.accelerator or "") == 64 else None),
     ]
-    return [Upload(kind, digest) for kind, digest in dict.fromkeys(named) if digest is not None]
+    return [
+        Upload(kind, digest)
+        for kind, digest in dict.fromkeys(named)
+        if digest is not None and digest != example_id(kind)
+    ]
 
 
 def dead(stamp: str) -> bool:

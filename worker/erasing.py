@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import redis
 
 from worker.answers import Answers
-from worker.belongings import Belongings, Senders, mark
+from worker.belongings import Belongings, Senders, label_key, mark
 from worker.claims import COUNTS_SECONDS, ERASING, BeingErasedError, Claims, Upload, dead
 from worker.ids import new_id, owner_digest
 from worker.index import JobIndex
@@ -109,7 +109,7 @@ class Eraser:
         with self._noted(upload) as delete:
             sender, senders = owner_digest(owner), self._senders(upload)
             shared = self._needed_by_others(upload, owner) or any(other != sender for other in senders.all())
-            delete([mark(sender, upload.kind, upload.digest)])
+            delete([key(sender, upload.kind, upload.digest) for key in (mark, label_key)])
             senders.drop(sender)
             self._shares.revoke(Shared(upload.kind, upload.digest), owner)
             if not shared:
@@ -128,7 +128,9 @@ class Eraser:
                 return False
             delete([upload.document, *self._store.keys(f"{upload.kind}/{upload.digest}")])
             senders = self._senders(upload)
-            delete([mark(sender, upload.kind, upload.digest) for sender in senders.all()])
+            delete(
+                [key(sender, upload.kind, upload.digest) for sender in senders.all() for key in (mark, label_key)]
+            )
             senders.forget()
             self._shares.revoke(Shared(upload.kind, upload.digest))
         return True

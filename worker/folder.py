@@ -9,6 +9,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 
@@ -22,10 +23,19 @@ def read(path: Path) -> bytes:
 
 def size(path: Path) -> int:
     """Bytes of an object; FileNotFoundError if there is none, and where there is a folder."""
+    return _status(path).st_size
+
+
+def written(path: Path) -> datetime:
+    """When an object was written; FileNotFoundError if there is none, and where there is a folder."""
+    return datetime.fromtimestamp(_status(path).st_mtime, UTC)
+
+
+def _status(path: Path) -> os.stat_result:
     status = path.stat()
     if stat.S_ISDIR(status.st_mode):
         raise FileNotFoundError(path)
-    return status.st_size
+    return status
 
 
 def write(path: Path, data: bytes) -> None:

@@ -32,6 +32,7 @@ from worker.job_record import (
     assemble,
     assembled,
     documents,
+    job_label_key,
     now,
     pin_key,
 )
@@ -70,6 +71,7 @@ class Jobs:
         job_id: str | None = None,
         origin: Origin | None = None,
         document: Document | None = None,
+        label: str | None = None,
     ) -> str:
         """Record an accepted job, under this id or a new one; what is recorded already stays as it is."""
         job_id = job_id or new_id()
@@ -84,6 +86,8 @@ class Jobs:
         )
         self._store.create(f"open/{job_id}", b"")
         Belongings(self._store, owner).add("jobs", job_id)
+        if label is not None:
+            self._store.create(job_label_key(job_id), label.encode())
         self._store.create(f"jobs/{job_id}/request.json", record.model_dump_json().encode())
         self._noted(job_id)
         return job_id
@@ -154,7 +158,7 @@ class Jobs:
 
     def erased(self, job_id: str, request: bytes) -> Job:
         """What the request of a job that is being erased said of it."""
-        return assemble(job_id, request, None, None, None)
+        return assemble(job_id, request, None, None, None, None)
 
     def recorded(self, job_id: str) -> bool:
         """Whether there is such a job; not if it is being created, was never created to the end, or was withdrawn."""
@@ -205,6 +209,13 @@ class Jobs:
         if self._noted(job_id):  # else the reconciler finds it in :meth:`open_ids`
             self.close(job_id)
         return created
+
+    def set_label(self, job_id: str, label: str | None) -> None:
+        """Give the job a label, or take it away."""
+        if label is None:
+            self._store.delete(job_label_key(job_id))
+        else:
+            self._store.write(job_label_key(job_id), label.encode())
 
     def pin(self, job_id: str) -> None:
         """Keep the job when its time is over."""

@@ -9,15 +9,23 @@ from typing import NamedTuple
 
 from worker import tokens
 from worker.belongings import Kind, mark
+from worker.examples import example_id
 from worker.ids import owner_digest
 from worker.store import Store
 
 
 class Shared(NamedTuple):
-    """What a link is to; the id must have the form of one."""
+    """What a link is to; the id must have the form of one.
+
+    Attributes:
+        kind: of the thing.
+        id: of the thing.
+        sender: the digest of who shared it, where that is known.
+    """
 
     kind: Kind
     id: str
+    sender: str = ""
 
     @property
     def folder(self) -> str:
@@ -37,15 +45,17 @@ class Shares:
         self._store.create(f"{shared.folder}/{tokens.digest(text)}", owner_digest(owner).encode())
         return text
 
-    def opens(self, text: str, shared: Shared) -> bool:
-        """Whether the secret is that of a link to it."""
+    def opened(self, text: str, shared: Shared) -> Shared | None:
+        """What the secret opens, with its sender, if it is that of a link to it."""
         if not tokens.whole(text, tokens.LINK):
-            return False
+            return None
         try:
-            owner = self._store.read(f"{shared.folder}/{tokens.digest(text)}").decode()
+            sender = self._store.read(f"{shared.folder}/{tokens.digest(text)}").decode()
         except FileNotFoundError:
-            return False
-        return shared.kind == "jobs" or self._store.exists(mark(owner, shared.kind, shared.id))
+            return None
+        kind, item = shared.kind, shared.id
+        good = kind == "jobs" or self._store.exists(mark(sender, kind, item)) or item == example_id(kind)
+        return shared._replace(sender=sender) if good else None
 
     def revoke(self, shared: Shared, owner: str | None = None) -> None:
         """Revoke every link that this owner made to it, or that anybody did."""

@@ -164,6 +164,16 @@ class Store:
         except FileNotFoundError:
             return None
 
+    def written(self, key: str) -> datetime | None:
+        """When the object was written last, or None if there is none."""
+        try:
+            with _reached():
+                if path := self._path(key):
+                    return folder.written(path)
+                return obstore.head(self._store, self.check(key))["last_modified"]
+        except FileNotFoundError:
+            return None
+
     def exists(self, key: str) -> bool:
         """Whether there is such an object."""
         return self.size(key) is not None

@@ -1,38 +1,29 @@
 """Accelerators: the presets, and documents that were uploaded."""
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from accel.accelerator.document import Accelerator
+from service import etags
 from service.caller import Owner
 from service.context import Here
-from service.documents import Responses, problems, upload_problems
+from service.documents import NOT_MODIFIED, Responses, problems, upload_problems
+from service.etags import IfNoneMatch
 from service.negotiate import negotiate
 from service.pages import Cursor, Limit
 from service.problems import ProblemError
 from service.schemas import AcceleratorSummary, Page
 from service.upload import receive
+from service.uploaded import LabelOfUpload
 from service.yaml_form import MEDIA_TYPE as YAML
 from service.yaml_form import accelerator_yaml
 
 router = APIRouter(prefix="/v1/accelerators", tags=["accelerators"])
+LABEL = "Cyclops-Label"
 _FORMATS = {"json": "application/json", "yaml": YAML}
 _RAW = ("application/json", YAML, "text/yaml", "application/x-yaml", "application/octet-stream", "")
-_TEN_KEYS = {
-    "TARGET": "sim",
-    "HW_VER": "0.0.2",
-    "LOG_INP_WIDTH": 3,
-    "LOG_WGT_WIDTH": 3,
-    "LOG_ACC_WIDTH": 5,
-    "LOG_BATCH": 0,
-    "LOG_BLOCK": 4,
-    "LOG_UOP_BUFF_SIZE": 15,
-    "LOG_INP_BUFF_SIZE": 15,
-    "LOG_WGT_BUFF_SIZE": 18,
-    "LOG_ACC_BUFF_SIZE": 17,
-}
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -41,7 +32,6 @@ _BODY: dict[str, Any] = {
         "content": {
             "application/json": {
                 "schema": {"type": "object"},
-                "examples": {"the ten keys of a VTA": {"value": _TEN_KEYS}},
             },
             YAML: {"schema": {"type": "object"}},
             "multipart/form-data": {
@@ -58,6 +48,7 @@ _DOCUMENT: Responses = {
     200: {
         "description": "the document; in YAML without what is as it would be by default",
         "content": {YAML: {"schema": {"type": "object"}}},
+        "headers": {LABEL: {"description": "the label, in percent-encoded UTF-8", "schema": {"type": "string"}}},
     }
 }
 
@@ -69,7 +60,9 @@ _DOCUMENT: Responses = {
     responses=upload_problems("inspection-failed", "busy"),
     openapi_extra=_BODY,
 )
-async def post_accelerator(request: Request, response: Response, here: Here, owner: Owner) -> AcceleratorSummary:
+async def post_accelerator(
+    request: Request, response: Response, here: Here, owner: Owner, label: LabelOfUpload = None
+) -> AcceleratorSummary:
     """Check and keep an accelerator. Its id is the SHA-256 of its document; jobs name it by that.
 
     What cannot work is refused as `invalid-accelerator`; `field` is what to mend: a key such as `LOG_ACC_BUFF_SIZE`, or
@@ -79,21 +72,33 @@ async def post_accelerator(request: Request, response: Response, here: Here, own
         accelerator = await here.inspections.run(lambda: here.inspector.accelerator(upload.path), owner)
     digest = await here.keeping.run(lambda: here.accelerators.add(accelerator, upload.sha256), owner)
     response.headers["Location"] = f"/v1/accelerators/{digest}"
-    return AcceleratorSummary(id=digest, title=accelerator.title, family=accelerator.family)
+    if label is not None:
+        await run_in_threadpool(here.accelerators.set_label, digest, label)
+    [known] = await run_in_threadpool(here.accelerators.labels, [digest])
+    return AcceleratorSummary(id=digest, title=accelerator.title, family=accelerator.family, label=known)
 
 
-@router.get("", summary="List the accelerators")
-def list_accelerators(here: Here, limit: Limit = 100, cursor: Cursor = None) -> Page[AcceleratorSummary]:
+@router.get(
+    "",
+    summary="List the accelerators",
+    response_model=Page[AcceleratorSummary],
+    responses=NOT_MODIFIED,
+)
+def list_accelerators(
+    here: Here, limit: Limit = 100, cursor: Cursor = None, if_none_match: IfNoneMatch = None
+) -> Response:
     """The presets by name, then uploaded accelerators by id."""
     ids = _after(here.accelerators.ids(), cursor)
     page = ids[:limit]
-    return Page(
-        items=[AcceleratorSummary(id=name, **here.accelerators.brief(name)._asdict()) for name in page],
-        next_cursor=page[-1] if len(ids) > limit else None,
-    )
+    labels = here.accelerators.labels(page)
+    items = [
+        AcceleratorSummary(id=name, label=label, **here.accelerators.brief(name)._asdict())
+        for name, label in zip(page, labels, strict=True)
+    ]
+    return etags.respond(Page(items=items, next_cursor=page[-1] if len(ids) > limit else None), if_none_match)
 
 
-def _after(ids: Sequence[str], cursor: str | None) -> Sequence[str]:
+def _after(ids: list[str], cursor: str | None) -> list[str]:
     """What follows the cursor in the list's order, which an upload meanwhile does not move."""
     if cursor is None:
         return ids
@@ -117,13 +122,17 @@ def get_accelerator(
     format: Annotated[Literal["json", "yaml"] | None, Query(description="else what Accept asks for")] = None,  # noqa: A002
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Accelerator | Response:
-    """The accelerator's document: memories, units, instructions, synchronisation."""
+    """The accelerator's document: memories, units, instructions, synchronisation. Its label is no part of it."""
     chosen = negotiate(_FORMATS, format, accept)
     try:
         accelerator = here.accelerators.get(id)
     except KeyError:
         raise ProblemError("not-found", f"there is no accelerator {id!r}", field="id") from None
-    response.headers["Vary"] = "Accept"
+    headers = {"Vary": "Accept"}
+    [label] = here.accelerators.labels([id])
+    if label is not None:
+        headers[LABEL] = quote(label)
     if chosen == "json":
+        response.headers.update(headers)
         return accelerator
-    return Response(accelerator_yaml(accelerator), headers={"Vary": "Accept"}, media_type=YAML)
+    return Response(accelerator_yaml(accelerator), headers=headers, media_type=YAML)

@@ -6,6 +6,7 @@ from fastapi.responses import StreamingResponse
 from accel.report_documents import Report, SimulationReport
 from service.context import Context, Here
 from service.documents import content, document, problems
+from service.job_id import JobId
 from service.problems import ProblemError
 from service.ranges import CONDITIONAL, Conditional, Conditions, not_modified, send_blob
 from service.schemas import ArtifactIndex, ArtifactResource
@@ -57,7 +58,7 @@ def send(artifacts: Artifacts, name: str, conditions: Conditional, *, filename: 
     | CONDITIONAL
     | problems("not-found", "conflict"),
 )
-def get_report(id: str, here: Here, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
+def get_report(id: JobId, here: Here, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
     """Of a model: cycles, verification, layers, host operators, quantisation and stage times.
 
     Of a program: cycles, verification, mismatches, races, warnings, and what each unit did and waited for.
@@ -71,13 +72,13 @@ def get_report(id: str, here: Here, conditions: Conditions) -> Response:  # noqa
     response_class=StreamingResponse,
     responses=content("an npz file", "application/octet-stream") | problems("not-found", "conflict"),
 )
-def get_outputs(id: str, here: Here, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
+def get_outputs(id: JobId, here: Here, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
     """The model's outputs as the accelerator computed them, by name."""
     return send(artifacts_of(here, id), "outputs.npz", conditions, filename="outputs.npz")
 
 
 @router.get("/artifacts", summary="List the artifacts", responses=problems("not-found"))
-def list_artifacts(id: str, here: Here) -> ArtifactIndex:  # noqa: A002 - the API's name
+def list_artifacts(id: JobId, here: Here) -> ArtifactIndex:  # noqa: A002 - the API's name
     """Every file that the job left, also one that failed; none before it has ended."""
     artifacts = artifacts_of(here, id, complete=False).all()
     home = f"/v1/jobs/{id}/artifacts"
@@ -93,7 +94,7 @@ def list_artifacts(id: str, here: Here) -> ArtifactIndex:  # noqa: A002 - the AP
     responses=content("the file", *_MEDIA_TYPES) | CONDITIONAL | problems("not-found"),
 )
 def get_artifact(
-    id: str,  # noqa: A002 - the API's name
+    id: JobId,  # noqa: A002 - the API's name
     name: str,
     here: Here,
     conditions: Conditions,

@@ -6,6 +6,7 @@ from accel.catalog import preset_names
 from service.caller import Owner
 from service.context import Context, Here
 from service.documents import problems
+from service.job_id import JobId
 from service.job_resource import job_resource
 from service.problems import ProblemError
 from service.schemas import JobResource
@@ -19,7 +20,7 @@ _PROBLEMS = problems("not-found", "in-use", "conflict")
 @router.delete(
     "/jobs/{id}", status_code=204, summary="Erase a job", tags=["jobs"], responses=problems("not-found", "conflict")
 )
-def delete_job(id: str, here: Here, owner: Owner) -> None:  # noqa: A002 - the API's name
+def delete_job(id: JobId, here: Here, owner: Owner) -> None:  # noqa: A002 - the API's name
     """Erase a job that has ended, with its record and every file that it left. Cancel it first if it has not."""
     job = here.own_job(id, owner)
     if not job.ended:
@@ -56,7 +57,7 @@ def delete_accelerator(id: str, here: Here, owner: Owner) -> None:  # noqa: A002
 
 
 @router.put("/jobs/{id}/pin", summary="Keep a job", tags=["jobs"], responses=problems("not-found", "conflict"))
-def pin_job(id: str, here: Here, owner: Owner) -> JobResource:  # noqa: A002 - the API's name
+def pin_job(id: JobId, here: Here, owner: Owner) -> JobResource:  # noqa: A002 - the API's name
     """Keep the job, and what it needs, when its time is over. DELETE of the job erases it all the same."""
     job = here.own_job(id, owner)
     if not here.eraser.pin(job):
@@ -67,7 +68,7 @@ def pin_job(id: str, here: Here, owner: Owner) -> JobResource:  # noqa: A002 - t
 @router.delete(
     "/jobs/{id}/pin", status_code=204, summary="Do not keep a job", tags=["jobs"], responses=problems("not-found")
 )
-def unpin_job(id: str, here: Here, owner: Owner) -> None:  # noqa: A002 - the API's name
+def unpin_job(id: JobId, here: Here, owner: Owner) -> None:  # noqa: A002 - the API's name
     """Keep the job as long as others. One that is not pinned stays so."""
     here.jobs.unpin(here.own_job(id, owner).id)
 

@@ -12,6 +12,7 @@ from service.documents import content, problems
 from service.following.follower import Follower
 from service.following.ids import END, PATTERN, place_of
 from service.following.stream import MEDIA_TYPE, EventStream, check_room
+from service.job_id import JobId
 from service.job_resource import job_resource
 from worker.job_record import Job
 
@@ -30,7 +31,7 @@ LastEventId = Annotated[
     | problems("not-found", "too-many-at-once", "busy"),
 )
 async def get_events(
-    id: str,  # noqa: A002 - the API's name
+    id: JobId,  # noqa: A002 - the API's name
     here: Here,
     caller: Asker,
     last_event_id: LastEventId = None,

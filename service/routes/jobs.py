@@ -16,6 +16,7 @@ from service.documents import NOT_MODIFIED, document, problems
 from service.dry_run import plan_response
 from service.etags import IfNoneMatch
 from service.following.prefer import Patient
+from service.job_id import JobId
 from service.job_resource import job_resource
 from service.pages import JobCursor, Limit
 from service.problems import ProblemError
@@ -157,7 +158,7 @@ async def list_jobs(
     "/{id}", summary="Describe a job", response_model=JobResource, responses=NOT_MODIFIED | problems("not-found")
 )
 async def get_job(
-    id: str,  # noqa: A002 - the API's name
+    id: JobId,  # noqa: A002 - the API's name
     here: Here,
     caller: Asker,
     patience: Patient,
@@ -177,7 +178,7 @@ async def get_job(
 
 
 @router.post("/{id}/cancel", summary="Cancel a job", responses=problems("not-found", "conflict"))
-def cancel_job(id: str, here: Here) -> JobResource:  # noqa: A002 - the API's name
+def cancel_job(id: JobId, here: Here) -> JobResource:  # noqa: A002 - the API's name
     """End a queued or running job. A job that is canceled already stays so; one that ended otherwise is a conflict."""
     job = here.job(id)
     if here.jobs.cancel(job.id):

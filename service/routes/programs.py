@@ -7,13 +7,15 @@ from fastapi.responses import StreamingResponse
 
 from service.caller import Owner
 from service.context import Here
-from service.documents import content, problems, upload_problems
+from service.documents import NOT_MODIFIED, content, problems, upload_problems
+from service.etags import IfNoneMatch
+from service.pages import Limit, UploadCursor
 from service.problems import ProblemError
 from service.programs import canonical
 from service.ranges import RANGED, Range
+from service.schemas import Page, ProgramResource, ProgramSummary
 from service.upload import receive_parts
-from service.uploaded import send_upload
-from worker.uploads import ProgramInfo
+from service.uploaded import LabelOfUpload, keep, resource, respond_page, send_upload
 
 router = APIRouter(prefix="/v1/programs", tags=["programs"])
 
@@ -26,7 +28,9 @@ _BODY: dict[str, Any] = {
         "content": {
             "application/zip": {"schema": _BINARY},
             "application/octet-stream": {"schema": _BINARY},
-            "multipart/form-data": {"schema": {"type": "object", "additionalProperties": _BINARY}},
+            "multipart/form-data": {
+                "schema": {"type": "object", "properties": {"file": _BINARY}, "additionalProperties": _BINARY}
+            },
         },
     }
 }
@@ -39,7 +43,9 @@ _BODY: dict[str, Any] = {
     responses=upload_problems("inspection-failed", "busy"),
     openapi_extra=_BODY,
 )
-async def post_program(request: Request, response: Response, here: Here, owner: Owner) -> ProgramInfo:
+async def post_program(
+    request: Request, response: Response, here: Here, owner: Owner, label: LabelOfUpload = None
+) -> ProgramResource:
     """Check a program and keep it as one Program file.
 
     Its id is that file's SHA-256; the same program again answers the same, however it was packed.
@@ -49,16 +55,27 @@ async def post_program(request: Request, response: Response, here: Here, owner: 
         path, program = await here.inspections.run(
             lambda: canonical(parts, parts[0].path.parent, here.inspector), owner
         )
-        await here.keeping.run(lambda: here.programs.add(path, program), owner)
+        kept = await here.keeping.run(lambda: keep(here.programs, path, program, label), owner)
     response.headers["Location"] = f"/v1/programs/{program.id}"
-    return program
+    return resource(kept, ProgramResource)
+
+
+@router.get("", summary="List the programs", response_model=Page[ProgramSummary], responses=NOT_MODIFIED)
+def list_programs(
+    here: Here,
+    limit: Limit = 50,
+    cursor: UploadCursor = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Your programs, newest first, then the example. A page does not move when some are added."""
+    return respond_page(here.programs, cursor, limit, lambda kept: resource(kept, ProgramSummary), if_none_match)
 
 
 @router.get("/{id}", summary="Describe a program", responses=problems("not-found"))
-def get_program(id: str, here: Here) -> ProgramInfo:  # noqa: A002 - the API's name
+def get_program(id: str, here: Here) -> ProgramResource:  # noqa: A002 - the API's name
     """Accelerator, size, inputs and outputs of an uploaded program."""
     try:
-        return here.programs.get(id)
+        return resource(here.programs.kept(id), ProgramResource)
     except KeyError:
         raise ProblemError("not-found", f"there is no program {id!r}", field="id") from None
 

@@ -1,6 +1,7 @@
 """Links to single jobs and uploads, for people without a key."""
 
 from collections.abc import Callable
+from typing import Any
 
 from fastapi import APIRouter
 
@@ -8,6 +9,7 @@ from accel.catalog import preset_names
 from service.caller import Owner
 from service.context import Context, Here
 from service.documents import problems
+from service.job_id import JobId
 from service.problems import ProblemError
 from service.schemas import Share
 from worker.belongings import Kind
@@ -25,7 +27,7 @@ _PARTS: dict[Kind, tuple[str, ...]] = {
 
 
 def _post(kind: Kind) -> Callable[..., Share]:
-    def post(id: str, here: Here, owner: Owner) -> Share:  # noqa: A002 - the API's name
+    def post(id: _ids(kind), here: Here, owner: Owner) -> Share:  # type: ignore[valid-type]  # noqa: A002
         """Make a link with which anybody may read this and what lies under its address, and nothing else.
 
         It is shown this once. Every address under this one takes its `share=...`, and programs may send its token as
@@ -40,11 +42,16 @@ def _post(kind: Kind) -> Callable[..., Share]:
 
 
 def _delete(kind: Kind) -> Callable[..., None]:
-    def delete(id: str, here: Here, owner: Owner) -> None:  # noqa: A002 - the API's name
+    def delete(id: _ids(kind), here: Here, owner: Owner) -> None:  # type: ignore[valid-type]  # noqa: A002
         """Revoke every link to this that its owner made, at once; without any it does nothing."""
         here.shares.revoke(_found(kind, id, here), owner)
 
     return delete
+
+
+def _ids(kind: Kind) -> Any:
+    """The type of the parameter that is its id."""
+    return JobId if kind == "jobs" else str
 
 
 def _found(kind: Kind, name: str, here: Context) -> Shared:

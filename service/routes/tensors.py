@@ -5,12 +5,15 @@ from fastapi.responses import StreamingResponse
 
 from service.caller import Owner
 from service.context import Here
-from service.documents import content, problems, upload_body, upload_problems
+from service.documents import NOT_MODIFIED, content, problems, upload_body, upload_problems
+from service.etags import IfNoneMatch
+from service.pages import Limit, UploadCursor
 from service.problems import ProblemError
 from service.ranges import RANGED, Range
+from service.schemas import Page, TensorsResource, TensorsSummary
 from service.upload import receive
-from service.uploaded import send_upload
-from worker.uploads import Tensors
+from service.uploaded import LabelOfUpload, keep, resource, respond_page, send_upload
+from worker.uploads import Kept, Tensors
 
 router = APIRouter(prefix="/v1/tensors", tags=["tensors"])
 
@@ -22,21 +25,41 @@ router = APIRouter(prefix="/v1/tensors", tags=["tensors"])
     responses=upload_problems("inspection-failed", "busy"),
     openapi_extra=upload_body("an npz file with one array for each input of a model, by its name"),
 )
-async def post_tensors(request: Request, response: Response, here: Here, owner: Owner) -> Tensors:
+async def post_tensors(
+    request: Request, response: Response, here: Here, owner: Owner, label: LabelOfUpload = None
+) -> TensorsResource:
     """Check and keep an npz file. Its id is its SHA-256; the same file again answers the same."""
     async with receive(request, here.settings.scratch_dir) as upload:
         found = await here.inspections.run(lambda: here.inspector.tensors(upload.path), owner)
         tensors = Tensors(id=upload.sha256, bytes=upload.bytes, **found.model_dump())
-        await here.keeping.run(lambda: here.tensors.add(upload.path, tensors), owner)
+        kept = await here.keeping.run(lambda: keep(here.tensors, upload.path, tensors, label), owner)
     response.headers["Location"] = f"/v1/tensors/{tensors.id}"
-    return tensors
+    return resource(kept, TensorsResource)
+
+
+@router.get("", summary="List the tensors", response_model=Page[TensorsSummary], responses=NOT_MODIFIED)
+def list_tensors(
+    here: Here,
+    limit: Limit = 50,
+    cursor: UploadCursor = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Your tensors, newest first, then the example. A page does not move when some are added."""
+    return respond_page(here.tensors, cursor, limit, _summary, if_none_match)
+
+
+def _summary(kept: Kept[Tensors]) -> TensorsSummary:
+    found = kept.document
+    return TensorsSummary(
+        id=found.id, bytes=found.bytes, arrays=len(found.tensors), label=kept.label, created=kept.created
+    )
 
 
 @router.get("/{id}", summary="Describe tensors", responses=problems("not-found"))
-def get_tensors(id: str, here: Here) -> Tensors:  # noqa: A002 - the API's name
+def get_tensors(id: str, here: Here) -> TensorsResource:  # noqa: A002 - the API's name
     """Names, element types and shapes of the arrays in an uploaded npz file."""
     try:
-        return here.tensors.get(id)
+        return resource(here.tensors.kept(id), TensorsResource)
     except KeyError:
         raise ProblemError("not-found", f"there are no tensors {id!r}", field="id") from None
 

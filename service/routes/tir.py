@@ -5,6 +5,7 @@ from fastapi.responses import StreamingResponse
 
 from service.context import Here
 from service.documents import content, problems
+from service.job_id import JobId
 from service.problems import ProblemError
 from service.ranges import CONDITIONAL, Conditions
 from service.routes.artifacts import artifacts_of, send
@@ -21,7 +22,7 @@ def _dumps(artifacts: Artifacts) -> dict[str, tuple[str, int]]:
 
 
 @router.get("", summary="List the stages", responses=problems("not-found"))
-def list_tir(id: str, here: Here) -> TirIndex:  # noqa: A002 - the API's name
+def list_tir(id: JobId, here: Here) -> TirIndex:  # noqa: A002 - the API's name
     """The stages that were dumped, in the order in which they ran."""
     dumps = _dumps(artifacts_of(here, id, complete=False))
     home = f"/v1/jobs/{id}/tir"
@@ -36,7 +37,7 @@ def list_tir(id: str, here: Here) -> TirIndex:  # noqa: A002 - the API's name
     response_class=StreamingResponse,
     responses=content("TVMScript", "text/plain") | CONDITIONAL | problems("not-found"),
 )
-def get_tir(id: str, stage: str, here: Here, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
+def get_tir(id: JobId, stage: str, here: Here, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
     """TVMScript after a stage; `flatten/02-s_tir.CompactBufferAllocation` is after a pass within it."""
     artifacts = artifacts_of(here, id, complete=False)
     found = _dumps(artifacts).get(stage)

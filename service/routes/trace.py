@@ -12,6 +12,7 @@ from accel.errors import CyclopsError
 from accel.trace import FEWEST, MOST, Trace, Window
 from service.context import Context, Here
 from service.documents import content, problems
+from service.job_id import JobId
 from service.negotiate import negotiate
 from service.pages import Limit
 from service.problems import ProblemError
@@ -93,7 +94,7 @@ def _stream(pieces: Iterator[bytes], media_type: str, headers: dict[str, str] | 
     | problems("not-found", "not-acceptable", "conflict"),
 )
 def get_trace(
-    id: str,  # noqa: A002 - the API's name
+    id: JobId,  # noqa: A002 - the API's name
     here: Here,
     perfetto: Annotated[PerfettoQuery, Depends()],
     conditions: Conditions,

@@ -96,7 +96,9 @@ def test_a_truncated_model(client: httpx2.Client, is_problem: Check, model: byte
 
 def test_bodies_that_are_no_upload(client: httpx2.Client, is_problem: Check) -> None:
     is_problem(client.post("/v1/models", content=b""), 422, "invalid-request", "body")
-    is_problem(client.post("/v1/models", json={"model": "x"}), 415, "unsupported-media-type", "body")
+    is_problem(client.post("/v1/models", json={"model": "x"}), 422, "invalid-request", "base64")
+    text = {"content-type": "text/plain"}
+    is_problem(client.post("/v1/models", content=b"x", headers=text), 415, "unsupported-media-type", "body")
     is_problem(client.post("/v1/models", data={"a": "b"}, files={}), 422, "invalid-model")
     boundary = {"content-type": "multipart/form-data; boundary=b"}
     is_problem(client.post("/v1/models", content=b"no form", headers=boundary), 400, "bad-request", "body")

@@ -134,7 +134,7 @@ def test_forms_that_are_no_program(client: httpx2.Client, is_problem: Check) -> 
     is_problem(client.post("/v1/programs", files=twice), 422, "invalid-program", "x.bin")
     many = [(f"{number}", ("f", b"x")) for number in range(1025)]
     is_problem(client.post("/v1/programs", files=many), 413, "too-large", "body")
-    is_problem(client.post("/v1/programs", json={"program": "x"}), 415, "unsupported-media-type", "body")
+    is_problem(client.post("/v1/programs", json={"program": "x"}), 422, "invalid-request", "base64")
     is_problem(client.post("/v1/programs", content=b""), 422, "invalid-request", "body")
 
 

@@ -130,7 +130,8 @@ def test_a_raw_body_is_the_only_part(tmp_path: Path) -> None:
         ("multipart/form-data; boundary=b", part("a", b"", "f") + b"--b--\r\n", "invalid-request"),
         ("multipart/form-data; boundary=b", b"--b\r\n" + b"x" * 9000 + b": y\r\n\r\n", "bad-request"),
         ("application/zip", b"", "invalid-request"),
-        ("application/json", b"{}", "unsupported-media-type"),
+        ("application/json", b"{}", "invalid-request"),
+        ("text/plain", b"{}", "unsupported-media-type"),
     ],
 )
 def test_parts_that_are_refused(tmp_path: Path, content_type: str, body: bytes, slug: str) -> None:

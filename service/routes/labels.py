@@ -1,0 +1,81 @@
+"""What owners call their things: PATCH of a label."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body
+
+from accel.catalog import preset_names
+from service.caller import Owner
+from service.context import Here
+from service.documents import problems
+from service.job_id import JobId
+from service.job_resource import job_resource
+from service.problems import ProblemError
+from service.schemas import (
+    AcceleratorSummary,
+    JobResource,
+    LabelChange,
+    ModelResource,
+    ProgramResource,
+    TensorsResource,
+)
+from service.uploaded import resource
+from worker.uploads import Document, Kept, Uploads
+
+router = APIRouter(prefix="/v1")
+_Change = Annotated[LabelChange, Body()]
+
+
+def _labelled(uploads: Uploads[Document], digest: str, change: LabelChange) -> Kept[Document]:
+    try:
+        document = uploads.get(digest)
+    except KeyError:
+        raise ProblemError("not-found", f"there is no upload {digest!r}", field="id") from None
+    if change.given:
+        uploads.set_label(digest, change.label)
+    return uploads.as_kept(document)
+
+
+def _route(kind: str, *more: str) -> dict[str, Any]:
+    known = problems("not-found", "invalid-request", *more)
+    return {"path": f"/{kind}/{{id}}", "summary": "Label", "tags": [kind], "responses": known}
+
+
+@router.patch(**_route("models"))
+def label_model(id: str, change: _Change, here: Here) -> ModelResource:  # noqa: A002 - the API's name
+    """Give a model of yours, or the example, a label of your own, or take it away."""
+    return resource(_labelled(here.models, id, change), ModelResource)
+
+
+@router.patch(**_route("programs"))
+def label_program(id: str, change: _Change, here: Here) -> ProgramResource:  # noqa: A002 - the API's name
+    """Give a program of yours, or the example, a label of your own, or take it away."""
+    return resource(_labelled(here.programs, id, change), ProgramResource)
+
+
+@router.patch(**_route("tensors"))
+def label_tensors(id: str, change: _Change, here: Here) -> TensorsResource:  # noqa: A002 - the API's name
+    """Give tensors of yours, or the example, a label of your own, or take it away."""
+    return resource(_labelled(here.tensors, id, change), TensorsResource)
+
+
+@router.patch(**_route("accelerators", "conflict"))
+def label_accelerator(id: str, change: _Change, here: Here) -> AcceleratorSummary:  # noqa: A002 - the API's name
+    """Give an accelerator of yours a label, or take it away. The presets have their names."""
+    if id in preset_names():
+        raise ProblemError("conflict", f"{id} comes with Cyclops, and keeps its name", field="id")
+    here.require("accelerators", id)
+    brief = here.accelerators.brief(id)
+    if change.given:
+        here.accelerators.set_label(id, change.label)
+    [label] = here.accelerators.labels([id])
+    return AcceleratorSummary(id=id, label=label, **brief._asdict())
+
+
+@router.patch(**_route("jobs"))
+def label_job(id: JobId, change: _Change, here: Here, owner: Owner) -> JobResource:  # noqa: A002 - the API's name
+    """Give the job a label, or take it away; whatever state it is in."""
+    job = here.own_job(id, owner)
+    if change.given:
+        here.jobs.set_label(job.id, change.label)
+    return job_resource(here.own_job(id, owner))

@@ -1,0 +1,50 @@
+"""What comes with Cyclops to begin with: a model, a program and tensors that fit them, and an accelerator.
+
+Everybody may read and use them without uploading anything, under ids that are always the same: the SHA-256 of the
+files beside this one, which ``make examples`` writes.
+"""
+
+import functools
+import hashlib
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from accel.catalog import accelerator_id, canonical, parse_accelerator
+from worker.belongings import Kind
+
+_FOLDER = Path(__file__).parent
+FileKind = Literal["models", "programs", "tensors"]
+FILES: dict[FileKind, str] = {"models": "model.onnx", "programs": "program.zip", "tensors": "tensors.npz"}
+ACCELERATOR = "accelerator.json"
+INFO = "info.json"
+
+
+class Example(NamedTuple):
+    """An example: the id, the file, and, as JSON, the document that an upload of it would have."""
+
+    id: str
+    path: Path
+    info: bytes
+
+
+@functools.cache
+def example(kind: FileKind) -> Example:
+    """The example of a kind."""
+    path = _FOLDER / FILES[kind]
+    data = path.read_bytes()
+    return Example(hashlib.sha256(data).hexdigest(), path, (_FOLDER / f"{kind}.{INFO}").read_bytes())
+
+
+@functools.cache
+def example_accelerator() -> Example:
+    """The example of an accelerator, in the form of ten keys; ``info`` is the whole document."""
+    path = _FOLDER / ACCELERATOR
+    accelerator = parse_accelerator(path.read_bytes())
+    return Example(accelerator_id(accelerator), path, canonical(accelerator))
+
+
+def example_id(kind: Kind) -> str | None:
+    """The id of the example of a kind; None for jobs, of which there is none."""
+    if kind == "jobs":
+        return None
+    return example_accelerator().id if kind == "accelerators" else example(kind).id

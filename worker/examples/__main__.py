@@ -1,0 +1,69 @@
+"""Make the examples anew: ``python -m worker.examples``.
+
+The ids change with the files. Who has jobs of an older example has lost it then, so do it for a reason.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pydantic
+
+from accel.frontend.read.inspect import inspect_model
+from accel.open_program import open_program
+from examples.single import Conv, conv_model
+from worker.examples import ACCELERATOR, FILES, INFO
+from worker.execute import execute
+from worker.job_request import JobOptions
+from worker.programs import describe
+from worker.settings import Settings
+from worker.tensors import Npz
+from worker.uploads import Model, ProgramInfo, Tensors
+from worker.work import Work
+
+_LAYER = Conv(channels=8, filters=16, height=8, width=8, relu=True)
+
+
+def main() -> None:
+    """Write every file: the model, and what its job on ``vta`` leaves."""
+    home = Path(__file__).parent
+    model, program, tensors = (home / FILES[kind] for kind in ("models", "programs", "tensors"))
+    model.write_bytes(conv_model(_LAYER).SerializeToString())
+    with tempfile.TemporaryDirectory() as directory:
+        out = Path(directory)
+        execute(Work(model, "vta", JobOptions()), out, Settings(), lambda _: None)
+        shutil.copyfile(out / "inputs.npz", tensors)
+        _shorten(out / "program.zip", program, json.loads((home / ACCELERATOR).read_bytes()))
+    limits = Settings()
+    with tensors.open("rb") as file:
+        arrays = Npz(file, max_bytes=limits.max_tensors_bytes, max_arrays=limits.max_arrays).tensors
+    _describe(home, Model(**_named(model), **inspect_model(model.read_bytes()).model_dump()), "models")
+    _describe(home, ProgramInfo(**_named(program), **describe(open_program(program)).model_dump()), "programs")
+    _describe(home, Tensors(**_named(tensors), tensors=arrays), "tensors")
+
+
+def _shorten(source: Path, target: Path, accelerator: object) -> None:
+    """Copy a Program file with the short form of its accelerator, which is most of it."""
+    with zipfile.ZipFile(source) as before, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as after:
+        for name in before.namelist():
+            entry, data = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0)), before.read(name)
+            if name == "program.json":
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                data = json.dumps(json.loads(data) | {"accelerator": accelerator}, separators=(",", ":")).encode()
+            after.writestr(entry, data)
+
+
+def _named(path: Path) -> dict[str, object]:
+    data = path.read_bytes()
+    return {"id": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+
+
+def _describe(home: Path, document: pydantic.BaseModel, kind: str) -> None:
+    (home / f"{kind}.{INFO}").write_text(document.model_dump_json(indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
