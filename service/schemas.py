@@ -53,15 +53,15 @@ class Uploaded(Labelled):
     )
 
 
-class ModelResource(Model, Uploaded):
+class ModelResource(Uploaded, Model):
     """An uploaded model, as its owner has it."""
 
 
-class ProgramResource(ProgramInfo, Uploaded):
+class ProgramResource(Uploaded, ProgramInfo):
     """An uploaded program, as its owner has it."""
 
 
-class TensorsResource(Tensors, Uploaded):
+class TensorsResource(Uploaded, Tensors):
     """An uploaded npz file, as its owner has it."""
 
 
@@ -94,12 +94,16 @@ class TensorsSummary(Uploaded):
     arrays: int
 
 
-class AcceleratorSummary(Labelled):
-    """An accelerator in a listing."""
+class AcceleratorName(pydantic.BaseModel):
+    """What an accelerator is called."""
 
     id: str = Field(examples=["vta"])
     title: str
     family: str
+
+
+class AcceleratorSummary(Labelled, AcceleratorName):
+    """An accelerator in a listing."""
 
 
 class JobSubmission(JobRequest):
