@@ -12,6 +12,7 @@ from tests.service.pressed import Pressed, all_pressed
 from worker.keys import Keys
 from worker.store import Store
 
+pytestmark = pytest.mark.slow
 Start = Callable[..., Any]
 
 
