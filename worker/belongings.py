@@ -2,13 +2,13 @@
 
 What is uploaded is kept once, by its digest, whoever sends it. ``owners/<digest of the owner>/<kind>/<id>`` says that
 an owner has sent it, or has submitted the job; each is an object of its own, so that owners never write the same one.
-The mark is written once, so that its time says since when; that of an accelerator is written with each upload, as it says
-in which file the owner has the document.
-``senders/<kind>/<id>/<digest of the owner>`` says the same of an upload the other way round, so that who else has sent
-it is known without asking for every owner. ``senders/<kind>/<id>/all`` says that it is so of all who have sent it: from
-the first of them on, or since the others were found by asking.
-``labels/<digest of the owner>/<kind>/<id>`` is the label that the owner has given to an upload: the same content may have
-another label for another owner.
+The mark is written once, so that its time says since when; that of an accelerator with each upload, as it says in which
+file the owner has the document. ``senders/<kind>/<id>/<digest of the owner>`` says the same of an upload the other way
+round, so that who else has sent it is known without asking for every owner. ``senders/<kind>/<id>/all`` says that it is
+so of all who have sent it: from the first of them on, or since the others were found by asking.
+
+``labels/<digest of the owner>/<kind>/<id>`` is the label that the owner has given to an upload: the same content may
+have another label for another owner.
 """
 
 from collections.abc import Iterator

@@ -128,9 +128,7 @@ class Eraser:
                 return False
             delete([upload.document, *self._store.keys(f"{upload.kind}/{upload.digest}")])
             senders = self._senders(upload)
-            delete(
-                [key(sender, upload.kind, upload.digest) for sender in senders.all() for key in (mark, label_key)]
-            )
+            delete([key(sender, upload.kind, upload.digest) for sender in senders.all() for key in (mark, label_key)])
             senders.forget()
             self._shares.revoke(Shared(upload.kind, upload.digest))
         return True
