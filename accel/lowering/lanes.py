@@ -21,9 +21,9 @@ def by_identity(able: Capabilities) -> str:
     """Why a contraction with the identity cannot bring int8 into cleared accumulators; empty where it can."""
     gemm, title = able.gemm, able.accelerator.title
     if gemm.out_channels != gemm.in_channels:
-        return f"the tiles of {title} are {gemm.out_channels}x{gemm.in_channels}, not square"
+        return f"its tiles are {gemm.out_channels}x{gemm.in_channels}, not square"
     if gemm.data.memory.dtype != "int8":
-        return f"the data of {title} are {gemm.data.memory.dtype}, not int8"
+        return f"its data are {gemm.data.memory.dtype}, not int8"
     return "" if start_of(able) is not None else f"{title} can neither clear its accumulators nor load them"
 
 
@@ -41,7 +41,7 @@ def no_way_in(able: Capabilities) -> str:
     if not obstacle:
         return ""
     if able.load(memory, "int8") is None:
-        return f"{title} cannot bring int8 data into its accumulators: {obstacle}, and no load widens them"
+        return f"{title} cannot bring int8 data into its accumulators: no load widens them, and {obstacle}"
     if apart(Epilogue((), start="bias"), able.accelerator, able.gemm):
         return f"the loads of {title} into its accumulators cannot wait for its stores"
     return ""

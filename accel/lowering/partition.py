@@ -17,7 +17,7 @@ from accel.lowering.composite import Composite, read_composite
 from accel.lowering.contexts import apart
 from accel.lowering.epilogue import Ending, plan_ending
 from accel.lowering.geometry import Addition, Convolution, Epilogue, Packed, Tiling
-from accel.lowering.lanes import by_identity
+from accel.lowering.lanes import by_identity, no_way_in
 from accel.lowering.levels import LEVEL_BITS, Levels, levels_of
 from accel.lowering.plan import Cost, plan_convolution
 from accel.lowering.plan_elementwise import elementwise_region
@@ -62,7 +62,9 @@ def partition(
                 read_composite(module[name]), use, able, cost
             )
             if isinstance(found, str) and str(module[name].attrs["op"]) == "add":
-                found = _elementwise(module[name], able, "" if by_identity(able) else found)
+                square = by_identity(able)  # why it cannot be a product; where loads widen, that is not in the way
+                told = found == square or (bool(square) and not no_way_in(able))
+                found = _elementwise(module[name], able, "" if told else found)
             if isinstance(found, str):
                 reasons[name] = found
             else:

@@ -14,7 +14,14 @@ _STORES: dict[str, tuple[str, ...]] = {
     "scale": ("i8(clip(rint(f32(sram{}) * scale), -128, 127))", "i8(clip(rint(f32(sram{}) * scale), 0, 127))"),
     "shift": ("i8(clip(sram{} >> shift, -128, 127))",),
     "round": ("i8(clip((sram{} + (1 << shift - 1)) >> shift, -128, 127))",),
+    "relu": ("i8(clip(sram{} >> shift, -128, 127))", "relu(i8(clip(sram{} >> shift, -128, 127)))"),
+    "factor": ("i8(clip((sram{} * imm) >> shift, -128, 127))",),
 }
+_FUSED = (
+    "clip((X{} * imm) >> shift, low, high)",
+    "min(max((X{} * imm + (1 << shift - 1)) >> shift, -128), 127)",
+    "(X{} * imm) >> shift",
+)
 _WORD = 64
 
 
@@ -42,6 +49,8 @@ class _Machine:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.rows, self.n, self.k = rng.choice([1, 1, 1, 2, 4]), rng.choice([1, 4, 8, 16]), rng.choice([1, 4, 8, 16])
+        # accumulators are whole tiles, or rows of them that instructions take several of
+        self.by_rows = self.rows > 1 and rng.random() < 0.5
         self.sync = rng.choice(["tokens", "tokens", "hazards", "in_order"])
         self.unit = self._units()
         self.depths = {
@@ -65,10 +74,14 @@ class _Machine:
         zero = rng.random() < 0.6
         if not zero or rng.random() < 0.7:
             self._copy("load_c", "c", "load", "int32")
+        if rng.random() < 0.4:
+            self._copy("load_c8", "c", "load", "int8")
         self._contraction(zero=zero)
-        leaves = rng.choice(["low", "scale", "shift", "round", None])
+        leaves = rng.choice(["low", "scale", "shift", "round", "relu", "factor", None])
         if leaves == "low" or rng.random() < 0.4:
             self._steps()
+        if rng.random() < 0.3:
+            self._requantisation()
         if leaves is None or rng.random() < 0.5:
             self._copy("store_c", "c", "store", "int32")
         if leaves is not None:
@@ -110,8 +123,10 @@ class _Machine:
         if does:
             made.field(leaves if leaves == "scale" else "shift", 32 if leaves == "scale" else 5,
                        "float32" if leaves == "scale" else None)  # fmt: skip
+            if leaves == "factor":
+                made.field("imm", 16, "signed")
             made.field("mode", 1)
-            at = self._index("ij" if self.rows > 1 else "j")
+            at = self._index("ij" if self.rows > 1 and not self.by_rows else "j")
             made.keys["operations"] = [
                 {"name": f"s{mode}", "when": {"mode": mode}, "does": f"dram{at} = {value.format(at)}"}
                 for mode, value in enumerate(does)
@@ -127,6 +142,8 @@ class _Machine:
             name: {"memory": memory, "address": made.field(f"{memory}_at", self._bits(memory))}
             for name, memory in operands.items()
         }
+        if self.by_rows:
+            made.keys["operands"]["C"]["shape"] = [self.rows, self.n]
         rows = "i" if self.rows > 1 else ""
         self.turned = self.rng.random() < 0.3
         target, weights = self._index(rows + "j"), self._index("jk" if self.turned else "kj")
@@ -147,10 +164,7 @@ class _Machine:
 
     def _steps(self) -> None:
         made = _Instruction(self.made, name="alu", kind="compute", pragma="pragma_alu", unit=self.unit["alu"])
-        made.keys["operands"] = {
-            name: {"memory": "c", "address": made.field(name.lower(), self._bits("c"))} for name in "XY"
-        }
-        at = self._index("ij" if self.rows > 1 else "j")
+        at = self._accumulators(made, "XY")
         made.field("mode", 3)
         made.field("imm", 32, "signed")
         made.keys["operations"] = [
@@ -159,6 +173,31 @@ class _Machine:
         ]
         factors = {name: made.field(f"{name.lower()}_by", 8) for name in "XY"}
         made.keys |= {"loops": [{"extent": made.field("n", 10), "factors": factors}], "cycles": "n"}
+
+    def _requantisation(self) -> None:
+        """A vector unit that multiplies, shifts and clips at once."""
+        made = _Instruction(
+            self.made, name="requantise", kind="compute", pragma="pragma_requantise", unit=self.unit["alu"]
+        )
+        at = self._accumulators(made, "X")
+        for name, bits, kind in (
+            ("imm", 16, "signed"),
+            ("shift", 5, None),
+            ("low", 9, "signed"),
+            ("high", 9, "signed"),
+        ):
+            made.field(name, bits, kind)
+        does = f"X{at} = {self.rng.choice(_FUSED).replace('{}', at)}"
+        made.keys |= {"operations": [{"name": "o", "does": does}], "cycles": "3"}
+
+    def _accumulators(self, made: _Instruction, names: str) -> str:
+        """Operands that are as many accumulators as the unit is high, and their index."""
+        height = self.rng.choice([0, 0, 1, 2, 3, 4, 8]) if self.rows == 1 or self.by_rows else 0
+        shape = {"shape": [height, self.n]} if height and height <= self.depths["c"] else {}
+        made.keys["operands"] = {
+            name: {"memory": "c", "address": made.field(name.lower(), self._bits("c"))} | shape for name in names
+        }
+        return self._index("ij" if shape or (self.rows > 1 and not self.by_rows) else "j")
 
     def _tokens(self) -> Document:
         finish = _Instruction(self.made, name="finish", kind="finish", unit="mm")
@@ -174,7 +213,7 @@ class _Machine:
     def _whole(self) -> Document:
         sync = self._tokens() if self.sync == "tokens" else {"kind": self.sync}
         m, n, k = [self.rows][: self.rows > 1], self.n, self.k
-        shapes = {"a": [*m, k], "b": [n, k] if self.turned else [k, n], "c": [*m, n]}
+        shapes = {"a": [*m, k], "b": [n, k] if self.turned else [k, n], "c": [n] if self.by_rows else [*m, n]}
         types = {"a": self.data_type, "b": "int8", "c": "int32"}
         instructions = [made.document() for made in self.made["instructions"]]
         return {

@@ -17,9 +17,11 @@ from accel.program import Launch
 from accel.simulate.engine import simulate
 from accel.stages import requantisation
 from examples.single import Conv, Dense, conv_model, dense_model
+from tests.accel.frontend.foreign_layers import Kind, conv
 from tests.accel.lowering.additions import addition
 from tests.accel.lowering.build import build, lower
 from tests.accel.lowering.machines import random_machine
+from tests.accel.lowering.test_additions import addition as scaled_addition
 from tests.reference.host import draw_inputs, run_relax
 
 MODELS: dict[str, onnx.ModelProto] = {
@@ -28,6 +30,8 @@ MODELS: dict[str, onnx.ModelProto] = {
     "strided": conv_model(Conv(4, 6, 7, 6, strides=(2, 2), limit=60)),
     "dense": dense_model(Dense(3, 20, 18)),
     "addition": addition(),
+    "any scales": conv(Kind(y_zero=9), 8, 8),
+    "addition of any scales": scaled_addition((0.031, 0.047, 0.06), (3, 99, 200), shape=(1, 8, 4, 3)),
 }
 
 
@@ -56,7 +60,7 @@ def check(name: str, accelerator: Accelerator) -> None:
     assert simulation.hazards is None or not simulation.hazards.races
 
 
-@settings(max_examples=2, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 1 << 20), st.sampled_from(list(MODELS)))
 def test_a_few_machines(seed: int, name: str) -> None:
     accelerator = made(seed)

@@ -81,7 +81,7 @@ _CASES = (
         "with scale = -3.4.*e.38, 250 . scale is .*; energy must be from 0",
     ),
     (
-        "energy without a bound", "vector", "instructions/load_x/energy", "1e10 * bytes * bytes * bytes * bytes * bytes",
+        "energy without a bound", "vector", "instructions/load_x/energy", "1e20 * bytes * bytes * bytes",
         "with bytes = 8192, .*; energy must be from 0 to 1e.30",
     ),
 )  # fmt: skip
