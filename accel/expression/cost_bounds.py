@@ -45,7 +45,7 @@ def _of(node: Expression, names: Mapping[str, Ends], finite: npt.NDArray[np.bool
         case Negate():
             found = (-below[0][1], -below[0][0])
         case Binary(sign):
-            found = _binary(sign, *below, finite)
+            found = _binary(sign, below[0], below[1], finite)
         case Call("min" | "max" as function):
             least = np.minimum if function == "min" else np.maximum
             lows, highs = zip(*below, strict=True)

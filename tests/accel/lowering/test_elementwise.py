@@ -97,7 +97,7 @@ def test_vta_runs_every_one(op: str) -> None:
         ("bare", Work("Mul", IMAGE, (-5, -5), -6), "VTA as built has no product of two accumulators"),
         ("gemmini", Work("Max", IMAGE, (-5, -5), -5), "Gemmini 16x16 has no maximum of two accumulators"),
         ("vector", Work("Sub", IMAGE, (-5, -5), -5), "but cannot negate it there"),
-        ("output-stationary", Work("Relu", IMAGE, (-5,), -5), "are 8x1, not square, and no load widens them"),
+        ("output-stationary", Work("Relu", IMAGE, (-5,), -5), "no load widens them, and its tiles are 8x1, not square"),
         ("vta", Work("Sum", IMAGE, (-14, -5, -5), -5), "the operands' scales lie more than a factor 64 apart"),
     ],
 )
