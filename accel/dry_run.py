@@ -25,7 +25,7 @@ from accel.lowering.composite import Composite, is_composite_call, read_composit
 from accel.lowering.host import LaunchRun, split_main
 from accel.plan_documents import Plan, PlannedLaunch, PlannedNode
 from accel.planned_launch import planned_launch
-from accel.provenance import Sources, provenance
+from accel.provenance import Sources, provenance, with_model
 from accel.report_documents import HostOp, Macs
 from accel.stages import job_stages
 
@@ -67,7 +67,7 @@ def plan_model(
     macs = sum(launch.macs for launch in launches)
     return Plan(
         accelerator=accelerator.name,
-        provenance=provenance(sources, accelerator, {"seed": seed}),
+        provenance=provenance(with_model(sources, model), accelerator, {"seed": seed}),
         family=accelerator.family,
         quantisation="none" if quantised else "one random sample" if given is None else "given samples",
         nodes=_nodes(original, launches, host_ops(imported, packed, accelerator), imported.operators),

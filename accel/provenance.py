@@ -80,6 +80,18 @@ def _version(distribution: str) -> str:
         return ""
 
 
+def with_model(sources: Sources, model: bytes | Path) -> Sources:
+    """Returns the sources with the model's digest, if it was not known.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if sources.model is not None:
+        return sources
+    digest = hashlib.sha256(model).hexdigest() if isinstance(model, bytes) else file_digest(model)
+    return sources.model_copy(update={"model": digest})
+
+
 def file_digest(path: Path) -> str:
     """Returns the SHA-256 of a file's bytes, in hexadecimal digits.
 

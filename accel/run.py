@@ -34,7 +34,7 @@ from accel.options import Options
 from accel.program import Program, renamed
 from accel.program_file import little_endian, save_program
 from accel.progress import Progress
-from accel.provenance import Sources, provenance
+from accel.provenance import Sources, provenance, with_model
 from accel.quality import Qualities, quality_of
 from accel.reference.deadline import OutOfTimeError
 from accel.report_documents import CompiledFunction, HostOp, Provenance, Report, StageTime
@@ -80,7 +80,8 @@ def run_model(  # noqa: PLR0913  a run has many inputs
         CyclopsError: what is wrong with the model or the tensors.
         InternalError: the program that was made of them is wrong; ``program.zip`` has it.
     """
-    origin = provenance(sources, accelerator, options.model_dump(mode="json"), codegen.llvm_get_system_cpu())
+    files = with_model(sources, model)
+    origin = provenance(files, accelerator, options.model_dump(mode="json"), codegen.llvm_get_system_cpu())
     return _Run(accelerator, options, origin, out, progress, cache).run(model, inputs, calibration)
 
 

@@ -85,4 +85,5 @@ def _verdict(report: Report) -> str:
             return f"NOT verified: {reason}"
     if report["engine"] == "timing":
         return "nothing was verified: only timing was asked for"
-    return "nothing was verified: the program does not say what memory must hold; no races"
+    races = "races were not looked for" if report["race_count"] is None else "no races"
+    return f"nothing was verified: the program does not say what memory must hold; {races}"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from accel.catalog import preset_names
 from accel.provenance import Sources
 from worker.accelerators import Accelerators
 from worker.job_record import Document, Job
@@ -25,7 +26,10 @@ def fetch(request: JobRequest | Job, directory: Path, store: Store, document: Do
         if digest := getattr(request.options, name):
             local[name] = directory / f"{name}.npz"
             tensors(store).fetch(digest, local[name])
-    accelerator = request.accelerator and Accelerators(store).fetch(request.accelerator, directory / "accelerator.json")
+    accelerators = Accelerators(store)
+    accelerator = request.accelerator and accelerators.fetch(request.accelerator, directory / "accelerator.json")
+    if request.accelerator in preset_names():  # that of this version, which runs it
+        document = accelerators.source(request.accelerator)
     sources = Sources(
         model=request.model,
         program=request.program,

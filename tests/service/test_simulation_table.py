@@ -60,7 +60,8 @@ def test_function_alone_has_no_cycles() -> None:
     ("changes", "words"),
     [
         ({}, "verified: memory holds"),
-        ({"verified": None}, "does not say what memory must hold"),
+        ({"verified": None}, "does not say what memory must hold; no races"),
+        ({"verified": None, "race_count": None}, "does not say what memory must hold; races were not looked for"),
         ({"verified": None, "engine": "timing", "race_count": None}, "only timing was asked for"),
         ({"verified": False, "mismatch_count": 1, "mismatches": [MISMATCH]}, "NOT verified: memory"),
         ({"verified": False, "race_count": 1, "races": [{"detail": "one [bold] race"}]}, "NOT verified: the result"),

@@ -151,6 +151,7 @@ def test_errors_of_ours_are_recorded(worker: Worker) -> None:
     job = worker.run(job_id)
     assert job.state == "failed"
     assert job.error.type == "/problems/internal-error"
+    assert job.error.incident
     assert "damaged" in job.error.detail
 
 
