@@ -10,16 +10,21 @@ from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
 from accel.errors import VerificationError
 from accel.isa.arrays import aligned_zeros
+from accel.isa.decode import decode
 from accel.isa.encode import encode
 from accel.isa.hazards import Stale
+from accel.isa.vta.presets import PRESETS
 from accel.isa.vta.races import HazardChecker
 from accel.program import Launch, Program, Segment
 from accel.run import check_hazards
 from accel.simulate.engine import simulate
 from accel.simulation_report import make_simulation_report
+from tests.accel.lowering.build import build
+from tests.accel.lowering.test_regions import quantised_resnet8
 from tests.accel.races import STALE_CYCLES, find_stale
 from tests.accel.random_programs import MICROOPS, random_loops
 from tests.accel.streams import stream
+from tests.marking import rest_slow
 
 VTA, CHISEL = load_accelerator("vta"), load_accelerator("vta-chisel")
 ONE = {"y_size": 1, "x_size": 1, "x_stride": 1}
@@ -155,3 +160,20 @@ def test_a_report_says_that_right_by_luck_is_not_verified() -> None:
     with pytest.raises(VerificationError, match=r"by luck: they depend on what was there before: instr.* 1 ") as caught:
         check_hazards(simulation)
     assert caught.value.field == "instruction:1"
+
+
+@pytest.mark.parametrize("preset", rest_slow(list(PRESETS), keep=2))
+def test_the_compiler_makes_neither_on_any_vta(preset: str) -> None:
+    accelerator = load_accelerator(preset)
+    program = build(quantised_resnet8(accelerator), accelerator)
+    told = CHISEL.parameters | {"immediate_pass_cycles": 1}  # the closest that passes come
+    like_the_rtl = accelerator.model_copy(update={"parameters": accelerator.parameters | told})
+    checker, dram = HazardChecker(like_the_rtl, {}, program.dram_bytes), aligned_zeros(program.dram_bytes)
+    for name, array in program.image.items():
+        at = program.segments[name].address
+        dram[at : at + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
+    launches = [step for step in program.steps if isinstance(step, Launch)]
+    assert len(launches) > 8
+    for launch in launches:
+        words = program.words[launch.begin : launch.begin + launch.count]
+        assert checker.check(decode(accelerator, words, launch.begin), dram).stale == (), launch.name
