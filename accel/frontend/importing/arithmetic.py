@@ -35,6 +35,14 @@ def lp_normalization(builder: relax.BlockBuilder, inputs: Inputs, attributes: Ma
     return builder.normalize(relax.op.divide(data, divisor))
 
 
+def swish(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
+    """``x * sigmoid(alpha * x)``."""
+    (data,) = inputs
+    alpha = relax.const(attributes.get("alpha", 1.0), "float32")
+    gate = builder.normalize(relax.op.sigmoid(builder.normalize(relax.op.multiply(data, alpha))))
+    return builder.normalize(relax.op.multiply(data, gate))
+
+
 def power(_builder: relax.BlockBuilder, inputs: Inputs, _attributes: Mapping[str, Any]) -> relax.Expr | None:
     """Pow whose exponent is of another type than its base; a square is a product."""
     base, exponent = inputs

@@ -13,7 +13,7 @@ import tvm
 from onnx import TensorProto
 from tvm import relax
 
-from accel.frontend.importing.arithmetic import celu, equal, lp_normalization, one_hot, power
+from accel.frontend.importing.arithmetic import celu, equal, lp_normalization, one_hot, power, swish
 from accel.frontend.importing.constants import constant_of
 from accel.frontend.importing.places import cumulative_sum, gather, top_k
 from accel.frontend.importing.pooling import average_pool, max_pool
@@ -125,7 +125,17 @@ def dropout(_builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[st
     return data
 
 
+def attention(_builder: relax.BlockBuilder, _inputs: Inputs, _attributes: Mapping[str, Any]) -> relax.Expr | None:
+    """Attention, which TVM takes for the operator of com.microsoft of that name.
+
+    Raises:
+        ValueError: always.
+    """
+    raise ValueError("it is not supported; export it as the products and the softmax that it consists of")
+
+
 CONVERTERS: Mapping[str, Converter] = {
+    "Attention": attention,
     "AveragePool": average_pool,
     "Cast": cast,
     "Celu": celu,
@@ -145,6 +155,7 @@ CONVERTERS: Mapping[str, Converter] = {
     "Pow": power,
     "Resize": resize,
     "Sum": _chained(relax.op.add),
+    "Swish": swish,
     "Tile": tile,
     "TopK": top_k,
 }

@@ -30,4 +30,8 @@ class Limits:
 
 
 LIMITS = Limits()
-OPSETS = range(9, 22)
+OPSETS = range(9, 29)  # of ONNX's own operators; up to the newest that the pinned onnx knows
+NEWEST_IR_VERSION = 14  # that the pinned onnx knows
+# the newest that the pinned onnxruntime loads: what is newer is brought down to them
+RUNTIME_OPSET = 26
+RUNTIME_IR_VERSION = 13

@@ -10,6 +10,7 @@ from accel.frontend.model.limits import LIMITS, Limits
 from accel.frontend.model.shapes import infer, tensor_shapes
 from accel.frontend.model.tensors import check_type
 from accel.frontend.operator_form.form import has_operator_form, in_qdq_form
+from accel.frontend.read.downgrade import check_computed_before
 from accel.frontend.read.info import ModelInfo, TensorInfo
 from accel.frontend.read.macs import macs_of
 from accel.frontend.read.parse import opset_of, parse_model
@@ -36,7 +37,9 @@ def model_info(model: onnx.ModelProto, limits: Limits = LIMITS) -> ModelInfo:
         InvalidModel, and its subclasses: as for :func:`inspect_model`, of what the nodes compute.
     """
     plain = in_qdq_form(model)
-    shapes = tensor_shapes(plain, infer(plain), limits)
+    inferred = infer(plain)
+    check_computed_before(plain, inferred.types)
+    shapes = tensor_shapes(plain, inferred, limits)
     macs = sum(macs_of(node, shapes) for node in plain.graph.node)
     if macs > limits.macs:
         raise UnsupportedShape(

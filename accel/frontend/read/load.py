@@ -10,6 +10,7 @@ from accel.frontend.model.names import fresh
 from accel.frontend.model.shapes import Inferred, infer, tensor_shapes
 from accel.frontend.model.tensors import is_static
 from accel.frontend.operator_form.form import in_qdq_form
+from accel.frontend.read.downgrade import downgrade
 from accel.frontend.read.info import ModelInfo
 from accel.frontend.read.inspect import model_info
 from accel.frontend.read.parse import parse_model
@@ -17,7 +18,9 @@ from accel.frontend.read.upgrade import upgrade
 
 
 def load_model(data: bytes, limits: Limits = LIMITS) -> onnx.ModelProto:
-    """Parse and check ``data``, and bring what is of an old opset up to opset 13.
+    """Parse and check ``data``, and bring the opset into what the compiler reads.
+
+    What is of an old opset becomes opset 13, what is newer than onnxruntime loads the newest that it does.
 
     In the result every node has a unique name, no initializer is also an input, and each output has a static shape.
 
@@ -55,6 +58,7 @@ def _prepare(model: onnx.ModelProto, limits: Limits) -> None:
             for extent in shapes[info.name]:
                 tensor.shape.dim.add(dim_value=extent)
     _use_values(model, inferred)
+    downgrade(model)
     upgrade(model, shapes)
 
 

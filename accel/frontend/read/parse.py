@@ -13,11 +13,12 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, numpy_helper
 
 from accel.errors import ExternalData, InvalidModel, ModelTooLarge, UnsupportedOperator
-from accel.frontend.model.limits import LIMITS, OPSETS, Limits
+from accel.frontend.model.limits import LIMITS, NEWEST_IR_VERSION, OPSETS, Limits
 from accel.frontend.model.names import name_nodes
 from accel.frontend.model.shapes import invalid, without_weights
 from accel.frontend.model.tensors import ITEM_BYTES, check_dimensions, check_type, static_shape
 from accel.frontend.operator_form.form import OPERATORS, in_qdq_form
+from accel.frontend.read.downgrade import check_known_before
 from accel.frontend.read.flood import has_more_fields
 from accel.frontend.read.hazards import check_hazards
 from accel.names import member_fault, name_fault, shown, text_fault
@@ -48,6 +49,7 @@ def parse_model(data: bytes, limits: Limits = LIMITS) -> onnx.ModelProto:
     except DecodeError as error:
         raise InvalidModel("the file is not ONNX, or is truncated", field="model") from error
     _check_structure(model, limits)
+    _check_versions(model)
     name_nodes(model)
     _use_default_domain(model)
     _check_operators(model)
@@ -125,10 +127,25 @@ def _check_structure(model: onnx.ModelProto, limits: Limits) -> None:
         if len(name) > limits.name_length:
             raise InvalidModel(f"a name is longer than {limits.name_length} characters", field="model")
     _check_names(model)
-    opset = opset_of(model)
+
+
+def _check_versions(model: onnx.ModelProto) -> None:
+    """The versions of the format and of the operators are ones that are read."""
+    if model.ir_version > NEWEST_IR_VERSION:
+        raise InvalidModel(
+            f"the model is of IR version {model.ir_version}; those up to {NEWEST_IR_VERSION} are read: save it with "
+            "an older release of onnx",
+            field="model",
+        )
+    opset, accepted = opset_of(model), f"{OPSETS.start} to {OPSETS.stop - 1}"
+    if not opset:
+        raise InvalidModel(f"the model states no opset of ONNX; {accepted} are read", field="model")
     if opset not in OPSETS:
-        accepted = f"{OPSETS.start} to {OPSETS.stop - 1}"
-        raise InvalidModel(f"the model is of opset {opset}; opsets {accepted} are accepted", field="model")
+        raise InvalidModel(
+            f"the model is of opset {opset}; {accepted} are read: export it for one of them, say with "
+            f"torch.onnx.export(..., opset_version=20), or have onnx.version_converter convert it",
+            field="model",
+        )
 
 
 def _check_names(model: onnx.ModelProto) -> None:
@@ -194,6 +211,7 @@ def _check_operators(model: onnx.ModelProto) -> None:
             onnx.defs.get_schema(op, opset)
         except onnx.defs.SchemaError as error:
             raise UnsupportedOperator(f"{op} is not an operator of ONNX opset {opset}", field=field) from error
+        check_known_before(node, opset)
 
 
 def _constants(model: onnx.ModelProto) -> Iterator[tuple[str, TensorProto]]:

@@ -163,7 +163,7 @@ FAULTS: list[tuple[str, Edit, type[CyclopsError], str]] = [
     ("no nodes", lambda m: m.graph.ClearField("node"), InvalidModel, "model"),
     ("no inputs", lambda m: m.graph.ClearField("input"), InvalidModel, "model"),
     ("opset too old", lambda m: m.opset_import[0].CopyFrom(helper.make_opsetid("", 8)), InvalidModel, "model"),
-    ("opset too new", lambda m: m.opset_import[0].CopyFrom(helper.make_opsetid("", 22)), InvalidModel, "model"),
+    ("opset too new", lambda m: m.opset_import[0].CopyFrom(helper.make_opsetid("", 29)), InvalidModel, "model"),
     ("functions", lambda m: m.functions.add(name="f"), InvalidModel, "model"),
     ("sparse constants", lambda m: m.graph.sparse_initializer.add(), InvalidModel, "model"),
     ("long name", lambda m: m.graph.node[0].output.append("y" * 1000), InvalidModel, "model"),
