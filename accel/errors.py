@@ -80,10 +80,13 @@ class ModelTooLarge(InvalidModel):
 
 
 class ExternalData(InvalidModel):
-    """The model keeps tensors in other files."""
+    """The model keeps tensors in other files, such as ``f.onnx.data``: send them too, in one zip or one form.
+
+    ``cyclops run`` and ``cyclops plan`` read them from the model's own folder, through no link.
+    """
 
     type = "external-data"
-    title = "Models with external data are not accepted."
+    title = "Data that the model keeps in other files are missing or do not fit."
 
 
 class UnsupportedShape(InvalidModel):

@@ -4,11 +4,11 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 
@@ -22,6 +22,7 @@ from accel.errors import (
     SimulationError,
 )
 from accel.folder_cache import FolderCache
+from accel.frontend.read.external import folder_data, single_file
 from accel.provenance import Sources, file_digest
 from service.simulation_table import print_simulation
 from service.table import print_report
@@ -31,6 +32,8 @@ from worker.job_record import Stage
 from worker.problem import Problem, problem_of
 from worker.settings import Settings
 from worker.work import ProgramWork, Work
+
+AnyWork = TypeVar("AnyWork", Work, ProgramWork, Work | ProgramWork)
 
 # exit codes
 JOB_FAILED = 1
@@ -96,21 +99,34 @@ def _run(work: Work | ProgramWork, out: Path | None, cache: Path | None, progres
     """The report, as text."""
     try:
         check_files(work)
-        work = replace(work, sources=sources_of(work))
         with _directory(out) as directory:
             reached, written = Reached(progress), Path(directory)
-            try:
-                execute(work, written, Settings(), reached, None if cache is None else FolderCache(cache))
-            except (CyclopsError, MemoryError, OSError):
-                raise
-            except Exception as error:
-                problem = failure(error)
-                if problem.incident is not None:
-                    keep_incident(problem, error, reached.stage, work, written, Settings())
-                raise _OurFaultError(problem, _kept(problem, written, out)) from error
+            with whole_model(work) as whole:
+                sourced = replace(whole, sources=sources_of(whole))
+                _execute(sourced, written, out, reached, None if cache is None else FolderCache(cache))
             return (written / "report.json").read_text(encoding="utf-8")
     except OSError as error:
         raise CyclopsError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}") from error
+
+
+def _execute(
+    work: Work | ProgramWork, written: Path, out: Path | None, reached: Reached, cache: FolderCache | None
+) -> None:
+    """Execute the work; of an error of ours, what a report of it needs is kept.
+
+    Raises:
+        CyclopsError, MemoryError, OSError: the input, or the machine, is at fault.
+        _OurFaultError: we are.
+    """
+    try:
+        execute(work, written, Settings(), reached, cache)
+    except (CyclopsError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        problem = failure(error)
+        if problem.incident is not None:
+            keep_incident(problem, error, reached.stage, work, written, Settings())
+        raise _OurFaultError(problem, _kept(problem, written, out)) from error
 
 
 def _kept(problem: Problem, written: Path, out: Path | None) -> Path | None:
@@ -141,6 +157,30 @@ def sources_of(work: Work | ProgramWork) -> Sources:
         load_accelerator(work.accelerator)  # or why it cannot be used
         digests |= {"document": document_digest(work.accelerator), "label": work.accelerator}
     return Sources(**digests)
+
+
+@contextmanager
+def whole_model(work: AnyWork) -> Iterator[AnyWork]:
+    """The work, its model in one file: what it keeps in others beside it goes into a temporary one.
+
+    Raises:
+        InvalidModel, and its subclasses: such a file is not there, or cannot be used.
+        OSError: the model cannot be read.
+    """
+    if isinstance(work, ProgramWork):
+        yield work
+        return
+    data = work.model.read_bytes()
+    whole = single_file(data, folder_data(work.model.parent))
+    if whole is data:
+        del data, whole
+        yield work
+        return
+    with tempfile.TemporaryDirectory(prefix="cyclops-model-") as directory:
+        path = Path(directory, "model.onnx")
+        path.write_bytes(whole)
+        del data, whole
+        yield replace(work, model=path)
 
 
 def _wrong(report: dict[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from accel.errors import CyclopsError
-from service.local import check_files, sources_of, tell, tell_problem
+from service.local import check_files, sources_of, tell, tell_problem, whole_model
 from service.plan_table import print_plan
 from worker.failure import failure
 from worker.plan import plan_work
@@ -22,7 +22,8 @@ def plan_local(work: Work, *, as_json: bool) -> int:
     try:
         with status or nullcontext():
             check_files(work)
-            plan = plan_work(replace(work, sources=sources_of(work)), Settings())
+            with whole_model(work) as whole:
+                plan = plan_work(replace(whole, sources=sources_of(whole)), Settings())
     except (CyclopsError, MemoryError) as error:
         return tell(error, errors, as_json=as_json)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and is not the input's fault

@@ -1,25 +1,18 @@
 """What is in an upload, without the compiler: the tasks of a fork server that the api starts with itself."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator
-from accel.frontend.model.limits import LIMITS
-from accel.frontend.read.info import ModelInfo
-from accel.frontend.read.inspect import inspect_model
 from worker.confined import confined, confinement
 from worker.limits import inspection_limits
+from worker.models import model_of_files
 from worker.refusal import explained
-from worker.requests import File
+from worker.requests import File, ModelFiles
 from worker.settings import Settings
 from worker.tensors import Npz
 from worker.uploads import TensorsContents
-
-
-def _model(given: File, settings: Settings) -> ModelInfo:
-    return inspect_model(given.path.read_bytes(), replace(LIMITS, nodes=settings.max_model_nodes))
 
 
 def _tensors(given: File, settings: Settings) -> TensorsContents:
@@ -51,7 +44,7 @@ for _name in preset_names():  # what checks a document is loaded once, not by ea
 
 TASKS = {
     "accelerator": confined(inspection_limits, File, _accelerator),
-    "model": confined(inspection_limits, File, _model),
+    "model": confined(inspection_limits, ModelFiles, model_of_files),
     "tensors": confined(inspection_limits, File, _tensors),
     "confinement": confinement,
 }

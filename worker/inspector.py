@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ from accel.frontend.read.info import ModelInfo
 from worker.confined import MOST_BYTES, Confined
 from worker.confinement.outcome import Confinement
 from worker.forked import Forked
-from worker.requests import File, Nothing, Packed
+from worker.requests import File, ModelFiles, NamedFile, Nothing, Packed
 from worker.scratch import scratch_directory
 from worker.settings import Settings
 from worker.uploads import ProgramContents, TensorsContents
@@ -35,17 +36,36 @@ class Inspector:
         self._light = Confined(settings, light)
         self._compiler = Confined(settings, compiler)
 
-    def model(self, path: Path) -> ModelInfo:
-        """What is in an ONNX file.
+    def model(self, files: Sequence[NamedFile], directory: Path) -> tuple[Path, ModelInfo]:
+        """The ONNX file with all of a model in it, and what that is.
+
+        Args:
+            files: an ONNX file or a zip alone, or an ONNX file and what it keeps in others.
+            directory: where the file is made, unless the model came as one.
 
         Raises:
             LimitError: finding out took too long or too much memory, or ended the process.
             RefusedError: it cannot be used.
         """
-        return self._file("model", path, ModelInfo)
+        made = directory.resolve() / "model.onnx"
+        given = [file.model_copy(update={"path": file.path.resolve()}) for file in files]
+        answer = self._light.ask(
+            "model",
+            ModelFiles(files=given, model=made),
+            directory,
+            seconds=self._settings.inspection_seconds,
+            readable=[file.path for file in given],
+        )
+        # its process is gone: nobody changes the file any more
+        path = made if made.is_file() and not made.is_symlink() else given[0].path
+        return path, ModelInfo.model_validate_json(answer)
 
     def tensors(self, path: Path) -> TensorsContents:
-        """What is in an npz file; raises as :meth:`model`."""
+        """What is in an npz file.
+
+        Raises:
+            LimitError, RefusedError: as :meth:`model`.
+        """
         return self._file("tensors", path, TensorsContents)
 
     def accelerator(self, path: Path) -> Accelerator:

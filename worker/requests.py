@@ -14,6 +14,21 @@ class File(pydantic.BaseModel):
     path: Path
 
 
+class NamedFile(pydantic.BaseModel):
+    """A file that came under a name, or as the part ``part`` of a form, which is empty where it tells nothing."""
+
+    path: Path
+    name: str
+    part: str = ""
+
+
+class ModelFiles(pydantic.BaseModel):
+    """The files of an uploaded model, and the one to make of them if they are several."""
+
+    files: list[NamedFile]
+    model: Path
+
+
 class Packed(pydantic.BaseModel):
     """A program as it was uploaded, and the Program file to make of it."""
 

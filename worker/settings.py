@@ -19,10 +19,15 @@ class Settings(Egress):
 
     queue: Annotated[str, Field(description="name of the RQ queue")] = "cyclops"
 
-    max_model_bytes: Annotated[int, Field(gt=0, description="largest model upload")] = 640 * _MIB
+    max_model_bytes: Annotated[
+        int, Field(gt=0, description="largest model upload, all its files together, packed and unpacked")
+    ] = 640 * _MIB
     max_model_nodes: Annotated[int, Field(gt=0, le=LIMITS.nodes, description="most operators of a model")] = (
         LIMITS.nodes
     )
+    max_model_files: Annotated[
+        int, Field(gt=0, description="most files of a model upload: the model, and those that it keeps data in")
+    ] = 1024
     max_tensors_bytes: Annotated[int, Field(gt=0, description="largest npz upload, packed and unpacked")] = 256 * _MIB
     max_arrays: Annotated[int, Field(gt=0, description="most arrays in one npz")] = 256
     max_program_bytes: Annotated[int, Field(gt=0, description="largest program upload, all its files together")] = (

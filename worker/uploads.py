@@ -30,8 +30,10 @@ _ID = re.compile(r"[0-9a-f]{64}")
 class Model(ModelInfo):
     """An uploaded model."""
 
-    id: str = Field(description="SHA-256 of the file", pattern="^[0-9a-f]{64}$")
-    bytes: int = Field(description="size of the file")
+    id: str = Field(
+        description="SHA-256 of the model's one file, which has all of its data in it", pattern="^[0-9a-f]{64}$"
+    )
+    bytes: int = Field(description="size of that file")
 
 
 class TensorsContents(pydantic.BaseModel):

@@ -1,21 +1,39 @@
 """Models: ONNX files."""
 
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from service.caller import Owner
 from service.context import Here
-from service.documents import NOT_MODIFIED, content, problems, upload_body, upload_problems
+from service.documents import NOT_MODIFIED, content, problems, upload_problems
 from service.etags import IfNoneMatch
+from service.models import canonical
 from service.pages import Limit, UploadCursor
 from service.problems import ProblemError
 from service.ranges import RANGED, Range
 from service.schemas import ModelResource, ModelSummary, Page
-from service.upload import receive
+from service.upload import receive_parts
 from service.uploaded import LabelOfUpload, keep, resource, respond_page, send_upload
-from worker.uploads import Model
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
+
+_BINARY = {"type": "string", "format": "binary"}
+_FILES = {"type": "array", "items": _BINARY, "description": "the ONNX file, and those that it keeps data in"}
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "an ONNX file: float32, or already quantised in QDQ form. If it keeps data in other files, all "
+        "of them together, as a zip or as the files of one form, of which one is called `*.onnx`. The others are "
+        "called what the model says, a path from the model's folder; in a form by filename, or by the part's name.",
+        "content": {
+            "application/octet-stream": {"schema": _BINARY},
+            "application/zip": {"schema": _BINARY},
+            "multipart/form-data": {"schema": {"type": "object", "required": ["file"], "properties": {"file": _FILES}}},
+        },
+    }
+}
 
 
 @router.post(
@@ -23,16 +41,23 @@ router = APIRouter(prefix="/v1/models", tags=["models"])
     status_code=201,
     summary="Upload a model",
     responses=upload_problems("inspection-failed", "busy"),
-    openapi_extra=upload_body("an ONNX file: float32, or already quantised in QDQ form"),
+    openapi_extra=_BODY,
 )
 async def post_model(
     request: Request, response: Response, here: Here, owner: Owner, label: LabelOfUpload = None
 ) -> ModelResource:
-    """Check and keep an ONNX file. Its id is its SHA-256; the same file again answers the same."""
-    async with receive(request, here.settings.scratch_dir) as upload:
-        found = await here.inspections.run(lambda: here.inspector.model(upload.path), owner)
-        model = Model(id=upload.sha256, bytes=upload.bytes, **found.model_dump())
-        kept = await here.keeping.run(lambda: keep(here.models, upload.path, model, label), owner)
+    """Check a model and keep it as one ONNX file.
+
+    Its id is that file's SHA-256; the same file again answers the same. A model whose weights lie in other files, as
+    `torch.onnx.export(m, x, "f.onnx")` leaves them in `f.onnx.data`, is sent with them, and kept with all of them
+    inside: its id is the same however it was cut and packed.
+    """
+    settings = here.settings
+    async with receive_parts(request, settings.scratch_dir, limit=settings.max_model_files) as parts:
+        path, model = await here.inspections.run(
+            lambda: canonical(parts, parts[0].path.parent, here.inspector), owner
+        )
+        kept = await here.keeping.run(lambda: keep(here.models, path, model, label), owner)
     response.headers["Location"] = f"/v1/models/{model.id}"
     return resource(kept, ModelResource)
 

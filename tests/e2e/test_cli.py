@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from examples.single import Conv, conv_model
+from tests.accel.frontend.external_models import FILE, in_one_file, two_weights, write
 from tests.e2e.commands import cyclops_here
 from tests.marking import rest_slow
 
@@ -58,6 +59,21 @@ def test_run_prints_a_table(model: Path) -> None:
     assert done.returncode == 0, done.stderr
     for words in ("conv", "cycles", "GEMM utilisation", "bytes moved", "the outputs equal the reference"):
         assert words in done.stdout
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_model_whose_weights_lie_beside_it(command: str, tmp_path: Path) -> None:
+    model, data = in_one_file(two_weights())
+    path = write(tmp_path, model, {FILE: data})
+    done = cyclops_here(command, path, "--accelerator", "vta", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["macs"] == {"total": 56, "accelerator": 56, "share": 1.0}
+    (tmp_path / FILE).rename(tmp_path / "elsewhere")
+    refused = cyclops_here(command, path, "--accelerator", "vta", "--json")
+    assert refused.returncode == 2
+    problem = json.loads(refused.stdout)
+    assert (problem["type"], problem["field"]) == ("/problems/external-data", "initializer:a")
+    assert f"{FILE!r}, which cannot be used: No such file" in problem["detail"]
 
 
 def bad_run(name: str, tmp_path: Path, model: Path) -> list[object]:

@@ -1,5 +1,7 @@
 import hashlib
+import io
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 
 import httpx2
@@ -8,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from examples.resnet8 import resnet8
+from tests.accel.frontend.external_models import FILE, in_one_file, two_weights
 
 Check = Callable[..., dict]
 
@@ -62,6 +65,35 @@ def external() -> bytes:
     tensor.data_location = TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value="../../../etc/passwd")
     return model.SerializeToString()
+
+
+def test_a_model_whose_weights_lie_in_another_file(client: httpx2.Client, is_problem: Check) -> None:
+    model, data = in_one_file(two_weights())
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("export/f.onnx", model)
+        archive.writestr(f"export/{FILE}", data)
+    answers = [
+        client.post("/v1/models", content=packed.getvalue(), headers={"content-type": "application/zip"}),
+        client.post("/v1/models", files={"file": ("f.zip", packed.getvalue())}),
+        client.post("/v1/models", files=[("file", ("f.onnx", model)), ("file", (FILE, data))]),
+        client.post("/v1/models", data={"note": "x"}, files=[("b", (FILE, data)), ("a", ("f.onnx", model))]),
+    ]
+    assert [answer.status_code for answer in answers] == [201] * 4, answers[0].text
+    document = answers[0].json()
+    assert all(answer.json() == document for answer in answers)
+    whole = client.get(f"/v1/models/{document['id']}/content").content
+    assert hashlib.sha256(whole).hexdigest() == document["id"]
+    assert (len(whole), document["parameters"]) == (document["bytes"], 56)
+    assert client.post("/v1/models", content=whole).json() == document
+    plan = client.post("/v1/jobs?dry_run=true", json={"model": document["id"], "accelerator": "vta"})
+    assert plan.json()["macs"] == {"total": 56, "accelerator": 56, "share": 1.0}
+
+    problem = is_problem(client.post("/v1/models", content=model), 422, "external-data", "initializer:a")
+    assert f"{FILE!r}" in problem["detail"]
+    assert "send both in a zip, or as files of one multipart form" in problem["detail"]
+    too_many = [("file", (f"{index}", b"x")) for index in range(1025)]
+    is_problem(client.post("/v1/models", files=too_many), 413, "too-large", "body")
 
 
 BAD = {

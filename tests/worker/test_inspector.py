@@ -10,11 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from accel.frontend.read.info import ModelInfo
+from accel.frontend.read.inspect import inspect_model
 from examples.resnet8 import resnet8
+from tests.accel.frontend.external_models import FILE, in_one_file, two_weights
 from tests.e2e.programs import addition, zipped
 from worker.confined import LimitError, RefusedError
 from worker.forked import Forked
 from worker.inspector import Inspector
+from worker.requests import NamedFile
 from worker.settings import Settings
 
 Look = Callable[..., Inspector]
@@ -43,15 +47,31 @@ def written(tmp_path: Path, data: bytes) -> Path:
     return path
 
 
+def model_in(look: Inspector, path: Path, *others: NamedFile) -> tuple[Path, ModelInfo]:
+    made = path.parent / "made"
+    made.mkdir()
+    return look.model([NamedFile(path=path, name="f.onnx"), *others], made)
+
+
 def test_a_model(look: Look, tmp_path: Path) -> None:
-    info = look().model(written(tmp_path, resnet8().SerializeToString()))
+    path, info = model_in(look(), written(tmp_path, resnet8().SerializeToString()))
+    assert path == tmp_path / "upload"
     assert (info.macs, info.operators["Conv"]) == (12_501_632, 9)
-    assert not list((tmp_path / "data/scratch").iterdir())
+    assert not (tmp_path / "made/model.onnx").exists()
+
+
+def test_a_model_with_its_data(look: Look, tmp_path: Path) -> None:
+    model, data = in_one_file(two_weights())
+    (tmp_path / "weights").write_bytes(data)
+    weights = NamedFile(path=tmp_path / "weights", name=FILE)
+    path, info = model_in(look(), written(tmp_path, model), weights)
+    assert (path, info.parameters) == (tmp_path / "made/model.onnx", 56)
+    assert inspect_model(path.read_bytes()) == info
 
 
 def test_a_model_of_more_nodes_than_are_set(look: Look, tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="nodes; the limit is 10") as caught:
-        look(max_model_nodes=10).model(written(tmp_path, resnet8().SerializeToString()))
+        model_in(look(max_model_nodes=10), written(tmp_path, resnet8().SerializeToString()))
     assert caught.value.problem.type == "/problems/model-too-large"
 
 
@@ -61,7 +81,7 @@ def test_a_model_of_a_hundred_million_nodes_is_not_parsed(look: Look, tmp_path: 
         b"\x08\x08\x3a" + bytes([len(nodes) >> s & 127 | 128 for s in (0, 7, 14)]) + bytes([len(nodes) >> 21]) + nodes
     )
     with pytest.raises(RefusedError, match="more than") as caught:
-        look().model(written(tmp_path, upload))
+        model_in(look(), written(tmp_path, upload))
     assert caught.value.problem.type == "/problems/model-too-large"
 
 
@@ -80,8 +100,9 @@ def test_a_program(look: Look, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "slug"), [("model", "invalid-model"), ("tensors", "invalid-tensors")])
 def test_what_cannot_be_used_is_refused(look: Look, tmp_path: Path, kind: str, slug: str) -> None:
+    path = written(tmp_path, b"nothing of that")
     with pytest.raises(RefusedError) as caught:
-        getattr(look(), kind)(written(tmp_path, b"nothing of that"))
+        model_in(look(), path) if kind == "model" else look().tensors(path)
     assert caught.value.problem.type == f"/problems/{slug}"
 
 
@@ -95,7 +116,7 @@ def test_one_that_takes_too_long(look: Look, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)  # whoever opens it to read waits
     with pytest.raises(LimitError, match="longer than 1 s"):
-        look(inspection_seconds=1).model(pipe)
+        model_in(look(inspection_seconds=1), pipe)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not limit the address space")
@@ -103,7 +124,7 @@ def test_one_that_takes_too_much_memory(look: Look, tmp_path: Path) -> None:
     with (tmp_path / "big").open("wb") as file:
         file.truncate(1 << 33)
     with pytest.raises(LimitError, match="memory"):
-        look(inspection_memory_bytes=1 << 32).model(tmp_path / "big")
+        model_in(look(inspection_memory_bytes=1 << 32), tmp_path / "big")
 
 
 def test_what_confines_them_is_known(look: Look) -> None:

@@ -38,18 +38,7 @@ def parse_model(data: bytes, limits: Limits = LIMITS) -> onnx.ModelProto:
     Raises:
         InvalidModel, and its subclasses: as for ``inspect_model``.
     """
-    if len(data) > limits.file_bytes:
-        raise ModelTooLarge(f"the file has {len(data)} bytes; the limit is {limits.file_bytes}", field="model")
-    most = limits.nodes + limits.parts
-    if has_more_fields(data, most):
-        raise ModelTooLarge(f"the model has more than {most} nodes, constants and other fields", field="model")
-    model = onnx.ModelProto()
-    try:
-        model.ParseFromString(data)
-    except DecodeError as error:
-        raise InvalidModel("the file is not ONNX, or is truncated", field="model") from error
-    _check_structure(model, limits)
-    _check_versions(model)
+    model = decode(data, limits)
     name_nodes(model)
     _use_default_domain(model)
     _check_operators(model)
@@ -70,6 +59,28 @@ def parse_model(data: bytes, limits: Limits = LIMITS) -> onnx.ModelProto:
     if plain is not model:
         _check_scales(plain)
     check_hazards(plain)
+    return model
+
+
+def decode(data: bytes, limits: Limits) -> onnx.ModelProto:
+    """The model in the file ``data``, whose structure and versions are ones that are read.
+
+    Raises:
+        InvalidModel: it is not ONNX, or has parts or versions that are not read.
+        ModelTooLarge: it has more bytes, nodes or parts of nodes than ``limits`` allow.
+    """
+    if len(data) > limits.file_bytes:
+        raise ModelTooLarge(f"the file has {len(data)} bytes; the limit is {limits.file_bytes}", field="model")
+    most = limits.nodes + limits.parts
+    if has_more_fields(data, most):
+        raise ModelTooLarge(f"the model has more than {most} nodes, constants and other fields", field="model")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        raise InvalidModel("the file is not ONNX, or is truncated", field="model") from error
+    _check_structure(model, limits)
+    _check_versions(model)
     return model
 
 
@@ -229,7 +240,7 @@ def _constants(model: onnx.ModelProto) -> Iterator[tuple[str, TensorProto]]:
 def _check_constant(field: str, tensor: TensorProto, limits: Limits) -> None:
     """Kept in the file, of a known type, and with as many bytes as its shape says."""
     if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
-        raise ExternalData(f"{tensor.name!r} is kept in another file; save the model with its data inside", field=field)
+        raise ExternalData(f"the elements of {tensor.name!r} are kept in another file", field=field)
     if tensor.HasField("segment"):
         raise InvalidModel(f"{tensor.name!r} is in segments, which nobody reads", field=field)
     check_type(tensor.data_type, field)
