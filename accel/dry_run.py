@@ -15,6 +15,7 @@ from accel.frontend.model.covers import covered
 from accel.frontend.model.names import name_nodes
 from accel.frontend.quantization import calibrate
 from accel.frontend.quantization.quantize import is_quantised
+from accel.frontend.read.axes import NO_AXES, Axes
 from accel.frontend.read.inspect import inspect_model
 from accel.frontend.read.load import load_model
 from accel.hosted import host_ops
@@ -26,6 +27,7 @@ from accel.lowering.host import LaunchRun, split_main
 from accel.plan_documents import Plan, PlannedLaunch, PlannedNode
 from accel.planned_launch import planned_launch
 from accel.provenance import Sources, provenance, with_model
+from accel.report import unset_warnings
 from accel.report_documents import HostOp, Macs
 from accel.stages import job_stages
 
@@ -40,6 +42,7 @@ def plan_model(
     calibration: Tensors | None = None,
     seed: int = 0,
     sources: Sources = _NO_FILES,
+    axes: Axes = NO_AXES,
 ) -> Plan:
     """Run the job's stages up to ``pack``, and tell what they decided.
 
@@ -49,13 +52,14 @@ def plan_model(
         calibration: samples for each model input, as for a job; without any a float model gets one random sample.
         seed: of that sample.
         sources: the files that these were read from, for the plan.
+        axes: what the model's dynamic axes are set to.
 
     Raises:
         CyclopsError: what a job would raise before it compiles: of the model, the samples, or the accelerator.
     """
     quantize, import_model, partition, pack = _first_stages(accelerator)
-    info = inspect_model(model)
-    original = load_model(model)
+    info = inspect_model(model, axes=axes)
+    original = load_model(model, axes=axes)
     quantised = is_quantised(original)
     given = calibration
     if calibration is None and not quantised:
@@ -67,9 +71,12 @@ def plan_model(
     macs = sum(launch.macs for launch in launches)
     return Plan(
         accelerator=accelerator.name,
-        provenance=provenance(with_model(sources, model), accelerator, {"seed": seed}),
+        provenance=provenance(
+            with_model(sources, model), accelerator, {"seed": seed, "dims": axes.dims, "shapes": axes.shapes}
+        ),
         family=accelerator.family,
         quantisation="none" if quantised else "one random sample" if given is None else "given samples",
+        warnings=unset_warnings(info.unset),
         nodes=_nodes(original, launches, host_ops(imported, packed, accelerator), imported.operators),
         launches=launches,
         macs=Macs(total=info.macs, accelerator=macs, share=macs / info.macs if info.macs else 0.0),

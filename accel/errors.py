@@ -90,10 +90,17 @@ class ExternalData(InvalidModel):
 
 
 class UnsupportedShape(InvalidModel):
-    """A dimension is dynamic, negative, or beyond the stated limits."""
+    """A dimension is unknown, negative, or beyond the stated limits."""
 
     type = "unsupported-shape"
-    title = "A tensor shape is dynamic or beyond the limits."
+    title = "A tensor shape is unknown or beyond the limits."
+
+
+class InvalidAxes(CyclopsError):
+    """Extents for axes that the model does not have, or that contradict it or each other."""
+
+    type = "invalid-axes"
+    title = "The extents do not fit the model's axes."
 
 
 class UnsupportedType(InvalidModel):

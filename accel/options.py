@@ -1,7 +1,14 @@
 """The options of a run; importing them loads no compiler."""
 
+from typing import Annotated
+
 import pydantic
 from pydantic import ConfigDict, Field
+
+from accel.frontend.read.axes import Axes
+
+_Name = Annotated[str, Field(max_length=512)]
+_Extent = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
 
 
 class RunOptions(pydantic.BaseModel):
@@ -22,6 +29,18 @@ class Options(RunOptions):
         description="nodes of the model that the host shall run, though the accelerator could; what is fused with one "
         "of them goes with it",
     )
+    dims: dict[_Name, _Extent] = Field(
+        default_factory=dict,
+        max_length=1000,
+        description="extents of the model's dynamic axes, by their names; what nothing sets is 1, with a warning",
+        examples=[{"batch": 4}],
+    )
+    shapes: dict[_Name, Annotated[tuple[_Extent, ...], Field(max_length=64)]] = Field(
+        default_factory=dict,
+        max_length=1000,
+        description="shapes of the model's inputs, by their names, whose dynamic axes they set",
+        examples=[{"x": [1, 3, 32, 32]}],
+    )
     verify_seconds: float = Field(
         300,
         ge=0,
@@ -29,3 +48,8 @@ class Options(RunOptions):
         description="how long a model's outputs may be computed on the host, to be compared with the accelerator's; "
         "what takes longer ends unverified, with a warning. 0: they are not compared",
     )
+
+    @property
+    def axes(self) -> Axes:
+        """What it sets the model's dynamic axes to."""
+        return Axes(self.dims, self.shapes)

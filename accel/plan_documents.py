@@ -5,7 +5,7 @@ from typing import Literal
 import pydantic
 from pydantic import ConfigDict, Field
 
-from accel.report_documents import Macs, Provenance
+from accel.report_documents import Macs, ProgramWarning, Provenance
 
 Role = Literal["load micro-ops", "load data", "load weights", "load bias", "clear", "contract", "epilogue", "store"]
 
@@ -89,6 +89,7 @@ class Plan(pydantic.BaseModel):
         description="what a float model's scales come from. A job draws more samples: a sum whose operands' scales lie "
         "near the limit may then map otherwise"
     )
+    warnings: list[ProgramWarning] = Field(description="axes that are 1 as nothing sets them")
     nodes: list[PlannedNode] = Field(description="every node in the model's order, then those that quantisation adds")
     launches: list[PlannedLaunch] = Field(description="in the order in which they run")
     macs: Macs

@@ -18,12 +18,12 @@ def make_report(
     quantisation: Sequence[Quality],
     provenance: Provenance,
     unverified: str = "",
-    unmeasured: str = "",
+    warnings: Sequence[ProgramWarning] = (),
 ) -> Report:
     """Everything but the stages' times, which the caller appends when it is done.
 
     ``verified`` is true or null here: outputs that differ, and races, have raised before. ``unverified`` says why they
-    were not compared, if so, and ``unmeasured`` why figures of ``quantisation`` are missing.
+    were not compared, if so; ``warnings`` are others of the whole run.
     """
     layers = [layer_of(result, program.accelerator) for result in simulation.launches]
     macs = sum(layer.macs for layer in layers)
@@ -36,8 +36,8 @@ def make_report(
         macs=Macs(total=total_macs, accelerator=macs, share=macs / total_macs if total_macs else 0.0),
         units=unit_times(simulation, program.accelerator),
         warnings=[
-            *_of_run("not-verified", unverified),
-            *_of_run("no-quality", unmeasured),
+            *run_warnings("not-verified", unverified),
+            *warnings,
             *warnings_of(program, simulation),
         ],
         layers=layers,
@@ -49,5 +49,12 @@ def make_report(
     )
 
 
-def _of_run(kind: WarningKind, why: str) -> list[ProgramWarning]:
-    return [ProgramWarning(kind=kind, launch=None, instruction=None, detail=why)] if why else []
+def run_warnings(kind: WarningKind, *details: str) -> list[ProgramWarning]:
+    """Returns a warning of the whole run for each detail that is not empty."""
+    return [ProgramWarning(kind=kind, launch=None, instruction=None, detail=detail) for detail in details if detail]
+
+
+def unset_warnings(axes: Sequence[str]) -> list[ProgramWarning]:
+    """Returns a warning for each axis of the model that is 1 as nothing set it."""
+    detail = "is dynamic, and 1 as nothing sets it: give options.dims or options.shapes (--dim, --shape)"
+    return run_warnings("unset-axis", *(f"{axis} {detail}" for axis in axes))

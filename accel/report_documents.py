@@ -9,7 +9,7 @@ from accel.accelerator.timing_model import TimingModel
 from accel.isa.hazards import StaleKind
 
 Engine = Literal["function", "timing", "both"]
-WarningKind = Literal["never-written", "outside-segments", "never-finishes", "not-verified", "no-quality"]
+WarningKind = Literal["never-written", "outside-segments", "never-finishes", "not-verified", "no-quality", "unset-axis"]
 
 
 class Versions(pydantic.BaseModel):

@@ -37,6 +37,7 @@ from accel.progress import Progress
 from accel.provenance import Sources, provenance, with_model
 from accel.quality import Qualities, quality_of
 from accel.reference.deadline import OutOfTimeError
+from accel.report import run_warnings, unset_warnings
 from accel.report_documents import CompiledFunction, HostOp, Provenance, Report, StageTime
 from accel.simulate.engine import Simulation
 from accel.simulation_report import race_record, stale_record
@@ -123,7 +124,7 @@ class _Run:
     def run(self, model: bytes | Path, inputs: Tensors | None, calibration: Tensors | None) -> Report:
         """The whole of it; the model's large constants are in a file meanwhile."""
         with tempfile.TemporaryDirectory(dir=self.out) as directory:
-            info, original = load_apart(model, Path(directory))
+            info, original = load_apart(model, Path(directory), axes=self.options.axes)
             return self._run(info, original, inputs, calibration)
 
     def _run(
@@ -271,7 +272,7 @@ class _Run:
                 quantisation=quality.figures,
                 provenance=self.origin,
                 unverified=unverified,
-                unmeasured=quality.missing,
+                warnings=[*run_warnings("no-quality", quality.missing), *unset_warnings(info.unset)],
             )
         names = [stage.name for stage in self.times]
         compiling = sum(stage.seconds for stage in self.times[: names.index("simulate")])

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from service import accelerator_cli, keys_cli
+from service.cli_axes import Dim, Shape, dims_of, shapes_of
 from service.cli_settings import Data, fail, settings_of
 from worker.settings import Settings
 
@@ -81,6 +82,8 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
     host: Annotated[
         list[str] | None, typer.Option("--host", metavar="NODE", help="A node to leave to the host; may be repeated.")
     ] = None,
+    dim: Dim = None,
+    shape: Shape = None,
     verify_seconds: Annotated[
         float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
     ] = 300,
@@ -98,7 +101,13 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
     from worker.job_request import JobOptions
     from worker.work import Work
 
-    options = JobOptions(seed=seed, host_nodes=tuple(host or ()), verify_seconds=verify_seconds)
+    options = JobOptions(
+        seed=seed,
+        host_nodes=tuple(host or ()),
+        verify_seconds=verify_seconds,
+        dims=dims_of(dim),
+        shapes=shapes_of(shape),
+    )
     work = Work(model, accelerator, options, inputs, calibration)
     raise typer.Exit(run_local(work, out, cache, as_json=as_json))
 
@@ -140,6 +149,8 @@ def plan(
     accelerator: Annotated[str, typer.Option(help="Name of an accelerator, or the path of a document.")],
     calibration: Annotated[Path | None, typer.Option(help="npz file with calibration data; else random.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of what is random.")] = 0,
+    dim: Dim = None,
+    shape: Shape = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan, or the problem, as JSON.")] = False,
 ) -> None:
     """Say of every node of a model whether the accelerator would run it, how, and why not; compile nothing.
@@ -150,7 +161,8 @@ def plan(
     from worker.job_request import JobOptions
     from worker.work import Work
 
-    work = Work(model, accelerator, JobOptions(seed=seed), calibration=calibration)
+    options = JobOptions(seed=seed, dims=dims_of(dim), shapes=shapes_of(shape))
+    work = Work(model, accelerator, options, calibration=calibration)
     raise typer.Exit(plan_local(work, as_json=as_json))
 
 

@@ -14,6 +14,8 @@ def print_plan(plan: Plan, console: Console) -> None:
     """Print where each node runs and why, how each launch is cut, and the share of the arithmetic."""
     print_title(accelerator_named(plan.model_dump(include={"accelerator", "provenance"})), console)
     console.print(_nodes(plan))
+    for warning in plan.warnings:
+        console.print(f"warning: {warning.detail}", markup=False, highlight=False, soft_wrap=True)
     if plan.launches:
         console.print(_launches(plan))
     for launch in plan.launches:

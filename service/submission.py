@@ -2,10 +2,12 @@
 
 import hashlib
 import logging
+from collections.abc import Sequence
 
 import redis
 
 from accel.catalog import preset_names
+from accel.frontend.read.axes import Axes, fix_axes
 from accel.frontend.read.info import TensorInfo
 from service.context import Context
 from service.hooks import check_webhook, order, order_again
@@ -59,16 +61,26 @@ def check_submission(request: JobRequest, here: Context) -> None:
 
     Raises:
         ProblemError: the model, the program, the accelerator or the tensors are unknown.
+        InvalidAxes: the options set axes that the model does not have.
         InvalidTensors: they do not fit the model or the program.
     """
     source = _source(request, here)
-    options, inputs = request.options, source.inputs
+    options = request.options
+    inputs, unset = _inputs(source, options.axes)
     if request.accelerator is not None:
         _check_accelerator(request.accelerator, here)
     if given := _tensors(options.inputs, "options.inputs", here):
-        check_fit(given, inputs, field="options.inputs", partial=request.program is not None)
+        check_fit(given, inputs, field="options.inputs", partial=request.program is not None, unset=unset)
     if given := _tensors(options.calibration, "options.calibration", here):
-        check_fit(given, inputs, field="options.calibration", samples=True)
+        check_fit(given, inputs, field="options.calibration", samples=True, unset=unset)
+
+
+def _inputs(source: Model | ProgramInfo, axes: Axes) -> tuple[list[TensorInfo], Sequence[str]]:
+    """The inputs, their axes set, and which of those are 1 as nothing set them."""
+    if isinstance(source, ProgramInfo):
+        return source.inputs, ()
+    fixed = fix_axes(source.inputs, axes)
+    return fixed.inputs, fixed.unset
 
 
 def _source(request: JobRequest, here: Context) -> Model | ProgramInfo:

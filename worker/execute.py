@@ -50,10 +50,16 @@ def execute(
 def _execute_model(
     work: Work, out: Path, settings: Settings, progress: Callable[[Stage], None], cache: Cache | None
 ) -> Summary:
-    wanted = inspect_model(work.model.read_bytes()).inputs
-    inputs = load_arrays(work.inputs, settings, _INPUTS, lambda given: check_fit(given, wanted, field=_INPUTS))
+    info = inspect_model(work.model.read_bytes(), axes=work.options.axes)
+    wanted = info.inputs
+    inputs = load_arrays(
+        work.inputs, settings, _INPUTS, lambda given: check_fit(given, wanted, field=_INPUTS, unset=info.unset)
+    )
     samples = load_arrays(
-        work.calibration, settings, _SAMPLES, lambda given: check_fit(given, wanted, field=_SAMPLES, samples=True)
+        work.calibration,
+        settings,
+        _SAMPLES,
+        lambda given: check_fit(given, wanted, field=_SAMPLES, samples=True, unset=info.unset),
     )
     run_model(
         work.model,

@@ -10,7 +10,7 @@ import pydantic
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.read_text import MAX_BYTES
-from accel.frontend.read.info import ModelInfo
+from accel.frontend.read.info import ModelContents
 from worker.confined import MOST_BYTES, Confined
 from worker.confinement.outcome import Confinement
 from worker.forked import Forked
@@ -36,7 +36,7 @@ class Inspector:
         self._light = Confined(settings, light)
         self._compiler = Confined(settings, compiler)
 
-    def model(self, files: Sequence[NamedFile], directory: Path) -> tuple[Path, ModelInfo]:
+    def model(self, files: Sequence[NamedFile], directory: Path) -> tuple[Path, ModelContents]:
         """The ONNX file with all of a model in it, and what that is.
 
         Args:
@@ -58,7 +58,7 @@ class Inspector:
         )
         # its process is gone: nobody changes the file any more
         path = made if made.is_file() and not made.is_symlink() else given[0].path
-        return path, ModelInfo.model_validate_json(answer)
+        return path, ModelContents.model_validate_json(answer)
 
     def tensors(self, path: Path) -> TensorsContents:
         """What is in an npz file.

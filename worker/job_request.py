@@ -70,6 +70,10 @@ class JobRequest(pydantic.BaseModel):
             raise _contradiction("a model is verified and timed: leave it at both", "options.engine")
         if info.data.get("program") is not None and options.calibration is not None:
             raise _contradiction("a program is compiled already: nothing is calibrated", "options.calibration")
+        if info.data.get("program") is not None and (options.dims or options.shapes):
+            given = ("dims", options.dims), ("shapes", options.shapes)
+            fields = [f"options.{name}" for name, value in given if value]
+            raise _contradiction("a program is compiled already: its shapes are fixed", *fields)
         if info.data.get("program") is not None and options.host_nodes:
             raise _contradiction("a program is compiled already: it runs where it runs", "options.host_nodes")
         return options

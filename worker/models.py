@@ -18,8 +18,8 @@ from typing import BinaryIO
 from accel.errors import InvalidModel, ModelTooLarge
 from accel.frontend.model.limits import LIMITS
 from accel.frontend.read.external import OpenData, single_file
-from accel.frontend.read.info import ModelInfo
-from accel.frontend.read.inspect import inspect_model
+from accel.frontend.read.info import ModelContents
+from accel.frontend.read.inspect import inspect_upload
 from worker.requests import ModelFiles, NamedFile
 from worker.settings import Settings
 from worker.zips import check_directory
@@ -35,7 +35,7 @@ _LENGTH = 128  # characters of a name in a message
 _DAMAGE = (OSError, EOFError, NotImplementedError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error)
 
 
-def model_of_files(given: ModelFiles, settings: Settings) -> ModelInfo:
+def model_of_files(given: ModelFiles, settings: Settings) -> ModelContents:
     """What is in a model. It is written to ``given.model`` as one file, unless it came as that.
 
     Raises:
@@ -50,7 +50,7 @@ def model_of_files(given: ModelFiles, settings: Settings) -> ModelInfo:
     if whole is not data or path != given.files[0].path:
         given.model.write_bytes(whole)
     del data
-    return inspect_model(whole, limits)
+    return inspect_upload(whole, limits)
 
 
 @contextlib.contextmanager

@@ -20,9 +20,14 @@ def plan_work(work: Work, settings: Settings) -> Plan:
     """
     model = work.model.read_bytes()
     accelerator = load_accelerator(work.accelerator)
-    wanted = inspect_model(model).inputs
+    axes = work.options.axes
+    info = inspect_model(model, axes=axes)
+    wanted = info.inputs
     samples = load_arrays(
-        work.calibration, settings, _SAMPLES, lambda given: check_fit(given, wanted, field=_SAMPLES, samples=True)
+        work.calibration,
+        settings,
+        _SAMPLES,
+        lambda given: check_fit(given, wanted, field=_SAMPLES, samples=True, unset=info.unset),
     )
     return plan_model(
         model,
@@ -30,4 +35,5 @@ def plan_work(work: Work, settings: Settings) -> Plan:
         calibration=None if samples is None else as_samples(samples, wanted),
         seed=work.options.seed,
         sources=work.sources,
+        axes=axes,
     )

@@ -10,6 +10,7 @@ import sys
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -132,6 +133,7 @@ def check_fit(
     field: str,
     samples: bool = False,
     partial: bool = False,
+    unset: Sequence[str] = (),
 ) -> None:
     """Check that the tensors are one for each input of a model or program, of its element type and shape.
 
@@ -141,6 +143,7 @@ def check_fit(
         field: path of the option that names the tensors.
         samples: calibration data, which may hold several samples (see :func:`as_samples`).
         partial: some inputs may be missing.
+        unset: which axes of the inputs are 1 as nothing set them.
 
     Raises:
         InvalidTensors: a tensor is missing, unknown, or of another type or shape.
@@ -155,6 +158,8 @@ def check_fit(
             raise InvalidTensors(f"array {name!r} is {got.dtype}; the input takes {want.dtype}", field=field)
         if got.shape != want.shape and not (samples and _samples(got.shape, want.shape)):
             hint = " or samples of it along the first axis" if samples else ""
+            if unset:
+                hint += f". {', '.join(unset)} taken as 1, as nothing sets it: give options.dims or options.shapes"
             raise InvalidTensors(
                 f"array {name!r} has shape {list(got.shape)}; the input takes {list(want.shape)}{hint}", field=field
             )

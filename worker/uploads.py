@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, Self, TypeVar
 import pydantic
 from pydantic import Field
 
-from accel.frontend.read.info import ModelInfo, TensorInfo
+from accel.frontend.read.info import ModelContents, TensorInfo
 from worker.belongings import Belongings, Owned, label_key, label_of
 from worker.claims import Claims
 from worker.claims import Upload as UploadName
@@ -27,7 +27,7 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 _ID = re.compile(r"[0-9a-f]{64}")
 
 
-class Model(ModelInfo):
+class Model(ModelContents):
     """An uploaded model."""
 
     id: str = Field(

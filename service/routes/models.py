@@ -54,9 +54,7 @@ async def post_model(
     """
     settings = here.settings
     async with receive_parts(request, settings.scratch_dir, limit=settings.max_model_files) as parts:
-        path, model = await here.inspections.run(
-            lambda: canonical(parts, parts[0].path.parent, here.inspector), owner
-        )
+        path, model = await here.inspections.run(lambda: canonical(parts, parts[0].path.parent, here.inspector), owner)
         kept = await here.keeping.run(lambda: keep(here.models, path, model, label), owner)
     response.headers["Location"] = f"/v1/models/{model.id}"
     return resource(kept, ModelResource)

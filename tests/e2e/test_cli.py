@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from examples.single import Conv, conv_model
+from tests.accel.frontend.dynamic_models import flattening
 from tests.accel.frontend.external_models import FILE, in_one_file, two_weights, write
 from tests.e2e.commands import cyclops_here
 from tests.marking import rest_slow
@@ -74,6 +75,47 @@ def test_a_model_whose_weights_lie_beside_it(command: str, tmp_path: Path) -> No
     problem = json.loads(refused.stdout)
     assert (problem["type"], problem["field"]) == ("/problems/external-data", "initializer:a")
     assert f"{FILE!r}, which cannot be used: No such file" in problem["detail"]
+
+
+def test_dynamic_axes_are_set_or_one(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(flattening("batch").SerializeToString())
+    command = ["run", tmp_path / "m.onnx", "--accelerator", "vta", "--json"]
+    inputs = save(tmp_path / "inputs.npz", x=np.ones((4, 3, 4, 4), np.float32))
+    done = cyclops_here(*command, "--dim", "batch=4", "--inputs", inputs, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stdout
+    report = json.loads(done.stdout)
+    assert (report["verified"], report["macs"]["total"], report["warnings"]) == (True, 4 * 48 * 5, [])
+    assert report["quantisation"][0]["cosine"] > 0.99
+    assert np.load(tmp_path / "out/outputs.npz")["y"].shape == (4, 5)
+
+    refused = cyclops_here(*command, "--inputs", inputs)
+    assert refused.returncode == 2
+    assert "takes [1, 3, 4, 4]. 'batch' taken as 1, as nothing sets it: give options.dims" in refused.stdout
+    planned = json.loads(cyclops_here("plan", *command[1:], "--shape", "x=2,3,4,4").stdout)
+    assert (planned["macs"]["total"], planned["warnings"]) == (2 * 48 * 5, [])
+    shown = cyclops_here("plan", *command[1:-1])
+    assert "warning: 'batch' is dynamic, and 1 as nothing sets it" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (("--dim", "batch"), "not of the form"),
+        (("--dim", "batch=x"), "not of the form"),
+        (("--dim", "=4"), "not of the form"),
+        (("--dim", "batch=-1"), "not of the form"),
+        (("--dim", "batch=0"), "an extent is 1 to"),
+        (("--dim", "batch=9999999999"), "an extent is 1 to"),
+        (("--dim", "batch=1,2"), "one axis"),
+        (("--dim", "batch=1", "--dim", "batch=2"), "set twice"),
+        (("--shape", "x=1,,3"), "not of the form"),
+        (("--shape", "x=1,0"), "an extent is 1 to"),
+    ],
+)
+def test_extents_of_another_form(model: Path, option: tuple[str, ...], told: str) -> None:
+    done = cyclops_here("plan", model, "--accelerator", "vta", *option)
+    assert done.returncode == 2
+    assert told in done.stderr
 
 
 def bad_run(name: str, tmp_path: Path, model: Path) -> list[object]:

@@ -17,6 +17,7 @@ from examples.graph import Graph
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model
 from service.yaml_form import accelerator_yaml
+from tests.accel.frontend.dynamic_models import flattening
 from tests.conftest import Service
 
 Check = Callable[..., dict]
@@ -45,6 +46,36 @@ def test_a_plan_for_every_preset(client: httpx2.Client, model: str, name: str) -
     plan = Plan.model_validate(answer.json())
     assert (plan.accelerator, plan.family) == (name, load_accelerator(name).family)
     assert plan.macs.share == 1.0
+
+
+def test_dynamic_axes_are_set_by_options(client: httpx2.Client, is_problem: Check) -> None:
+    document = client.post("/v1/models", content=flattening("batch").SerializeToString()).json()
+    assert [tensor["shape"] for tensor in document["inputs"] + document["outputs"]] == [
+        ["batch", 3, 4, 4],
+        ["batch", 5],
+    ]
+    job = {"model": document["id"], "accelerator": "vta"}
+    unset = client.post(URL, json=job).json()
+    assert (unset["macs"]["total"], [warning["kind"] for warning in unset["warnings"]]) == (240, ["unset-axis"])
+    for options in ({"dims": {"batch": 4}}, {"shapes": {"x": [4, 3, 4, 4]}}):
+        plan = client.post(URL, json=job | {"options": options}).json()
+        assert (plan["macs"]["total"], plan["warnings"]) == (960, [])
+    faults = {
+        "options.dims.bath": ({"dims": {"bath": 4}}, "invalid-axes"),
+        "options.shapes.x": ({"shapes": {"x": [4, 3, 4, 5]}}, "invalid-axes"),
+        "options.dims.batch": ({"dims": {"batch": 0}}, "invalid-request"),
+    }
+    for field, (options, slug) in faults.items():
+        is_problem(client.post("/v1/jobs", json=job | {"options": options}), 422, slug, field)
+    for extent in ("4", True, 2**31, 1.5):
+        is_problem(client.post(URL, json=job | {"options": {"dims": {"batch": extent}}}), 422, "invalid-request")
+    file = io.BytesIO()
+    np.savez(file, x=np.ones((4, 3, 4, 4), np.float32))
+    given = client.post("/v1/tensors", content=file.getvalue()).json()["id"]
+    answer = client.post("/v1/jobs", json=job | {"options": {"inputs": given}})
+    assert "'batch' taken as 1" in is_problem(answer, 422, "invalid-tensors", "options.inputs")["detail"]
+    program = {"program": "0" * 64, "options": {"dims": {"batch": 4}}}
+    is_problem(client.post("/v1/jobs", json=program), 422, "invalid-request", "options.dims")
 
 
 @pytest.mark.clocked

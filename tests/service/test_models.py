@@ -51,11 +51,14 @@ def test_the_same_file_again_is_the_same_model(client: httpx2.Client, model: byt
     assert all(answer.json() == answers[0].json() for answer in answers)
 
 
-def graph(shape: tuple[object, ...], element_type: int = TensorProto.FLOAT) -> bytes:
+def graph(
+    shape: tuple[object, ...], element_type: int = TensorProto.FLOAT, opset: int = 17, ir_version: int = 10
+) -> bytes:
     x = helper.make_tensor_value_info("x", element_type, shape)
     y = helper.make_tensor_value_info("y", element_type, shape)
     relu = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
-    return helper.make_model(relu, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+    opsets = [helper.make_opsetid("", opset)]
+    return helper.make_model(relu, opset_imports=opsets, ir_version=ir_version).SerializeToString()
 
 
 def external() -> bytes:
@@ -100,7 +103,8 @@ BAD = {
     "not ONNX": (b"GIF89a not a model at all", "invalid-model"),
     "random bytes": (np.random.default_rng(0).bytes(10_000), "invalid-model"),
     "external data": (external(), "external-data"),
-    "dynamic shape": (graph(("batch", 3, 8, 8)), "unsupported-shape"),
+    "an IR version to come": (graph((1, 4), ir_version=15), "invalid-model"),
+    "an opset to come": (graph((1, 4), opset=29), "invalid-model"),
     "absurd shape": (graph((2**20, 2**20)), "unsupported-shape"),
     "negative shape": (graph((-4, 4)), "unsupported-shape"),
     "overflowing shape": (graph((2**31, 2**31)), "unsupported-shape"),

@@ -64,6 +64,8 @@ def test_the_same_request_has_the_job_for_its_answer(answers: Answers, done: Job
         {"options": {"seed": 3, "host_nodes": ["b", "a"], "inputs": "c" * 64}},
         {"options": {"seed": 3, "host_nodes": ["b", "a"], "calibration": "c" * 64}},
         {"options": {"seed": 3, "host_nodes": ["b", "a"], "verify_seconds": 0}},
+        {"options": {"seed": 3, "host_nodes": ["b", "a"], "dims": {"batch": 4}}},
+        {"options": {"seed": 3, "host_nodes": ["b", "a"], "shapes": {"x": [4, 3]}}},
     ],
 )
 def test_another_request_has_not(answers: Answers, done: Job, change: dict) -> None:

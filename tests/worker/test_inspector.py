@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel.frontend.read.info import ModelInfo
-from accel.frontend.read.inspect import inspect_model
+from accel.frontend.read.info import ModelContents
+from accel.frontend.read.inspect import inspect_upload
 from examples.resnet8 import resnet8
 from tests.accel.frontend.external_models import FILE, in_one_file, two_weights
 from tests.e2e.programs import addition, zipped
@@ -47,7 +47,7 @@ def written(tmp_path: Path, data: bytes) -> Path:
     return path
 
 
-def model_in(look: Inspector, path: Path, *others: NamedFile) -> tuple[Path, ModelInfo]:
+def model_in(look: Inspector, path: Path, *others: NamedFile) -> tuple[Path, ModelContents]:
     made = path.parent / "made"
     made.mkdir()
     return look.model([NamedFile(path=path, name="f.onnx"), *others], made)
@@ -66,7 +66,7 @@ def test_a_model_with_its_data(look: Look, tmp_path: Path) -> None:
     weights = NamedFile(path=tmp_path / "weights", name=FILE)
     path, info = model_in(look(), written(tmp_path, model), weights)
     assert (path, info.parameters) == (tmp_path / "made/model.onnx", 56)
-    assert inspect_model(path.read_bytes()) == info
+    assert inspect_upload(path.read_bytes()) == info
 
 
 def test_a_model_of_more_nodes_than_are_set(look: Look, tmp_path: Path) -> None:

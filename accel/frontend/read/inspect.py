@@ -2,6 +2,8 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import onnx
 
@@ -10,32 +12,72 @@ from accel.frontend.model.limits import LIMITS, Limits
 from accel.frontend.model.shapes import infer, tensor_shapes
 from accel.frontend.model.tensors import check_type
 from accel.frontend.operator_form.form import has_operator_form, in_qdq_form
+from accel.frontend.read.axes import NO_AXES, Axes, FixedInputs
 from accel.frontend.read.downgrade import check_computed_before
-from accel.frontend.read.info import ModelInfo, TensorInfo
+from accel.frontend.read.info import ModelContents, ModelInfo, ModelTensor, TensorInfo
 from accel.frontend.read.macs import macs_of
 from accel.frontend.read.parse import opset_of, parse_model
 
 
-def inspect_model(data: bytes, limits: Limits = LIMITS) -> ModelInfo:
-    """Check the ONNX file ``data`` and describe it.
+def inspect_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> ModelInfo:
+    """Check the ONNX file ``data`` and describe it, its dynamic axes set as ``axes`` says, or to 1.
 
     Raises:
         InvalidModel: not ONNX, truncated, malformed, of an opset outside ``OPSETS``.
+        InvalidAxes: the model has no such axes.
         ModelTooLarge: more bytes, nodes or parts of nodes than ``limits`` allow.
         ExternalData: a tensor is kept in another file.
-        UnsupportedShape: a shape is dynamic, negative, empty, or beyond ``limits``.
+        UnsupportedShape: a shape is unknown, negative, empty, or beyond ``limits``.
         UnsupportedType: an element type other than float32, int8, uint8, int32, int64, bool.
         UnsupportedOperator: an operator unknown to ONNX, of another domain, random, or with a subgraph.
     """
-    return model_info(parse_model(data, limits), limits)
+    parsed = parse_model(data, limits, axes)
+    return model_info(parsed.model, parsed.fixed, limits)
 
 
-def model_info(model: onnx.ModelProto, limits: Limits = LIMITS) -> ModelInfo:
-    """What is in a model that ``parse_model`` has checked.
+def inspect_upload(data: bytes, limits: Limits = LIMITS) -> ModelContents:
+    """Check the ONNX file ``data`` and describe it as it is, with its dynamic axes.
+
+    Raises:
+        InvalidModel, and its subclasses: as :func:`inspect_model`; but shapes that contradict each other when every
+            dynamic axis is 1 may do so for no other reason.
+    """
+    parsed = parse_model(data, limits)
+    try:
+        info = model_info(parsed.model, parsed.fixed, limits)
+    except InvalidModel as error:
+        if not parsed.fixed.unset or None in parsed.outputs or not _may_depend_on_axes(error):
+            raise
+        shapeless = _counts(parsed.model)
+        return ModelContents(inputs=parsed.inputs, outputs=_all(parsed.outputs), macs=None, **shapeless)
+    if not parsed.fixed.unset:
+        return ModelContents(**info.model_dump(exclude={"unset"}))
+    outputs = [
+        described or ModelTensor(name=found.name, dtype=found.dtype, shape=(None,) * len(found.shape))
+        for described, found in zip(parsed.outputs, info.outputs, strict=True)
+    ]
+    return ModelContents(inputs=parsed.inputs, outputs=outputs, macs=info.macs, **_counts(parsed.model))
+
+
+def model_info(model: onnx.ModelProto, fixed: FixedInputs, limits: Limits = LIMITS) -> ModelInfo:
+    """What is in a model that ``parse_model`` has checked, and whose axes it has set.
 
     Raises:
         InvalidModel, and its subclasses: as for :func:`inspect_model`, of what the nodes compute.
     """
+    try:
+        return _model_info(model, fixed, limits)
+    except InvalidModel as error:
+        if not _may_depend_on_axes(error):
+            raise
+        raise type(error)(f"{error.detail}{fixed.hint}", field=error.field) from error
+
+
+def _may_depend_on_axes(error: InvalidModel) -> bool:
+    return type(error) in {InvalidModel, UnsupportedShape} and "TypeInferenceError" not in error.detail
+
+
+def _model_info(model: onnx.ModelProto, fixed: FixedInputs, limits: Limits) -> ModelInfo:
     plain = in_qdq_form(model)
     inferred = infer(plain)
     check_computed_before(plain, inferred.types)
@@ -45,18 +87,29 @@ def model_info(model: onnx.ModelProto, limits: Limits = LIMITS) -> ModelInfo:
         raise UnsupportedShape(
             f"the model takes {macs} multiply-accumulates; the limit is {limits.macs}", field="model"
         )
-    operators = Counter(node.op_type for node in model.graph.node)
-    constants = {tensor.name for tensor in model.graph.initializer}
     return ModelInfo(
-        format="qdq" if operators["DequantizeLinear"] or has_operator_form(model) else "float",
-        opset=opset_of(model),
-        inputs=[_describe(info, shapes) for info in model.graph.input if info.name not in constants],
+        inputs=fixed.inputs,
         outputs=[_describe(info, shapes) for info in model.graph.output],
-        operators=dict(sorted(operators.items())),
-        nodes=len(model.graph.node),
         macs=macs,
-        parameters=sum(math.prod(tensor.dims) for tensor in model.graph.initializer),
+        unset=fixed.unset,
+        **_counts(model),
     )
+
+
+def _counts(model: onnx.ModelProto) -> dict[str, Any]:
+    """The fields that no shape is needed for."""
+    operators = Counter(node.op_type for node in model.graph.node)
+    return {
+        "format": "qdq" if operators["DequantizeLinear"] or has_operator_form(model) else "float",
+        "opset": opset_of(model),
+        "operators": dict(sorted(operators.items())),
+        "nodes": len(model.graph.node),
+        "parameters": sum(math.prod(tensor.dims) for tensor in model.graph.initializer),
+    }
+
+
+def _all(tensors: Sequence[ModelTensor | None]) -> list[ModelTensor]:
+    return [tensor for tensor in tensors if tensor is not None]
 
 
 def _describe(info: onnx.ValueInfoProto, shapes: dict[str, tuple[int, ...]]) -> TensorInfo:

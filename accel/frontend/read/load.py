@@ -10,6 +10,7 @@ from accel.frontend.model.names import fresh
 from accel.frontend.model.shapes import Inferred, infer, tensor_shapes
 from accel.frontend.model.tensors import is_static
 from accel.frontend.operator_form.form import in_qdq_form
+from accel.frontend.read.axes import NO_AXES, Axes
 from accel.frontend.read.downgrade import downgrade
 from accel.frontend.read.info import ModelInfo
 from accel.frontend.read.inspect import model_info
@@ -17,22 +18,25 @@ from accel.frontend.read.parse import parse_model
 from accel.frontend.read.upgrade import upgrade
 
 
-def load_model(data: bytes, limits: Limits = LIMITS) -> onnx.ModelProto:
-    """Parse and check ``data``, and bring the opset into what the compiler reads.
+def load_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> onnx.ModelProto:
+    """Parse and check ``data``, and bring its opset into what the compiler reads.
 
-    What is of an old opset becomes opset 13, what is newer than onnxruntime loads the newest that it does.
+    Dynamic axes become what ``axes`` says, or 1. What is of an old opset becomes opset 13, what is newer than
+    onnxruntime loads the newest that it does.
 
     In the result every node has a unique name, no initializer is also an input, and each output has a static shape.
 
     Raises:
         InvalidModel, and its subclasses: as for ``inspect_model``.
     """
-    model = parse_model(data, limits)
+    model = parse_model(data, limits, axes).model
     _prepare(model, limits)
     return model
 
 
-def load_apart(model: bytes | Path, directory: Path, limits: Limits = LIMITS) -> tuple[ModelInfo, onnx.ModelProto]:
+def load_apart(
+    model: bytes | Path, directory: Path, limits: Limits = LIMITS, axes: Axes = NO_AXES
+) -> tuple[ModelInfo, onnx.ModelProto]:
     """A description of the file ``model``, and what :func:`load_model` makes of it, with its large constants apart.
 
     They are in a file in ``directory`` (``accel/frontend/model/apart.py``), which must be there as long as the model.
@@ -40,8 +44,10 @@ def load_apart(model: bytes | Path, directory: Path, limits: Limits = LIMITS) ->
     Raises:
         InvalidModel, and its subclasses: as for ``inspect_model``.
     """
-    light = set_apart(parse_model(model if isinstance(model, bytes) else model.read_bytes(), limits), directory)
-    info = model_info(light, limits)
+    parsed = parse_model(model if isinstance(model, bytes) else model.read_bytes(), limits, axes)
+    light, fixed = set_apart(parsed.model, directory), parsed.fixed
+    del parsed
+    info = model_info(light, fixed, limits)
     _prepare(light, limits)
     return info, light
 

@@ -6,21 +6,31 @@ nothing is allocated because the model says so.
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
-from accel.errors import ExternalData, InvalidModel, ModelTooLarge, UnsupportedOperator
+from accel.errors import (
+    ExternalData,
+    InvalidModel,
+    ModelTooLarge,
+    UnsupportedOperator,
+    UnsupportedShape,
+    UnsupportedType,
+)
 from accel.frontend.model.limits import LIMITS, NEWEST_IR_VERSION, OPSETS, Limits
 from accel.frontend.model.names import name_nodes
 from accel.frontend.model.shapes import invalid, without_weights
 from accel.frontend.model.tensors import ITEM_BYTES, check_dimensions, check_type, static_shape
 from accel.frontend.operator_form.form import OPERATORS, in_qdq_form
+from accel.frontend.read.axes import NO_AXES, Axes, FixedInputs, fix_axes
 from accel.frontend.read.downgrade import check_known_before
 from accel.frontend.read.flood import has_more_fields
 from accel.frontend.read.hazards import check_hazards
+from accel.frontend.read.info import ModelTensor
 from accel.names import member_fault, name_fault, shown, text_fault
 
 _ONNX_DOMAINS = ("", "ai.onnx")
@@ -30,12 +40,23 @@ _TRAINED = ("BatchNormalization", "Dropout", "MaxPool")
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
 
-def parse_model(data: bytes, limits: Limits = LIMITS) -> onnx.ModelProto:
-    """Parse and check ``data``, all but the shapes of what the nodes compute.
+@dataclass(frozen=True)
+class Parsed:
+    """A checked model whose inputs are static, their axes, and the inputs and outputs as they were."""
+
+    model: onnx.ModelProto
+    fixed: FixedInputs
+    inputs: list[ModelTensor]
+    outputs: list[ModelTensor | None]
+
+
+def parse_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> Parsed:
+    """Parse and check ``data``, all but the shapes of what the nodes compute, and set its dynamic axes.
 
     In the result every node has a unique name, and no initializer is also an input.
 
     Raises:
+        InvalidAxes: the axes are none of the model's.
         InvalidModel, and its subclasses: as for ``inspect_model``.
     """
     model = decode(data, limits)
@@ -44,7 +65,10 @@ def parse_model(data: bytes, limits: Limits = LIMITS) -> onnx.ModelProto:
     _check_operators(model)
     for where, tensor in _constants(model):
         _check_constant(where, tensor, limits)
-    _check_inputs(model, limits)
+    inputs = _inputs(model)
+    outputs = [_described(info) for info in model.graph.output]
+    fixed = fix_axes(inputs, axes)
+    _set_axes(model, fixed, limits)
     _check_scales(model)
     _fix_initializers(model)
     _drop_unread(model)
@@ -59,7 +83,7 @@ def parse_model(data: bytes, limits: Limits = LIMITS) -> onnx.ModelProto:
     if plain is not model:
         _check_scales(plain)
     check_hazards(plain)
-    return model
+    return Parsed(model, fixed, inputs, outputs)
 
 
 def decode(data: bytes, limits: Limits) -> onnx.ModelProto:
@@ -195,6 +219,8 @@ def _names(model: onnx.ModelProto) -> Iterator[object]:
     for named in (graph, *graph.initializer, *graph.input, *graph.output, *graph.value_info):
         yield named.name
     yield from (entry.domain for entry in model.opset_import)
+    for info in (*graph.input, *graph.output):
+        yield from (size.dim_param for size in info.type.tensor_type.shape.dim)
 
 
 def opset_of(model: onnx.ModelProto) -> int:
@@ -267,10 +293,48 @@ def _check_scales(model: onnx.ModelProto) -> None:
             raise InvalidModel("a scale is not a positive number", field=f"initializer:{tensor.name}")
 
 
-def _check_inputs(model: onnx.ModelProto, limits: Limits) -> None:
+def _inputs(model: onnx.ModelProto) -> list[ModelTensor]:
+    """The inputs as they are described, each of a supported type."""
     constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = [info for info in model.graph.input if info.name not in constants]
-    if not inputs:
+    found: list[ModelTensor] = []
+    for info in model.graph.input:
+        if info.name in constants:
+            continue
+        field = f"input:{info.name}"
+        if not info.type.HasField("tensor_type"):
+            raise UnsupportedType(f"{info.name!r} is not a dense tensor", field=field)
+        check_type(info.type.tensor_type.elem_type, field)
+        described = _described(info)
+        if described is None:
+            raise UnsupportedShape(f"{info.name!r} has no shape; export it with one", field=field)
+        found.append(described)
+    if not found:
         raise InvalidModel("the model has no inputs", field="model")
-    for info in inputs:
+    return found
+
+
+def _described(info: onnx.ValueInfoProto) -> ModelTensor | None:
+    """An input or output as the model states it; None if it states no supported type or no shape."""
+    tensor = info.type.tensor_type
+    if tensor.elem_type not in ITEM_BYTES or not tensor.HasField("shape"):
+        return None
+    shape = [size.dim_value if size.HasField("dim_value") else size.dim_param or None for size in tensor.shape.dim]
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    return ModelTensor(name=info.name, dtype=str(dtype), shape=tuple(shape))
+
+
+def _set_axes(model: onnx.ModelProto, fixed: FixedInputs, limits: Limits) -> None:
+    """Give the inputs their extents, and drop what the model says of other tensors where that depends on them."""
+    extents = {tensor.name: tensor.shape for tensor in fixed.inputs}
+    for info in model.graph.input:
+        if info.name not in extents:
+            continue
+        for size, extent in zip(info.type.tensor_type.shape.dim, extents[info.name], strict=True):
+            size.dim_value = extent
         static_shape(info, f"input:{info.name}", limits)
+    if not fixed.dims and not fixed.unset:
+        return
+    for info in (*model.graph.value_info, *model.graph.output):
+        for size in info.type.tensor_type.shape.dim if info.type.HasField("tensor_type") else ():
+            if size.dim_param in fixed.dims:
+                size.dim_value = fixed.dims[size.dim_param]

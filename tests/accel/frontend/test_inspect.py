@@ -172,7 +172,7 @@ FAULTS: list[tuple[str, Edit, type[CyclopsError], str]] = [
     ("data too short", lambda m: m.graph.initializer[0].dims.append(9), InvalidModel, "initializer:w"),
     ("external data", external, ExternalData, "initializer:w"),
     ("external data of an attribute", external_attribute, ExternalData, "node:constant"),
-    ("dynamic input", set_input("batch", 3), UnsupportedShape, "input:x"),
+    ("no shape", lambda m: m.graph.input[0].type.tensor_type.ClearField("shape"), UnsupportedShape, "input:x"),
     ("negative input", set_input(-2, 3), UnsupportedShape, "input:x"),
     ("empty input", set_input(0, 3), UnsupportedShape, "input:x"),
     ("absurd input", set_input(2**20, 2**20), UnsupportedShape, "input:x"),
