@@ -63,15 +63,14 @@ def list_(data: Data = None, as_json: Annotated[bool, typer.Option("--json", hel
         told = [key.model_dump(mode="json", exclude={"sha256"}) | {"revoked": revoked} for key, revoked in found]
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
         return
-    console = Console()
-    piped = not console.is_terminal
+    piped = not sys.stdout.isatty()
     table = Table(box=None if piped else box.HEAVY_HEAD)
     for label in ("id", "name", "owner", "made (UTC)", "state"):
-        table.add_column(label, no_wrap=piped)
+        table.add_column(label, no_wrap=piped or label not in {"name", "owner"}, overflow="fold")
     for key, revoked in found:
         made = f"{key.created.astimezone(UTC):%Y-%m-%dT%H:%M}"
         table.add_row(key.id, Text(key.name), key.owner, made, "revoked" if revoked else "active")
-    console.print(table, width=_PIPED_WIDTH if piped else None)
+    Console(width=_PIPED_WIDTH if piped else None).print(table)
 
 
 @app.command()

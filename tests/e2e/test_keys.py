@@ -30,9 +30,9 @@ def keys(data: Path, *arguments: str, status: int = 0) -> str:
 def test_a_key_is_shown_once(tmp_path: Path) -> None:
     text = keys(tmp_path, "add", "laptop", "--owner", "alice").strip()
     assert whole(text, KEY)
-    keys(tmp_path, "add", "build")
+    keys(tmp_path, "add", "build" * 20)
     listed = json.loads(keys(tmp_path, "list", "--json"))
-    assert [(key["name"], key["revoked"]) for key in listed] == [("laptop", False), ("build", False)]
+    assert [(key["name"], key["revoked"]) for key in listed] == [("laptop", False), ("build" * 20, False)]
     assert listed[0]["owner"] == "alice"
     assert listed[1]["owner"] == listed[1]["id"]
     keys(tmp_path, "revoke", listed[0]["id"])
@@ -42,7 +42,7 @@ def test_a_key_is_shown_once(tmp_path: Path) -> None:
     assert lines[0] == ["id", "name", "owner", "made", "(UTC)", "state"]
     assert [[line[0], line[1], line[2], line[4]] for line in lines[1:]] == [
         [listed[0]["id"], "laptop", "alice", "revoked"],
-        [listed[1]["id"], "build", listed[1]["id"], "active"],
+        [listed[1]["id"], "build" * 20, listed[1]["id"], "active"],
     ]
     for output in (json.dumps(listed), shown):
         assert text not in output
