@@ -15,7 +15,6 @@ from accel.frontend.model.covers import covered
 from accel.frontend.model.names import name_nodes
 from accel.frontend.quantization import calibrate
 from accel.frontend.quantization.quantize import is_quantised
-from accel.frontend.read.axes import NO_AXES, Axes
 from accel.frontend.read.inspect import inspect_model
 from accel.frontend.read.load import load_model
 from accel.hosted import host_ops
@@ -24,6 +23,7 @@ from accel.lowering.attributes import LAUNCHES, load_launches, region_of
 from accel.lowering.capabilities import Capabilities
 from accel.lowering.composite import Composite, is_composite_call, read_composite
 from accel.lowering.host import LaunchRun, split_main
+from accel.options import NO_AXES, Axes
 from accel.plan_documents import Plan, PlannedLaunch, PlannedNode
 from accel.planned_launch import planned_launch
 from accel.provenance import Sources, provenance, with_model

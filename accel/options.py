@@ -1,14 +1,25 @@
 """The options of a run; importing them loads no compiler."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import pydantic
 from pydantic import ConfigDict, Field
 
-from accel.frontend.read.axes import Axes
-
 _Name = Annotated[str, Field(max_length=512)]
 _Extent = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What a run sets a model's axes to: dynamic ones by their names, and those of inputs by the inputs' names."""
+
+    dims: Mapping[str, int] = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+
+NO_AXES = Axes()
 
 
 class RunOptions(pydantic.BaseModel):

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import redis
 
 from accel.catalog import preset_names
-from accel.frontend.read.axes import Axes, fix_axes
+from accel.frontend.read.axes import fix_axes
 from accel.frontend.read.info import TensorInfo
+from accel.options import Axes
 from service.context import Context
 from service.hooks import check_webhook, order, order_again
 from service.problems import ProblemError

@@ -1,23 +1,13 @@
 """Dynamic axes of a model's inputs, and what a run sets them to; importing this does not load onnx."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from accel.errors import InvalidAxes
 from accel.frontend.read.info import ModelTensor, TensorInfo
+from accel.options import Axes
 
 _SHOWN = 16  # names in a message
-
-
-@dataclass(frozen=True)
-class Axes:
-    """What a run sets: extents of dynamic axes by their names, and shapes of inputs by theirs."""
-
-    dims: Mapping[str, int] = field(default_factory=dict)
-    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-
-
-NO_AXES = Axes()
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ from accel.frontend.model.limits import LIMITS, Limits
 from accel.frontend.model.shapes import infer, tensor_shapes
 from accel.frontend.model.tensors import check_type
 from accel.frontend.operator_form.form import has_operator_form, in_qdq_form
-from accel.frontend.read.axes import NO_AXES, Axes, FixedInputs
+from accel.frontend.read.axes import FixedInputs
 from accel.frontend.read.downgrade import check_computed_before
 from accel.frontend.read.info import ModelContents, ModelInfo, ModelTensor, TensorInfo
 from accel.frontend.read.macs import macs_of
 from accel.frontend.read.parse import opset_of, parse_model
+from accel.options import NO_AXES, Axes
 
 
 def inspect_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> ModelInfo:

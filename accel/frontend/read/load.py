@@ -10,12 +10,12 @@ from accel.frontend.model.names import fresh
 from accel.frontend.model.shapes import Inferred, infer, tensor_shapes
 from accel.frontend.model.tensors import is_static
 from accel.frontend.operator_form.form import in_qdq_form
-from accel.frontend.read.axes import NO_AXES, Axes
 from accel.frontend.read.downgrade import downgrade
 from accel.frontend.read.info import ModelInfo
 from accel.frontend.read.inspect import model_info
 from accel.frontend.read.parse import parse_model
 from accel.frontend.read.upgrade import upgrade
+from accel.options import NO_AXES, Axes
 
 
 def load_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> onnx.ModelProto:

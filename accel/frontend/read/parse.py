@@ -26,12 +26,13 @@ from accel.frontend.model.names import name_nodes
 from accel.frontend.model.shapes import invalid, without_weights
 from accel.frontend.model.tensors import ITEM_BYTES, check_dimensions, check_type, static_shape
 from accel.frontend.operator_form.form import OPERATORS, in_qdq_form
-from accel.frontend.read.axes import NO_AXES, Axes, FixedInputs, fix_axes
+from accel.frontend.read.axes import FixedInputs, fix_axes
 from accel.frontend.read.downgrade import check_known_before
 from accel.frontend.read.flood import has_more_fields
 from accel.frontend.read.hazards import check_hazards
 from accel.frontend.read.info import ModelTensor
 from accel.names import member_fault, name_fault, shown, text_fault
+from accel.options import NO_AXES, Axes
 
 _ONNX_DOMAINS = ("", "ai.onnx")
 _INITIALIZERS_APART = 4  # the first IR version whose initializers need not be inputs
