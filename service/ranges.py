@@ -12,9 +12,11 @@ from service.documents import NOT_MODIFIED, Responses, problems
 from service.etags import matches
 from service.problems import ProblemError
 
-Range = Annotated[str | None, Header(description="one range of bytes, such as `bytes=0-1023`")]
+Range = Annotated[
+    str | None, Header(description="one range of bytes: `bytes=0-1023`, `bytes=1024-`, or the last `bytes=-5`")
+]
 # no blob has more bytes than that many digits say, and int() takes no text of any length
-_RANGE = re.compile(r"bytes=([0-9]{1,20})-([0-9]{0,20})")
+_RANGE = re.compile(r"bytes=(?:([0-9]{1,20})-([0-9]{0,20})|-([0-9]{1,20}))", re.IGNORECASE)
 RANGED: Responses = {
     206: {"description": "the range", "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}},
     **problems("range-not-satisfiable"),
@@ -68,7 +70,7 @@ def send_blob(
     """
     begin, end, status = 0, size, 200
     if requested and (match := _RANGE.fullmatch(requested)):
-        begin, end, status = int(match[1]), min(int(match[2] or size) + 1, size), 206
+        begin, end, status = *_bounds(match, size), 206
         if begin >= end:
             raise ProblemError(
                 "range-not-satisfiable", f"{requested} of {size}", headers={"Content-Range": f"bytes */{size}"}
@@ -80,6 +82,14 @@ def send_blob(
         headers["Content-Disposition"] = f'attachment; filename="{filename}"'
     chunks = stream(begin, end) if status == 206 else stream(0, None)
     return StreamingResponse(chunks, status, headers, media_type=media_type)
+
+
+def _bounds(match: re.Match[str], size: int) -> tuple[int, int]:
+    """Where the range begins and ends; it has no bytes, or less, if it cannot be had."""
+    first, last, suffix = match.groups()
+    if suffix is not None:
+        return max(0, size - int(suffix)), size
+    return int(first), min(int(last or size) + 1, size)
 
 
 def not_modified(conditions: Conditional, etag: str) -> Response | None:

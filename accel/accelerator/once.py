@@ -30,11 +30,17 @@ def require_once(document: Any) -> None:
     Raises:
         InvalidAccelerator: ``field`` is the path of the key.
     """
+    if (path := repeated_key(document)) is not None:
+        raise InvalidAccelerator(f"{path}: the key is there twice", field=f"accelerator.{path}")
+
+
+def repeated_key(document: Any) -> str | None:
+    """The path of a key that is there twice in a document whose objects were made by :func:`from_pairs`, if one is."""
     left: list[tuple[str, Any]] = [("", document)]
     while left:
         at, value = left.pop()
         if isinstance(value, _Repeated):
-            path = at + value.key[:_LONGEST]
-            raise InvalidAccelerator(f"{path}: the key is there twice", field=f"accelerator.{path}")
+            return at + value.key[:_LONGEST]
         items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
         left += [(f"{at}{key!s:.64}.", item) for key, item in items]
+    return None

@@ -18,6 +18,7 @@ from service.etags import IfNoneMatch
 from service.following.prefer import Patient
 from service.job_id import JobId
 from service.job_resource import job_resource
+from service.json_bodies import JsonRoute
 from service.pages import JobCursor, Limit
 from service.problems import ProblemError
 from service.schemas import JobResource, JobSubmission, Page
@@ -29,7 +30,7 @@ from worker.job_request import DIGEST
 from worker.listing import page_of_jobs
 from worker.tally import ENDED, Tally
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=JsonRoute)
 DryRun = Annotated[bool, Query(description="answer 200 with the plan, and make no job")]
 IdempotencyKey = Annotated[
     str | None,
