@@ -31,10 +31,10 @@ from tests.accel.frontend.operator_models import (
     quantised_statically,
 )
 from tests.fuzz.onnx_mutations import mutated
-from worker.inspection import _model
 from worker.limits import inspection_limits, limit
+from worker.models import model_of_files
 from worker.problem import LONGEST, problem_of
-from worker.requests import File
+from worker.requests import ModelFiles, NamedFile
 from worker.settings import Settings
 
 HANGS = 45  # seconds of a case
@@ -73,7 +73,8 @@ def main(first: int, last: int, seed: int, folder: Path) -> None:
 def inspected(path: Path, settings: Settings) -> str:
     """The type of the problem, ``accepted``, or ``memory``; any other exception ends the campaign."""
     try:
-        _model(File(path=path), settings).model_dump_json()
+        files = [NamedFile(path=path, name=path.name)]
+        model_of_files(ModelFiles(files=files, model=path.with_suffix(".made")), settings).model_dump_json()
     except CyclopsError as error:
         return clear(error)
     except MemoryError:

@@ -290,7 +290,7 @@ def _functions(model: ModelProto, chance: random.Random) -> None:
 
 def _opset(model: ModelProto, chance: random.Random) -> None:
     if model.opset_import and chance.random() < 0.7:
-        chance.choice(model.opset_import).version = chance.choice((*range(23), *_INTEGERS))
+        chance.choice(model.opset_import).version = chance.choice((*range(31), *_INTEGERS))
     else:
         model.opset_import.add(domain=chance.choice(_TEXTS), version=chance.choice(_INTEGERS))
 

@@ -106,6 +106,8 @@ def _constants(network: Network, node: onnx.NodeProto) -> tuple[Doubles, Doubles
     columns = network.shapes.get(node.output[0], (0,))[-1]
     if bias is None or (node.op_type == "Gemm" and not _is_row(bias, columns)):
         return None
+    if node.op_type == "Conv" and bias.size != weight.shape[0]:  # which onnx's shape inference lets pass
+        return None
     return weight.astype(np.float64), bias.astype(np.float64)
 
 

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accel.errors import InvalidModel
 from accel.frontend.folding.fold import fold_layers
 from accel.frontend.model.names import name_nodes
 from accel.frontend.quantization.quantize import quantize_model
 from accel.frontend.read.inspect import inspect_model
 from accel.frontend.read.load import load_model
+from tests.accel.frontend.habits import Habit, layer
 from tests.exported.case import Case
 from tests.exported.folds import FOLDS
 from tests.exported.graph import Exported
@@ -154,3 +156,10 @@ def _step(g: Exported, step: str, x: str, channels: int, shape: tuple[int, ...] 
         return g.norm(x, channels)
     constant = g.vector(channels, *shape, low=0.5, high=1.5) if shape is not None else np.array(0.75, np.float32)
     return g.op("Sub", constant, x) if step == "Sub from" else g.op(step, x, constant)
+
+
+def test_a_bias_of_another_length_is_the_models_fault() -> None:
+    constants = {"w": (64, 4, 3, 3), "b": (16,), "s": (1, 64, 1, 1)}
+    habit = Habit((1, 4, 8, 8), (layer("Conv", "x w b", "a"), layer("Mul", "a s")), (18,), constants)
+    with pytest.raises(InvalidModel, match="onnxruntime cannot run"):
+        quantize_model(load_model(habit.model(18).SerializeToString()))
