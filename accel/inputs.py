@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from accel.errors import InvalidTensors
 from accel.frontend.read.info import ModelInfo
-from accel.names import member_fault, shown
+from accel.names import shown, tensor_fault
 
 Array = npt.NDArray[Any]
 Tensors = Mapping[str, Array]
@@ -82,7 +82,7 @@ def save_tensors(path: Path, tensors: Tensors) -> None:
     """
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in tensors.items():
-            if fault := member_fault(name):
+            if fault := tensor_fault(name):
                 raise InvalidTensors(f"no array can be called '{shown(name)}': {fault}", field=shown(name))
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)

@@ -24,14 +24,22 @@ def name_fault(name: str) -> str | None:
     return "its part '..' would lead out of a folder" if ".." in _SEPARATOR.split(name) else None
 
 
+def tensor_fault(name: str) -> str | None:
+    """Why an input, an output or an array of an npz file cannot be called so; None if it can.
+
+    One slash in front is good: exporters call outputs ``/fc/Gemm_output_0``, and whatever unpacks zips leaves it out.
+    """
+    return member_fault(name.removeprefix("/"))
+
+
 def member_fault(name: str) -> str | None:
-    """Why a tensor that is a member of an npz file cannot be called so; None if it can."""
+    """Why a file cannot be called so that is a member of an archive; None if it can."""
     if not name:
         return "it is empty"
     if fault := name_fault(name):
         return fault
     if name.startswith("/") or _DRIVE.match(name):
-        return "it is an absolute path, and names a file in an archive; rename it"
+        return "it is an absolute path; rename it"
     if "\\" in name:
         return "it has a backslash, which some systems take for a folder's"
     if len(name.encode()) > _MOST_BYTES:

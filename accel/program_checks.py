@@ -9,7 +9,7 @@ from accel.accelerator.document import Accelerator
 from accel.errors import InvalidProgram
 from accel.isa.registry import family_of
 from accel.isa.windows import holds, window_map, windows_bytes
-from accel.names import member_fault, shown
+from accel.names import shown, tensor_fault
 from accel.program import Launch, Program, Window
 from accel.program_document import MOST_DRAM_BYTES
 
@@ -58,7 +58,7 @@ def check_program(program: Program) -> None:
                 field=f"segments.{segment.name}",
             )
     for name in (*program.inputs, *program.outputs):
-        if fault := member_fault(name):
+        if fault := tensor_fault(name):
             raise InvalidProgram(f"no input or output can be called '{shown(name)}': {fault}", field="segments")
     names = [*program.inputs, *program.outputs, *program.expected]
     for step in program.steps:

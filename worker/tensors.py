@@ -19,7 +19,7 @@ from numpy.lib import format as npy
 
 from accel.errors import InvalidTensors, TensorsTooLarge
 from accel.frontend.read.info import TensorInfo
-from accel.names import member_fault, shown
+from accel.names import shown, tensor_fault
 from worker.zips import check_directory
 
 Array = npt.NDArray[Any]
@@ -66,7 +66,7 @@ class Npz:
     def _header(self, member: zipfile.ZipInfo) -> TensorInfo:
         # ZipInfo ends a name at its first zero, and makes slashes of the system's separators
         name = member.orig_filename.removesuffix(".npy")
-        if fault := member_fault(name):
+        if fault := tensor_fault(name):
             raise InvalidTensors(f"an array cannot be called '{shown(name)}': {fault}", field=shown(name) or "tensors")
         if name == member.filename:
             raise InvalidTensors(f"{name!r} is not a .npy array", field=name)

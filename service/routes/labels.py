@@ -10,6 +10,7 @@ from service.context import Here
 from service.documents import problems
 from service.job_id import JobId
 from service.job_resource import job_resource
+from service.json_bodies import JsonRoute
 from service.problems import ProblemError
 from service.schemas import (
     AcceleratorSummary,
@@ -22,7 +23,7 @@ from service.schemas import (
 from service.uploaded import resource
 from worker.uploads import Document, Kept, Uploads
 
-router = APIRouter(prefix="/v1")
+router = APIRouter(prefix="/v1", route_class=JsonRoute)
 _Change = Annotated[LabelChange, Body()]
 
 

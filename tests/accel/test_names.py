@@ -10,10 +10,11 @@ from onnx import TensorProto, helper, numpy_helper
 from accel.errors import InvalidModel, InvalidTensors
 from accel.frontend.read.inspect import inspect_model
 from accel.inputs import save_tensors
-from accel.names import member_fault, name_fault
+from accel.names import name_fault, tensor_fault
 
 GOOD = (
     "input",
+    "/fc/Gemm_output_0",
     "serving_default_x:0",
     "a/b",
     "model/conv1:0",
@@ -26,9 +27,9 @@ GOOD = (
     "卷积",
     ".",
 )
-INNER = ("/conv1/Conv_output_0", "/model.0/..x/Relu", "C:/x", "a\\b", *GOOD)
+INNER = ("/model.0/..x/Relu", "C:/x", "a\\b", *GOOD)
 NOWHERE = ("../../y", "a/../../y", "..", "a/..", "..\\y", "a\0b", "a\nb", "\x1b[2J", "a\x7f", "a\u2028b")
-NO_MEMBER = ("", "/x", "/etc/passwd", "\\x", "a\\b", "C:\\x", "c:/x", "x" * 3000, *NOWHERE)
+NO_TENSOR = ("", "/", "//x", "/../x", "/c:/x", "\\x", "a\\b", "C:\\x", "c:/x", "x" * 3000, *NOWHERE)
 
 
 def model(given: str = "x", made: str = "y", inner: str = "t", node: str = "n") -> bytes:
@@ -48,7 +49,7 @@ def model(given: str = "x", made: str = "y", inner: str = "t", node: str = "n") 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_what_exporters_write_is_taken(name: str) -> None:
-    assert member_fault(name) is None
+    assert tensor_fault(name) is None
     assert [tensor.name for tensor in inspect_model(model(given=name)).inputs] == [name]
     assert [tensor.name for tensor in inspect_model(model(made=name)).outputs] == [name]
 
@@ -59,7 +60,7 @@ def test_what_exporters_write_inside_is_taken(name: str) -> None:
     assert inspect_model(model(inner=name, node=name)).nodes == 2
 
 
-@pytest.mark.parametrize("name", NO_MEMBER)
+@pytest.mark.parametrize("name", NO_TENSOR)
 @pytest.mark.parametrize("kind", ["given", "made"])
 def test_inputs_and_outputs_that_could_be_paths_are_refused(name: str, kind: str) -> None:
     with pytest.raises(InvalidModel) as caught:
@@ -77,7 +78,7 @@ def test_nodes_and_tensors_that_could_be_paths_are_refused(name: str, make: Call
     assert caught.value.detail.isprintable()
 
 
-@pytest.mark.parametrize("name", NO_MEMBER)
+@pytest.mark.parametrize("name", NO_TENSOR)
 def test_no_archive_has_such_a_member(name: str, tmp_path) -> None:
     with pytest.raises(InvalidTensors):
         save_tensors(tmp_path / "tensors.npz", {"x": np.zeros(1), name: np.zeros(1)})

@@ -177,7 +177,7 @@ def test_a_bad_file_is_refused(name):
         load_program(make())
 
 
-@pytest.mark.parametrize("name", ["../../y", "/y", "a\\y", "y\0"])
+@pytest.mark.parametrize("name", ["../../y", "//y", "a\\y", "y\0"])
 def test_outputs_that_could_be_paths_are_refused(name: str) -> None:
     with pytest.raises(InvalidProgram, match=r"called|program\.json") as caught:
         load_program(within_document(b'"y"', json.dumps(name).encode()))

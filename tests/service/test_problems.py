@@ -24,7 +24,7 @@ def test_no_such_method(client: httpx2.Client, is_problem: Check) -> None:
     response = client.delete("/v1/jobs")
     is_problem(response, 405, "method-not-allowed")
     assert response.headers["allow"] == "GET, HEAD, POST"
-    assert client.put("/v1/accelerators/vta").headers["allow"] == "GET, HEAD, DELETE"
+    assert client.put("/v1/accelerators/vta").headers["allow"] == "GET, HEAD, PATCH, DELETE"
     assert client.get(f"/v1/jobs/{'0' * 32}/cancel").headers["allow"] == "POST"
 
 

@@ -8,8 +8,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Tracer
 
 from worker.account import Account
+from worker.failure import memory_limit
 from worker.ids import created_at
-from worker.job_process import memory_limit
 from worker.job_record import Origin, Stage
 from worker.jobs import Jobs
 from worker.logs import bound, bound_fields

@@ -87,7 +87,7 @@ def test_bad_files(name: str) -> None:
     assert (type(caught.value) is TensorsTooLarge) == (name in {"a zip bomb", "too many"})
 
 
-@pytest.mark.parametrize("name", ["../../y", "/etc/x", "..\\y", "C:\\x", "a\0b", "a\nb", "", "x" * 3000])
+@pytest.mark.parametrize("name", ["../../y", "//etc/x", "..\\y", "C:\\x", "a\0b", "a\nb", "", "x" * 3000])
 def test_names_that_could_be_paths_are_refused(name: str) -> None:
     data = archive(**{name.replace("\0", "@"): npy(np.zeros(1))}).getvalue().replace(b"@", b"\0")
     with pytest.raises(InvalidTensors, match="cannot be called") as caught:
@@ -97,7 +97,7 @@ def test_names_that_could_be_paths_are_refused(name: str) -> None:
 
 
 def test_names_that_exporters_write_are_taken() -> None:
-    names = ["serving_default_x:0", "a/b", "..x", "größe"]
+    names = ["serving_default_x:0", "/fc/Gemm_output_0", "..x", "größe"]
     assert [tensor.name for tensor in Npz(npz(**{name: np.zeros(1) for name in names}), **LIMITS).tensors] == names
 
 

@@ -31,7 +31,7 @@ from accel.frontend.read.downgrade import check_known_before
 from accel.frontend.read.flood import has_more_fields
 from accel.frontend.read.hazards import check_hazards
 from accel.frontend.read.info import ModelTensor
-from accel.names import member_fault, name_fault, shown, text_fault
+from accel.names import name_fault, shown, tensor_fault, text_fault
 from accel.options import NO_AXES, Axes
 
 _ONNX_DOMAINS = ("", "ai.onnx")
@@ -192,7 +192,7 @@ def _check_names(model: onnx.ModelProto) -> None:
         raise InvalidModel(f"the graph cannot be called '{shown(graph.name)}': {fault}", field="model")
     for kind, infos in (("input", graph.input), ("output", graph.output)):
         for info in infos:
-            if info.name not in constants and (fault := member_fault(info.name)):
+            if info.name not in constants and (fault := tensor_fault(info.name)):
                 called = shown(info.name)
                 raise InvalidModel(f"the {kind} cannot be called '{called}': {fault}", field=f"{kind}:{called}")
     for node in graph.node:

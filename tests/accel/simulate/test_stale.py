@@ -16,6 +16,7 @@ from accel.isa.hazards import Stale
 from accel.isa.vta.presets import PRESETS
 from accel.isa.vta.races import HazardChecker
 from accel.program import Launch, Program, Segment
+from accel.provenance import Sources, provenance
 from accel.run import check_hazards
 from accel.simulate.engine import simulate
 from accel.simulation_report import make_simulation_report
@@ -147,10 +148,10 @@ def stored(accelerator: Accelerator) -> Program:
 
 def test_a_report_says_that_right_by_luck_is_not_verified() -> None:
     program = stored(VTA)
-    assert make_simulation_report(program, simulate(program, {}), "both").verified
+    assert make_simulation_report(program, simulate(program, {}), "both", provenance(Sources(), VTA, {})).verified
     program = stored(CHISEL)
     simulation = simulate(program, {})
-    report = make_simulation_report(program, simulation, "both")
+    report = make_simulation_report(program, simulation, "both", provenance(Sources(), CHISEL, {}))
     assert (report.verified, report.mismatch_count, report.race_count, report.stale_read_count) == (False, 0, 0, 1)
     (read,) = report.stale_reads
     assert (read.kind, read.instruction.index, read.since.op) == ("stale-out", 1, "load_acc")
