@@ -10,7 +10,7 @@ from rich.console import Console
 
 from service import accelerator_cli, keys_cli
 from service.cli_axes import Dim, Shape, dims_of, shapes_of
-from service.cli_settings import Data, fail, settings_of
+from service.cli_settings import Data, fail, local_settings, settings_of
 from worker.settings import Settings
 
 app = typer.Typer(name="cyclops", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -109,7 +109,7 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         shapes=shapes_of(shape),
     )
     work = Work(model, accelerator, options, inputs, calibration)
-    raise typer.Exit(run_local(work, out, cache, as_json=as_json))
+    raise typer.Exit(run_local(work, local_settings(), out, cache, as_json=as_json))
 
 
 @app.command()
@@ -140,7 +140,7 @@ def simulate(
 
     options = JobOptions(seed=seed, engine=engine)
     work = ProgramWork(program, accelerator, options, inputs, trust_host_code)
-    raise typer.Exit(run_local(work, out, as_json=as_json))
+    raise typer.Exit(run_local(work, local_settings(), out, as_json=as_json))
 
 
 @app.command()
@@ -163,7 +163,7 @@ def plan(
 
     options = JobOptions(seed=seed, dims=dims_of(dim), shapes=shapes_of(shape))
     work = Work(model, accelerator, options, calibration=calibration)
-    raise typer.Exit(plan_local(work, as_json=as_json))
+    raise typer.Exit(plan_local(work, local_settings(), as_json=as_json))
 
 
 @app.command()
@@ -192,7 +192,7 @@ def demo(out: Annotated[Path, typer.Option(help="Directory for every artifact.")
     from worker.redis_server import RedisUnavailableError
 
     try:
-        run_demo(out, Console())
+        run_demo(local_settings(), out, Console())
     except (DemoFailedError, RedisUnavailableError, OSError) as error:
         fail(str(error))
 
@@ -205,7 +205,7 @@ def health(
     """Leave with status 0 if the api, or this host's worker, answers: for a container's health check."""
     from service.probe import api_answers, worker_answers
 
-    if not (worker_answers(Settings()) if worker else api_answers(url)):
+    if not (worker_answers(local_settings()) if worker else api_answers(url)):
         fail("no answer")
 
 
@@ -215,7 +215,7 @@ def openapi() -> None:
     from service.app import create_app
     from service.openapi import export
 
-    sys.stdout.write(export(create_app(Settings())))
+    sys.stdout.write(export(create_app(local_settings())))
 
 
 def _announce(address: tuple[str, int], settings: Settings) -> None:

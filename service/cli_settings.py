@@ -27,14 +27,13 @@ def settings_of(data: Path | None, process: str | None = None) -> Settings:
     try:
         settings = Settings() if data is None else Settings(data=data)
     except pydantic.ValidationError as error:
-        fail("; ".join(": ".join([*map(_variable, item["loc"]), item["msg"]]) for item in error.errors()))
+        fail(_reasons(error))
     if process is not None:
         logs.configure(settings.log_level, settings.log_format, process)
-    for sentence in unknown_variables(os.environ):
-        if process is not None:
+        for sentence in unknown_variables(os.environ):
             _log.warning("%s", sentence)
-        else:
-            _tell(sentence)
+    else:
+        _tell_unknown()
     try:
         settings.scratch_dir.mkdir(parents=True, exist_ok=True)
         open_store(settings)
@@ -45,10 +44,32 @@ def settings_of(data: Path | None, process: str | None = None) -> Settings:
     return settings
 
 
-def fail(message: str) -> NoReturn:
-    """Say so, and leave with status 1."""
+def local_settings() -> Settings:
+    """The settings of a command that has no store and no Redis; what is none is warned of on standard error.
+
+    Settings that cannot be used are refused, with status 2, as other input is.
+    """
+    try:
+        settings = Settings()
+    except pydantic.ValidationError as error:
+        fail(_reasons(error), 2)
+    _tell_unknown()
+    return settings
+
+
+def fail(message: str, status: int = 1) -> NoReturn:
+    """Say so, and leave with the status."""
     _tell(message)
-    raise typer.Exit(1)
+    raise typer.Exit(status)
+
+
+def _reasons(error: pydantic.ValidationError) -> str:
+    return "; ".join(": ".join([*map(_variable, item["loc"]), item["msg"]]) for item in error.errors())
+
+
+def _tell_unknown() -> None:
+    for sentence in unknown_variables(os.environ):
+        _tell(sentence)
 
 
 def _tell(message: str) -> None:

@@ -18,14 +18,15 @@ from worker.settings import Settings
 _POLL_SECONDS = 0.1
 _REQUEST_SECONDS = 30.0
 _JOB_SECONDS = 300.0
+_OURS = {"log_level": "WARNING", "auth": "off"}
 
 
 class DemoFailedError(Exception):
     """The service answered with an error, or the job did not succeed."""
 
 
-def demo(out: Path, console: Console) -> None:
-    """Run ResNet-8 on VTA through a service of its own, and leave the artifacts in ``out``.
+def demo(settings: Settings, out: Path, console: Console) -> None:
+    """Run ResNet-8 on VTA through a service of its own, with no keys, and leave the artifacts in ``out``.
 
     Raises:
         DemoFailedError: the service or the job failed.
@@ -35,9 +36,9 @@ def demo(out: Path, console: Console) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="cyclops-demo-") as data,
-        backend(Settings(data=Path(data), log_level="WARNING", auth="off"), workers=1) as settings,
+        backend(settings.model_copy(update=_OURS | {"data": Path(data)}), workers=1) as chosen,
         listen("127.0.0.1", 0) as bound,
-        served(settings, bound) as url,
+        served(chosen, bound) as url,
         httpx2.Client(base_url=url, timeout=_REQUEST_SECONDS) as client,
     ):
         console.print(f"service on {url}")

@@ -41,13 +41,15 @@ INPUT_REFUSED = 2
 _PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
 
 
-def run_local(work: Work | ProgramWork, out: Path | None, cache: Path | None = None, *, as_json: bool) -> int:
+def run_local(
+    work: Work | ProgramWork, settings: Settings, out: Path | None, cache: Path | None = None, *, as_json: bool
+) -> int:
     """Run the job and print its report; gives the exit code. ``cache`` is where compiled functions are kept."""
     errors = Console(stderr=True)
     status = errors.status("starting") if errors.is_terminal else None
     try:
         with status or nullcontext():
-            text = _run(work, out, cache, _shower(status.update if status else None))
+            text = _run(work, settings, out, cache, _shower(status.update if status else None))
     except (CyclopsError, MemoryError) as error:
         return tell(error, errors, as_json=as_json)
     except _OurFaultError as error:
@@ -95,7 +97,13 @@ class _OurFaultError(Exception):
         self.kept = kept
 
 
-def _run(work: Work | ProgramWork, out: Path | None, cache: Path | None, progress: Callable[[Stage], None]) -> str:
+def _run(
+    work: Work | ProgramWork,
+    settings: Settings,
+    out: Path | None,
+    cache: Path | None,
+    progress: Callable[[Stage], None],
+) -> str:
     """The report, as text."""
     try:
         check_files(work)
@@ -103,14 +111,19 @@ def _run(work: Work | ProgramWork, out: Path | None, cache: Path | None, progres
             reached, written = Reached(progress), Path(directory)
             with whole_model(work) as whole:
                 sourced = replace(whole, sources=sources_of(whole))
-                _execute(sourced, written, out, reached, None if cache is None else FolderCache(cache))
+                _execute(sourced, settings, written, out, reached, None if cache is None else FolderCache(cache))
             return (written / "report.json").read_text(encoding="utf-8")
     except OSError as error:
         raise CyclopsError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}") from error
 
 
 def _execute(
-    work: Work | ProgramWork, written: Path, out: Path | None, reached: Reached, cache: FolderCache | None
+    work: Work | ProgramWork,
+    settings: Settings,
+    written: Path,
+    out: Path | None,
+    reached: Reached,
+    cache: FolderCache | None,
 ) -> None:
     """Execute the work; of an error of ours, what a report of it needs is kept.
 
@@ -119,13 +132,13 @@ def _execute(
         _OurFaultError: we are.
     """
     try:
-        execute(work, written, Settings(), reached, cache)
+        execute(work, written, settings, reached, cache)
     except (CyclopsError, MemoryError, OSError):
         raise
     except Exception as error:
         problem = failure(error)
         if problem.incident is not None:
-            keep_incident(problem, error, reached.stage, work, written, Settings())
+            keep_incident(problem, error, reached.stage, work, written, settings)
         raise _OurFaultError(problem, _kept(problem, written, out)) from error
 
 

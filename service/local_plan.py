@@ -15,7 +15,7 @@ from worker.settings import Settings
 from worker.work import Work
 
 
-def plan_local(work: Work, *, as_json: bool) -> int:
+def plan_local(work: Work, settings: Settings, *, as_json: bool) -> int:
     """Make the plan and print it; gives the exit code."""
     errors = Console(stderr=True)
     status = errors.status("planning") if errors.is_terminal else None
@@ -23,7 +23,7 @@ def plan_local(work: Work, *, as_json: bool) -> int:
         with status or nullcontext():
             check_files(work)
             with whole_model(work) as whole:
-                plan = plan_work(replace(whole, sources=sources_of(whole)), Settings())
+                plan = plan_work(replace(whole, sources=sources_of(whole)), settings)
     except (CyclopsError, MemoryError) as error:
         return tell(error, errors, as_json=as_json)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and is not the input's fault

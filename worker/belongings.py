@@ -11,11 +11,13 @@ so of all who have sent it: from the first of them on, or since the others were 
 have another label for another owner.
 """
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from worker.ids import owner_digest
 from worker.store import Store
@@ -24,7 +26,20 @@ Kind = Literal["models", "tensors", "programs", "accelerators", "jobs"]
 _ALL = "all"
 MOST_LABEL = 200
 # no control character, and nothing that ends a line
-Label = Annotated[str, Field(min_length=1, max_length=MOST_LABEL, pattern="^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*$")]
+_LABEL = "^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]*$"
+
+
+def _one_line(text: str) -> str:
+    if not text.strip() or re.fullmatch(_LABEL, text) is None:
+        raise PydanticCustomError("label", "must be one line of text, without control characters, and not blank")
+    return text
+
+
+Label = Annotated[
+    str,
+    Field(min_length=1, max_length=MOST_LABEL, json_schema_extra={"pattern": _LABEL}),
+    AfterValidator(_one_line),
+]
 
 
 class Owned(NamedTuple):

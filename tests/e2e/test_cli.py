@@ -182,6 +182,20 @@ def test_a_misspelt_setting_is_warned_of(
     assert "secret" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("command", ["run", "plan", "simulate"])
+def test_settings_of_commands_without_a_service(command: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that are none, and of values that cannot be; standard output stays JSON."""
+    arguments = (command, model, *(() if command == "simulate" else ("--accelerator", "none")), "--json")
+    monkeypatch.setenv("CYCLOPS_JOB_SECOND", "5")
+    told = cyclops_here(*arguments)
+    assert told.stderr.count("did you mean CYCLOPS_JOB_SECONDS?") == 1
+    assert json.loads(told.stdout)["type"]
+    monkeypatch.setenv("CYCLOPS_MAX_MODEL_BYTES", "many")
+    refused = cyclops_here(*arguments)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("cyclops: CYCLOPS_MAX_MODEL_BYTES: ")
+
+
 @pytest.mark.parametrize("as_json", rest_slow([True, False]))
 def test_a_directory_that_cannot_be_written(model: Path, *, as_json: bool) -> None:
     done = cyclops("run", model, "--accelerator", "vta", "--out", model, *(["--json"] if as_json else []))

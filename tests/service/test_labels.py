@@ -99,13 +99,15 @@ def test_a_label_is_given_changed_and_taken_away(quiet: Quiet, kind: str) -> Non
 
 
 def test_labels_that_are_none(quiet: Quiet, is_problem: Check) -> None:
-    for label in ("", "x" * 201, "two\nlines", "\x00", "\x7f", "\x85", "\u2028"):
+    for label in ("", " ", "x" * 201, "two\nlines", "one\n", "\x00", "\x7f", "\x85", "\u2028"):
         is_problem(quiet.client.post("/v1/models", content=a_model(0), params={"label": label}), 422, "invalid-request")
         changed = quiet.client.patch(f"/v1/models/{quiet.model}", json={"label": label})
         is_problem(changed, 422, "invalid-request", "label")
         is_problem(
             quiet.client.post("/v1/jobs", json=quiet.request() | {"label": label}), 422, "invalid-request", "label"
         )
+    told = quiet.client.patch(f"/v1/models/{quiet.model}", json={"label": "two\nlines"}).json()["detail"]
+    assert told == "label: must be one line of text, without control characters, and not blank"
     is_problem(quiet.client.patch("/v1/accelerators/vta", json={"label": "x"}), 409, "conflict", "id")
     assert quiet.client.patch(f"/v1/models/{quiet.model}", json={"label": "😀" * 200}).status_code == 200
 
