@@ -30,18 +30,19 @@ class JsonRoute(APIRoute):
 
 class _Request(Request):
     async def json(self) -> Any:
-        """The body.
-
-        Raises:
-            ProblemError: it is not in UTF-8, or has a key twice or a number that is none.
-            json.JSONDecodeError: it is no JSON.
-        """
+        """The body, as :func:`parsed` reads it."""
         if not hasattr(self, "_json"):
-            self._json = _parsed(await self.body())
+            self._json = parsed(await self.body())
         return self._json
 
 
-def _parsed(body: bytes) -> Any:
+def parsed(body: bytes) -> Any:
+    """What a body of JSON says.
+
+    Raises:
+        ProblemError: it is not in UTF-8, or has a key twice or a number that is none.
+        json.JSONDecodeError: it is no JSON.
+    """
     try:
         text = body.decode(json.detect_encoding(body))
     except UnicodeDecodeError:

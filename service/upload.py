@@ -4,6 +4,7 @@ import base64
 import contextlib
 import fnmatch
 import hashlib
+import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
+from service import json_bodies
 from service.form import BrokenFormError, Form, OpenPart, Write
 from service.problems import ProblemError
 from worker.scratch import scratch_directory
@@ -182,7 +184,10 @@ async def _small_body(request: Request) -> bytes:
 def _unwrapped(body: bytes) -> bytes:
     """The file in a JSON body."""
     try:
-        text = InJson.model_validate_json(body).base64
+        text = InJson.model_validate(json_bodies.parsed(body)).base64
+    except (json.JSONDecodeError, RecursionError) as error:
+        detail = f'not JSON: {error}; send {{"base64": "..."}}, or the file itself'
+        raise ProblemError("invalid-request", detail, field="body") from error
     except pydantic.ValidationError as error:
         found = error.errors()[0]
         where = ".".join(map(str, found["loc"])) or "body"

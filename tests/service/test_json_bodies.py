@@ -48,6 +48,16 @@ def test_numbers_that_are_none(client: httpx2.Client, is_problem: Check, number:
     assert number in is_problem(post(client, text.encode()), 422, "invalid-request", "body")["detail"]
 
 
+def test_files_in_json_have_one_reading_too(client: httpx2.Client, is_problem: Check) -> None:
+    def answer(body: bytes) -> httpx2.Response:
+        return client.post("/v1/models", content=body, headers={"Content-Type": "application/json"})
+
+    twice = is_problem(answer(b'{"base64": "AAAA", "base64": "BBBB"}'), 422, "invalid-request", "base64")
+    assert "twice" in twice["detail"]
+    for body in ('{"base64": "AAAA"}'.encode("utf-16"), b'{"base64": NaN}', b'{"base64": ', b"[" * 100_000):
+        is_problem(answer(body), 422, "invalid-request", "body")
+
+
 def test_what_has_one_reading_is_read(client: httpx2.Client, is_problem: Check) -> None:
     for body in (TEXT.encode(), b"\xef\xbb\xbf" + TEXT.encode(), b" \r\n" + TEXT.encode()):
         is_problem(post(client, body), 422, "unknown-model", "model")

