@@ -55,7 +55,10 @@ class Provenance(pydantic.BaseModel):
         "otherwise on another; null where no model was compiled",
         examples=["skylake-avx512"],
     )
-    model: str | None = Field(description="SHA-256 of the ONNX file as uploaded, its id; null of a program")
+    model: str | None = Field(
+        description="SHA-256 of the ONNX file, its id; of a model in several files that of the one file that they "
+        "make; null of a program"
+    )
     program: str | None = Field(
         description="SHA-256 of the Program file, its id; of parts that of the Program file that they make; null of a "
         "model"
