@@ -37,10 +37,10 @@ class _Request(Request):
 
 
 def parsed(body: bytes) -> Any:
-    """What a body of JSON says.
+    """What a body in JSON says.
 
     Raises:
-        ProblemError: it is not in UTF-8, or has a key twice or a number that is none.
+        ProblemError: it is not in UTF-8, has a key twice or a number that is none, or is nested too deeply.
         json.JSONDecodeError: it is no JSON.
     """
     try:
@@ -49,7 +49,13 @@ def parsed(body: bytes) -> Any:
         text = None
     if text is None or not json.detect_encoding(body).startswith("utf-8"):
         raise ProblemError("invalid-request", "the body is not in UTF-8, as JSON is", field="body")
-    document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=from_pairs)
+    try:
+        document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=from_pairs)
+    except json.JSONDecodeError:
+        raise
+    except (RecursionError, ValueError) as error:  # Python's limits, of depth and of the digits of an integer
+        told = "it is nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
+        raise ProblemError("invalid-request", f"the body cannot be read: {told}", field="body") from error
     if (path := repeated_key(document)) is not None:
         raise ProblemError("invalid-request", f"{path}: the key is there twice", field=path)
     return document

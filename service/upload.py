@@ -17,8 +17,8 @@ from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from service import json_bodies
 from service.form import BrokenFormError, Form, OpenPart, Write
+from service.json_bodies import parsed
 from service.problems import ProblemError
 from worker.scratch import scratch_directory
 
@@ -184,8 +184,8 @@ async def _small_body(request: Request) -> bytes:
 def _unwrapped(body: bytes) -> bytes:
     """The file in a JSON body."""
     try:
-        text = InJson.model_validate(json_bodies.parsed(body)).base64
-    except (json.JSONDecodeError, RecursionError) as error:
+        text = InJson.model_validate(parsed(body)).base64
+    except json.JSONDecodeError as error:
         detail = f'not JSON: {error}; send {{"base64": "..."}}, or the file itself'
         raise ProblemError("invalid-request", detail, field="body") from error
     except pydantic.ValidationError as error:
