@@ -91,5 +91,5 @@ def get_model_content(
     here: Here,
     range: Range = None,  # noqa: A002 - the header's name
 ) -> StreamingResponse:
-    """The file as it was sent, or one range of its bytes."""
+    """The file, or one range of its bytes; of a model that came in several files, the one made of them."""
     return send_upload(here.models, get_model(id, here), range, "application/octet-stream", "onnx")
