@@ -20,10 +20,14 @@ from starlette.requests import ClientDisconnect
 from service.form import BrokenFormError, Form, OpenPart, Write
 from service.json_bodies import parsed
 from service.problems import ProblemError
+from worker.belongings import MOST_LABEL, Label
 from worker.scratch import scratch_directory
 
 _RAW = ("application/octet-stream", "application/x-*", "application/zip", "application/onnx", "")
 _BUFFER = 1 << 20
+_LABEL = "label"  # of the form's field
+_LABELS: pydantic.TypeAdapter[str] = pydantic.TypeAdapter(Label)
+_MOST_LABEL = 4 * MOST_LABEL  # bytes
 MOST_IN_JSON = 1 << 20
 
 
@@ -167,6 +171,42 @@ async def _read(request: Request, raw: Write, open_part: OpenPart, types: Sequen
     return form is not None
 
 
+def _with_label(request: Request, open_part: OpenPart) -> OpenPart:
+    """As ``open_part``, but for a field ``label``, which is kept for :func:`label_of`."""
+
+    def opened(name: str, filename: str | None) -> Write | None:
+        if name != _LABEL or filename is not None:
+            return open_part(name, filename)
+        request.state.label = text = bytearray()
+
+        def write(data: bytes) -> None:
+            if len(text) <= _MOST_LABEL:  # what is longer is refused, whatever follows
+                text.extend(data)
+
+        return write
+
+    return opened
+
+
+def label_of(request: Request, asked: str | None) -> str | None:
+    """The label of an upload that was received: that of its form, or else ``asked``, that of its query.
+
+    Raises:
+        ProblemError: that of the form is none, or they differ.
+    """
+    text = getattr(request.state, _LABEL, None)
+    if text is None:
+        return asked
+    try:
+        label = _LABELS.validate_python(bytes(text).decode())
+    except (UnicodeDecodeError, pydantic.ValidationError) as error:
+        why = error.errors()[0]["msg"] if isinstance(error, pydantic.ValidationError) else "it is not UTF-8"
+        raise ProblemError("invalid-request", f"label: {why}", field=_LABEL) from error
+    if asked not in {None, label}:
+        raise ProblemError("invalid-request", "the query and the form have different labels", field=_LABEL)
+    return label
+
+
 def _is_json(request: Request) -> bool:
     return parse_options_header(request.headers.get("content-type", ""))[0] == b"application/json"
 
@@ -204,7 +244,7 @@ def _form(request: Request, open_part: OpenPart, types: Sequence[str]) -> Form |
     if media_type == b"multipart/form-data":
         if not (boundary := options.get(b"boundary")):
             raise ProblemError("bad-request", "the form's media type names no boundary", field="body")
-        return Form(boundary, open_part)
+        return Form(boundary, _with_label(request, open_part))
     found = media_type.decode("latin-1").lower()
     if not any(fnmatch.fnmatchcase(found, known) for known in types):
         named = ", ".join(known for known in types if known and "*" not in known)

@@ -16,7 +16,10 @@ from worker.uploads import Document, Kept, Uploads
 
 Resource = TypeVar("Resource", bound=pydantic.BaseModel)
 LabelOfUpload = Annotated[
-    Label | None, Query(description="what to call it; without one, what you have called it before stays")
+    Label | None,
+    Query(
+        description="what to call it; a form may have it as a field. Without one, what you have called it before stays"
+    ),
 ]
 
 

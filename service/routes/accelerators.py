@@ -16,7 +16,7 @@ from service.negotiate import negotiate
 from service.pages import Cursor, Limit
 from service.problems import ProblemError
 from service.schemas import AcceleratorSummary, Page
-from service.upload import receive
+from service.upload import label_of, receive
 from service.uploaded import LabelOfUpload
 from service.yaml_form import MEDIA_TYPE as YAML
 from service.yaml_form import accelerator_yaml
@@ -71,10 +71,11 @@ async def post_accelerator(
     """
     async with receive(request, here.settings.scratch_dir, _RAW) as upload:
         accelerator = await here.inspections.run(lambda: here.inspector.accelerator(upload.path), owner)
+        called = label_of(request, label)
     digest = await here.keeping.run(lambda: here.accelerators.add(accelerator, upload.sha256), owner)
     response.headers["Location"] = f"/v1/accelerators/{digest}"
-    if label is not None:
-        await run_in_threadpool(here.accelerators.set_label, digest, label)
+    if called is not None:
+        await run_in_threadpool(here.accelerators.set_label, digest, called)
     [known] = await run_in_threadpool(here.accelerators.labels, [digest])
     return AcceleratorSummary(id=digest, title=accelerator.title, family=accelerator.family, label=known)
 

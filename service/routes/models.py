@@ -14,7 +14,7 @@ from service.pages import Limit, UploadCursor
 from service.problems import ProblemError
 from service.ranges import RANGED, Range
 from service.schemas import ModelResource, ModelSummary, Page
-from service.upload import receive_parts
+from service.upload import label_of, receive_parts
 from service.uploaded import LabelOfUpload, keep, resource, respond_page, send_upload
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
@@ -55,7 +55,8 @@ async def post_model(
     settings = here.settings
     async with receive_parts(request, settings.scratch_dir, limit=settings.max_model_files) as parts:
         path, model = await here.inspections.run(lambda: canonical(parts, parts[0].path.parent, here.inspector), owner)
-        kept = await here.keeping.run(lambda: keep(here.models, path, model, label), owner)
+        called = label_of(request, label)
+        kept = await here.keeping.run(lambda: keep(here.models, path, model, called), owner)
     response.headers["Location"] = f"/v1/models/{model.id}"
     return resource(kept, ModelResource)
 

@@ -14,7 +14,7 @@ from service.problems import ProblemError
 from service.programs import canonical
 from service.ranges import RANGED, Range
 from service.schemas import Page, ProgramResource, ProgramSummary
-from service.upload import receive_parts
+from service.upload import label_of, receive_parts
 from service.uploaded import LabelOfUpload, keep, resource, respond_page, send_upload
 
 router = APIRouter(prefix="/v1/programs", tags=["programs"])
@@ -55,7 +55,8 @@ async def post_program(
         path, program = await here.inspections.run(
             lambda: canonical(parts, parts[0].path.parent, here.inspector), owner
         )
-        kept = await here.keeping.run(lambda: keep(here.programs, path, program, label), owner)
+        called = label_of(request, label)
+        kept = await here.keeping.run(lambda: keep(here.programs, path, program, called), owner)
     response.headers["Location"] = f"/v1/programs/{program.id}"
     return resource(kept, ProgramResource)
 

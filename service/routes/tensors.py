@@ -11,7 +11,7 @@ from service.pages import Limit, UploadCursor
 from service.problems import ProblemError
 from service.ranges import RANGED, Range
 from service.schemas import Page, TensorsResource, TensorsSummary
-from service.upload import receive
+from service.upload import label_of, receive
 from service.uploaded import LabelOfUpload, keep, resource, respond_page, send_upload
 from worker.uploads import Kept, Tensors
 
@@ -32,7 +32,8 @@ async def post_tensors(
     async with receive(request, here.settings.scratch_dir) as upload:
         found = await here.inspections.run(lambda: here.inspector.tensors(upload.path), owner)
         tensors = Tensors(id=upload.sha256, bytes=upload.bytes, **found.model_dump())
-        kept = await here.keeping.run(lambda: keep(here.tensors, upload.path, tensors, label), owner)
+        called = label_of(request, label)
+        kept = await here.keeping.run(lambda: keep(here.tensors, upload.path, tensors, called), owner)
     response.headers["Location"] = f"/v1/tensors/{tensors.id}"
     return resource(kept, TensorsResource)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import httpx2
 import pytest
 
 from tests.service.npz import npz_of
@@ -96,6 +97,25 @@ def test_a_label_is_given_changed_and_taken_away(quiet: Quiet, kind: str) -> Non
     quiet.client.patch(path, json={"label": "of one that goes"})
     assert quiet.client.delete(path).status_code == 204
     assert quiet.client.post(f"/v1/{kind}", content=bodies[kind]).json()["label"] is None
+
+
+def test_the_label_of_a_form(quiet: Quiet, is_problem: Check) -> None:
+    for kind, name, data in (
+        ("models", "f.onnx", a_model(60)),
+        ("tensors", "x.npz", npz_of(a_model(60))),
+        ("accelerators", "a.yaml", quiet.client.get("/v1/accelerators/mvin-mvout?format=yaml").content),
+    ):
+
+        def post(
+            label: str, query: str = "", kind: str = kind, file: tuple[str, bytes] = (name, data)
+        ) -> httpx2.Response:
+            return quiet.client.post(f"/v1/{kind}{query}", files={"label": (None, label), "file": file})
+
+        answer = post(UNICODE)
+        assert (answer.status_code, answer.json().get("label")) == (201, UNICODE), answer.text
+        for label in ("", "x" * 5000, "two\nlines"):
+            is_problem(post(label), 422, "invalid-request", "label")
+        is_problem(post("a", "?label=b"), 422, "invalid-request", "label")
 
 
 def test_labels_that_are_none(quiet: Quiet, is_problem: Check) -> None:
