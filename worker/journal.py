@@ -6,6 +6,7 @@ taken the place of is not heard. An entry of the highest id says that the job ha
 """
 
 import json
+import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -92,6 +93,8 @@ class _Event(NamedTuple):
 class Journal:
     """The events of one attempt. All are kept here too, so that a Redis that forgot them gets them again.
 
+    Several threads may note and tell events at one time; :meth:`add` waits for nobody who tells.
+
     Args:
         job_id: the job.
         attempt: the attempt's number.
@@ -104,6 +107,8 @@ class Journal:
         self._attempt = attempt
         self._connection = connection
         self._left = most_bytes
+        self._adding = threading.Lock()
+        self._telling = threading.Lock()
         self._events: list[_Event] = []
         self._first = self._sent = 0  # of those that this Redis was sent, and of those that are to be sent
         self._silent_until = 0.0
@@ -116,17 +121,19 @@ class Journal:
     def add(self, kind: str, data: Mapping[str, object]) -> None:
         """Note an event; :meth:`flush` tells it."""
         text = json.dumps(data, separators=(",", ":"))  # in ASCII, whatever it is
-        self._left -= len(text) + _LINE
-        if self._left > 0:
-            self._events.append(_Event(f"{self._attempt}-{len(self._events)}", kind, text))
+        with self._adding:
+            self._left -= len(text) + _LINE
+            if self._left > 0:
+                self._events.append(_Event(f"{self._attempt}-{len(self._events)}", kind, text))
 
     def flush(self) -> None:
         """Tell what is noted, unless Redis is away: then later."""
-        while self._sent < len(self._events) and time.monotonic() >= self._silent_until:
-            try:
-                self._send(self._events[self._sent : self._sent + _AT_ONCE])
-            except redis.RedisError:
-                self._silent_until = time.monotonic() + _SILENCE
+        with self._telling:
+            while self._sent < len(self._events) and time.monotonic() >= self._silent_until:
+                try:
+                    self._send(self._events[self._sent : self._sent + _AT_ONCE])
+                except redis.RedisError:
+                    self._silent_until = time.monotonic() + _SILENCE
 
     def _send(self, events: list[_Event]) -> None:
         """Add these to what was sent; where that was forgotten, begin anew, so that nobody sees a gap."""
@@ -143,5 +150,5 @@ class Journal:
         path = directory / JOURNAL
         remove(path)  # a link, perhaps
         with path.open("w", encoding="ascii") as file:
-            for event in self._events:
+            for event in list(self._events):
                 file.write(f'{{"id":"{event.id}","event":"{event.kind}","data":{event.data}}}\n')

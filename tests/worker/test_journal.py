@@ -1,5 +1,7 @@
 import json
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -131,3 +133,18 @@ def test_every_stage_is_told_and_steps_are_thinned(connection: redis.Redis, stor
     assert found == [("state", None, None), ("stage", "import", 1), ("stage", "simulate", 1)]
     reporter.finish()
     assert stream(connection)[-1][2]["step"] == 3
+
+
+def test_threads_that_tell_at_one_time(connection: redis.Redis) -> None:
+    told = journal(connection, most_bytes=1_000_000)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(4000):
+                pool.submit(told.add, "log", {"line": "x"})
+                pool.submit(told.flush)
+    finally:
+        sys.setswitchinterval(before)
+    told.flush()
+    assert [key for key, _, _ in stream(connection)] == [f"1-{number}" for number in range(4000)]
