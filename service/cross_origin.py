@@ -31,6 +31,7 @@ _READING = {"GET", "HEAD", "OPTIONS"}
 _PROBES = {"/healthz", "/readyz"}
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\[\]:@/\\\s]+)(?::(?P<port>[0-9]{0,5}))?")
 _PORTS = {"http": "80", "https": "443"}
+_LAST_PORT = 65535
 _SHOWN_CHARACTERS = 100
 
 
@@ -125,7 +126,7 @@ class Names:
         if self._any:
             return True
         match = _HOST.fullmatch(host.strip().lower())
-        if match is None:
+        if match is None or int(match["port"] or 0) > _LAST_PORT:
             return False
         name = _plain(match["name"])
         if name in self._whole or name.endswith(self._below) or _is_loopback(name):

@@ -16,6 +16,9 @@ from service.problems import MEDIA_TYPE, SERVICE_TYPES
 from worker.problem import problem
 from worker.settings import Settings
 
+_MANY_CHUNKS = 10_000  # the parser takes some 10 us for each, in which no other request is answered
+_CHUNK_BYTES = 16  # that each then has at least, on average
+
 
 @dataclass(frozen=True)
 class Patience:
@@ -44,25 +47,41 @@ class Patience:
         )
 
 
-class _Connection(h11.Connection):
-    """h11's parser, which refuses what two readers may read as two different requests (RFC 9112, section 6.1)."""
+class Connection(h11.Connection):
+    """h11's parser, which refuses what two readers may read as two different requests (RFC 9112, section 6.1).
+
+    Nor does it read on in a body that is cut so small that to parse it would keep the loop from other requests.
+    """
 
     fault: str | None = None
+    _chunks = 0  # of the body that comes
+    _chunked = 0  # bytes in them
 
     def next_event(self) -> Any:
         """The next event.
 
         Raises:
-            h11.RemoteProtocolError: what the client sends is no request that there is one reading of.
+            h11.RemoteProtocolError: what the client sends has more readings than one, or is not worth its reading.
         """
         event = super().next_event()
-        if isinstance(event, h11.Request):
+        if isinstance(event, h11.Data):
+            self._weigh(event)
+        elif isinstance(event, h11.Request):
+            self._chunks = self._chunked = 0
             names = {name for name, _ in event.headers}
             if b"transfer-encoding" in names and (b"content-length" in names or event.http_version < b"1.1"):
                 other = "Content-Length" if b"content-length" in names else f"HTTP/{event.http_version.decode()}"
                 self.fault = f"Transfer-Encoding and {other} do not go together."
                 raise h11.RemoteProtocolError(self.fault)
         return event
+
+    def _weigh(self, data: h11.Data) -> None:
+        """See that a body's chunks are worth the time that each takes."""
+        self._chunks += data.chunk_start
+        self._chunked += len(data.data)
+        if self._chunks > _MANY_CHUNKS and self._chunked < self._chunks * _CHUNK_BYTES:
+            self.fault = f"The body has more than {_MANY_CHUNKS} chunks, of less than {_CHUNK_BYTES} bytes on average."
+            raise h11.RemoteProtocolError(self.fault)
 
 
 class PatientProtocol(H11Protocol):
@@ -81,7 +100,7 @@ class PatientProtocol(H11Protocol):
         patience: Patience,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.conn = self._parser = _Connection(h11.SERVER)
+        self.conn = self._parser = Connection(h11.SERVER)
         self._patience = patience
         self._phase: object = None
         self._began = self._heard = self._taken = self._looked = self.loop.time()

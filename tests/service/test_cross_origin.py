@@ -75,6 +75,7 @@ def test_names_of_the_loopback_address(host: str) -> None:
     [
         *("evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil.example", "evillocalhost"),
         *("localhost:8000@evil.example", "evil.example/localhost", "localhost, evil.example", "localhost:x"),
+        *("localhost:65536", "127.0.0.1:99999"),
         *("", ":8000", "[::1].evil.example", "[::2]", "10.0.0.1", "169.254.169.254", "0.0.0.0", "cyclops", "\xff"),
     ],
 )

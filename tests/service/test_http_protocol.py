@@ -1,5 +1,6 @@
 """Connections whose clients keep us waiting, on bare sockets."""
 
+import contextlib
 import io
 import socket
 import time
@@ -7,9 +8,11 @@ from collections.abc import Callable, Iterator
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
+import h11
 import numpy as np
 import pytest
 
+from service.http_protocol import Connection
 from tests.service.quiet import Quiet, quiet_service
 
 HEAD, BODY, ANSWER = 0.6, 0.8, 1.5
@@ -226,6 +229,16 @@ def test_a_body_with_two_ends(connect: Connect, method: bytes, framing: bytes) -
     assert answer.startswith(b"HTTP/1.1 400 "), answer
     assert b"connection: close" in answer.lower()
     assert answer.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("size", [15, 16])
+def test_a_body_in_crumbs(size: int) -> None:
+    connection = Connection(h11.SERVER)
+    connection.receive_data(POST + b"Transfer-Encoding: chunked\r\n\r\n")
+    connection.receive_data((b"%x\r\n%b\r\n" % (size, bytes(size))) * 10_001 + b"0\r\n\r\n")
+    with pytest.raises(h11.RemoteProtocolError, match="10000 chunks") if size < 16 else contextlib.nullcontext():
+        while not isinstance(connection.next_event(), h11.EndOfMessage):
+            pass
 
 
 def test_a_coding_that_http_1_0_does_not_have(connect: Connect) -> None:
