@@ -210,30 +210,42 @@ def _without_bias(composite: Composite, starts: tuple[Start, ...], able: Capabil
 
 
 def _with_bias(composite: Composite, epilogue: Epilogue, able: Capabilities) -> Epilogue | str:
-    """The epilogue with the bias added, where the accumulators do not begin as it; rounding may join it.
+    """The epilogue with the bias added, where the accumulators do not begin as it, in steps that instructions do.
 
-    Data that are more than the model's by an offset need a bias to take that back.
+    A string says which step of the plainest way nothing does.
     """
-    steps: list[tuple[EpilogueOp, int]] = list(epilogue.steps)
+    refused = ""
+    for steps in _biased(composite, epilogue, able):
+        groups = arranged(steps, able)
+        if not isinstance(groups, str):
+            return replace(epilogue, steps=steps, groups=groups)
+        refused = refused or groups
+    return refused
+
+
+def _biased(composite: Composite, epilogue: Epilogue, able: Capabilities) -> Iterator[Steps]:
+    """The ways to add the bias and to multiply: what rounds joins the bias or stays, a factor is a tensor's too.
+
+    Data that are more than the model's by an offset need a bias to take that back. Where nothing shifts by itself,
+    each channel is multiplied by a tensor of ones.
+    """
     contracts = composite.op != "add"
     biased = composite.has_bias or (able.offset and contracts)
-    rounds = bool(steps) and steps[0][0] == "add"
-    if rounds and (biased or epilogue.start == "bias" or able.step(*steps[0]) is None):
-        steps[0] = ("add_tensor", 0)
-    elif biased:
-        steps.insert(0, ("add_tensor", 0))
-    if epilogue.start == "bias" and steps and steps[0] == ("add_tensor", 0):
-        del steps[0]
-    groups = arranged(tuple(steps), able)
-    if isinstance(groups, str):
-        loaded: Steps = tuple(("multiply_tensor", 0) if step[0] == "multiply" else step for step in steps)
-        if loaded == tuple(steps):
-            return groups
-        steps, reason = list(loaded), groups
-        groups = arranged(loaded, able)
-        if isinstance(groups, str):
-            return reason
-    return replace(epilogue, steps=tuple(steps), groups=groups)
+    bias: Steps = (("add_tensor", 0),) if biased and epilogue.start != "bias" else ()
+    ways: list[Steps] = [(*bias, *epilogue.steps)]
+    rounds = bool(epilogue.steps) and epilogue.steps[0][0] == "add"
+    if rounds and (biased or epilogue.start == "bias" or able.step(*epilogue.steps[0]) is None):
+        joined: Steps = () if epilogue.start == "bias" else (("add_tensor", 0),)
+        ways.insert(0, (*joined, *epilogue.steps[1:]))
+    yield from ways
+    for way in ways:
+        loaded: Steps = tuple(("multiply_tensor", 0) if step[0] == "multiply" else step for step in way)
+        if loaded != way:
+            yield loaded
+    if contracts and composite.narrow and not any(name in _MULTIPLICATIONS for name, _ in composite.steps):
+        for way in ways:
+            added = int(way[:1] == (("add_tensor", 0),))
+            yield (*way[:added], ("multiply_tensor", 0), *way[added:])
 
 
 def arranged(steps: Steps, able: Capabilities) -> tuple[int, ...] | str:

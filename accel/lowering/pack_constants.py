@@ -55,6 +55,8 @@ def bias_operands(bias: npt.NDArray[np.int32], epilogue: Epilogue, blocks: int, 
 def rounding(composite: Composite, region: Region) -> int:
     """What the accumulators begin with so that a shift rounds; 0 where a step or the store sees to that."""
     scaling, first = region.epilogue.scaling, composite.steps[:1]
-    if not first or first[0][0] != "add" or region.epilogue.wide or first == region.epilogue.steps[:1]:
+    if not first or first[0][0] != "add" or region.epilogue.wide:
+        return 0
+    if region.epilogue.steps.count(first[0]) == composite.steps.count(first[0]):  # a zero point may be as large
         return 0
     return 0 if isinstance(scaling, Shifting) and scaling.rounds else first[0][1]

@@ -13,12 +13,12 @@ from accel.lowering.composite import Composite
 def multipliers(call: ir.Call, composite: Composite, channels: int) -> npt.NDArray[np.int32]:
     """What a composite multiplies each of ``channels`` by, 0 beyond those that it has; int32 [channels].
 
-    A number that the instruction cannot hold is that of every channel.
+    A number that the instruction cannot hold is that of every channel; 1 is where the composite does not multiply.
     """
     factors = np.zeros(channels, np.int32)
-    immediate = dict(composite.steps).get("multiply")
-    if immediate is not None:
-        factors[:] = immediate
+    steps = dict(composite.steps)
+    if "multiply_tensor" not in steps:
+        factors[:] = steps.get("multiply", 1)
     else:
         given = call.args[2 + composite.has_bias].value.numpy().ravel()
         factors[: given.size] = given

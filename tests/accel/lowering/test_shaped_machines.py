@@ -99,6 +99,16 @@ def test_an_instruction_that_multiplies_shifts_and_clips_at_once_requantises(doe
     assert [one.instruction for one in plan.launches[0].instructions if one.role == "epilogue"] == ["requantise"]
 
 
+@pytest.mark.parametrize(
+    "does",
+    ["clip((V[l] * imm + (1 << sh - 1)) >> sh, lo, hi)", "clip((V[l] * M[l]) >> sh, lo, hi)"],
+)
+def test_what_multiplies_and_shifts_at_once_shifts_alone_too(does: str) -> None:
+    plan = planned(requantising(does), RELU)
+    assert on_host(plan) == {}
+    assert [one.instruction for one in plan.launches[0].instructions if one.role == "epilogue"] == ["requantise"]
+
+
 def test_channels_of_scales_of_their_own_are_multiplied_by_a_tensor_at_once() -> None:
     assert on_host(planned(requantising("clip((V[l] * M[l]) >> sh, lo, hi)"), PER_CHANNEL)) == {}
 
