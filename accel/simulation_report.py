@@ -118,7 +118,8 @@ def stale_record(read: Stale, simulation: Simulation) -> StaleRecord:
     if read.kind == "stale-out":
         detail = (
             f"instruction {reader.index} ({reader.op}) stores {elements}, which instruction {since.index} ({since.op}) "
-            "loaded: a store reads a memory that only GEMM and ALU write, so what was there before is stored"
+            f"{'cleared' if since.op == 'gemm' else 'loaded'}: a store reads a memory that only products and the ALU "
+            "write, so what was there before is stored"
         )
     else:
         detail = (

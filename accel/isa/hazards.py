@@ -36,8 +36,9 @@ class Unwritten:
 class Stale:
     """Instruction ``instruction`` may read what was in elements ``begin`` to ``end`` (exclusive) of ``memory`` before.
 
-    ``stale-out``: it stores from a memory of its own, which instruction ``since``, a load to the accumulator, did not
-    write. ``stale-accumulator``: one of its passes reads what a pass just before it writes; ``since`` is itself.
+    ``stale-out``: it stores from a memory of its own, which instruction ``since``, that loaded or cleared the
+    accumulator, did not write. ``stale-accumulator``: one of its passes reads what a pass just before it writes;
+    ``since`` is itself.
     """
 
     kind: StaleKind

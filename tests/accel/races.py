@@ -21,7 +21,7 @@ from accel.program import Launch, Program
 
 Elements = npt.NDArray[np.int64]
 Access = tuple[str, Elements, bool]  # memory, elements, written
-STALE_CYCLES = 3  # of the Chisel RTL's ALU
+STALE_CYCLES = 2  # of the Chisel RTL's ALU
 
 
 def assert_ordered(program: Program) -> None:
@@ -140,8 +140,8 @@ def _walked(
 def find_stale(decoded: Decoded, microops: Elements, cycles: int) -> list[tuple[str, int, int, int]]:
     """Stale reads of a VTA's launch that the compiler's names are in: kind, instruction, first and last element.
 
-    The accumulator's elements belong to loads or to GEMM and ALU, in the order of the program; a pass of the ALU reads
-    src in its first cycle and dst in its last.
+    The accumulator's elements belong to loads and resets or to products and the ALU, in the order of the program; a
+    pass of the ALU reads src in its first cycle and dst in its last.
     """
     accelerator = decoded.accelerator
     loaded = np.zeros(accelerator.memory("acc").depth, np.bool_)
@@ -157,7 +157,8 @@ def find_stale(decoded: Decoded, microops: Elements, cycles: int) -> list[tuple[
                 stale = elements[loaded[elements]]
                 found.append(("stale-out", row, int(stale.min()), int(stale.max())))
             elif memory == "acc" and written:
-                loaded[elements] = isinstance(instruction, Copy)
+                reset = instruction.name == "gemm" and decoded.column("reset_reg")[row] != 0
+                loaded[elements] = isinstance(instruction, Copy) or reset
     return found
 
 

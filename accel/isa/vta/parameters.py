@@ -32,8 +32,8 @@ class VtaParameters(Model):
         bool,
         Field(
             strict=True,
-            description="a store reads a memory of its own, which GEMM and ALU write beside the accumulator and loads "
-            "do not",
+            description="a store reads a memory of its own, which products and the ALU write beside the "
+            "accumulator, and loads and resets do not",
         ),
     ] = False
     alu_stale_cycles: Annotated[

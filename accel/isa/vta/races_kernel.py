@@ -33,8 +33,8 @@ CLOCK = 4
 PLACE = 3
 # what an access does
 _READ, _WRITE = 1, 2
-# units of a finding: nobody ever wrote what is read; a load wrote it, and the out memory has what was there before; a
-# pass of the same instruction has not written it yet
+# units of a finding: nobody ever wrote what is read; a load or a reset wrote it, and the out memory has what was there
+# before; a pass of the same instruction has not written it yet
 NOBODY, LOADED, UNFINISHED = -1, -2, -3
 # the ALU's clockwork: cycles in which what a pass writes is not read; of a pass with an immediate, with two operands
 STALE, IMMEDIATE, TWO_OPERANDS = range(3)
@@ -150,9 +150,9 @@ def _grid(row: Int64, number: int, uop: Int32, fields: Int64, sizes: Int64, gran
 
 @compiled
 def _out_memory(row: Int64, grid: Int64, who: Int64, loaded: Int32, findings: Int64, count: int) -> int:
-    """Note which elements of the accumulator a load wrote last, and stores of such; the new count of findings.
+    """Note which elements of the accumulator a load or a reset wrote last, and stores of such; the count of findings.
 
-    ``loaded`` (elements,) has the place of the load, from 1, and 0 where GEMM or ALU wrote the element.
+    ``loaded`` (elements,) has the place of that instruction, from 1, and 0 where a product or the ALU wrote it.
     """
     if grid[0] != ACC or len(loaded) == 0 or not (grid[6] & _WRITE or row[f.OP] == f.STORE):
         return count
@@ -163,7 +163,7 @@ def _out_memory(row: Int64, grid: Int64, who: Int64, loaded: Int32, findings: In
                 if loaded[element] > 0:
                     count = _report(findings, count, LOADED, loaded[element] - 1, who[0], ACC, element)
             else:
-                loaded[element] = who[2] + 1 if row[f.OP] < f.GEMM else 0
+                loaded[element] = who[2] + 1 if row[f.OP] < f.GEMM or row[f.OP] == f.RESET else 0
     return count
 
 

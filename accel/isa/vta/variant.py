@@ -34,8 +34,8 @@ class Variant(Model):
     out_memory: bool = Field(
         False,
         strict=True,
-        description="a store reads a memory of its own, which GEMM and ALU write beside the accumulator and loads do "
-        "not, as in the Chisel RTL; the program must not load what it stores",
+        description="a store reads a memory of its own, which products and the ALU write beside the accumulator, and "
+        "loads and resets do not, as in the Chisel RTL; the program must not store what it only loaded or cleared",
     )
     alu_stale_cycles: int = Field(
         0,
@@ -43,7 +43,7 @@ class Variant(Model):
         ge=0,
         le=64,
         description="cycles after a pass of the ALU in which a pass of the same instruction may still read what was "
-        "there before; the Chisel RTL, whose ALU has no bypass: 3",
+        "there before; the Chisel RTL, whose ALU has no bypass: 2",
     )
     microop_depth: int | None = Field(
         None, strict=True, ge=1, description="micro-ops on chip; null: as many as LOG_UOP_BUFF_SIZE says; the RTL: 2048"
@@ -75,7 +75,7 @@ class Variant(Model):
 
 
 SPECIFICATION = Variant()
-_CHISEL_STALE = 3  # of the four stages behind the index generator, the first reads nothing and the last writes
+_CHISEL_STALE = 2  # of the four stages behind the index generator the second reads and the last writes
 CHISEL = Variant(
     immediate_with="src",
     acc_8bit=False,

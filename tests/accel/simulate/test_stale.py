@@ -67,10 +67,13 @@ def test_what_the_alu_wrote_is_in_the_out_memory(fields: dict[str, int]) -> None
     assert stale([LOAD, last(some), STORE, FINISH], [uop(1, 1)]) == [Stale("stale-out", 3, 1, "acc", 3, 4)]
 
 
-def test_what_a_product_or_a_reset_wrote_is_in_the_out_memory() -> None:
-    for reset in (0, 1):
-        loops = {"uop_end": 1, "iter_out": 1, "iter_in": 3, "dst_factor_in": 1, "reset_reg": reset}
-        assert stale([LOAD, last(("gemm", loops)), STORE, FINISH], [uop(1)]) == []
+def test_what_a_product_wrote_is_in_the_out_memory_and_what_a_reset_cleared_is_not() -> None:
+    loops = {"uop_end": 1, "iter_out": 1, "iter_in": 3, "dst_factor_in": 1}
+    product, reset = ("gemm", loops), ("gemm", loops | {"reset_reg": 1})
+    assert stale([LOAD, last(product), STORE, FINISH], [uop(1)]) == []
+    assert stale([reset, last(product), STORE, FINISH], [uop(1)]) == []
+    assert stale([product, last(reset), STORE, FINISH], [uop(1)]) == [Stale("stale-out", 3, 2, "acc", 1, 4)]
+    assert stale([product, last(reset), STORE, FINISH], [uop(1)], VTA) == []
 
 
 def test_a_load_makes_stale_what_was_there_from_the_launch_before() -> None:
@@ -87,11 +90,11 @@ def test_a_load_makes_stale_what_was_there_from_the_launch_before() -> None:
         ({"use_imm": 1, "iter_in": 2}, [uop(5, 5)], (5, 5)),
         ({"use_imm": 1, "iter_in": 8, "dst_factor_in": 1, "src_factor_in": 1}, [uop(5, 5)], None),
         ({"use_imm": 1, "iter_in": 8, "dst_factor_in": 1, "src_factor_in": 1}, [uop(5, 4)], (5, 11)),
-        ({"use_imm": 1, "iter_in": 8, "dst_factor_in": 1, "src_factor_in": 1}, [uop(5, 2)], (5, 9)),
-        ({"use_imm": 1, "iter_in": 8, "dst_factor_in": 1, "src_factor_in": 1}, [uop(5, 1)], None),
+        ({"use_imm": 1, "iter_in": 8, "dst_factor_in": 1, "src_factor_in": 1}, [uop(5, 3)], (5, 10)),
+        ({"use_imm": 1, "iter_in": 8, "dst_factor_in": 1, "src_factor_in": 1}, [uop(5, 2)], None),
         ({"iter_in": 2}, [uop(5, 7)], (5, 5)),
-        ({"iter_in": 8, "dst_factor_in": 1, "src_factor_in": 1}, [uop(5, 3)], (5, 10)),
-        ({"iter_in": 8, "dst_factor_in": 1, "src_factor_in": 1}, [uop(5, 2)], None),
+        ({"iter_in": 8, "dst_factor_in": 1, "src_factor_in": 1}, [uop(5, 4)], (5, 11)),
+        ({"iter_in": 8, "dst_factor_in": 1, "src_factor_in": 1}, [uop(5, 3)], None),
         ({"iter_in": 3, "uop_end": 2}, [uop(5, 9), uop(6, 9)], None),
         ({"iter_out": 2, "uop_end": 2}, [uop(5, 9), uop(6, 5)], (5, 5)),
     ],
@@ -122,7 +125,7 @@ def test_random_passes_by_the_definition(seed: int) -> None:
     decoded = stream(CHISEL, [table, *program])
     wanted = find_stale(decoded, np.array(microops, np.int64), STALE_CYCLES)
     assert [(one.kind, one.instruction, one.begin, one.end - 1) for one in stale(program, microops)] == wanted
-    assert 3 < len(wanted) < 20
+    assert 0 < len(wanted) < 20
 
 
 def stored(accelerator: Accelerator) -> Program:
@@ -148,10 +151,11 @@ def stored(accelerator: Accelerator) -> Program:
 
 def test_a_report_says_that_right_by_luck_is_not_verified() -> None:
     program = stored(VTA)
-    assert make_simulation_report(program, simulate(program, {}), "both", provenance(Sources(), VTA, {})).verified
+    origin = provenance(Sources(), VTA, {})
+    assert make_simulation_report(program, simulate(program, {}), "both", origin).verified
     program = stored(CHISEL)
     simulation = simulate(program, {})
-    report = make_simulation_report(program, simulation, "both", provenance(Sources(), CHISEL, {}))
+    report = make_simulation_report(program, simulation, "both", origin)
     assert (report.verified, report.mismatch_count, report.race_count, report.stale_read_count) == (False, 0, 0, 1)
     (read,) = report.stale_reads
     assert (read.kind, read.instruction.index, read.since.op) == ("stale-out", 1, "load_acc")
