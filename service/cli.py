@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,6 +20,21 @@ app.add_typer(keys_cli.app)
 
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer's
+    if asked:
+        sys.stdout.write(f"cyclops {metadata.version('cyclops')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def cyclops(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Compile a neural network for a tensor accelerator, simulate it, and prove the result."""
 
 
 @app.command()

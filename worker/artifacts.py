@@ -68,8 +68,14 @@ class Artifacts:
 
     def __init__(self, store: Store, job: Job) -> None:
         self._store = store
+        self._state = job.state
         self._home = _home(job.id, job.attempt or 0)
         self._artifacts = {item.name: item for item in _read(store, job).artifacts}
+
+    def missing(self, what: str) -> str:
+        """Says that there is no such file, and how the job ended if it did not succeed."""
+        how = {"canceled": "was canceled, and has", "failed": "has failed, and has"}.get(self._state, "has")
+        return f"the job {how} left no {what}"
 
     def all(self, folder: str = "") -> list[Artifact]:
         """Every file, or those under a folder, sorted by name."""

@@ -38,7 +38,7 @@ def send(artifacts: Artifacts, name: str, conditions: Conditional, *, filename: 
     try:
         artifact = artifacts.get(name)
     except KeyError:
-        raise ProblemError("not-found", f"the job has left no {name!r}", field="name") from None
+        raise ProblemError("not-found", artifacts.missing(repr(name)), field="name") from None
     etag = f'"{artifact.sha256}"'
     return not_modified(conditions, etag) or send_blob(
         artifact.bytes,

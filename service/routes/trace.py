@@ -65,7 +65,7 @@ def _open(here: Context, job_id: str, artifacts: Artifacts) -> Trace:
     try:
         return here.traces.get(job_id, artifacts)
     except KeyError:
-        raise ProblemError("not-found", "the job has left no trace", field="id") from None
+        raise ProblemError("not-found", artifacts.missing("trace"), field="id") from None
     except CyclopsError as error:  # of another version of ours, say
         raise ProblemError("not-found", f"{error.detail}; run the job again", field="id") from error
 

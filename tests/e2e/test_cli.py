@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from accel.provenance import versions
 from examples.single import Conv, conv_model
 from tests.accel.frontend.dynamic_models import flattening
 from tests.accel.frontend.external_models import FILE, in_one_file, two_weights, write
@@ -296,6 +297,17 @@ def test_a_dry_run_that_fails_for_us_says_so(model: Path, monkeypatch: pytest.Mo
     done = cyclops_here("plan", model, "--accelerator", "vta", "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["type"] == "/problems/internal-error"
+
+
+def test_the_version_is_that_of_reports() -> None:
+    assert cyclops_here("--version").stdout == f"cyclops {versions().cyclops}\n"
+
+
+def test_a_zip_is_called_one(tmp_path: Path) -> None:
+    path = tmp_path / "model.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("f.onnx", b"")
+    assert "the file is a zip: unpack it" in cyclops_here("plan", path, "--accelerator", "vta").stderr
 
 
 def test_help_does_not_load_the_compiler() -> None:

@@ -130,6 +130,7 @@ def test_canceling_a_queued_job(own: Any) -> None:
     assert own.client.post(f"{running}/cancel").json()["state"] == "canceled"
     assert works(own)
     assert own.client.get(queued).json()["started"] is None
+    assert "was canceled" in own.client.get(f"{queued}/report").json()["detail"]
 
 
 def test_an_ended_job_cannot_be_canceled(own: Any, is_problem: Callable[..., dict]) -> None:

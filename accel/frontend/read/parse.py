@@ -34,6 +34,7 @@ from accel.frontend.read.info import ModelTensor
 from accel.names import name_fault, shown, tensor_fault, text_fault
 from accel.options import NO_AXES, Axes
 
+_ZIP = b"PK\x03\x04"  # the service unpacks one, and the command line reads files beside the model
 _ONNX_DOMAINS = ("", "ai.onnx")
 _INITIALIZERS_APART = 4  # the first IR version whose initializers need not be inputs
 _QUANTIZERS = ("DequantizeLinear", "QuantizeLinear")
@@ -103,7 +104,8 @@ def decode(data: bytes, limits: Limits) -> onnx.ModelProto:
     try:
         model.ParseFromString(data)
     except DecodeError as error:
-        raise InvalidModel("the file is not ONNX, or is truncated", field="model") from error
+        told = "a zip: unpack it" if data.startswith(_ZIP) else "not ONNX, or is truncated"
+        raise InvalidModel(f"the file is {told}", field="model") from error
     _check_structure(model, limits)
     _check_versions(model)
     return model
