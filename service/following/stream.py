@@ -34,9 +34,10 @@ class Places:
         """How many more of the owner's may come."""
         return min(self.most - self._taken.total(), self.of_owner - self._taken[owner])
 
-    def has_share(self, owner: str) -> bool:
-        """Whether the owner has less than he may."""
-        return self._taken[owner] < self.of_owner
+    @property
+    def full(self) -> bool:
+        """Whether all places are taken."""
+        return self._taken.total() >= self.most
 
     @contextlib.contextmanager
     def taken(self, owner: str) -> Iterator[None]:
@@ -76,10 +77,10 @@ def check_room(places: Places, owner: str) -> None:
     """
     if places.left(owner) > 0:
         return
-    if not places.has_share(owner):
-        slug, detail = "too-many-at-once", f"{places.of_owner} streams of events of yours are open, as many as may be"
-    else:
+    if places.full:
         slug, detail = "busy", f"{places.most} streams of events are open, as many as may be in all"
+    else:
+        slug, detail = "too-many-at-once", f"{places.of_owner} streams of events of yours are open, as many as may be"
     raise ProblemError(slug, f"{detail}; end one or try again", headers={"Retry-After": "5"})
 
 

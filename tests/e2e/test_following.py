@@ -247,7 +247,8 @@ class Crowd:
     async def _run(self) -> None:
         streams = [await self._connect(location) for location in self._locations]
         for reader, _ in streams:
-            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            first = await reader.readline()
+            assert first.startswith(b"HTTP/1.1 200"), first + await reader.read()
         await asyncio.to_thread(self.connected.wait)
         self.told = await asyncio.gather(*(self._follow(*stream) for stream in streams))
 
