@@ -63,7 +63,7 @@ def test_the_presets_of_boards() -> None:
 def test_each_form_gives_the_same_accelerator(tmp_path: Path) -> None:
     keys = VtaConfig(TARGET="tsim").model_dump()
     variant = {"immediate_with": "src", "acc_8bit": False, "multiply": False, "microop_depth": 2048}
-    variant |= {"out_memory": True, "alu_stale_cycles": 3}
+    variant |= {"out_memory": True, "alu_stale_cycles": 2}
     forms = [{"vta_config": keys, "variant": variant, "name": "vta-chisel"}, DOCUMENTS["vta-chisel"]]
     parsed = [parse_accelerator(form) for form in forms]
     parsed += [parse_accelerator(json.dumps(form).encode()) for form in forms]
