@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -26,18 +27,22 @@ class Work:
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self._go = threading.Semaphore(0)
+        self._go: dict[str, threading.Semaphore] = defaultdict(lambda: threading.Semaphore(0))
 
     def of(self, owner: str) -> Callable[[], str]:
+        go = self._go[owner]
+
         def work() -> str:
             self.done.append(owner)
-            assert self._go.acquire(timeout=20)
+            assert go.acquire(timeout=20)
             return owner
 
         return work
 
-    def end(self, count: int) -> None:
-        self._go.release(count)
+    def end(self, count: int, *owners: str) -> None:
+        """End so many of each of the owners, or of all."""
+        for owner in owners or self._go:
+            self._go[owner].release(count)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -55,12 +60,14 @@ def test_turns_go_round_by_owner_and_those_who_wait_take_no_thread() -> None:
             await asyncio.sleep(0)
         await until(lambda: len(work.done) == 2)
         assert await asyncio.wait_for(run_in_threadpool(lambda: "answered"), 20) == "answered"
-        work.end(2)  # both are of the same owner; then nobody has more than one
+        work.end(2, "many")  # both are of the same owner; then nobody has more than one
         await until(lambda: len(work.done) == 4)
         assert sorted(work.done[2:]) == ["one", "two"]
+        work.end(1, "one", "two")
+        await until(lambda: len(work.done) == 6)
+        assert sorted(work.done[4:]) == ["many", "two"]
         work.end(len(asked))
         assert len(await asyncio.gather(*asked)) == len(asked)
-        assert work.done.index("two", 4) < 8
 
     asyncio.run(main())
 
@@ -85,7 +92,7 @@ def test_no_turn_is_lost_by_those_who_give_up() -> None:
         leaving = asyncio.create_task(turns.run(work.of("f"), "f"))
         await asyncio.sleep(0)
         leaving.cancel()  # at the moment at which its turn may come
-        work.end(10)
+        work.end(10, *"aefg")
         assert (await first, await last) == ("a", "e")
         with contextlib.suppress(asyncio.CancelledError):
             await leaving
