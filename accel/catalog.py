@@ -40,9 +40,23 @@ def load_accelerator(name: str | Path) -> Accelerator:
     Raises:
         InvalidAccelerator: there is neither, or it is none; see :func:`parse_accelerator`.
     """
+    return _preset(str(name)) if name in _presets() else parse_accelerator(_text(name))
+
+
+def document_digest(name: str | Path) -> str:
+    """The SHA-256 of the bytes of the file that :func:`load_accelerator` reads, in hexadecimal digits.
+
+    Raises:
+        InvalidAccelerator: there is neither a preset nor a file of this name, or it cannot be read.
+    """
+    return hashlib.sha256(_text(name)).hexdigest()
+
+
+def _text(name: str | Path) -> bytes:
+    """The document of a preset or of a file; of one that is too large no more than shows that."""
     presets = _presets()
     if name in presets:
-        return _preset(str(name))
+        return presets[str(name)].read_bytes()
     path = Path(name)
     if path.suffix not in _ENDINGS or not path.is_file():
         raise InvalidAccelerator(
@@ -52,26 +66,14 @@ def load_accelerator(name: str | Path) -> Accelerator:
         )
     try:
         with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
+            return file.read(MAX_BYTES + 1)
     except OSError as error:
         raise InvalidAccelerator(f"{name} cannot be read: {error.strerror}", field="accelerator") from error
-    return parse_accelerator(text)
-
-
-def document_digest(name: str | Path) -> str:
-    """The SHA-256 of the bytes of the file that :func:`load_accelerator` reads, in hexadecimal digits.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    presets = _presets()
-    data = presets[str(name)].read_bytes() if name in presets else Path(name).read_bytes()
-    return hashlib.sha256(data).hexdigest()
 
 
 @functools.cache
 def _preset(name: str) -> Accelerator:
-    accelerator = _parsed(_presets()[name].read_bytes())
+    accelerator = _parsed(_text(name))
     check_accelerator(accelerator)
     return accelerator
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from rich.console import Console
 
-from accel.catalog import document_digest, load_accelerator
+from accel.catalog import document_digest
 from accel.errors import (
     CompileError,
     CyclopsError,
@@ -71,7 +71,7 @@ def tell(error: CyclopsError | MemoryError, errors: Console, *, as_json: bool) -
     if as_json:
         sys.stdout.write(problem_of(error).model_dump_json(indent=2) + "\n")
     else:
-        errors.print(f"cyclops: {_sentence(error)}", markup=False, highlight=False, soft_wrap=True)
+        errors.print(f"cyclops: {_sentence(error)}", **_PLAIN)
     return JOB_FAILED if isinstance(error, CompileError | SimulationError) else INPUT_REFUSED
 
 
@@ -167,7 +167,6 @@ def sources_of(work: Work | ProgramWork) -> Sources:
         files |= {"model": work.model, "calibration": work.calibration}
     digests = {name: file_digest(path) for name, path in files.items() if path is not None}
     if work.accelerator is not None:
-        load_accelerator(work.accelerator)  # or why it cannot be used
         digests |= {"document": document_digest(work.accelerator), "label": work.accelerator}
     return Sources(**digests)
 
