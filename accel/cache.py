@@ -65,7 +65,7 @@ def _seal(key: str, packed: bytes) -> bytes:
 
 def _compiler() -> str:
     """The version of this compiler and of TVM, and a digest of the sources of this package."""
-    return " ".join([_version("cyclops"), _version("apache-tvm"), sources_digest()])
+    return " ".join([installed_version("cyclops"), installed_version("apache-tvm"), sources_digest()])
 
 
 @lru_cache(maxsize=1)  # the sources of a running process are what it loaded
@@ -78,7 +78,8 @@ def sources_digest() -> str:
     return digest.hexdigest()
 
 
-def _version(distribution: str) -> str:
+def installed_version(distribution: str) -> str:
+    """Returns the version of an installed distribution; empty where there is none."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:

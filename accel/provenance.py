@@ -4,7 +4,6 @@ import functools
 import hashlib
 import platform
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pydantic
 from pydantic import ConfigDict
 
 from accel.accelerator.document import Accelerator
-from accel.cache import sources_digest
+from accel.cache import installed_version, sources_digest
 from accel.catalog import accelerator_id
 from accel.report_documents import DocumentSource, Provenance, Versions
 
@@ -66,18 +65,11 @@ def versions() -> Versions:
     """Returns the versions of this process, which do not change while it lives."""
     names = {"cyclops": "cyclops", "tvm": "apache-tvm", "onnxruntime": "onnxruntime", "onnx": "onnx", "numpy": "numpy"}
     return Versions(
-        **{key: _version(name) for key, name in names.items()},
+        **{key: installed_version(name) for key, name in names.items()},
         sources=sources_digest(),
         python=platform.python_version(),
         machine=platform.machine(),
     )
-
-
-def _version(distribution: str) -> str:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 def with_model(sources: Sources, model: bytes | Path) -> Sources:

@@ -1,9 +1,9 @@
 """Uploaded models: whatever form they come in, one ONNX file is kept."""
 
-import hashlib
 from collections import Counter
 from pathlib import Path
 
+from accel.provenance import file_digest
 from service.problems import ProblemError
 from service.upload import Part
 from worker.inspector import Inspector
@@ -30,9 +30,7 @@ def canonical(parts: list[Part], directory: Path, inspector: Inspector) -> tuple
     scratch = directory / "model"
     scratch.mkdir()
     path, info = inspector.model(_files(parts), scratch)
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return path, Model(id=digest, bytes=path.stat().st_size, **info.model_dump())
+    return path, Model(id=file_digest(path), bytes=path.stat().st_size, **info.model_dump())
 
 
 def _files(parts: list[Part]) -> list[NamedFile]:
