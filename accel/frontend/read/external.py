@@ -18,13 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-import onnx
 from onnx import TensorProto
 
 from accel.errors import ExternalData, ModelTooLarge
 from accel.frontend.model.limits import LIMITS, Limits
 from accel.frontend.model.tensors import ITEM_BYTES, check_dimensions, check_type
-from accel.frontend.read.parse import decode
+from accel.frontend.read.parse import constants, decode, is_elsewhere
 
 # opens the file at a path from the model's folder, which has no ".." in it; OSError, with what is wrong, if it cannot
 OpenData = Callable[[PurePosixPath], AbstractContextManager[BinaryIO]]
@@ -62,7 +61,9 @@ def single_file(data: bytes, open_data: OpenData, limits: Limits = LIMITS) -> by
     model = decode(data, limits)
     files: dict[PurePosixPath, list[_Place]] = defaultdict(list)
     total = len(data)
-    for field, tensor in _kept_elsewhere(model):
+    for field, tensor in constants(model):
+        if not is_elsewhere(tensor):
+            continue
         path, place = _place(tensor, field, limits)
         files[path].append(place)
         total += place.end - place.begin
@@ -104,22 +105,6 @@ def folder_data(folder: Path) -> OpenData:
             yield opened.enter_context(os.fdopen(found, "rb", closefd=False))
 
     return open_data
-
-
-def _kept_elsewhere(model: onnx.ModelProto) -> Iterator[tuple[str, TensorProto]]:
-    """The tensors of the graph that are kept in other files, and the field that names them."""
-    for tensor in model.graph.initializer:
-        if _is_elsewhere(tensor):
-            yield f"initializer:{tensor.name}", tensor
-    for node in model.graph.node:
-        for attribute in node.attribute:
-            for tensor in (*([attribute.t] if attribute.HasField("t") else []), *attribute.tensors):
-                if _is_elsewhere(tensor):
-                    yield f"node:{node.name}", tensor
-
-
-def _is_elsewhere(tensor: TensorProto) -> bool:
-    return bool(tensor.data_location == TensorProto.EXTERNAL or tensor.external_data)
 
 
 def _place(tensor: TensorProto, field: str, limits: Limits) -> tuple[PurePosixPath, _Place]:

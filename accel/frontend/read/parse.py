@@ -65,7 +65,7 @@ def parse_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> P
     name_nodes(model)
     _use_default_domain(model)
     _check_operators(model)
-    for where, tensor in _constants(model):
+    for where, tensor in constants(model):
         _check_constant(where, tensor, limits)
     inputs = _inputs(model)
     outputs = [_described(info) for info in model.graph.output]
@@ -254,7 +254,7 @@ def _check_operators(model: onnx.ModelProto) -> None:
         check_known_before(node, opset)
 
 
-def _constants(model: onnx.ModelProto) -> Iterator[tuple[str, TensorProto]]:
+def constants(model: onnx.ModelProto) -> Iterator[tuple[str, TensorProto]]:
     """Every tensor stored in the model, and the field that names it."""
     for tensor in model.graph.initializer:
         yield f"initializer:{tensor.name}", tensor
@@ -266,9 +266,14 @@ def _constants(model: onnx.ModelProto) -> Iterator[tuple[str, TensorProto]]:
                 yield f"node:{node.name}", tensor
 
 
+def is_elsewhere(tensor: TensorProto) -> bool:
+    """Whether the tensor's elements are kept in another file."""
+    return bool(tensor.data_location == TensorProto.EXTERNAL or tensor.external_data)
+
+
 def _check_constant(field: str, tensor: TensorProto, limits: Limits) -> None:
     """Kept in the file, of a known type, and with as many bytes as its shape says."""
-    if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
+    if is_elsewhere(tensor):
         raise ExternalData(f"the elements of {tensor.name!r} are kept in another file", field=field)
     if tensor.HasField("segment"):
         raise InvalidModel(f"{tensor.name!r} is in segments, which nobody reads", field=field)
