@@ -165,14 +165,19 @@ class Belongings:
 
     def set_label(self, kind: Kind, item: str, label: str | None) -> None:
         """Give it a label, or take it away."""
-        if label is None:
-            self._store.delete(self.label_key(kind, item))
-        else:
-            self._store.write(self.label_key(kind, item), label.encode())
+        write_label(self._store, self.label_key(kind, item), label)
 
     def labels(self, kind: Kind, items: list[str]) -> list[str | None]:
         """The owner's labels of these; None for each that has none."""
         return [label_of(data) for data in self._store.read_many([self.label_key(kind, item) for item in items])]
+
+
+def write_label(store: Store, key: str, label: str | None) -> None:
+    """Keep a label in the object ``key``, or take it away."""
+    if label is None:
+        store.delete(key)
+    else:
+        store.write(key, label.encode())
 
 
 def label_of(data: bytes | None) -> str | None:

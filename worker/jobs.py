@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 import pydantic
 import redis
 
-from worker.belongings import Belongings
+from worker.belongings import Belongings, write_label
 from worker.ids import new_id
 from worker.index import JobIndex
 from worker.job_record import (
@@ -212,10 +212,7 @@ class Jobs:
 
     def set_label(self, job_id: str, label: str | None) -> None:
         """Give the job a label, or take it away."""
-        if label is None:
-            self._store.delete(job_label_key(job_id))
-        else:
-            self._store.write(job_label_key(job_id), label.encode())
+        write_label(self._store, job_label_key(job_id), label)
 
     def pin(self, job_id: str) -> None:
         """Keep the job when its time is over."""
