@@ -20,7 +20,6 @@ class Inspections:
 
     def __init__(self, at_once: int, patience: float) -> None:
         self._turns = Turns(at_once, patience, "uploads are being examined")
-        self._confinement: Confinement | None = None
         self._trying = asyncio.Lock()
 
     async def run(self, look: Callable[[], Found], owner: str) -> Found:
@@ -38,9 +37,7 @@ class Inspections:
     async def confinement(self, inspector: Inspector) -> Confinement | None:
         """What confines them here: one is asked, once; None while the machine has no room for it."""
         async with self._trying:  # not in the threads: all who ask meanwhile would take one
-            if self._confinement is None:
-                try:
-                    self._confinement = await run_in_threadpool(lambda: inspector.confinement)
-                except LimitError:
-                    return None
-            return self._confinement
+            try:
+                return await run_in_threadpool(lambda: inspector.confinement)
+            except LimitError:
+                return None

@@ -28,13 +28,7 @@ def print_plan(plan: Plan, console: Console) -> None:
 
 
 def _nodes(plan: Plan) -> Table:
-    table = Table(
-        "node",
-        "op",
-        "runs on",
-        "launch",
-        "why",
-    )
+    table = Table("node", "op", "runs on", "launch", "why")
     for node in plan.nodes:
         table.add_row(Text(node.name), Text(node.op), node.where, Text(node.launch or ""), Text(node.reason or ""))
     return table

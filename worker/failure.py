@@ -91,7 +91,7 @@ def keep_incident(
             "problem": found.model_dump(mode="json"),
             "stage": None if stage is None else stage.name,
             "traceback": "".join(traceback.format_exception(error)),
-            "program": None if program is None else "program.zip" if kept else "left out: it is too large",
+            "program": None if program is None else _PROGRAM if kept else "left out: it is too large",
         }
         with zipfile.ZipFile(out / INCIDENT, "w", zipfile.ZIP_STORED) as archive:
             accelerator = _accelerator(work)
