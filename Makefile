@@ -17,7 +17,7 @@ LOCK := uv pip compile --quiet --universal --generate-hashes --only-binary :all:
 # scripts may load onnxruntime before anything of ours
 export ORT_DISABLE_TELEMETRY := 1
 
-.PHONY: help install demo test test-slow test-long serve openapi examples secrets settings lint types imports format lock bench bench-service clean
+.PHONY: help install demo test test-slow test-long fingerprint serve openapi examples secrets settings lint types imports format lock bench bench-service clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ test-slow: $(DEV) $(BUCKET) ## the tests that take five seconds or more each
 
 test-long: $(DEV) ## campaigns that take several minutes each
 	$(PYTEST) --dist worksteal -m long
+
+fingerprint: $(DEV) ## compare words, cycles, reports and the API with those recorded in tests/fingerprint.json
+	$(BIN)/python -m tests.fingerprint check
 
 lint: $(DEV) ## ruff: rules and format
 	$(BIN)/ruff check .
