@@ -15,7 +15,8 @@ from accel.catalog import load_accelerator
 from accel.frontend.integer.integers import import_integer_model
 from accel.frontend.quantization.quantize import quantize_model
 from accel.isa.registry import family_of
-from accel.isa.vta.config import VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
+from accel.isa.vta.ten_keys import VtaConfig
 from accel.isa.vta.variant import Variant
 from accel.isa.vta.work import work_of
 from accel.lowering.emit import emit

@@ -3,7 +3,7 @@
 import pydantic
 from pydantic import Field
 
-from worker.confinement.outcome import Confinement
+from worker.sandbox.confinement_status import Confinement
 
 
 class UploadLimits(pydantic.BaseModel):

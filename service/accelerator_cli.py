@@ -86,11 +86,11 @@ def schema() -> None:
 
 def _refuse(error: "CyclopsError", text: bytes | None, *, as_json: bool) -> NoReturn:
     from accel.errors import InvalidAccelerator
-    from worker.problem import problem_of
-    from worker.refusal import explain, explained
+    from worker.inspection.document_errors import explain, with_explanation
+    from worker.records.problem_details import problem_of
 
     if as_json:
-        told = explained(error, text) if isinstance(error, InvalidAccelerator) and text is not None else error
+        told = with_explanation(error, text) if isinstance(error, InvalidAccelerator) and text is not None else error
         sys.stdout.write(problem_of(told).model_dump_json(indent=2) + "\n")
     else:
         lines = explain(error, text).lines if isinstance(error, InvalidAccelerator) else [error.detail]

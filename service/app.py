@@ -49,29 +49,27 @@ from service.routes import (
     webhooks,
 )
 from service.turns import Turns
-from worker.accelerators import Accelerators
-from worker.answers import Answers
-from worker.claims import Claims
-from worker.collector import Collector
-from worker.erasing import Eraser
-from worker.forked import Forked
-from worker.idempotency import Idempotency
-from worker.inspector import Inspector
-from worker.jobs import Jobs
-from worker.keys import Keys
-from worker.opened import open_async_redis, open_redis, open_store
-from worker.planner import Planner
-from worker.queue import JobQueue
-from worker.reconcile import reconciler
-from worker.scratch import sweep_scratch
-from worker.settings import Settings
-from worker.shares import Shares
-from worker.traces import Traces
-from worker.uploads import models as model_uploads
-from worker.uploads import programs as program_uploads
-from worker.uploads import tensors as tensor_uploads
-from worker.webhooks.orders import Orders
-from worker.webhooks.sweep import sweep
+from worker.config.settings import Settings
+from worker.identity.api_keys import ApiKeys
+from worker.identity.share_links import ShareLinks
+from worker.inspection.inspector import Inspector, Planner
+from worker.process.scratch import sweep_scratch
+from worker.queue.job_queue import JobQueue
+from worker.queue.reconciler import reconciler
+from worker.records.accelerator_store import Accelerators
+from worker.records.idempotency import Idempotency
+from worker.records.job_artifacts import TraceCache
+from worker.records.job_store import Jobs
+from worker.records.result_cache import ResultCache
+from worker.records.upload_locks import UploadLocks
+from worker.records.uploads import models as model_uploads
+from worker.records.uploads import programs as program_uploads
+from worker.records.uploads import tensors as tensor_uploads
+from worker.retention.deletion import Deleter
+from worker.retention.retention_policy import RetentionCollector
+from worker.sandbox.fork_client import ForkClient
+from worker.storage.connections import open_async_redis, open_redis, open_store
+from worker.webhooks.deliveries import DeliveryOrders, schedule_lost_orders
 
 _DESCRIPTION = """
 Upload an ONNX model, name an accelerator, and get the TIR after every pass, the instruction stream, a cycle count, and
@@ -112,8 +110,8 @@ _NO_TELEMETRY: TelemetryConfig = {
 _RATES_SECONDS = 0.25
 
 
-def context(settings: Settings, light: Forked, compiler: Forked) -> Context:
-    """What the routes work on; the servers are those of ``worker.inspection`` and ``worker.compiler``."""
+def context(settings: Settings, light: ForkClient, compiler: ForkClient) -> Context:
+    """What the routes work on; the servers are those of ``worker.inspection.upload_tasks`` and ``worker.inspection.compiler_tasks``."""
     store = open_store(settings, patience=_STORE_SECONDS)
     settings.scratch_dir.mkdir(parents=True, exist_ok=True)
     sweep_scratch(settings.scratch_dir)
@@ -122,7 +120,7 @@ def context(settings: Settings, light: Forked, compiler: Forked) -> Context:
     connection = open_redis(settings, retries=_REDIS_RETRIES, timeout=_REDIS_SECONDS)
     queue = JobQueue(connection, settings.queue)
     accelerators, jobs = Accelerators(store), Jobs(store, queue.index)
-    answers = Answers(store, jobs, accelerators)
+    answers = ResultCache(store, jobs, accelerators)
     # where no keys are needed all are one
     share = 1.0 if settings.auth == "off" else settings.streams_share
     quick = open_async_redis(settings, timeout=_REDIS_SECONDS)
@@ -135,19 +133,19 @@ def context(settings: Settings, light: Forked, compiler: Forked) -> Context:
         accelerators=accelerators,
         jobs=jobs,
         answers=answers,
-        claims=Claims(store),
-        eraser=Eraser(store, jobs, answers, queue.index),
-        orders=Orders(store),
+        claims=UploadLocks(store),
+        eraser=Deleter(store, jobs, answers, queue.index),
+        orders=DeliveryOrders(store),
         idempotency=Idempotency(store, jobs, settings.idempotency_seconds),
         queue=queue,
-        traces=Traces(),
+        traces=TraceCache(),
         planner=Planner(settings, compiler),
         inspector=Inspector(settings, light, compiler),
         plans=Turns(settings.plans_at_once, settings.plan_wait_seconds, "dry runs are under way"),
         inspections=Inspections(settings.inspections_at_once, settings.inspection_wait_seconds),
         keeping=Turns(_KEPT_AT_ONCE, settings.inspection_wait_seconds, "uploads are sent to the store"),
-        keyring=Keyring(Keys(store), settings.auth_cache_seconds),
-        shares=Shares(store),
+        keyring=Keyring(ApiKeys(store), settings.auth_cache_seconds),
+        shares=ShareLinks(store),
         rates=Rates(open_redis(settings, retries=0, timeout=_RATES_SECONDS)),
         feeds=Feeds(jobs, queue.waiting, open_async_redis(settings, timeout=None), quick),
         streams=Places(settings.streams_at_once, share),
@@ -167,17 +165,17 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         with (
-            contextlib.closing(Forked("worker.inspection", *logged)) as light,
-            contextlib.closing(Forked("worker.compiler", *logged)) as compiler,
+            contextlib.closing(ForkClient("worker.inspection.upload_tasks", *logged)) as light,
+            contextlib.closing(ForkClient("worker.inspection.compiler_tasks", *logged)) as compiler,
         ):
             here = app.state.context = context(chosen, light, compiler)
             light.start()
             if chosen.auth != "off":
-                tell_how_to_begin(Keys(here.store))
-            collector = Collector(here.settings, here.store, here.jobs, here.answers, here.eraser, here.queue)
+                tell_how_to_begin(ApiKeys(here.store))
+            collector = RetentionCollector(here.settings, here.store, here.jobs, here.answers, here.eraser, here.queue)
 
             def besides() -> None:
-                sweep(here.orders, here.jobs, here.queue.agenda)
+                schedule_lost_orders(here.orders, here.jobs, here.queue.agenda)
                 collector.step()
 
             with (

@@ -7,7 +7,7 @@ import re
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from worker.access import Access
+from worker.config.http_settings import HttpSettings
 
 _PAGES = {"/docs", "/docs/oauth2-redirect"}
 _SCRIPT = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
@@ -22,7 +22,7 @@ _PAGE = (
 class BrowserHeaders:
     """ASGI middleware. Of the documentation's pages the scripts that are in them are named by their digests."""
 
-    def __init__(self, app: ASGIApp, settings: Access) -> None:
+    def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
         self._app = app
         self._policy = settings.content_security_policy
         self._ancestors = f"; frame-ancestors {settings.frame_ancestors}"

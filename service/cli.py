@@ -12,7 +12,7 @@ from rich.console import Console
 from service import accelerator_cli, keys_cli
 from service.cli_axes import Dim, Shape, dims_of, shapes_of
 from service.cli_settings import Data, fail, local_settings, settings_of
-from worker.settings import Settings
+from worker.config.settings import Settings
 
 app = typer.Typer(name="cyclops", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(accelerator_cli.app)
@@ -46,7 +46,7 @@ def serve(
 ) -> None:
     """Run the whole service: HTTP, workers, and a Redis of our own unless CYCLOPS_REDIS_URL names one."""
     from service import serving
-    from worker.redis_server import RedisUnavailableError
+    from worker.storage.redis_server import RedisUnavailableError
 
     try:
         chosen = settings_of(data, "api")
@@ -80,7 +80,7 @@ def api(host: Host = "127.0.0.1", port: Port = 8000, data: Data = None) -> None:
 @app.command()
 def worker(data: Data = None) -> None:
     """Run one worker; CYCLOPS_REDIS_URL must name the Redis of the api."""
-    from worker.main import run_worker
+    from worker.runner.worker_main import run_worker
 
     settings = settings_of(data, "worker")
     if settings.redis_url is None:
@@ -114,8 +114,8 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
     Exit status: 0 done, 1 the job failed, 2 the input was refused.
     """
     from service.local import run_local
-    from worker.job_request import JobOptions
-    from worker.work import Work
+    from worker.execution.job_inputs import ModelJobInputs
+    from worker.records.job_request import JobOptions
 
     options = JobOptions(
         seed=seed,
@@ -124,7 +124,7 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         dims=dims_of(dim),
         shapes=shapes_of(shape),
     )
-    work = Work(model, accelerator, options, inputs, calibration)
+    work = ModelJobInputs(model, accelerator, options, inputs, calibration)
     raise typer.Exit(run_local(work, local_settings(), out, cache, as_json=as_json))
 
 
@@ -151,11 +151,11 @@ def simulate(
     end, 2 the input was refused.
     """
     from service.local import run_local
-    from worker.job_request import JobOptions
-    from worker.work import ProgramWork
+    from worker.execution.job_inputs import ProgramJobInputs
+    from worker.records.job_request import JobOptions
 
     options = JobOptions(seed=seed, engine=engine)
-    work = ProgramWork(program, accelerator, options, inputs, trust_host_code)
+    work = ProgramJobInputs(program, accelerator, options, inputs, trust_host_code)
     raise typer.Exit(run_local(work, local_settings(), out, as_json=as_json))
 
 
@@ -174,11 +174,11 @@ def plan(
     Exit status: 0 done, 1 the model could not be planned, 2 the input was refused.
     """
     from service.local_plan import plan_local
-    from worker.job_request import JobOptions
-    from worker.work import Work
+    from worker.execution.job_inputs import ModelJobInputs
+    from worker.records.job_request import JobOptions
 
     options = JobOptions(seed=seed, dims=dims_of(dim), shapes=shapes_of(shape))
-    work = Work(model, accelerator, options, calibration=calibration)
+    work = ModelJobInputs(model, accelerator, options, calibration=calibration)
     raise typer.Exit(plan_local(work, local_settings(), as_json=as_json))
 
 
@@ -205,7 +205,7 @@ def demo(out: Annotated[Path, typer.Option(help="Directory for every artifact.")
     """Start the service, run ResNet-8 on VTA through it, and show what came of it."""
     from service.demo import DemoFailedError
     from service.demo import demo as run_demo
-    from worker.redis_server import RedisUnavailableError
+    from worker.storage.redis_server import RedisUnavailableError
 
     try:
         run_demo(local_settings(), out, Console())

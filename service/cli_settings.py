@@ -9,8 +9,8 @@ import pydantic
 import typer
 from rich.console import Console
 
-from worker import logs
-from worker.settings import Settings, unknown_variables
+from worker.config.settings import Settings, unknown_variables
+from worker.telemetry import logs
 
 _log = logging.getLogger(__name__)
 Data = Annotated[Path | None, typer.Option(help="Directory of the store; else CYCLOPS_DATA, else ./data.")]
@@ -22,7 +22,7 @@ def settings_of(data: Path | None, process: str | None = None) -> Settings:
     What looks like a setting and is none is warned of: in the log of the ``process``, which begins here, or else on
     standard error.
     """
-    from worker.opened import open_redis, open_store  # noqa: PLC0415 - for the commands that need them
+    from worker.storage.connections import open_redis, open_store  # noqa: PLC0415 - for the commands that need them
 
     try:
         settings = Settings() if data is None else Settings(data=data)

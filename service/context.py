@@ -15,23 +15,22 @@ from service.keyring import Keyring
 from service.problems import ProblemError
 from service.rates import Rates
 from service.turns import Turns
-from worker.accelerators import Accelerators
-from worker.answers import Answers
-from worker.belongings import Kind
-from worker.claims import Claims
-from worker.erasing import Eraser
-from worker.idempotency import Idempotency
-from worker.inspector import Inspector
-from worker.job_record import Job
-from worker.jobs import Jobs
-from worker.planner import Planner
-from worker.queue import JobQueue
-from worker.settings import Settings
-from worker.shares import Shares
-from worker.store import Store
-from worker.traces import Traces
-from worker.uploads import Model, ProgramInfo, Tensors, Uploads
-from worker.webhooks.orders import Orders
+from worker.config.settings import Settings
+from worker.identity.share_links import ShareLinks
+from worker.inspection.inspector import Inspector, Planner
+from worker.queue.job_queue import JobQueue
+from worker.records.accelerator_store import Accelerators
+from worker.records.idempotency import Idempotency
+from worker.records.job_artifacts import TraceCache
+from worker.records.job_record import Job
+from worker.records.job_store import Jobs
+from worker.records.result_cache import ResultCache
+from worker.records.upload_locks import UploadLocks
+from worker.records.uploads import Model, ProgramInfo, Tensors, Uploads
+from worker.retention.deletion import Deleter
+from worker.storage.identifiers import ObjectKind
+from worker.storage.object_store import Store
+from worker.webhooks.deliveries import DeliveryOrders
 
 
 @dataclass(frozen=True)
@@ -48,20 +47,20 @@ class Context:
     tensors: Uploads[Tensors]
     accelerators: Accelerators
     jobs: Jobs
-    answers: Answers
+    answers: ResultCache
     idempotency: Idempotency
-    claims: Claims
-    eraser: Eraser
-    orders: Orders
+    claims: UploadLocks
+    eraser: Deleter
+    orders: DeliveryOrders
     queue: JobQueue
-    traces: Traces
+    traces: TraceCache
     planner: Planner
     inspector: Inspector
     plans: Turns
     inspections: Inspections
     keeping: Turns
     keyring: Keyring
-    shares: Shares
+    shares: ShareLinks
     rates: Rates
     feeds: Feeds
     streams: Places
@@ -91,13 +90,13 @@ class Context:
         except KeyError:
             raise ProblemError("not-found", f"there is no job {job_id!r}", field="id") from None
 
-    def require(self, kind: Kind, name: str) -> None:
+    def require(self, kind: ObjectKind, name: str) -> None:
         """See that there is such a thing.
 
         Raises:
             ProblemError: there is none.
         """
-        get: dict[Kind, Callable[[str], object]] = {
+        get: dict[ObjectKind, Callable[[str], object]] = {
             "jobs": self.jobs.get,
             "models": self.models.get,
             "programs": self.programs.get,

@@ -15,7 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.problems import ProblemError, respond
-from worker.access import Access
+from worker.config.http_settings import HttpSettings
 
 _SENT = (
     *("Authorization", "Content-Type", "Range", "If-None-Match", "If-Range"),
@@ -54,7 +54,7 @@ class OwnPages:
     Where keys are needed any name will do unless the settings say otherwise: what a page may read then, all may.
     """
 
-    def __init__(self, app: ASGIApp, settings: Access) -> None:
+    def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
         self._app = app
         self._origins = settings.origins
         self._names = Names(settings.hosts, others=settings.auth != "off" and not settings.hosts)

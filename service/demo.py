@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from examples.resnet8 import resnet8
 from service.serving import backend, listen, served
 from service.table import print_report
-from worker.settings import Settings
+from worker.config.settings import Settings
 
 _POLL_SECONDS = 0.1
 _REQUEST_SECONDS = 30.0

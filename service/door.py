@@ -21,13 +21,13 @@ from service.context import Context
 from service.identity import ANONYMOUS, EVERYBODY, NOBODY, Caller
 from service.problems import ProblemError, respond, store_unavailable
 from service.rates import Rate, Taken
-from worker import tokens
-from worker.belongings import Kind
+from worker.config.settings import Settings
 from worker.examples import FileKind, example
-from worker.keys import Keys
-from worker.settings import Settings
-from worker.shares import Shared
-from worker.store import StoreUnavailableError
+from worker.identity import secret_tokens
+from worker.identity.api_keys import ApiKeys
+from worker.identity.share_links import ShareTarget
+from worker.storage.identifiers import ObjectKind
+from worker.storage.object_store import StoreUnavailableError
 
 _log = logging.getLogger(__name__)
 # how the service is and how it is used: nothing of anybody's
@@ -103,22 +103,22 @@ class Door:
 
     @staticmethod
     async def _owner(scope: Scope, given: str | None) -> str | None:
-        if given is None or not tokens.whole(given, tokens.KEY):
+        if given is None or not secret_tokens.is_well_formed(given, secret_tokens.KEY):
             return None
         keyring = _here(scope).keyring
         key = keyring.remembered(given) or await run_in_threadpool(keyring.find, given)
         return None if key is None else key.owner
 
     @staticmethod
-    async def _shared(scope: Scope, given: str | None) -> tuple[Shared, str] | None:
+    async def _shared(scope: Scope, given: str | None) -> tuple[ShareTarget, str] | None:
         """What a link of the request opens for reading, and the link's digest."""
         match = _THING.fullmatch(scope["path"])
         if match is None or scope["method"] not in _READING:
             return None
-        shared = Shared(cast(Kind, match[1] or match[3]), match[2] or match[4])
+        shared = ShareTarget(cast(ObjectKind, match[1] or match[3]), match[2] or match[4])
         for text in [given, *parse_qs(scope["query_string"].decode("latin-1")).get("share", [])[:1]]:
             if text and (opened := await run_in_threadpool(_here(scope).shares.opened, text, shared)):
-                return opened, tokens.digest(text)
+                return opened, secret_tokens.token_digest(text)
         return None
 
     async def _count(self, scope: Scope, caller: Caller) -> Taken | None:
@@ -149,7 +149,7 @@ def needs_keys(auth: Literal["auto", "keys", "off"], bound: socket.socket) -> Li
     return "off" if (mapped or address).is_loopback else "keys"
 
 
-def tell_how_to_begin(keys: Keys) -> None:
+def tell_how_to_begin(keys: ApiKeys) -> None:
     """Log how to make a key, if none was made."""
     try:
         if not any(not revoked for _, revoked in keys.all()):
@@ -180,7 +180,7 @@ def _bearer(headers: Headers) -> str | None:
 def _unauthorized(given: str | None) -> ProblemError:
     if given is None:
         detail = "send a key: Authorization: Bearer ..."
-    elif not tokens.whole(given, tokens.KEY):
+    elif not secret_tokens.is_well_formed(given, secret_tokens.KEY):
         detail = "what was sent is no key: it is cut, mistyped or something else"
     else:
         detail = "the key opens nothing here"

@@ -4,11 +4,10 @@ from fastapi import Response
 
 from service.context import Context
 from service.problems import ProblemError
-from worker.confined import LimitError
-from worker.fetch import fetch
-from worker.job_request import JobRequest
-from worker.scratch import scratch_directory
-from worker.work import Work
+from worker.execution.job_inputs import ModelJobInputs, fetch_inputs
+from worker.process.scratch import scratch_directory
+from worker.records.job_request import JobRequest
+from worker.sandbox.confined_tasks import LimitError
 
 
 def plan_response(request: JobRequest, here: Context) -> Response:
@@ -21,8 +20,8 @@ def plan_response(request: JobRequest, here: Context) -> Response:
     if request.program is not None:
         raise ProblemError("invalid-request", "a program is compiled already: nothing is planned", field="program")
     with scratch_directory(here.settings.scratch_dir, "plan") as directory:
-        work = fetch(request, directory, here.store, here.accelerators.source(request.accelerator))
-        assert isinstance(work, Work)
+        work = fetch_inputs(request, directory, here.store, here.accelerators.source(request.accelerator))
+        assert isinstance(work, ModelJobInputs)
         try:
             return Response(here.planner.plan(work, directory), media_type="application/json")
         except LimitError as error:

@@ -8,9 +8,8 @@ import redis
 from service.context import Context
 from service.problems import ProblemError
 from service.schemas import JobSubmission
-from worker.ids import new_id
-from worker.webhooks.addresses import Destinations
-from worker.webhooks.request import parse
+from worker.storage.identifiers import new_id
+from worker.webhooks.targets import Destinations, parse_url
 
 
 def check_webhook(request: JobSubmission, here: Context) -> None:
@@ -23,7 +22,7 @@ def check_webhook(request: JobSubmission, here: Context) -> None:
         return
     if not here.settings.webhooks:
         raise ProblemError("invalid-request", "this service sends no webhooks", field="webhook")
-    target, destinations = parse(request.webhook.url), Destinations.of(here.settings)
+    target, destinations = parse_url(request.webhook.url), Destinations.of(here.settings)
     if target.address is not None:
         refusal = destinations.refusal(target.address, target.port)
     else:  # where a name leads is found out when it is sent

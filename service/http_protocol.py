@@ -13,8 +13,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from service.problems import MEDIA_TYPE, SERVICE_TYPES
-from worker.problem import problem
-from worker.settings import Settings
+from worker.config.settings import Settings
+from worker.records.problem_details import problem
 
 _MANY_CHUNKS = 10_000  # the parser takes some 10 us for each, in which no other request is answered
 _CHUNK_BYTES = 16  # that each then has at least, on average

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from worker.job_record import LOCAL
-from worker.shares import Shared
+from worker.identity.share_links import ShareTarget
+from worker.records.job_record import LOCAL
 
 NOBODY = ""  # no owner's name: nothing belongs to it
 
@@ -19,7 +19,7 @@ class Caller:
     """
 
     owner: str
-    shared: Shared | None = None
+    shared: ShareTarget | None = None
     counted_as: str = ""
 
     def following(self, owner: str) -> str:

@@ -8,9 +8,9 @@ from starlette.concurrency import run_in_threadpool
 
 from service.problems import ProblemError
 from service.turns import Turns
-from worker.confined import LimitError
-from worker.confinement.outcome import Confinement
-from worker.inspector import Inspector
+from worker.inspection.inspector import Inspector
+from worker.sandbox.confined_tasks import LimitError
+from worker.sandbox.confinement_status import Confinement
 
 Found = TypeVar("Found")
 

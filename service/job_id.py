@@ -8,8 +8,8 @@ from starlette.concurrency import run_in_threadpool
 from service.caller import Asker
 from service.context import Here
 from service.problems import ProblemError
-from worker.index import Selection
-from worker.listing import page_of_jobs
+from worker.records.job_index import JobSelection
+from worker.records.job_listing import page_of_jobs
 
 LATEST = "latest"
 
@@ -21,7 +21,7 @@ async def _job_id(
 ) -> str:
     if id != LATEST:
         return id
-    selection = Selection(caller.owner)
+    selection = JobSelection(caller.owner)
     jobs, _ = await run_in_threadpool(page_of_jobs, here.jobs, here.queue.index, selection, None, 1)
     if not jobs:
         raise ProblemError("not-found", "you have no job yet: submit one", field="id")

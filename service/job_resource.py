@@ -1,7 +1,7 @@
 """A job as the API shows it."""
 
 from service.schemas import JobResource
-from worker.job_record import Job
+from worker.records.job_record import Job
 
 _PARTS = ("report", "outputs", "trace", "tir", "artifacts", "events", "webhooks", "cancel")
 

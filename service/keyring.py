@@ -4,8 +4,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from worker import tokens
-from worker.keys import Key, Keys
+from worker.identity import secret_tokens
+from worker.identity.api_keys import ApiKeys, Key
 
 _MOST = 10_000
 
@@ -22,7 +22,7 @@ class Keyring:
         clock: tells the time, in seconds.
     """
 
-    def __init__(self, keys: Keys, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, keys: ApiKeys, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._keys = keys
         self._seconds = seconds
         self._clock = clock
@@ -31,7 +31,7 @@ class Keyring:
 
     def remembered(self, text: str) -> Key | None:
         """The record of a key that was found a moment ago; takes no time."""
-        until, key = self._known.get(tokens.digest(text), (0.0, None))
+        until, key = self._known.get(secret_tokens.token_digest(text), (0.0, None))
         return key if self._clock() < until else None
 
     def find(self, text: str) -> Key | None:
@@ -40,7 +40,7 @@ class Keyring:
         Raises:
             StoreUnavailableError: the store is away.
         """
-        digest = tokens.digest(text)
+        digest = secret_tokens.token_digest(text)
         asked = self._clock()
         key = self._keys.find(text)
         with self._turn:

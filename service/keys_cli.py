@@ -31,11 +31,11 @@ def add(
     data: Data = None,
 ) -> None:
     """Make a key and print it, this once. Any api lets it in at once. Exit status: 0 done, 1 not."""
-    from worker.keys import Keys
-    from worker.opened import open_store
+    from worker.identity.api_keys import ApiKeys
+    from worker.storage.connections import open_store
 
     try:
-        key, text = Keys(open_store(settings_of(data))).add(name, owner)
+        key, text = ApiKeys(open_store(settings_of(data))).add(name, owner)
     except pydantic.ValidationError as error:
         fail("; ".join(f"the {item['loc'][0]}: {item['msg']}" for item in error.errors()))
     except OSError as error:
@@ -52,11 +52,11 @@ def add(
 @app.command(name="list")
 def list_(data: Data = None, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the keys, without what lets them in. Exit status: 0 done, 1 not."""
-    from worker.keys import Keys
-    from worker.opened import open_store
+    from worker.identity.api_keys import ApiKeys
+    from worker.storage.connections import open_store
 
     try:
-        found = Keys(open_store(settings_of(data))).all()
+        found = ApiKeys(open_store(settings_of(data))).all()
     except OSError as error:
         fail(f"the keys cannot be read: {error}")
     if as_json:
@@ -76,12 +76,12 @@ def list_(data: Data = None, as_json: Annotated[bool, typer.Option("--json", hel
 @app.command()
 def revoke(key_id: Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")], data: Data = None) -> None:
     """Let a key in no more; what is its owner's stays. Exit status: 0 done, 1 there is no such key."""
-    from worker.keys import Keys
-    from worker.opened import open_store
+    from worker.identity.api_keys import ApiKeys
+    from worker.storage.connections import open_store
 
     settings = settings_of(data)
     try:
-        Keys(open_store(settings)).revoke(key_id)
+        ApiKeys(open_store(settings)).revoke(key_id)
     except KeyError:
         fail(f"there is no key {key_id!r}")
     except OSError as error:

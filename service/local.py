@@ -13,27 +13,20 @@ from typing import Any, TypeVar
 from rich.console import Console
 
 from accel.catalog import document_digest
-from accel.errors import (
-    CompileError,
-    CyclopsError,
-    InvalidModel,
-    InvalidProgram,
-    InvalidTensors,
-    SimulationError,
-)
+from accel.errors import CompileError, CyclopsError, InvalidModel, InvalidProgram, InvalidTensors, SimulationError
 from accel.folder_cache import FolderCache
 from accel.frontend.read.external import folder_data, single_file
 from accel.provenance import Sources, file_digest
 from service.simulation_table import print_simulation
 from service.table import print_report
-from worker.execute import execute
-from worker.failure import INCIDENT, Reached, failure, keep_incident
-from worker.job_record import Stage
-from worker.problem import Problem, problem_of
-from worker.settings import Settings
-from worker.work import ProgramWork, Work
+from worker.config.settings import Settings
+from worker.execution.job_execution import execute
+from worker.execution.job_failure import INCIDENT, StageRecorder, failure_problem, write_incident
+from worker.execution.job_inputs import ModelJobInputs, ProgramJobInputs
+from worker.records.job_record import Stage
+from worker.records.problem_details import Problem, problem_of
 
-AnyWork = TypeVar("AnyWork", Work, ProgramWork, Work | ProgramWork)
+AnyWork = TypeVar("AnyWork", ModelJobInputs, ProgramJobInputs, ModelJobInputs | ProgramJobInputs)
 
 # exit codes
 JOB_FAILED = 1
@@ -42,7 +35,12 @@ _PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True
 
 
 def run_local(
-    work: Work | ProgramWork, settings: Settings, out: Path | None, cache: Path | None = None, *, as_json: bool
+    work: ModelJobInputs | ProgramJobInputs,
+    settings: Settings,
+    out: Path | None,
+    cache: Path | None = None,
+    *,
+    as_json: bool,
 ) -> int:
     """Run the job and print its report; gives the exit code. ``cache`` is where compiled functions are kept."""
     errors = Console(stderr=True)
@@ -58,7 +56,7 @@ def run_local(
     if as_json:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
     else:
-        show = print_simulation if isinstance(work, ProgramWork) else print_report
+        show = print_simulation if isinstance(work, ProgramJobInputs) else print_report
         show(report, Console())
     return JOB_FAILED if _wrong(report) else 0
 
@@ -98,7 +96,7 @@ class _OurFaultError(Exception):
 
 
 def _run(
-    work: Work | ProgramWork,
+    work: ModelJobInputs | ProgramJobInputs,
     settings: Settings,
     out: Path | None,
     cache: Path | None,
@@ -108,7 +106,7 @@ def _run(
     try:
         check_files(work)
         with _directory(out) as directory:
-            reached, written = Reached(progress), Path(directory)
+            reached, written = StageRecorder(progress), Path(directory)
             with whole_model(work) as whole:
                 sourced = replace(whole, sources=sources_of(whole))
                 _execute(sourced, settings, written, out, reached, None if cache is None else FolderCache(cache))
@@ -118,11 +116,11 @@ def _run(
 
 
 def _execute(
-    work: Work | ProgramWork,
+    work: ModelJobInputs | ProgramJobInputs,
     settings: Settings,
     written: Path,
     out: Path | None,
-    reached: Reached,
+    reached: StageRecorder,
     cache: FolderCache | None,
 ) -> None:
     """Execute the work; of an error of ours, what a report of it needs is kept.
@@ -136,9 +134,9 @@ def _execute(
     except (CyclopsError, MemoryError, OSError):
         raise
     except Exception as error:
-        problem = failure(error)
+        problem = failure_problem(error)
         if problem.incident is not None:
-            keep_incident(problem, error, reached.stage, work, written, settings)
+            write_incident(problem, error, reached.stage, work, written, settings)
         raise _OurFaultError(problem, _kept(problem, written, out)) from error
 
 
@@ -157,13 +155,13 @@ def _kept(problem: Problem, written: Path, out: Path | None) -> Path | None:
     return kept
 
 
-def sources_of(work: Work | ProgramWork) -> Sources:
+def sources_of(work: ModelJobInputs | ProgramJobInputs) -> Sources:
     """Returns the digests of the files of a run, as the service has them; the label is the accelerator as given.
 
     That of a program is left to who opens it, as it may be a folder.
     """
     files = {"inputs": work.inputs}
-    if isinstance(work, Work):
+    if isinstance(work, ModelJobInputs):
         files |= {"model": work.model, "calibration": work.calibration}
     digests = {name: file_digest(path) for name, path in files.items() if path is not None}
     if work.accelerator is not None:
@@ -179,7 +177,7 @@ def whole_model(work: AnyWork) -> Iterator[AnyWork]:
         InvalidModel, and its subclasses: such a file is not there, or cannot be used.
         OSError: the model cannot be read.
     """
-    if isinstance(work, ProgramWork):
+    if isinstance(work, ProgramJobInputs):
         yield work
         return
     data = work.model.read_bytes()
@@ -226,10 +224,10 @@ def _shower(update: Callable[[str], None] | None) -> Callable[[Stage], None]:
     return show
 
 
-def check_files(work: Work | ProgramWork) -> None:
+def check_files(work: ModelJobInputs | ProgramJobInputs) -> None:
     """A file that is not there, or cannot be read, is bad input like any other."""
     tensors: dict[str, Path | None] = {"options.inputs": work.inputs}
-    if isinstance(work, ProgramWork):
+    if isinstance(work, ProgramJobInputs):
         _check_file(work.program, InvalidProgram, "program", directory=True)
     else:
         _check_file(work.model, InvalidModel, "model")

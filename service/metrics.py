@@ -14,9 +14,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from service.context import Context
-from worker.census import Census, census
-from worker.job_record import FORMAT
-from worker.tally import MEASURES, Measure, counts, distributions
+from worker.queue.queue_statistics import QueueStatistics, read_queue_statistics
+from worker.records.job_record import FORMAT
+from worker.telemetry.counters import MEASURES, Measure, counts, distributions
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def _store(here: Context) -> Iterator[Metric]:
 
 def _redis(here: Context) -> Iterator[Metric]:
     try:
-        found = census(here.queue)
+        found = read_queue_statistics(here.queue)
     except redis.RedisError as error:
         _log.warning("Redis: %s", error)
         yield from _health("redis", "Redis", None)
@@ -75,7 +75,7 @@ def _health(name: str, what: str, seconds: float | None) -> Iterator[Metric]:
         yield GaugeMetricFamily(f"cyclops_{name}_latency_seconds", meaning, seconds)
 
 
-def _now(found: Census) -> Iterator[Metric]:
+def _now(found: QueueStatistics) -> Iterator[Metric]:
     jobs = {"queued": found.queued, "resting": found.resting, "running": found.busy}
     yield _gauge("cyclops_jobs", "Jobs that have not ended, by state.", "state", jobs)
     if found.open is not None:

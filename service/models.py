@@ -6,9 +6,9 @@ from pathlib import Path
 from accel.provenance import file_digest
 from service.problems import ProblemError
 from service.upload import Part
-from worker.inspector import Inspector
-from worker.requests import NamedFile
-from worker.uploads import Model
+from worker.inspection.inspector import Inspector
+from worker.inspection.task_arguments import NamedFile
+from worker.records.uploads import Model
 
 
 def canonical(parts: list[Part], directory: Path, inspector: Inspector) -> tuple[Path, Model]:

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service import request_id, spans
 from service.meters import Meters
-from worker import logs
+from worker.telemetry import logs
 
 _log = logging.getLogger("cyclops.access")
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}

@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 from service.documents import problems
 from service.openapi_examples import add_examples
 from service.openapi_links import add_links
-from worker.problem import FieldError, Problem
+from worker.records.problem_details import FieldError, Problem
 
 _REF = "#/components/schemas/{model}"
 _UNAVAILABLE = 503

@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 from service.job_id import LATEST
 from service.upload import InJson
-from worker.belongings import Kind
 from worker.examples import FILES, FileKind, example, example_accelerator, example_id
+from worker.storage.identifiers import ObjectKind
 
 _JSON = "application/json"
 _PARTS = {"name": "report.json", "stage": "flatten"}
@@ -40,7 +40,7 @@ def add_examples(document: dict[str, Any]) -> None:
 def _id(method: str, path: str) -> str:
     if (method, path) == ("get", "/v1/accelerators/{id}"):
         return "vta"
-    for kind in get_args(Kind):
+    for kind in get_args(ObjectKind):
         if path.startswith(f"/v1/{kind}/"):
             return example_id(kind) or LATEST
     raise AssertionError(f"say which id stands in the form of {path}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.samples import Sample
 
-from worker.tracing import LEAVE_SECONDS, resource, wanted
+from worker.telemetry.tracing import LEAVE_SECONDS, resource, wanted
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import export

@@ -5,9 +5,9 @@ import socket
 import httpx2
 import redis
 
-from worker.opened import open_redis
-from worker.queue import JobQueue
-from worker.settings import Settings
+from worker.config.settings import Settings
+from worker.queue.job_queue import JobQueue
+from worker.storage.connections import open_redis
 
 _SECONDS = 2.0
 

@@ -16,12 +16,12 @@ from starlette.routing import Match
 from accel import errors
 from accel.errors import CyclopsError
 from service.request_id import FIELD, HEADER, request_id
-from worker.claims import BeingErasedError
-from worker.confined import RefusedError
-from worker.forked import NotStartedError
-from worker.ids import new_id
-from worker.problem import INTERNAL, FieldError, Problem, problem_of
-from worker.store import StoreUnavailableError
+from worker.records.problem_details import INTERNAL, FieldError, Problem, problem_of
+from worker.records.upload_locks import BeingDeletedError
+from worker.sandbox.confined_tasks import RefusedError
+from worker.sandbox.fork_client import NotStartedError
+from worker.storage.identifiers import new_id
+from worker.storage.object_store import StoreUnavailableError
 
 _log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
@@ -126,7 +126,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(StoreUnavailableError, _on_store)
     app.add_exception_handler(OSError, _on_system)
     app.add_exception_handler(NotStartedError, _on_not_started)
-    app.add_exception_handler(BeingErasedError, _on_erasing)
+    app.add_exception_handler(BeingDeletedError, _on_erasing)
     app.add_exception_handler(Exception, _on_exception)
 
 

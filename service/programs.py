@@ -9,8 +9,8 @@ from pathlib import Path
 from accel.errors import InvalidProgram
 from accel.names import member_fault, shown
 from service.upload import Part
-from worker.inspector import Inspector
-from worker.uploads import ProgramInfo
+from worker.inspection.inspector import Inspector
+from worker.records.uploads import ProgramInfo
 
 _DOCUMENT = "program.json"
 

@@ -4,7 +4,7 @@ import re
 import secrets
 from collections.abc import Iterable
 
-from worker.logs import bound_fields
+from worker.telemetry.logs import bound_fields
 
 HEADER = "X-Request-Id"
 FIELD = "request_id"

@@ -1,8 +1,8 @@
 """Whether the queue has room for another job."""
 
 from service.problems import ProblemError
-from worker.queue import JobQueue
-from worker.settings import Settings
+from worker.config.settings import Settings
+from worker.queue.job_queue import JobQueue
 
 _RETRY = {"Retry-After": "10"}
 

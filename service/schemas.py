@@ -6,13 +6,13 @@ from typing import Generic, Literal, TypeVar
 import pydantic
 from pydantic import ConfigDict, Field
 
-from worker.artifacts import Artifact
-from worker.belongings import Label
-from worker.job_record import Job
-from worker.job_request import JobRequest
-from worker.uploads import Model, ProgramInfo, Tensors
-from worker.webhooks.orders import Delivery
-from worker.webhooks.request import Webhook
+from worker.identity.ownership import Label
+from worker.records.job_artifacts import Artifact
+from worker.records.job_record import Job
+from worker.records.job_request import JobRequest
+from worker.records.uploads import Model, ProgramInfo, Tensors
+from worker.webhooks.deliveries import Delivery
+from worker.webhooks.targets import Webhook
 
 Item = TypeVar("Item")
 

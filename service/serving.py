@@ -18,10 +18,10 @@ from service.allocator import give_back
 from service.app import create_app
 from service.door import needs_keys
 from service.http_protocol import Patience, PatientProtocol, dated
-from worker.processes import worker_processes
-from worker.redis_server import redis_server
-from worker.settings import Settings
-from worker.tracing import service_tracer
+from worker.config.settings import Settings
+from worker.runner.worker_pool import worker_processes
+from worker.storage.redis_server import redis_server
+from worker.telemetry.tracing import service_tracer
 
 _STARTED_WITHIN = 10.0
 _TICKS_BETWEEN_LOOKS = 5

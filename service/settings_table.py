@@ -7,15 +7,15 @@ from typing import Any
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from worker.places import Places
-from worker.settings import Settings
+from worker.config.connection_settings import ConnectionSettings
+from worker.config.settings import Settings
 
 _HEAD = """# Settings
 
 Each setting is an environment variable. `cyclops serve`, `api` and `worker` read them when they start, and a value
-that cannot be used ends them with a message. `make settings` writes this page from `worker/settings.py`,
-`worker/egress.py`, `worker/access.py`
-and `worker/places.py`.
+that cannot be used ends them with a message. `make settings` writes this page from `worker/config/settings.py`,
+`worker/config/webhook_settings.py`, `worker/config/http_settings.py`
+and `worker/config/connection_settings.py`.
 
 A setting that ends in `_FILE` names a file; where that holds a secret, its last line end is no part of it. Secrets are
 shown neither in messages nor by the API.
@@ -39,7 +39,7 @@ _UNITS = ("bytes", "seconds")
 _BINARY = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 
-def settings_page(settings: type[Places] = Settings) -> str:
+def settings_page(settings: type[ConnectionSettings] = Settings) -> str:
     """The page, in Markdown."""
     left = dict(settings.model_fields)
     parts = [_HEAD]

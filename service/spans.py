@@ -8,7 +8,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, use_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.types import Scope
 
-from worker import logs
+from worker.telemetry import logs
 
 _HEADERS = {"traceparent", "tracestate"}
 

@@ -17,19 +17,19 @@ from service.request_id import request_id
 from service.room import check_room
 from service.schemas import JobSubmission
 from service.spans import current_parent
-from worker.claims import MissingUploadError
-from worker.idempotency import Done, KeyReusedError, Proposal, Withdraw
-from worker.ids import new_id
-from worker.job_record import Job, Origin
-from worker.job_request import JobRequest
-from worker.logs import fields
-from worker.tensors import check_fit
-from worker.uploads import Model, ProgramInfo
+from worker.execution.tensor_archives import check_fit
+from worker.records.idempotency import KeyReusedError, Proposal, SubmissionOutcome, Withdraw
+from worker.records.job_record import Job, Origin
+from worker.records.job_request import JobRequest
+from worker.records.upload_locks import MissingUploadError
+from worker.records.uploads import Model, ProgramInfo
+from worker.storage.identifiers import new_id
+from worker.telemetry.logs import fields
 
 _log = logging.getLogger(__name__)
 
 
-def submit(request: JobSubmission, owner: str, key: str | None, here: Context) -> tuple[Done, Job | None]:
+def submit(request: JobSubmission, owner: str, key: str | None, here: Context) -> tuple[SubmissionOutcome, Job | None]:
     """What came of a submission, and the job's record where it was read already.
 
     Args:
@@ -51,10 +51,10 @@ def submit(request: JobSubmission, owner: str, key: str | None, here: Context) -
         return done, None
     if answer := _checked_answer(request, owner, here):
         order_again(answer.id, request, owner, None, here)
-        return Done(answer.id, cached=True), answer
+        return SubmissionOutcome(answer.id, cached=True), answer
     job_id = new_id()
     _accept(job_id, request, owner, here, here.jobs.withdraw)
-    return Done(job_id), None
+    return SubmissionOutcome(job_id), None
 
 
 def check_submission(request: JobRequest, here: Context) -> None:
@@ -117,7 +117,7 @@ def _checked_answer(request: JobSubmission, owner: str, here: Context) -> Job | 
     return None if request.fresh else here.answers.find(request, owner)
 
 
-def _once(request: JobSubmission, owner: str, key: str, here: Context) -> Done:
+def _once(request: JobSubmission, owner: str, key: str, here: Context) -> SubmissionOutcome:
     """What the submissions with this key have."""
     try:
         return here.idempotency.once(

@@ -20,8 +20,8 @@ from starlette.requests import ClientDisconnect
 from service.form import BrokenFormError, Form, OpenPart, Write
 from service.json_bodies import parsed
 from service.problems import ProblemError
-from worker.belongings import MOST_LABEL, Label
-from worker.scratch import scratch_directory
+from worker.identity.ownership import MOST_LABEL, Label
+from worker.process.scratch import scratch_directory
 
 _RAW = ("application/octet-stream", "application/x-*", "application/zip", "application/onnx", "")
 _BUFFER = 1 << 20

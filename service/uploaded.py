@@ -11,8 +11,8 @@ from fastapi.responses import StreamingResponse
 from service import etags
 from service.ranges import send_blob
 from service.schemas import Page
-from worker.belongings import Label
-from worker.uploads import Document, Kept, Uploads
+from worker.identity.ownership import Label
+from worker.records.uploads import Document, StoredUpload, Uploads
 
 Resource = TypeVar("Resource", bound=pydantic.BaseModel)
 LabelOfUpload = Annotated[
@@ -23,7 +23,7 @@ LabelOfUpload = Annotated[
 ]
 
 
-def keep(uploads: Uploads[Document], path: Path, document: Document, label: str | None) -> Kept[Document]:
+def keep(uploads: Uploads[Document], path: Path, document: Document, label: str | None) -> StoredUpload[Document]:
     """Keep a file that was examined; gives it as its owner has it.
 
     Raises:
@@ -35,7 +35,7 @@ def keep(uploads: Uploads[Document], path: Path, document: Document, label: str 
     return uploads.as_kept(document)  # it may be erased already
 
 
-def resource(kept: Kept[Document], form: type[Resource]) -> Resource:
+def resource(kept: StoredUpload[Document], form: type[Resource]) -> Resource:
     """An upload in a form that has its document's fields, or some of them, its label and its time."""
     return form(**kept.document.model_dump(), label=kept.label, created=kept.created)
 
@@ -44,7 +44,7 @@ def respond_page(
     uploads: Uploads[Document],
     cursor: str | None,
     limit: int,
-    item: Callable[[Kept[Document]], Resource],
+    item: Callable[[StoredUpload[Document]], Resource],
     if_none_match: str | None,
 ) -> Response:
     """A page of the caller's uploads, newest first, or 304 if the client has it."""

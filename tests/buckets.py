@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from worker.bucket import BucketAccess, open_bucket
-from worker.store import Store
+from worker.storage.object_store import Store
+from worker.storage.s3_bucket import BucketAccess, open_bucket
 
 PYTHON = Path(sys.prefix) / "bucket" / "bin" / "python"
 NAME = "records"

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from worker.confinement import calls
-from worker.confinement.libc import forgo_new_privileges, machine, system_call
+from worker.process.libc import forgo_new_privileges, machine, system_call
+from worker.sandbox import syscall_table
 
 _NEW_LISTENER = 8  # of seccomp(2), as the following
 _ALLOW, _ASK = 0x7FFF0000, 0x7FC00000
@@ -109,7 +109,7 @@ def _refused(pid: int, call: int, arguments: list[int], seen: Observed) -> bool:
         who = f"{Path(f'/proc/{pid}/comm').read_text().strip()} {pid}"
         index = machine()
         assert index is not None
-        if call == calls.REFUSED["socket"][index]:
+        if call == syscall_table.REFUSED["socket"][index]:
             kind = socket.SocketKind(arguments[1] & 0xF).name
             seen.sockets.append(f"{who}: {socket.AddressFamily(arguments[0]).name} {kind}")
             return False
@@ -127,7 +127,7 @@ def _refused(pid: int, call: int, arguments: list[int], seen: Observed) -> bool:
 
 def _filter(index: int) -> bytes:
     """Ask about every connect, and every socket of the internet: linux/filter.h."""
-    made, connected = calls.REFUSED["socket"][index], calls.REFUSED["connect"][index]
+    made, connected = syscall_table.REFUSED["socket"][index], syscall_table.REFUSED["connect"][index]
     load, equal, give = 0x20, 0x15, 0x06
     steps = [
         (load, 0, 0, 0),  # the call
@@ -152,7 +152,7 @@ def _start(path: str, command: list[str]) -> None:
     code = _filter(index)
     text = ctypes.create_string_buffer(code, len(code))
     program = _Program(len(code) // 8, ctypes.addressof(text))
-    number = calls.SECCOMP[index]
+    number = syscall_table.SECCOMP[index]
     assert number is not None
     with socket.socket(socket.AF_UNIX) as door:
         door.connect(path)

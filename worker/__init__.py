@@ -1,1 +1,1 @@
-"""Jobs: the durable record, the store, the queue, and the task that runs a job under limits."""
+"""Jobs: their records, the store, the queue, the sandbox, and the processes that run them."""

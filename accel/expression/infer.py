@@ -6,18 +6,7 @@ from typing import NoReturn
 
 from accel.expression.element_types import CASTS, TensorType, is_float, limits, single
 from accel.expression.errors import ExpressionError
-from accel.expression.tree import (
-    Access,
-    Binary,
-    Call,
-    Cast,
-    Expression,
-    Literal,
-    Scalar,
-    Select,
-    children,
-    walk,
-)
+from accel.expression.tree import Access, Binary, Call, Cast, Expression, Literal, Scalar, Select, children, walk
 
 SHIFTS = ("<<", ">>")
 INTEGER_OPERATORS = ("&", "^", "|", *SHIFTS)

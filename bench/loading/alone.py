@@ -13,12 +13,12 @@ from pathlib import Path
 
 from accel.catalog import load_accelerator
 from accel.simulate.prepare import prepare
-from worker.execute import execute
-from worker.job_request import JobOptions
-from worker.main import preload
-from worker.settings import Settings
-from worker.shared_pages import share_with_children
-from worker.work import ProgramWork
+from worker.config.settings import Settings
+from worker.execution.job_execution import execute
+from worker.execution.job_inputs import ProgramJobInputs
+from worker.process.children import share_with_children
+from worker.records.job_request import JobOptions
+from worker.runner.worker_main import preload
 
 
 def _once(program: Path, settings: Settings) -> tuple[float, float]:
@@ -28,7 +28,9 @@ def _once(program: Path, settings: Settings) -> tuple[float, float]:
     if pid == 0:
         with tempfile.TemporaryDirectory() as out:
             wall, cpu = time.perf_counter(), time.process_time()
-            execute(ProgramWork(program, None, JobOptions(engine="timing"), None), Path(out), settings, lambda _: None)
+            execute(
+                ProgramJobInputs(program, None, JobOptions(engine="timing"), None), Path(out), settings, lambda _: None
+            )
             figures = time.perf_counter() - wall, time.process_time() - cpu
         os.write(writes, json.dumps(figures).encode())
         os._exit(0)

@@ -26,8 +26,8 @@ from loading.figures import heading, row, times, within
 from loading.service import ROOT, Service
 from loading.usage import cpu_seconds, machine_seconds, tree_cpu_seconds
 
-from worker.jobs import Jobs
-from worker.store import Store
+from worker.records.job_store import Jobs
+from worker.storage.object_store import Store
 
 _OVERHEAD_MS = 50.0
 _FINISH = struct.pack("<QQ", 3, 0)

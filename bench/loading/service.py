@@ -41,7 +41,7 @@ class Service:
 
     def workers(self) -> list[int]:
         """The processes of the workers."""
-        return [pid for pid in self._children() if "worker.main" in command(pid)]
+        return [pid for pid in self._children() if "worker.runner.worker_main" in command(pid)]
 
     def settle(self) -> None:
         """Wait until the workers have compiled ahead what they compile ahead, and do nothing."""
@@ -55,7 +55,7 @@ class Service:
 
     def inspectors(self) -> list[int]:
         """The processes that fork one for each upload to look into."""
-        return [pid for pid in self._children() if "worker.fork_server" in command(pid)]
+        return [pid for pid in self._children() if "worker.sandbox.fork_server" in command(pid)]
 
     def _children(self) -> list[int]:
         parents = {pid: _parent(pid) for pid in descendants(self.api)}

@@ -20,10 +20,10 @@ from starlette.concurrency import run_in_threadpool
 
 from service.following.feed import Entry, Feed, entry_of
 from service.following.ids import END, Cursor
-from worker.jobs import Jobs
-from worker.journal import events_key
-from worker.store import StoreUnavailableError
-from worker.waiting import Waiting
+from worker.queue.waiting_jobs import WaitingJobs
+from worker.records.event_journal import events_key
+from worker.records.job_store import Jobs
+from worker.storage.object_store import StoreUnavailableError
 
 _log = logging.getLogger(__name__)
 _BLOCK_SECONDS = 5.0
@@ -51,7 +51,9 @@ class Feeds:
         quick: one that fails soon where there is none.
     """
 
-    def __init__(self, jobs: Jobs, waiting: Waiting, blocking: redis.asyncio.Redis, quick: redis.asyncio.Redis) -> None:
+    def __init__(
+        self, jobs: Jobs, waiting: WaitingJobs, blocking: redis.asyncio.Redis, quick: redis.asyncio.Redis
+    ) -> None:
         self._jobs = jobs
         self._waiting = waiting
         self._blocking = blocking

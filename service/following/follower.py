@@ -15,11 +15,11 @@ from starlette.concurrency import run_in_threadpool
 from service.following.feed import Entry, Feed
 from service.following.feeds import Feeds
 from service.following.ids import END, QUEUED, Cursor, Place, cursor_of
-from worker.artifacts import Artifacts
-from worker.job_record import Job
-from worker.jobs import Jobs
-from worker.journal import JOURNAL, stamp
-from worker.store import Store
+from worker.records.event_journal import EVENTS_FILE, event_time
+from worker.records.job_artifacts import Artifacts
+from worker.records.job_record import Job
+from worker.records.job_store import Jobs
+from worker.storage.object_store import Store
 
 _AGAIN_SECONDS = 1.0
 _PIECE = 64 << 10
@@ -76,7 +76,7 @@ class Follower:
         """
         job, last = await self._job(), None
         if self._cursor < QUEUED:
-            yield [_event(QUEUED.text, "state", state="queued", time=stamp(job.created))]
+            yield [_event(QUEUED.text, "state", state="queued", time=event_time(job.created))]
             self._cursor = QUEUED
         if not job.ended:
             with self._feeds.watch(self._job_id, self._cursor) as feed:
@@ -167,7 +167,7 @@ class Follower:
         if last is not None and self._cursor >= last:
             return
         artifacts = await run_in_threadpool(Artifacts, self._store, job)
-        kept = bool(job.attempt) and any(item.name == JOURNAL for item in artifacts.all())
+        kept = bool(job.attempt) and any(item.name == EVENTS_FILE for item in artifacts.all())
         before = Cursor(job.attempt or 0, 0) if kept else END
         while entries := await self._feeds.stored(self._job_id, self._cursor, before):
             yield self._all_told(entries)
@@ -179,9 +179,9 @@ class Follower:
 async def _journal(artifacts: Artifacts) -> AsyncGenerator[list[Entry], None]:
     """What the artifact has, piece by piece."""
     unfinished = b""
-    size = artifacts.get(JOURNAL).bytes
+    size = artifacts.get(EVENTS_FILE).bytes
     for begin in range(0, size, _PIECE):
-        piece = await run_in_threadpool(artifacts.read, JOURNAL, begin, min(begin + _PIECE, size))
+        piece = await run_in_threadpool(artifacts.read, EVENTS_FILE, begin, min(begin + _PIECE, size))
         *lines, unfinished = (unfinished + piece).split(b"\n")
         yield [_entry(line) for line in lines]
 

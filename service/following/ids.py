@@ -1,13 +1,13 @@
 """The ids of events, and how far in a job's events somebody is.
 
 ``queued`` and ``queued-3`` (the job is the fourth in the queue); then ``a-n``, event ``n`` of attempt ``a``, as in the
-job's journal (``worker/journal.py``), of which ``a-0`` says that the attempt runs; then ``end``. None of them depends
+job's journal (``worker/records/event_journal.py``), of which ``a-0`` says that the attempt runs; then ``end``. None of them depends
 on who keeps the events, so that a client can go on after any of them wherever they come from.
 """
 
 from typing import NamedTuple
 
-from worker.journal import END_ID
+from worker.records.event_journal import END_ID
 
 PATTERN = r"^(queued(-\d{1,9})?|[1-9]\d{0,8}-\d{1,9}|end)$"
 

@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from service.following.follower import Event
 from service.problems import ProblemError
-from worker.store import StoreUnavailableError
+from worker.storage.object_store import StoreUnavailableError
 
 MEDIA_TYPE = "text/event-stream"
 _HEADERS = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}

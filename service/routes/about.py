@@ -7,20 +7,12 @@ from fastapi import APIRouter
 from accel.accelerator.read_text import MAX_BYTES
 from accel.frontend.model.limits import LIMITS
 from accel.isa.registry import family_names
-from service.about import (
-    About,
-    InspectionLimits,
-    JobLimits,
-    Limits,
-    ModelLimits,
-    PlanLimits,
-    UploadLimits,
-)
+from service.about import About, InspectionLimits, JobLimits, Limits, ModelLimits, PlanLimits, UploadLimits
 from service.caller import Asker
 from service.context import Here
 from service.identity import NOBODY
-from worker.job_record import FORMAT
-from worker.settings import Settings
+from worker.config.settings import Settings
+from worker.records.job_record import FORMAT
 
 router = APIRouter(prefix="/v1/about", tags=["health"])
 

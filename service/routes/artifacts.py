@@ -10,7 +10,7 @@ from service.job_id import JobId
 from service.problems import ProblemError
 from service.ranges import CONDITIONAL, Conditional, Conditions, not_modified, send_blob
 from service.schemas import ArtifactIndex, ArtifactResource
-from worker.artifacts import MEDIA_TYPES, Artifacts
+from worker.records.job_artifacts import MEDIA_TYPES, Artifacts
 
 _MEDIA_TYPES = sorted({found.partition(";")[0] for found in MEDIA_TYPES.values()})
 router = APIRouter(prefix="/v1/jobs/{id}", tags=["results"])

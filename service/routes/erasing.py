@@ -10,8 +10,8 @@ from service.job_id import JobId
 from service.job_resource import job_resource
 from service.problems import ProblemError
 from service.schemas import JobResource
-from worker.claims import Kind, Upload
-from worker.erasing import InUseError
+from worker.records.upload_locks import UploadKind, UploadName
+from worker.retention.deletion import InUseError
 
 router = APIRouter(prefix="/v1")
 _PROBLEMS = problems("not-found", "in-use", "conflict")
@@ -73,9 +73,9 @@ def unpin_job(id: JobId, here: Here, owner: Owner) -> None:  # noqa: A002 - the 
     here.jobs.unpin(here.own_job(id, owner).id)
 
 
-def _delete(kind: Kind, digest: str, owner: str, here: Context) -> None:
+def _delete(kind: UploadKind, digest: str, owner: str, here: Context) -> None:
     here.require(kind, digest)
     try:
-        here.eraser.upload(Upload(kind, digest), owner)
+        here.eraser.upload(UploadName(kind, digest), owner)
     except InUseError as error:
         raise ProblemError("in-use", f"the job {error.job_id} needs it", field="id") from None

@@ -14,7 +14,7 @@ from service.following.ids import END, PATTERN, place_of
 from service.following.stream import MEDIA_TYPE, EventStream, check_room
 from service.job_id import JobId
 from service.job_resource import job_resource
-from worker.job_record import Job
+from worker.records.job_record import Job
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 LastEventId = Annotated[

@@ -23,12 +23,12 @@ from service.pages import JobCursor, Limit
 from service.problems import ProblemError
 from service.schemas import JobResource, JobSubmission, Page
 from service.submission import check_submission, submit
-from worker.idempotency import Done
-from worker.index import Selection
-from worker.job_record import Job, State
-from worker.job_request import DIGEST
-from worker.listing import page_of_jobs
-from worker.tally import ENDED, Tally
+from worker.records.idempotency import SubmissionOutcome
+from worker.records.job_index import JobSelection
+from worker.records.job_listing import page_of_jobs
+from worker.records.job_record import Job, State
+from worker.records.job_request import DIGEST
+from worker.telemetry.counters import ENDED, Counters
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=JsonRoute)
 DryRun = Annotated[bool, Query(description="answer 200 with the plan, and make no job")]
@@ -104,7 +104,7 @@ async def post_job(
     return _answer(await _described(job, here, cached=done.cached), done, applied)
 
 
-def _answer(job: JobResource, done: Done, applied: Mapping[str, str]) -> Response:
+def _answer(job: JobResource, done: SubmissionOutcome, applied: Mapping[str, str]) -> Response:
     """A job's record as a whole response: to have it checked again would take the longest."""
     headers = {"Location": f"/v1/jobs/{job.id}", **applied}
     if done.replayed:
@@ -128,17 +128,17 @@ async def _selection(
     accelerator: Annotated[
         str | None, Query(max_length=100, description="for this accelerator, by the id that was given")
     ] = None,
-) -> Selection:
+) -> JobSelection:
     if model is not None and program is not None:
         detail = "a job has either a model or a program"
         raise ProblemError("invalid-request", detail, field="program")
-    return Selection(owner, state, model or program, accelerator)
+    return JobSelection(owner, state, model or program, accelerator)
 
 
 @router.get("", summary="List the jobs", response_model=Page[JobResource], responses=NOT_MODIFIED)
 async def list_jobs(
     here: Here,
-    selection: Annotated[Selection, Depends(_selection)],
+    selection: Annotated[JobSelection, Depends(_selection)],
     limit: Limit = 50,
     cursor: JobCursor = None,
     if_none_match: IfNoneMatch = None,
@@ -185,7 +185,7 @@ def cancel_job(id: JobId, here: Here) -> JobResource:  # noqa: A002 - the API's 
     if here.jobs.cancel(job.id):
         with contextlib.suppress(redis.RedisError):  # whoever runs it looks at the record every second
             here.queue.cancel(job.id)
-            Tally.one(ENDED, "canceled", here.queue.name, here.queue.connection)
+            Counters.one(ENDED, "canceled", here.queue.name, here.queue.connection)
     job = here.job(id)
     if job.state != "canceled":
         raise ProblemError("conflict", f"the job has {job.state} already", field="id")

@@ -21,13 +21,13 @@ from service.schemas import (
     TensorsResource,
 )
 from service.uploaded import resource
-from worker.uploads import Document, Kept, Uploads
+from worker.records.uploads import Document, StoredUpload, Uploads
 
 router = APIRouter(prefix="/v1", route_class=JsonRoute)
 _Change = Annotated[LabelChange, Body()]
 
 
-def _labelled(uploads: Uploads[Document], digest: str, change: LabelChange) -> Kept[Document]:
+def _labelled(uploads: Uploads[Document], digest: str, change: LabelChange) -> StoredUpload[Document]:
     try:
         document = uploads.get(digest)
     except KeyError:

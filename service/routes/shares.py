@@ -12,12 +12,12 @@ from service.documents import problems
 from service.job_id import JobId
 from service.problems import ProblemError
 from service.schemas import Share
-from worker.belongings import Kind
-from worker.shares import Shared
+from worker.identity.share_links import ShareTarget
+from worker.storage.identifiers import ObjectKind
 
 router = APIRouter(prefix="/v1")
 # what a link opens beside the thing itself
-_PARTS: dict[Kind, tuple[str, ...]] = {
+_PARTS: dict[ObjectKind, tuple[str, ...]] = {
     "jobs": ("report", "outputs", "trace", "tir", "artifacts"),
     "models": ("content",),
     "programs": ("content",),
@@ -26,7 +26,7 @@ _PARTS: dict[Kind, tuple[str, ...]] = {
 }
 
 
-def _post(kind: Kind) -> Callable[..., Share]:
+def _post(kind: ObjectKind) -> Callable[..., Share]:
     def post(id: _ids(kind), here: Here, owner: Owner) -> Share:  # type: ignore[valid-type]  # noqa: A002
         """Make a link with which anybody may read this and what lies under its address, and nothing else.
 
@@ -41,7 +41,7 @@ def _post(kind: Kind) -> Callable[..., Share]:
     return post
 
 
-def _delete(kind: Kind) -> Callable[..., None]:
+def _delete(kind: ObjectKind) -> Callable[..., None]:
     def delete(id: _ids(kind), here: Here, owner: Owner) -> None:  # type: ignore[valid-type]  # noqa: A002
         """Revoke every link to this that its owner made, at once; without any it does nothing."""
         here.shares.revoke(_found(kind, id, here), owner)
@@ -49,12 +49,12 @@ def _delete(kind: Kind) -> Callable[..., None]:
     return delete
 
 
-def _ids(kind: Kind) -> Any:
+def _ids(kind: ObjectKind) -> Any:
     """The type of the parameter that is its id."""
     return JobId if kind == "jobs" else str
 
 
-def _found(kind: Kind, name: str, here: Context) -> Shared:
+def _found(kind: ObjectKind, name: str, here: Context) -> ShareTarget:
     """What is to be shared.
 
     Raises:
@@ -63,7 +63,7 @@ def _found(kind: Kind, name: str, here: Context) -> Shared:
     if kind == "accelerators" and name in preset_names():
         raise ProblemError("conflict", f"{name} comes with Cyclops: who may use the service has it", field="id")
     here.require(kind, name)
-    return Shared(kind, name)
+    return ShareTarget(kind, name)
 
 
 for _kind in _PARTS:

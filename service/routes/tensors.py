@@ -13,7 +13,7 @@ from service.ranges import RANGED, Range
 from service.schemas import Page, TensorsResource, TensorsSummary
 from service.upload import label_of, receive
 from service.uploaded import LabelOfUpload, keep, resource, respond_page, send_upload
-from worker.uploads import Kept, Tensors
+from worker.records.uploads import StoredUpload, Tensors
 
 router = APIRouter(prefix="/v1/tensors", tags=["tensors"])
 
@@ -49,7 +49,7 @@ def list_tensors(
     return respond_page(here.tensors, cursor, limit, _summary, if_none_match)
 
 
-def _summary(kept: Kept[Tensors]) -> TensorsSummary:
+def _summary(kept: StoredUpload[Tensors]) -> TensorsSummary:
     found = kept.document
     return TensorsSummary(
         id=found.id, bytes=found.bytes, arrays=len(found.tensors), label=kept.label, created=kept.created

@@ -10,7 +10,7 @@ from service.problems import ProblemError
 from service.ranges import CONDITIONAL, Conditions
 from service.routes.artifacts import artifacts_of, send
 from service.schemas import TirIndex, TirStage
-from worker.artifacts import Artifacts
+from worker.records.job_artifacts import Artifacts
 
 router = APIRouter(prefix="/v1/jobs/{id}/tir", tags=["results"])
 

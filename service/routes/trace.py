@@ -18,7 +18,7 @@ from service.pages import Limit
 from service.problems import ProblemError
 from service.ranges import CONDITIONAL, Conditions
 from service.routes.artifacts import artifacts_of, send
-from worker.artifacts import Artifacts
+from worker.records.job_artifacts import Artifacts
 
 router = APIRouter(prefix="/v1/jobs/{id}/trace", tags=["results"])
 _FORMATS = {

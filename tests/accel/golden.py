@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from accel.accelerator.document import Accelerator
-from accel.isa.vta.config import VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
+from accel.isa.vta.ten_keys import VtaConfig
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "golden" / "vta"
 

@@ -17,9 +17,10 @@ from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import decode
 from accel.isa.encode import encode
 from accel.isa.vta.bounds import check_bounds
-from accel.isa.vta.config import VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
 from accel.isa.vta.function import Machine
 from accel.isa.vta.presets import PRESETS
+from accel.isa.vta.ten_keys import VtaConfig
 from accel.isa.vta.timing import time_launch
 from accel.isa.vta.view import view
 from accel.isa.vta.work import work_of

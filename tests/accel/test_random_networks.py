@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
-from accel.isa.vta.config import VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
+from accel.isa.vta.ten_keys import VtaConfig
+from accel.options import Options
 from accel.program_file import load_program
-from accel.run import Options, run_model
+from accel.run import run_model
 from accel.simulate.engine import simulate
 from examples.graph import Graph
 from tests.accel.races import assert_ordered

@@ -6,8 +6,8 @@ import pytest
 from pydantic import Field
 
 from service.settings_table import settings_page
-from worker.places import Places
-from worker.settings import Settings
+from worker.config.connection_settings import ConnectionSettings
+from worker.config.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "settings.md").read_text()
@@ -24,7 +24,7 @@ def test_every_setting_is_there_once_and_explained() -> None:
 
 
 def test_a_row_tells_default_unit_and_least() -> None:
-    class Some(Places):
+    class Some(ConnectionSettings):
         some_bytes: Annotated[int, Field(ge=1, description="how much | of it")] = 3 << 20
 
     assert "| `CYCLOPS_SOME_BYTES` | 3145728 (3 MiB) | bytes | 1 | how much \\| of it |" in settings_page(Some)

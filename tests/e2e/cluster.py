@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx2
 
 from tests.e2e import processes
-from worker.redis_server import connect, find_binary
-from worker.store import Store
+from worker.storage.object_store import Store
+from worker.storage.redis_server import connect, find_binary
 
 ROOT = Path(__file__).parents[2]
 _UP_WITHIN = 90.0
@@ -58,7 +58,7 @@ class Cluster:
         self._start("api", [sys.executable, "-m", "service.cli", "api", "--port", str(self._port)])
 
     def start_worker(self, name: str) -> None:
-        self._start(name, [sys.executable, "-m", "worker.main"])
+        self._start(name, [sys.executable, "-m", "worker.runner.worker_main"])
 
     def _start(self, name: str, command: list[str]) -> None:
         with (self._logs / f"{name}.log").open("ab") as log:

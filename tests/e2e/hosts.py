@@ -18,7 +18,7 @@ from accel.isa.compiled import cache_folder
 from tests.buckets import BucketServer
 from tests.e2e import processes
 from tests.tls import Certificates, tls_proxy
-from worker.redis_server import connect, redis_server
+from worker.storage.redis_server import connect, redis_server
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = "correct-horse-9"
@@ -113,7 +113,7 @@ class Hosts:
     def add(self, name: str, *command: str) -> Host:
         """A host with one process of ours; a worker if no command is given."""
         host = self.all[name] = Host(self._root / name, self._environment)
-        host.start(*(command or ("-m", "worker.main")))
+        host.start(*(command or ("-m", "worker.runner.worker_main")))
         return host
 
     def workers(self, count: int) -> None:

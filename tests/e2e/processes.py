@@ -6,7 +6,7 @@ import signal
 import time
 from pathlib import Path
 
-from worker import attendant, job_process
+from worker.runner import job_process, supervisor
 
 
 def children(pid: int) -> list[int]:
@@ -35,7 +35,7 @@ def descendants(pid: int) -> list[int]:
 
 def worker_of(service_pid: int) -> int:
     """The worker process of a service."""
-    (worker,) = [pid for pid in children(service_pid) if "worker.main" in command(pid)]
+    (worker,) = [pid for pid in children(service_pid) if "worker.runner.worker_main" in command(pid)]
     return worker
 
 
@@ -51,7 +51,7 @@ def named(pid: int, name: str) -> list[int]:
 
 def attendants(worker: int) -> list[int]:
     """The process of a worker that attends to its jobs, if it has been started."""
-    return named(worker, attendant.PROCESS_NAME)
+    return named(worker, supervisor.PROCESS_NAME)
 
 
 def doers(worker: int) -> list[int]:

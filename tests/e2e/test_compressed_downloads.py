@@ -16,7 +16,7 @@ from backports import zstd
 from examples.single import Conv, conv_model
 from tests.e2e.cluster import Cluster
 from tests.worker.records import RESULT, publish_all
-from worker.jobs import Jobs
+from worker.records.job_store import Jobs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 MEGABYTES, CLIENTS, ROOM = 40, 12, 80

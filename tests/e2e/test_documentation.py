@@ -9,8 +9,8 @@ import pytest
 
 from tests.conftest import Service
 from tests.service.pressed import Pressed, all_pressed
-from worker.keys import Keys
-from worker.store import Store
+from worker.identity.api_keys import ApiKeys
+from worker.storage.object_store import Store
 
 pytestmark = pytest.mark.slow
 Start = Callable[..., Any]
@@ -21,7 +21,7 @@ def fresh(request: pytest.FixtureRequest, start_service: Start, tmp_path_factory
     data = tmp_path_factory.mktemp("fresh")
     with start_service(data, CYCLOPS_AUTH=request.param) as service:
         if request.param == "keys":
-            key = Keys(Store(service.data / "store")).add("newcomer")[1]
+            key = ApiKeys(Store(service.data / "store")).add("newcomer")[1]
             service.client.headers["Authorization"] = f"Bearer {key}"
         yield service
 

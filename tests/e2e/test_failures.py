@@ -16,8 +16,8 @@ from examples.mobilenet_v2 import mobilenet_v2
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model
 from tests.e2e import processes
-from worker.job_record import FORMAT
-from worker.redis_server import connect
+from worker.records.job_record import FORMAT
+from worker.storage.redis_server import connect
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 LONG = resnet8().SerializeToString()

@@ -13,10 +13,10 @@ from tests.buckets import SECRET, BucketServer, bucket_server
 from tests.e2e import processes
 from tests.e2e.hosts import PASSWORD, Host, Hosts, hosts
 from tests.tls import certificates
-from worker.attempts import Attempts
-from worker.job_record import FORMAT
-from worker.redis_server import connect
-from worker.store import Store
+from worker.records.attempts import Attempts
+from worker.records.job_record import FORMAT
+from worker.storage.object_store import Store
+from worker.storage.redis_server import connect
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc"),
@@ -27,11 +27,11 @@ SMALL = conv_model(Conv(channels=16, filters=32, height=10, width=10), seed=3).S
 LONG = resnet8().SerializeToString()
 TAKEN_OVER_WITHIN = 20.0
 # as it was before records had the form that they have now
-_OLDER = "import worker.job_record; worker.job_record.FORMAT -= 1; from worker.settings import Settings; "
-OLDER_WORKER = _OLDER + "from worker.main import run_worker; run_worker(Settings())"
+_OLDER = "import worker.records.job_record; worker.records.job_record.FORMAT -= 1; from worker.config.settings import Settings; "
+OLDER_WORKER = _OLDER + "from worker.runner.worker_main import run_worker; run_worker(Settings())"
 ENQUEUED_BY_MISTAKE = (
     _OLDER
-    + "import sys; from worker.opened import open_redis; from worker.queue import JobQueue; settings = Settings();"
+    + "import sys; from worker.storage.connections import open_redis; from worker.queue.job_queue import JobQueue; settings = Settings();"
     "JobQueue(open_redis(settings), settings.queue).submit(sys.argv[1], owner='local')"
 )
 

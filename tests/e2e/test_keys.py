@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from service.cli import app
 from tests.conftest import ROOT, running_service
 from tests.e2e.cluster import Cluster
-from worker.tokens import KEY, whole
+from worker.identity.secret_tokens import KEY, is_well_formed
 
 
 def keys(data: Path, *arguments: str, status: int = 0) -> str:
@@ -29,7 +29,7 @@ def keys(data: Path, *arguments: str, status: int = 0) -> str:
 
 def test_a_key_is_shown_once(tmp_path: Path) -> None:
     text = keys(tmp_path, "add", "laptop", "--owner", "alice").strip()
-    assert whole(text, KEY)
+    assert is_well_formed(text, KEY)
     keys(tmp_path, "add", "build" * 20)
     listed = json.loads(keys(tmp_path, "list", "--json"))
     assert [(key["name"], key["revoked"]) for key in listed] == [("laptop", False), ("build" * 20, False)]

@@ -13,7 +13,7 @@ from examples.resnet8 import resnet8
 from tests.e2e import processes
 from tests.e2e.cluster import Cluster, running_cluster
 from tests.e2e.programs import addition, zipped
-from worker.jobs import Jobs
+from worker.records.job_store import Jobs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 

@@ -17,8 +17,8 @@ from examples.single import Conv, conv_model
 from tests.e2e import processes
 from tests.e2e.cluster import Cluster, running_cluster
 from tests.e2e.programs import addition, zipped
-from worker.artifacts import Artifacts
-from worker.jobs import Jobs
+from worker.records.job_artifacts import Artifacts
+from worker.records.job_store import Jobs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 MODEL = conv_model(Conv(channels=16, filters=16, height=8, width=8)).SerializeToString()

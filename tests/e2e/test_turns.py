@@ -12,9 +12,9 @@ from examples.mobilenet_v2 import mobilenet_v2
 from tests.e2e import processes
 from tests.e2e.cluster import Cluster, running_cluster
 from tests.e2e.programs import addition, zipped
-from worker.job_request import JobRequest
-from worker.jobs import Jobs
-from worker.queue import JobQueue
+from worker.queue.job_queue import JobQueue
+from worker.records.job_request import JobRequest
+from worker.records.job_store import Jobs
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc"),

@@ -14,7 +14,7 @@ from tests.e2e import processes
 from tests.e2e.cluster import Cluster, running_cluster
 from tests.e2e.programs import addition, zipped
 from tests.receiver import SECRET, Receiver, receiver, status
-from worker.jobs import Jobs
+from worker.records.job_store import Jobs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 

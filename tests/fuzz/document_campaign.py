@@ -22,7 +22,7 @@ from accel.errors import CyclopsError
 from service.yaml_form import accelerator_yaml
 from tests.fuzz.document_mutations import Document, mutated
 from tests.fuzz.onnx_campaign import HANGS, clear, peak_bytes
-from worker.inspection import read_accelerator
+from worker.inspection.upload_tasks import read_accelerator
 
 _MEMORY = 4 << 30  # bytes of address space
 _TEN_KEYS = {

@@ -14,8 +14,8 @@ from examples.single import Conv, conv_model
 from tests.conftest import ROOT, Service, running_service
 from tests.e2e.programs import addition, zipped
 from tests.service.npz import npz_of
-from worker.keys import Keys
-from worker.store import Store
+from worker.identity.api_keys import ApiKeys
+from worker.storage.object_store import Store
 
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
 CHECKS = (
@@ -49,7 +49,7 @@ class Doors:
 def doors(directory: Path) -> Iterator[Doors]:
     """A service that needs keys, with uploads and jobs, some of which may be deleted."""
     with running_service(directory / "data", **ENVIRONMENT) as service:
-        key = Keys(Store(service.data / "store")).add("tester")[1]
+        key = ApiKeys(Store(service.data / "store")).add("tester")[1]
         service.client.headers["Authorization"] = f"Bearer {key}"
         known = directory / "known.json"
         files = _files(directory)

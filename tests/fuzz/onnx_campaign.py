@@ -31,11 +31,11 @@ from tests.accel.frontend.operator_models import (
     quantised_statically,
 )
 from tests.fuzz.onnx_mutations import mutated
-from worker.limits import inspection_limits, limit
-from worker.models import model_of_files
-from worker.problem import LONGEST, problem_of
-from worker.requests import ModelFiles, NamedFile
-from worker.settings import Settings
+from worker.config.settings import Settings
+from worker.inspection.model_files import model_of_files
+from worker.inspection.task_arguments import ModelFiles, NamedFile
+from worker.records.problem_details import LONGEST, problem_of
+from worker.sandbox.resource_limits import apply_limits, inspection_limits
 
 HANGS = 45  # seconds of a case
 _KEPT = 25  # one in so many of the accepted
@@ -50,7 +50,7 @@ def peak_bytes() -> int:
 def main(first: int, last: int, seed: int, folder: Path) -> None:
     seeds = seed_models()
     settings = Settings(data=folder)
-    limit(inspection_limits(settings))
+    apply_limits(inspection_limits(settings))
     told: collections.Counter[str] = collections.Counter()
     slowest = 0.0
     for case in range(first, last):

@@ -14,7 +14,7 @@ from tests.conftest import ROOT, Service
 from tests.fuzz.document_campaign import seed_documents
 from tests.fuzz.document_mutations import mutated
 from tests.fuzz.onnx_campaign import HANGS
-from worker.problem import LONGEST
+from worker.records.problem_details import LONGEST
 
 TYPES = {f"/problems/{slug}" for slug in (*SERVICE_TYPES, *accel_types())}
 MEMORY = 1 << 30  # bytes that the process may come to: these are read in the api itself

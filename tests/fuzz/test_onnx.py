@@ -13,13 +13,12 @@ import pytest
 from service.problems import SERVICE_TYPES, accel_types
 from tests.conftest import ROOT, Service
 from tests.fuzz.onnx_campaign import HANGS
-from worker.confined import LimitError, RefusedError
-from worker.forked import Forked
-from worker.inspector import Inspector
-from worker.job_request import JobOptions
-from worker.planner import Planner
-from worker.settings import Settings
-from worker.work import Work
+from worker.config.settings import Settings
+from worker.execution.job_inputs import ModelJobInputs
+from worker.inspection.inspector import Inspector, Planner
+from worker.records.job_request import JobOptions
+from worker.sandbox.confined_tasks import LimitError, RefusedError
+from worker.sandbox.fork_client import ForkClient
 
 TYPES = {f"/problems/{slug}" for slug in (*SERVICE_TYPES, *accel_types())}
 MEMORY = 1 << 30  # bytes that examining any of them may come to
@@ -28,14 +27,14 @@ SECONDS = 10.0  # of one file, with other tests beside
 
 @pytest.fixture
 def inspector(tmp_path: Path) -> Iterator[Inspector]:
-    light, compiler = Forked("worker.inspection"), Forked("worker.compiler")
+    light, compiler = ForkClient("worker.inspection.upload_tasks"), ForkClient("worker.inspection.compiler_tasks")
     with contextlib.closing(light), contextlib.closing(compiler):
         yield Inspector(Settings(data=tmp_path / "data"), light, compiler)
 
 
 @pytest.fixture
 def planner(tmp_path: Path) -> Iterator[Planner]:
-    with contextlib.closing(Forked("worker.compiler")) as compiler:
+    with contextlib.closing(ForkClient("worker.inspection.compiler_tasks")) as compiler:
         yield Planner(Settings(data=tmp_path / "data"), compiler)
 
 
@@ -64,7 +63,7 @@ def planned(planner: Planner, model: Path, folder: Path) -> str:
     folder.mkdir()
     accelerator = ("vta", "gemmini", "mvin-mvout")[sum(model.name.encode()) % 3]
     try:
-        planner.plan(Work(model, accelerator, JobOptions()), folder)
+        planner.plan(ModelJobInputs(model, accelerator, JobOptions()), folder)
     except RefusedError as error:
         return error.problem.type
     except LimitError:

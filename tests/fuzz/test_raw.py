@@ -8,7 +8,7 @@ from examples.single import Conv, conv_model
 from service.problems import SERVICE_TYPES, accel_types
 from tests.conftest import Service
 from tests.fuzz.raw import request, send
-from worker.problem import LONGEST
+from worker.records.problem_details import LONGEST
 
 JSON, FORM = b"application/json", b"multipart/form-data; boundary=x"
 DIGITS = b"9" * 5000  # more than Python makes a number of

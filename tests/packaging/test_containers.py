@@ -8,8 +8,8 @@ import pytest
 import redis
 import yaml
 
-from worker.redis_server import find_binary
-from worker.settings import Settings
+from worker.config.settings import Settings
+from worker.storage.redis_server import find_binary
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

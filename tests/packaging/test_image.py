@@ -108,7 +108,13 @@ def test_a_model_is_compiled_and_verified_in_it(buildah: Buildah, container: str
 
 def test_every_part_of_the_service_starts(buildah: Buildah, container: str) -> None:
     assert '"openapi"' in run(buildah, container, "cyclops", "openapi")
-    run(buildah, container, "python", "-c", "import worker.main, worker.compiler, worker.inspection, service.app")
+    run(
+        buildah,
+        container,
+        "python",
+        "-c",
+        "import worker.runner.worker_main, worker.inspection.compiler_tasks, worker.inspection.upload_tasks, service.app",
+    )
 
 
 # as `docker run --read-only --tmpfs /tmp` has it: buildah itself has no such option

@@ -12,15 +12,15 @@ from examples.single import Conv, conv_model
 from service.serving import listen, served
 from tests.buckets import bucket_server
 from tests.worker.records import RESULT, publish_all
-from worker.accelerators import Accelerators
-from worker.answers import Answers
-from worker.jobs import Jobs
-from worker.keys import Keys
-from worker.opened import open_store
-from worker.queue import JobQueue
-from worker.redis_server import connect, redis_server
-from worker.settings import Settings
-from worker.store import Store
+from worker.config.settings import Settings
+from worker.identity.api_keys import ApiKeys
+from worker.queue.job_queue import JobQueue
+from worker.records.accelerator_store import Accelerators
+from worker.records.job_store import Jobs
+from worker.records.result_cache import ResultCache
+from worker.storage.connections import open_store
+from worker.storage.object_store import Store
+from worker.storage.redis_server import connect, redis_server
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Quiet:
         (directory / "report.json").write_text("{}")
         publish_all(self.store, job_id, 1, directory)
         self.jobs.succeed(job_id, 1, RESULT)
-        Answers(self.store, self.jobs, Accelerators(self.store)).remember(self.jobs.get(job_id))
+        ResultCache(self.store, self.jobs, Accelerators(self.store)).remember(self.jobs.get(job_id))
 
 
 def a_model(seed: int) -> bytes:
@@ -69,7 +69,7 @@ def quiet_service(data: Path, kind: str = "folder", **settings: Any) -> Iterator
         store = open_store(made)
         client = stack.enter_context(httpx2.Client(base_url=address, timeout=30))
         if made.auth == "keys":
-            client.headers["Authorization"] = f"Bearer {Keys(store).add('quiet', 'quiet')[1]}"
+            client.headers["Authorization"] = f"Bearer {ApiKeys(store).add('quiet', 'quiet')[1]}"
         model = client.post("/v1/models", content=a_model(0)).json()["id"]
         connection = stack.enter_context(contextlib.closing(connect(settings["redis_url"])))
         yield Quiet(made, store, Jobs(store, JobQueue(connection, made.queue).index), client, model)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import httpx2
 
-from worker.settings import Settings
+from worker.config.settings import Settings
 
 Start = Callable[..., object]
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from worker.settings import Settings
+from worker.config.settings import Settings
 
 
 def test_every_answer_says_how_it_may_be_used(client: httpx2.Client) -> None:

@@ -16,7 +16,7 @@ from backports import zstd
 from service.compression import Compression
 from tests.service.quiet import Quiet, quiet_service
 from tests.worker.records import RESULT, publish_all
-from worker.journal import JOURNAL
+from worker.records.event_journal import EVENTS_FILE
 
 TEXT = ("// primfn: a module after a stage\n" * 90_000).encode()  # 3 MB
 NOISE = random.Random(1).randbytes(1 << 20)
@@ -39,7 +39,7 @@ def job(quiet: Quiet, tmp_path_factory: pytest.TempPathFactory) -> str:
     for name, data in files.items():
         (directory / name).write_bytes(data)
     told = [f'{{"id":"1-{number}","event":"log","data":{{"line":"x"}}}}\n' for number in range(100)]
-    (directory / JOURNAL).write_text("".join(told))
+    (directory / EVENTS_FILE).write_text("".join(told))
     publish_all(quiet.store, job_id, 1, directory)
     quiet.jobs.succeed(job_id, 1, RESULT)
     return f"/v1/jobs/{job_id}"

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from service.cross_origin import Names, OwnPages
 from tests.service.quiet import Quiet, quiet_service
-from worker.settings import Settings
+from worker.config.settings import Settings
 
 ORIGIN = "https://a.example"
 # scripts always see these (Fetch, section 3.3.3)

@@ -8,8 +8,8 @@ from examples.resnet8 import resnet8
 from service.door import needs_keys
 from service.serving import listen
 from tests.conftest import Service
-from worker.keys import Keys
-from worker.store import Store
+from worker.identity.api_keys import ApiKeys
+from worker.storage.object_store import Store
 
 Check = Callable[..., dict]
 
@@ -58,7 +58,7 @@ def enter(narrow: Service) -> Iterator[Callable[[str], httpx2.Client]]:
     clients: list[httpx2.Client] = []
 
     def client_of(owner: str) -> httpx2.Client:
-        key = Keys(Store(narrow.data / "store")).add(owner, owner)[1]
+        key = ApiKeys(Store(narrow.data / "store")).add(owner, owner)[1]
         headers = {"Authorization": f"Bearer {key}"}
         clients.append(httpx2.Client(base_url=narrow.url, timeout=30, headers=headers))
         return clients[-1]

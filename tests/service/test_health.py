@@ -9,10 +9,10 @@ import pytest
 from examples.single import Conv, conv_model
 from service.serving import listen, served
 from tests.buckets import bucket_server
-from worker.job_request import JobRequest
-from worker.jobs import Jobs
-from worker.settings import Settings
-from worker.store import Store
+from worker.config.settings import Settings
+from worker.records.job_request import JobRequest
+from worker.records.job_store import Jobs
+from worker.storage.object_store import Store
 
 
 def test_healthy_and_ready(client: httpx2.Client) -> None:

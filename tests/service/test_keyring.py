@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from service.keyring import Keyring
-from worker.keys import Keys
-from worker.store import Store, StoreUnavailableError
+from worker.identity.api_keys import ApiKeys
+from worker.storage.object_store import Store, StoreUnavailableError
 
 
 class Clock:
@@ -14,7 +14,7 @@ class Clock:
         return self.now
 
 
-class Counted(Keys):
+class Counted(ApiKeys):
     asked = 0
 
     def find(self, text: str):

@@ -11,14 +11,14 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.serving import listen, served
-from worker.census import note_open
-from worker.job_request import JobRequest
-from worker.jobs import Jobs
-from worker.queue import JobQueue
-from worker.redis_server import connect, redis_server
-from worker.settings import Settings
-from worker.store import Store
-from worker.tally import CACHE, ENDED, FAILED, MEASURES, STAGE, WAIT, Tally
+from worker.config.settings import Settings
+from worker.queue.job_queue import JobQueue
+from worker.queue.queue_statistics import record_open_jobs
+from worker.records.job_request import JobRequest
+from worker.records.job_store import Jobs
+from worker.storage.object_store import Store
+from worker.storage.redis_server import connect, redis_server
+from worker.telemetry.counters import CACHE, ENDED, FAILED, MEASURES, STAGE, WAIT, Counters
 
 _MOST_SERIES = 2000
 
@@ -70,7 +70,7 @@ def test_what_has_not_happened_is_0(api: Api) -> None:
 
 
 def test_what_jobs_came_to(api: Api) -> None:
-    tally = Tally("metrics")
+    tally = Counters("metrics")
     tally.count(ENDED, "failed")
     tally.count(FAILED, "time-limit")
     tally.count(CACHE, "hit", 3)
@@ -95,7 +95,7 @@ def test_the_queue(api: Api) -> None:
     for job_id in ids:
         api.queue.submit(job_id)
     api.queue.rest("f" * 32, 60)
-    note_open(api.queue, 4)
+    record_open_jobs(api.queue, 4)
     assert api.value("cyclops_jobs", state="queued") == 3
     assert api.value("cyclops_jobs", state="resting") == 1
     assert api.value("cyclops_queue_head_age_seconds") == pytest.approx(100, abs=5)
@@ -170,7 +170,7 @@ def test_names_keep_to_the_conventions(api: Api) -> None:
 
 
 def test_series_are_few_whatever_jobs_say_and_clients_ask(api: Api) -> None:
-    tally = Tally("metrics")
+    tally = Counters("metrics")
     for number in range(500):
         tally.observe(STAGE, 1.0, f"stage {number}")
         tally.count(FAILED, f"type {number}")

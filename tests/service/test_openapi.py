@@ -7,7 +7,7 @@ from openapi_spec_validator import validate
 
 from service.app import create_app
 from service.openapi import export
-from worker.settings import Settings
+from worker.config.settings import Settings
 
 EXPORTED = Path(__file__).parents[2] / "openapi" / "openapi.json"
 

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from service.otlp import exported, metrics_data
 from tests.e2e.collector import collector
-from worker.tracing import resource, service_tracer
+from worker.telemetry.tracing import resource, service_tracer
 
 
 @pytest.fixture

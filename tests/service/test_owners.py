@@ -14,8 +14,8 @@ from examples.single import Conv, conv_model
 from tests.conftest import Service
 from tests.e2e.programs import addition, zipped
 from tests.service.npz import npz_of
-from worker.keys import Keys
-from worker.store import Store
+from worker.identity.api_keys import ApiKeys
+from worker.storage.object_store import Store
 
 Check = Callable[..., dict]
 
@@ -42,7 +42,7 @@ class Owners:
 
 def made(store: Store, owner: str) -> dict[str, str]:
     # answers repeat the request's id, and are compared
-    return {"Authorization": f"Bearer {Keys(store).add(owner, owner)[1]}", "X-Request-Id": "the-same"}
+    return {"Authorization": f"Bearer {ApiKeys(store).add(owner, owner)[1]}", "X-Request-Id": "the-same"}
 
 
 def upload(client: httpx2.Client, model: bytes = MODEL) -> dict[str, httpx2.Response]:

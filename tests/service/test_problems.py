@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from accel.errors import Diagnosis, InvalidModel
 from service import problems
 from service.routes.catalogue import catalogue
-from worker.forked import NotStartedError
+from worker.sandbox.fork_client import NotStartedError
 
 Check = Callable[..., dict]
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.rates import Rate, Rates
-from worker.redis_server import connect, redis_server
+from worker.storage.redis_server import connect, redis_server
 
 
 class Clock:

@@ -15,8 +15,8 @@ from service.following.stream import Places, check_room
 from service.problems import ProblemError
 from service.turns import Turns
 from tests.service.quiet import Quiet, a_model, quiet_service
-from worker.keys import Keys
-from worker.planner import Planner
+from worker.identity.api_keys import ApiKeys
+from worker.inspection.inspector import Planner
 
 Check = Callable[..., dict]
 POOL = 40  # threads, in which all routes wait that are no coroutines
@@ -146,7 +146,7 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
 @contextlib.contextmanager
 def another(narrow: Quiet) -> Iterator[tuple[httpx2.Client, str]]:
     """Another owner's client, and a job of his."""
-    key = Keys(narrow.store).add("another", "another")[1]
+    key = ApiKeys(narrow.store).add("another", "another")[1]
     headers = {"Authorization": f"Bearer {key}"}
     with httpx2.Client(base_url=narrow.client.base_url, timeout=30, headers=headers) as client:
         model = client.post("/v1/models", content=a_model(0)).json()["id"]

@@ -11,8 +11,8 @@ from service.hooks import check_webhook
 from service.problems import ProblemError
 from service.schemas import JobSubmission
 from tests.service.quiet import Quiet, quiet_service
-from worker.accelerators import Accelerators
-from worker.answers import Answers
+from worker.records.accelerator_store import Accelerators
+from worker.records.result_cache import ResultCache
 
 SECRET = "whsec_" + "A" * 44
 NO_PORTS = [{"webhook_ports": text} for text in ("", "0", "65536", "9-8", "443,", "https", "1-99999")]
@@ -79,7 +79,7 @@ def test_it_waits_for_the_end_and_is_in_no_record(quiet: Quiet) -> None:
 
 
 def test_a_job_is_the_same_with_and_without(quiet: Quiet) -> None:
-    answers = Answers(quiet.store, quiet.jobs, Accelerators(quiet.store))
+    answers = ResultCache(quiet.store, quiet.jobs, Accelerators(quiet.store))
     ids = [quiet.post(quiet.request(seed=2) | extra)["id"] for extra in ({}, hook(), hook("https://other.example"))]
     assert len({answers.key(quiet.jobs.get(job), "local") for job in ids}) == 1
 
@@ -104,7 +104,7 @@ def test_a_service_that_sends_none(tmp_path: Any, is_problem: Check) -> None:
 
 
 def test_settings_that_say_nothing(tmp_path: Any) -> None:
-    from worker.settings import Settings  # noqa: PLC0415
+    from worker.config.settings import Settings  # noqa: PLC0415
 
     for wrong in (
         {"webhook_networks": "10.0.0.1/8"},

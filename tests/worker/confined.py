@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from worker.confine import confine
-from worker.confinement.outcome import Confinement
-from worker.settings import Settings
+from worker.config.settings import Settings
+from worker.sandbox.confinement import confine
+from worker.sandbox.confinement_status import Confinement
 
 
 def told_by_child(work: Callable[[], object]) -> str:

@@ -9,12 +9,12 @@ import onnxruntime
 import tvm
 from tvm import te
 
-import worker.task  # noqa: F401
+import worker.runner.supervisor  # noqa: F401
 from accel.isa.argument_types import SCALAR, VECTOR
 from accel.isa.compiled import compile_now, compiled
 from examples.single import Conv, conv_model
 from tests.worker.confined import told_by_child, told_by_confined
-from worker.confine import prepare_confinement
+from worker.sandbox.confinement import prepare_confinement
 
 ROOT = Path(sys.argv[1])
 

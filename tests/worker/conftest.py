@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.buckets import BucketServer, bucket_server
-from worker.job_request import JobRequest
-from worker.jobs import Jobs
-from worker.queue import JobQueue
-from worker.redis_server import connect, redis_server
-from worker.store import Store
+from worker.queue.job_queue import JobQueue
+from worker.records.job_request import JobRequest
+from worker.records.job_store import Jobs
+from worker.storage.object_store import Store
+from worker.storage.redis_server import connect, redis_server
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from worker.artifacts import publish
-from worker.job_record import Job, Summary
-from worker.job_request import JobRequest
-from worker.jobs import Jobs
-from worker.outputs import output_files
-from worker.store import Store
+from worker.records.job_artifacts import publish
+from worker.records.job_record import Job, Summary
+from worker.records.job_request import JobRequest
+from worker.records.job_store import Jobs
+from worker.runner.job_outputs import output_files
+from worker.storage.object_store import Store
 
 RESULT = Summary(verified=True, cycles=7, macs_share=1.0)
 

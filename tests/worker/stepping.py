@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from worker.store import Store
+from worker.storage.object_store import Store
 
 
 class Actor:

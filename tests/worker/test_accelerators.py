@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from accel.catalog import accelerator_id, load_accelerator, parse_accelerator, preset_names
-from accel.isa.vta.config import Variant, VtaConfig, vta_accelerator
-from worker.accelerators import Accelerators
-from worker.job_record import Document
-from worker.store import Store
+from accel.isa.vta.config import vta_accelerator
+from accel.isa.vta.ten_keys import VtaConfig
+from accel.isa.vta.variant import Variant
+from worker.records.accelerator_store import Accelerators
+from worker.records.job_record import Document
+from worker.storage.object_store import Store
 
 WIDE = vta_accelerator(VtaConfig(), Variant(bus_bytes=16), name="wide")
 

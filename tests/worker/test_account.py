@@ -7,16 +7,15 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Tracer
 
-from worker.account import Account
-from worker.failure import memory_limit
-from worker.ids import created_at
-from worker.job_record import Origin, Stage
-from worker.jobs import Jobs
-from worker.logs import bound, bound_fields
-from worker.problem import problem
-from worker.queue import JobQueue
-from worker.reconcile import reconcile
-from worker.tally import (
+from worker.execution.job_failure import memory_limit_problem
+from worker.queue.job_queue import JobQueue
+from worker.queue.reconciler import reconcile
+from worker.records.job_record import Origin, Stage
+from worker.records.job_store import Jobs
+from worker.records.problem_details import problem
+from worker.runner.attempt_telemetry import AttemptTelemetry
+from worker.storage.identifiers import created_at
+from worker.telemetry.counters import (
     CACHE,
     DURATION,
     ENDED,
@@ -26,11 +25,12 @@ from worker.tally import (
     STAGE,
     WAIT,
     Measure,
+    counters_key,
     counts,
     distributions,
-    parsed,
-    tally_key,
+    parse_counters,
 )
+from worker.telemetry.logs import bound, bound_fields
 
 JOB = f"{int((time.time() - 5) * 1e6):014x}" + "0" * 18
 
@@ -48,15 +48,15 @@ def tracer(kept: InMemorySpanExporter) -> Tracer:
 
 
 @pytest.fixture
-def account(queue: JobQueue, tracer: Tracer) -> Account:
-    queue.connection.delete(tally_key(queue.name))
-    return Account(JOB, queue.name, queue.connection, tracer)
+def account(queue: JobQueue, tracer: Tracer) -> AttemptTelemetry:
+    queue.connection.delete(counters_key(queue.name))
+    return AttemptTelemetry(JOB, queue.name, queue.connection, tracer)
 
 
 @pytest.fixture
 def counted(queue: JobQueue) -> Callable[[Measure], dict[str, float]]:
     def read(measure: Measure) -> dict[str, float]:
-        found = parsed(queue.connection.hgetall(tally_key(queue.name)))
+        found = parse_counters(queue.connection.hgetall(counters_key(queue.name)))
         if measure.buckets:
             return {value: int(told.buckets[-1][1]) for value, told in distributions(measure, found).items()}
         return {value: count for value, count in counts(measure, found).items() if count}
@@ -73,7 +73,7 @@ def named(spans: tuple[ReadableSpan, ...], name: str) -> ReadableSpan:
     return span
 
 
-def test_an_attempt_that_succeeds(account: Account, kept: InMemorySpanExporter, counted: Callable) -> None:
+def test_an_attempt_that_succeeds(account: AttemptTelemetry, kept: InMemorySpanExporter, counted: Callable) -> None:
     with bound(), account:
         account.begin(1)
         assert counted(WAIT) == {"": 1}  # before the job is done
@@ -100,11 +100,11 @@ def test_an_attempt_that_succeeds(account: Account, kept: InMemorySpanExporter, 
     assert [span.name for span in spans] == ["wait", "stage fetch", "stage import", "stage emit", "job"]
 
 
-def test_a_later_attempt_that_fails(account: Account, kept: InMemorySpanExporter, counted: Callable) -> None:
+def test_a_later_attempt_that_fails(account: AttemptTelemetry, kept: InMemorySpanExporter, counted: Callable) -> None:
     with bound(), account:
         account.begin(2)
         account.trace(Origin())
-        account.ended(memory_limit("out of memory"))
+        account.ended(memory_limit_problem("out of memory"))
     assert counted(LOST) == {"": 1}
     assert counted(WAIT) == {"": 0}
     assert counted(FAILED) == {"memory-limit": 1}
@@ -116,20 +116,22 @@ def test_a_later_attempt_that_fails(account: Account, kept: InMemorySpanExporter
     assert job.attributes["error.type"] == "memory-limit"
 
 
-def test_without_an_attempt_left(account: Account, counted: Callable) -> None:
+def test_without_an_attempt_left(account: AttemptTelemetry, counted: Callable) -> None:
     with account:
         account.gave_up(problem("worker_lost", "Lost.", "thrice"))
     assert counted(LOST) == {"": 1}
     assert counted(FAILED) == {"worker_lost": 1}
 
 
-def test_an_attempt_that_dies_or_is_ended_elsewhere(account: Account, counted: Callable, queue: JobQueue) -> None:
+def test_an_attempt_that_dies_or_is_ended_elsewhere(
+    account: AttemptTelemetry, counted: Callable, queue: JobQueue
+) -> None:
     with bound(), account:
         account.begin(1)
         account.trace(Origin())
         account.died("killed")
     assert counted(ENDED) == counted(DURATION) == counted(LOST) == {}
-    with bound(), Account(JOB, queue.name, queue.connection, None) as other:
+    with bound(), AttemptTelemetry(JOB, queue.name, queue.connection, None) as other:
         other.begin(2)
         other.trace(Origin())
         other.ended_elsewhere()
@@ -137,7 +139,9 @@ def test_an_attempt_that_dies_or_is_ended_elsewhere(account: Account, counted: C
     assert counted(DURATION) == {"canceled": 1}
 
 
-def test_a_process_that_says_what_it_likes(account: Account, kept: InMemorySpanExporter, counted: Callable) -> None:
+def test_a_process_that_says_what_it_likes(
+    account: AttemptTelemetry, kept: InMemorySpanExporter, counted: Callable
+) -> None:
     with bound(), account:
         account.begin(1)
         account.trace(Origin(traceparent="nonsense"))
@@ -150,7 +154,7 @@ def test_a_process_that_says_what_it_likes(account: Account, kept: InMemorySpanE
     assert {span.name for span in kept.get_finished_spans()} == {"wait", "stage import", "stage other", "job"}
 
 
-def test_the_cache(account: Account, counted: Callable) -> None:
+def test_the_cache(account: AttemptTelemetry, counted: Callable) -> None:
     class Two:
         def get(self, key: str) -> bytes | None:
             return b"x" if key == "there" else None
@@ -170,7 +174,7 @@ def test_the_cache(account: Account, counted: Callable) -> None:
 def test_what_is_restored_is_counted(
     jobs: Jobs, queue: JobQueue, request_: object, counted: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.reconcile._APART", 0.05)
+    monkeypatch.setattr("worker.queue.reconciler._APART", 0.05)
     for _ in range(3):
         jobs.create(request_)
     reconcile(jobs, queue)

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.worker.records import RESULT, ended, publish_all
-from worker.artifacts import Artifact, Artifacts, discard, publish
-from worker.job_record import Job
-from worker.job_request import JobRequest
-from worker.jobs import Jobs
-from worker.outputs import output_files
-from worker.store import Store
+from worker.records.job_artifacts import Artifact, Artifacts, discard, publish
+from worker.records.job_record import Job
+from worker.records.job_request import JobRequest
+from worker.records.job_store import Jobs
+from worker.runner.job_outputs import output_files
+from worker.storage.object_store import Store
 
 
 @pytest.fixture

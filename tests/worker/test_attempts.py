@@ -1,14 +1,14 @@
 import threading
 
-from worker.attempts import MOST_ATTEMPTS, Attempt, Attempts
-from worker.job_record import now
-from worker.store import Store
+from worker.records.attempts import MOST_ATTEMPTS, Attempt, Attempts
+from worker.storage.identifiers import utc_now
+from worker.storage.object_store import Store
 
 JOB = "1" * 32
 
 
 def attempt(token: str) -> Attempt:
-    return Attempt(started=now(), host="here", worker="w", token=token)
+    return Attempt(started=utc_now(), host="here", worker="w", token=token)
 
 
 def test_so_many_and_no_more(store: Store) -> None:

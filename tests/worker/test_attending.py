@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import processes
-from worker import attending as module
-from worker.assignment import DONE, Assignment, HeldProcess, receive_assignment
-from worker.attending import Attending
-from worker.job_process import PROCESS_NAME
-from worker.settings import Settings
+from worker.config.settings import Settings
+from worker.runner import supervisor_process as module
+from worker.runner.job_process import PROCESS_NAME
+from worker.runner.supervisor_process import DONE, Assignment, JobProcessProxy, SupervisorProcess, receive_assignment
 
-Acts = Callable[[Assignment, HeldProcess], None]
+Acts = Callable[[Assignment, JobProcessProxy], None]
 
 
 @pytest.fixture
@@ -29,25 +28,25 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def attending_by(settings: Settings) -> Iterator[Callable[[Acts], Attending]]:
+def attending_by(settings: Settings) -> Iterator[Callable[[Acts], SupervisorProcess]]:
     """What has jobs attended to by a process that does what is given with each."""
     with contextlib.ExitStack() as opened:
 
-        def start(acts: Acts) -> Attending:
+        def start(acts: Acts) -> SupervisorProcess:
             def attend(line: socket.socket) -> None:
                 while (handed := receive_assignment(line)) is not None:
                     acts(*handed)
                     handed[1].close()
                     line.sendall(DONE)
 
-            found = Attending(settings, attend)
+            found = SupervisorProcess(settings, attend)
             opened.callback(found.close)
             return found
 
         yield start
 
 
-def run(attending: Attending, job_id: str = "a" * 32, beat: Callable[[], None] = lambda: None) -> int:
+def run(attending: SupervisorProcess, job_id: str = "a" * 32, beat: Callable[[], None] = lambda: None) -> int:
     status = attending.run(job_id, "token", "worker-1", beat)
     assert not processes.named(os.getpid(), PROCESS_NAME)
     return status
@@ -58,9 +57,9 @@ def scratch_of(settings: Settings) -> list[Path]:
 
 
 def test_one_process_attends_to_many_jobs(
-    attending_by: Callable[[Acts], Attending], settings: Settings, tmp_path: Path
+    attending_by: Callable[[Acts], SupervisorProcess], settings: Settings, tmp_path: Path
 ) -> None:
-    def acts(assignment: Assignment, process: HeldProcess) -> None:
+    def acts(assignment: Assignment, process: JobProcessProxy) -> None:
         assert process.poll() is None
         assert (Path(assignment.scratch) / "out").is_dir()
         with (tmp_path / "told").open("a") as file:
@@ -75,7 +74,7 @@ def test_one_process_attends_to_many_jobs(
 
 
 def test_another_takes_over_after_many(
-    attending_by: Callable[[Acts], Attending], monkeypatch: pytest.MonkeyPatch
+    attending_by: Callable[[Acts], SupervisorProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MOST_JOBS", 3)
     attending = attending_by(lambda *_: None)
@@ -87,8 +86,8 @@ def test_another_takes_over_after_many(
     assert not any(processes.lives(pid) for pid in pids[:-1])
 
 
-def test_it_learns_how_the_process_ended(attending_by: Callable[[Acts], Attending], tmp_path: Path) -> None:
-    def acts(_: Assignment, process: HeldProcess) -> None:
+def test_it_learns_how_the_process_ended(attending_by: Callable[[Acts], SupervisorProcess], tmp_path: Path) -> None:
+    def acts(_: Assignment, process: JobProcessProxy) -> None:
         assert process.poll() is None
         killed = process.kill()
         (tmp_path / "told").write_text(f"{killed} {process.poll()} {process.kill()}")
@@ -97,7 +96,7 @@ def test_it_learns_how_the_process_ended(attending_by: Callable[[Acts], Attendin
     assert (tmp_path / "told").read_text() == "9 9 9"
 
 
-def test_its_death_ends_the_job(attending_by: Callable[[Acts], Attending], settings: Settings) -> None:
+def test_its_death_ends_the_job(attending_by: Callable[[Acts], SupervisorProcess], settings: Settings) -> None:
     def acts(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -113,7 +112,7 @@ def test_its_death_ends_the_job(attending_by: Callable[[Acts], Attending], setti
     assert attending.pid not in {0, pid}
 
 
-def test_an_error_of_its_own_ends_it(attending_by: Callable[[Acts], Attending]) -> None:
+def test_an_error_of_its_own_ends_it(attending_by: Callable[[Acts], SupervisorProcess]) -> None:
     def acts(*_: object) -> None:
         raise RuntimeError("of ours")
 
@@ -121,7 +120,7 @@ def test_an_error_of_its_own_ends_it(attending_by: Callable[[Acts], Attending]) 
 
 
 def test_a_directory_that_cannot_be_made_is_no_end(
-    attending_by: Callable[[Acts], Attending], settings: Settings
+    attending_by: Callable[[Acts], SupervisorProcess], settings: Settings
 ) -> None:
     attending = attending_by(lambda *_: None)
     settings.scratch_dir.rmdir()
@@ -131,7 +130,7 @@ def test_a_directory_that_cannot_be_made_is_no_end(
     assert run(attending) == 0
 
 
-def test_one_that_died_between_jobs_is_replaced(attending_by: Callable[[Acts], Attending]) -> None:
+def test_one_that_died_between_jobs_is_replaced(attending_by: Callable[[Acts], SupervisorProcess]) -> None:
     attending = attending_by(lambda *_: None)
     assert run(attending) == 0
     pid = attending.pid
@@ -141,14 +140,16 @@ def test_one_that_died_between_jobs_is_replaced(attending_by: Callable[[Acts], A
     assert attending.pid != pid
 
 
-def test_the_worker_lives_meanwhile(attending_by: Callable[[Acts], Attending], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worker_lives_meanwhile(
+    attending_by: Callable[[Acts], SupervisorProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_BEAT", 0.05)
     beats: list[float] = []
     assert run(attending_by(lambda *_: time.sleep(0.5)), beat=lambda: beats.append(time.monotonic())) == 0
     assert 3 <= len(beats) <= 10
 
 
-def test_it_ends_when_the_worker_hangs_up(attending_by: Callable[[Acts], Attending]) -> None:
+def test_it_ends_when_the_worker_hangs_up(attending_by: Callable[[Acts], SupervisorProcess]) -> None:
     attending = attending_by(lambda *_: None)
     attending.ready()
     pid = attending.pid
@@ -158,12 +159,12 @@ def test_it_ends_when_the_worker_hangs_up(attending_by: Callable[[Acts], Attendi
 
 
 def test_what_fails_beside_the_job_does_it_no_harm(
-    attending_by: Callable[[Acts], Attending], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    attending_by: Callable[[Acts], SupervisorProcess], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(module, "_BEAT", 0.02)
     beats: list[int] = []
 
-    def acts(_: Assignment, process: HeldProcess) -> None:
+    def acts(_: Assignment, process: JobProcessProxy) -> None:
         time.sleep(0.2)
         (tmp_path / "told").write_text(str(process.poll()))
 

@@ -3,27 +3,27 @@ from pathlib import Path
 import pytest
 
 from accel.catalog import load_accelerator, preset_names
-from worker.accelerators import Accelerators
-from worker.belongings import Belongings, owned
-from worker.ids import owner_digest
-from worker.job_record import LOCAL
-from worker.job_request import JobRequest
-from worker.jobs import Jobs
-from worker.store import Store
-from worker.uploads import Tensors, tensors
+from worker.identity.ownership import Ownership, owned_ids
+from worker.records.accelerator_store import Accelerators
+from worker.records.job_record import LOCAL
+from worker.records.job_request import JobRequest
+from worker.records.job_store import Jobs
+from worker.records.uploads import Tensors, tensors
+from worker.storage.identifiers import owner_digest
+from worker.storage.object_store import Store
 
 TENSORS = Tensors(id="b" * 64, bytes=3, tensors=[])
 
 
 def test_marks_are_of_an_owner_and_a_kind(any_store: Store) -> None:
-    ours, theirs = Belongings(any_store, "a"), Belongings(any_store, "b")
+    ours, theirs = Ownership(any_store, "a"), Ownership(any_store, "b")
     ours.add("models", "1" * 64)
     ours.add("models", "1" * 64)
     ours.add("tensors", "2" * 64)
     assert ours.all("models") == ["1" * 64]
     assert (ours.has("models", "1" * 64), ours.has("models", "2" * 64)) == (True, False)
     theirs.add("models", "3" * 64)
-    assert owned(any_store, "models") == {"1" * 64, "3" * 64}
+    assert owned_ids(any_store, "models") == {"1" * 64, "3" * 64}
     theirs.remove("models", "3" * 64)
     assert theirs.all("models") == []
     assert not theirs.has("models", "1" * 64)
@@ -32,7 +32,7 @@ def test_marks_are_of_an_owner_and_a_kind(any_store: Store) -> None:
 
 
 def test_no_owner_is_a_path(store: Store) -> None:
-    Belongings(store, "../../a").add("jobs", "1" * 32)
+    Ownership(store, "../../a").add("jobs", "1" * 32)
     assert list(store.sizes("owners")) == [f"owners/{owner_digest('../../a')}/jobs/{'1' * 32}"]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.buckets import BucketServer, bucket_server
-from worker.store import Store, StoreUnavailableError
+from worker.storage.object_store import Store, StoreUnavailableError
 
 PATIENCE = 0.6
 pytestmark = pytest.mark.clocked
@@ -117,8 +117,8 @@ def test_made_before_a_fork_and_used_after_it(store: Store) -> None:
     """As a worker does: its parent process never uses the store."""
     code = (
         "import os, sys\n"
-        "from worker.opened import open_store\n"
-        "from worker.settings import Settings\n"
+        "from worker.storage.connections import open_store\n"
+        "from worker.config.settings import Settings\n"
         "store = open_store(Settings())\n"
         "for _ in range(3):\n"
         "    if (pid := os.fork()) == 0:\n"
@@ -136,8 +136,8 @@ def test_made_before_a_fork_and_used_after_it(store: Store) -> None:
 _LARGE = """
 import resource, sys
 from pathlib import Path
-from worker.opened import open_store
-from worker.settings import Settings
+from worker.storage.connections import open_store
+from worker.config.settings import Settings
 store = open_store(Settings())
 store.write("k", b"1")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from worker.cache import StoreCache
-from worker.ids import owner_digest
-from worker.store import Store
+from worker.storage.compiler_cache import StoreCache
+from worker.storage.identifiers import owner_digest
+from worker.storage.object_store import Store
 
 KEY = "ab" * 32
 
@@ -42,8 +42,8 @@ def test_a_store_that_fails_is_no_cache(tmp_path: Path, caplog: pytest.LogCaptur
 _WRITER = """
 import sys
 from pathlib import Path
-from worker.cache import StoreCache
-from worker.store import Store
+from worker.storage.compiler_cache import StoreCache
+from worker.storage.object_store import Store
 cache = StoreCache(Store(Path(sys.argv[1])), 1 << 24, "a")
 data = bytes(range(256)) * 4096
 for _ in range(40):

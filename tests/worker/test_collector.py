@@ -7,16 +7,16 @@ import pytest
 from accel.catalog import load_accelerator
 from tests.worker.records import RESULT
 from tests.worker.test_erasing import REQUEST, TENSORS, Place
-from worker import collector as module
-from worker.accelerators import Accelerators
-from worker.cache import StoreCache
-from worker.claims import Claims
-from worker.collector import Collector
-from worker.ids import new_id
-from worker.jobs import Jobs
-from worker.queue import JobQueue
-from worker.settings import Settings
-from worker.store import Store
+from worker.config.settings import Settings
+from worker.queue.job_queue import JobQueue
+from worker.records.accelerator_store import Accelerators
+from worker.records.job_store import Jobs
+from worker.records.upload_locks import UploadLocks
+from worker.retention import retention_policy as module
+from worker.retention.retention_policy import RetentionCollector
+from worker.storage.compiler_cache import StoreCache
+from worker.storage.identifiers import new_id
+from worker.storage.object_store import Store
 
 LONG = 2 * 86400.0
 
@@ -26,9 +26,9 @@ def place(any_store: Store, tmp_path: Path, queue: JobQueue) -> Place:
     return Place(any_store, tmp_path, queue)
 
 
-def collector(place: Place, **keep: int | None) -> Collector:
+def collector(place: Place, **keep: int | None) -> RetentionCollector:
     settings = Settings.model_validate({"collect_seconds": 1, **keep})
-    return Collector(settings, place.store, place.jobs, place.answers, place.eraser(place.store), place.queue)
+    return RetentionCollector(settings, place.store, place.jobs, place.answers, place.eraser(place.store), place.queue)
 
 
 def collect(place: Place, **keep: int | None) -> None:
@@ -87,12 +87,14 @@ def test_uploads_that_no_job_names_go(place: Place, later: None) -> None:
 def test_an_upload_that_is_sent_again_or_being_used_stays(
     place: Place, later: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.erasing._WAIT", 0.0)
-    claim = Claims(place.store).take(new_id(), REQUEST, "local")
+    monkeypatch.setattr("worker.retention.deletion._WAIT", 0.0)
+    claim = UploadLocks(place.store).take(new_id(), REQUEST, "local")
     collect(place, keep_uploads_seconds=3600)
     assert place.there() == (True, True)
     claim.release()
-    monkeypatch.setattr(Collector, "_is_old", lambda _self, _upload: False)  # it was sent between look and deed
+    monkeypatch.setattr(
+        RetentionCollector, "_is_old", lambda _self, _upload: False
+    )  # it was sent between look and deed
     collect(place, keep_uploads_seconds=3600)
     assert place.there() == (True, True)
 

@@ -15,8 +15,8 @@ import pytest
 
 from accel.isa.cache_home import cache_home
 from tests.worker.confined import confined, need, outcome, told_by_child, told_by_confined
-from worker import confine as module
-from worker.confinement.outcome import Mechanism
+from worker.sandbox import confinement as module
+from worker.sandbox.confinement_status import Mechanism
 
 ABSENT = Mechanism(active=False, detail="not here")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from worker.environment import harmless
+from worker.sandbox.environment import harmless_variables
 
 
 @pytest.mark.parametrize(
@@ -17,10 +17,10 @@ from worker.environment import harmless
     ],
 )
 def test_what_is_not_known_to_be_harmless_is_left_out(name: str) -> None:
-    assert harmless({name: "secret"}) == {}
+    assert harmless_variables({name: "secret"}) == {}
 
 
 def test_what_a_process_needs_is_kept() -> None:
     needed = {"PATH": "/bin", "PYTHONPATH": "/src", "XDG_CACHE_HOME": "/cache", "LC_ALL": "C", "OMP_NUM_THREADS": "1"}
     needed["ORT_DISABLE_TELEMETRY"] = "1"
-    assert harmless({**needed, "AWS_PROFILE": "p"}) == needed
+    assert harmless_variables({**needed, "AWS_PROFILE": "p"}) == needed

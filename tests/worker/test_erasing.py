@@ -12,25 +12,25 @@ from hypothesis import strategies as st
 
 from tests.worker.records import RESULT, publish_all
 from tests.worker.stepping import run_stepwise
-from worker import claims as claims_module
-from worker import erasing as erasing_module
-from worker.accelerators import Accelerators
-from worker.answers import Answers
-from worker.belongings import Belongings
-from worker.claims import BeingErasedError, Claims, MissingUploadError, Upload
-from worker.erasing import Eraser, InUseError
-from worker.ids import new_id, owner_digest
-from worker.index import Selection
-from worker.job_record import Job
-from worker.job_request import JobRequest
-from worker.jobs import Jobs
-from worker.queue import JobQueue
-from worker.store import Store
-from worker.uploads import Tensors, tensors
+from worker.identity.ownership import Ownership
+from worker.queue.job_queue import JobQueue
+from worker.records import upload_locks as claims_module
+from worker.records.accelerator_store import Accelerators
+from worker.records.job_index import JobSelection
+from worker.records.job_record import Job
+from worker.records.job_request import JobRequest
+from worker.records.job_store import Jobs
+from worker.records.result_cache import ResultCache
+from worker.records.upload_locks import BeingDeletedError, MissingUploadError, UploadLocks, UploadName
+from worker.records.uploads import Tensors, tensors
+from worker.retention import deletion as erasing_module
+from worker.retention.deletion import Deleter, InUseError
+from worker.storage.identifiers import new_id, owner_digest
+from worker.storage.object_store import Store
 
 BLOB = b"tensors"
 DIGEST = hashlib.sha256(BLOB).hexdigest()
-TENSORS = Upload("tensors", DIGEST)
+TENSORS = UploadName("tensors", DIGEST)
 REQUEST = JobRequest.model_validate({"program": "a" * 64, "options": {"inputs": DIGEST}})
 
 
@@ -47,7 +47,7 @@ class Place:
     def __init__(self, store: Store, directory: Path, queue: JobQueue) -> None:
         self.store, self.queue = store, queue
         self.jobs = Jobs(store, queue.index)
-        self.answers = Answers(store, self.jobs, Accelerators(store))
+        self.answers = ResultCache(store, self.jobs, Accelerators(store))
         self.file = directory / "blob"
         self.file.write_bytes(BLOB)
         store.create(f"programs/{'a' * 64}/info.json", b"{}")
@@ -58,13 +58,13 @@ class Place:
 
     def submit(self, store: Store, owner: str = "local") -> str:
         job_id = new_id()
-        Claims(store).take(job_id, REQUEST, owner)
+        UploadLocks(store).take(job_id, REQUEST, owner)
         Jobs(store).create(REQUEST, owner, job_id)
         return job_id
 
-    def eraser(self, store: Store) -> Eraser:
+    def eraser(self, store: Store) -> Deleter:
         jobs = Jobs(store)
-        return Eraser(store, jobs, Answers(store, jobs, Accelerators(store)), self.queue.index)
+        return Deleter(store, jobs, ResultCache(store, jobs, Accelerators(store)), self.queue.index)
 
     def there(self) -> tuple[bool, bool]:
         """The document, and the blob."""
@@ -98,7 +98,7 @@ def test_an_erased_job_leaves_nothing(place: Place, tmp_path: Path) -> None:
         place.jobs.get(job.id)
     assert place.store.folders("jobs") == []
     assert not any(place.store.sizes(folder) for folder in ("open", "uses", "answers", "erasing"))
-    assert place.queue.index.newest(Selection("local"), None, 9) == place.queue.index.open_ids() == []
+    assert place.queue.index.newest(JobSelection("local"), None, 9) == place.queue.index.open_ids() == []
     assert place.there() == (True, True)
 
 
@@ -149,12 +149,12 @@ def test_to_erase_an_upload_costs_the_same_however_many_owners_there_are(any_sto
         file = tmp_path / "blob"
         file.write_bytes(BLOB)
         for owner in range(owners):
-            Belongings(any_store, f"other {owner}").add("models", "b" * 64)
+            Ownership(any_store, f"other {owner}").add("models", "b" * 64)
         tensors(any_store).seen_by("local").add(file, Tensors(id=DIGEST, bytes=len(BLOB), tensors=[]))
         counting: Any = Counting(any_store)
         jobs = Jobs(counting)
         answers: Any = None
-        Eraser(counting, jobs, answers, answers).upload(TENSORS, "local")
+        Deleter(counting, jobs, answers, answers).upload(TENSORS, "local")
         assert not any_store.exists(TENSORS.document)
         assert not list(any_store.keys(f"senders/tensors/{DIGEST}"))
         asked.append(counting.asked)
@@ -177,8 +177,8 @@ def test_who_sent_it_before_that_was_noted_both_ways_is_found_once(place: Place)
 
 
 def test_claims_of_the_dead_do_not_count(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    Claims(place.store).take(new_id(), REQUEST, "local")  # and the process dies
-    with pytest.raises(BeingErasedError):
+    UploadLocks(place.store).take(new_id(), REQUEST, "local")  # and the process dies
+    with pytest.raises(BeingDeletedError):
         place.eraser(place.store).upload(TENSORS, "local")
     monkeypatch.setattr(claims_module, "_DEAD_AFTER", -1.0)
     place.eraser(place.store).upload(TENSORS, "local")
@@ -188,8 +188,8 @@ def test_claims_of_the_dead_do_not_count(place: Place, monkeypatch: pytest.Monke
 
 def test_two_who_submit_the_same_job_do_not_take_back_each_others_claims(place: Place) -> None:
     job_id = new_id()
-    kept = Claims(place.store).take(job_id, REQUEST, "local")
-    Claims(place.store).take(job_id, REQUEST, "local").release()
+    kept = UploadLocks(place.store).take(job_id, REQUEST, "local")
+    UploadLocks(place.store).take(job_id, REQUEST, "local").release()
     place.jobs.create(REQUEST, "local", job_id)
     assert kept.counts()
     with pytest.raises(InUseError):
@@ -227,9 +227,9 @@ def test_who_dies_while_it_erases_a_job_is_followed_by_another(
 def test_the_note_of_who_died_while_it_erased_an_upload_goes(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.store.create(f"{TENSORS.erasing}/{new_id()}", b"")
     list(place.eraser(place.store).finish())
-    with pytest.raises(BeingErasedError):
+    with pytest.raises(BeingDeletedError):
         place.send(place.store)
-    with pytest.raises(BeingErasedError):
+    with pytest.raises(BeingDeletedError):
         place.submit(place.store)
     monkeypatch.setattr(claims_module, "_DEAD_AFTER", -1.0)
     list(place.eraser(place.store).finish())
@@ -265,7 +265,7 @@ def test_no_order_leaves_a_job_without_what_it_needs(
                 elif first is not None:
                     place.eraser(store).job(first)
                 outcomes.append(act)
-            except (BeingErasedError, InUseError, MissingUploadError) as error:
+            except (BeingDeletedError, InUseError, MissingUploadError) as error:
                 outcomes.append(type(error).__name__)
 
         return run
@@ -302,7 +302,7 @@ def test_what_was_pinned_does_not_expire(
             try:
                 done = {"pin": eraser.pin, "expire": eraser.expired_job, "erase": eraser.job}[act](job)
                 outcomes.append(f"{act} {done}")
-            except BeingErasedError:
+            except BeingDeletedError:
                 outcomes.append(f"{act} later")
 
         return run

@@ -9,11 +9,11 @@ import pytest
 
 from accel.catalog import accelerator_id, load_accelerator, parse_accelerator
 from accel.errors import InternalError, InvalidModel
-from worker.failure import INCIDENT, failure, keep_incident
-from worker.job_record import Stage
-from worker.job_request import JobOptions
-from worker.settings import Settings
-from worker.work import Work
+from worker.config.settings import Settings
+from worker.execution.job_failure import INCIDENT, failure_problem, write_incident
+from worker.execution.job_inputs import ModelJobInputs
+from worker.records.job_record import Stage
+from worker.records.job_request import JobOptions
 
 STAGE = Stage(name="verify", step=12, total=13)
 LIMIT = 16 << 20
@@ -27,8 +27,10 @@ def out(tmp_path: Path) -> Path:
 
 def incident(out: Path, error: Exception, **settings: int) -> dict[str, bytes]:
     """The members of what is kept of the error."""
-    found = failure(error)
-    keep_incident(found, error, STAGE, Work(out / "m.onnx", "vta", JobOptions(seed=3)), out, Settings(**settings))
+    found = failure_problem(error)
+    write_incident(
+        found, error, STAGE, ModelJobInputs(out / "m.onnx", "vta", JobOptions(seed=3)), out, Settings(**settings)
+    )
     with zipfile.ZipFile(out / INCIDENT) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
@@ -55,9 +57,9 @@ def test_a_program_that_would_exceed_the_limits_is_left_out(out: Path) -> None:
 def test_what_cannot_be_kept_hides_nothing(out: Path, caplog: pytest.LogCaptureFixture) -> None:
     (out / INCIDENT).mkdir()
     error = AssertionError("lanes")
-    found = failure(error)
+    found = failure_problem(error)
     with caplog.at_level(logging.ERROR):
-        keep_incident(found, error, None, Work(out, "vta", JobOptions()), out, Settings())
+        write_incident(found, error, None, ModelJobInputs(out, "vta", JobOptions()), out, Settings())
     assert str(found.incident) in caplog.text
 
 
@@ -71,6 +73,6 @@ def test_what_cannot_be_kept_hides_nothing(out: Path, caplog: pytest.LogCaptureF
     ],
 )
 def test_an_incident_is_of_what_is_ours(error: Exception, slug: str) -> None:
-    found = failure(error)
+    found = failure_problem(error)
     assert found.type == f"/problems/{slug}"
     assert (found.incident is not None) == (slug == "internal-error")

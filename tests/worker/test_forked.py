@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from worker.confined import Confined
-from worker.forked import Ended, Forked, NotStartedError, TooLongError
-from worker.requests import Nothing
-from worker.settings import Settings
+from worker.config.settings import Settings
+from worker.inspection.task_arguments import NoArguments
+from worker.sandbox.confined_tasks import ConfinedTasks
+from worker.sandbox.fork_client import ForkClient, NotStartedError, TaskOutcome, TaskTimeoutError
 
 TASKS = textwrap.dedent(
     """
@@ -69,16 +69,16 @@ TASKS = textwrap.dedent(
         environment=environment)
     """
 )
-Run = Callable[..., Ended]
+Run = Callable[..., TaskOutcome]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forked]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkClient]:
     folder = tmp_path_factory.mktemp("tasks")
     (folder / "tasks_of_a_test.py").write_text(TASKS)
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), str(Path(__file__).parents[2]), *filter(None, [before])])
-    with contextlib.closing(Forked("tasks_of_a_test")) as forked:
+    with contextlib.closing(ForkClient("tasks_of_a_test")) as forked:
         forked.start()
         yield forked
     os.environ.pop("PYTHONPATH")
@@ -87,24 +87,24 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forked]:
 
 
 @pytest.fixture
-def no_process(server: Forked) -> Path:
+def no_process(server: ForkClient) -> Path:
     """A file while which is there the server cannot fork."""
     del server
     return Path(os.environ["PYTHONPATH"].split(os.pathsep)[0]) / "no-process"
 
 
 @pytest.fixture
-def run(server: Forked) -> Run:
-    def ask(task: str, given: bytes = b"", seconds: float = 10, most_bytes: int = 1 << 20) -> Ended:
+def run(server: ForkClient) -> Run:
+    def ask(task: str, given: bytes = b"", seconds: float = 10, most_bytes: int = 1 << 20) -> TaskOutcome:
         return server.run(task, given, seconds=seconds, most_bytes=most_bytes)
 
     return ask
 
 
 def test_an_answer(run: Run) -> None:
-    assert run("echo", b"hello") == Ended(b"hello", 0)
-    assert run("echo", b"") == Ended(b"", 0)
-    assert run("echo", bytes(1 << 20)) == Ended(bytes(1 << 20), 0)
+    assert run("echo", b"hello") == TaskOutcome(b"hello", 0)
+    assert run("echo", b"") == TaskOutcome(b"", 0)
+    assert run("echo", bytes(1 << 20)) == TaskOutcome(bytes(1 << 20), 0)
 
 
 def test_each_in_a_process_of_its_own_that_is_gone(run: Run) -> None:
@@ -124,23 +124,23 @@ def test_a_death_is_told(run: Run, number: int) -> None:
 
 
 def test_an_exception_is_told(run: Run) -> None:
-    assert run("fail") == Ended(None, 1 << 8)
-    assert run("no-such-task") == Ended(None, 1 << 8)
+    assert run("fail") == TaskOutcome(None, 1 << 8)
+    assert run("no-such-task") == TaskOutcome(None, 1 << 8)
 
 
 @pytest.mark.clocked
 def test_it_takes_too_long(run: Run) -> None:
     begin = time.monotonic()
-    with pytest.raises(TooLongError):
+    with pytest.raises(TaskTimeoutError):
         run("rest", b"60", seconds=0.3)
     assert time.monotonic() - begin < 5
     assert run("echo", b"next").answer == b"next"
 
 
 @pytest.mark.clocked
-def test_what_is_given_up_is_killed(server: Forked, run: Run) -> None:
+def test_what_is_given_up_is_killed(server: ForkClient, run: Run) -> None:
     pid = int(run("identify").answer.split()[1])
-    with pytest.raises(TooLongError):
+    with pytest.raises(TaskTimeoutError):
         run("rest", b"60", seconds=0.2)
     if sys.platform == "linux":
         children = Path(f"/proc/{pid}/task/{pid}/children")
@@ -176,7 +176,7 @@ def test_a_server_that_died_is_started_again(run: Run) -> None:
 
 
 def test_the_server_ends_with_the_one_who_asks() -> None:
-    forked = Forked("worker.inspection")
+    forked = ForkClient("worker.inspection.upload_tasks")
     forked.start()
     process = forked._server[0]
     forked.close()
@@ -184,12 +184,12 @@ def test_the_server_ends_with_the_one_who_asks() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at its environment through /proc")
-def test_a_task_sees_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch, server: Forked) -> None:
+def test_a_task_sees_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch, server: ForkClient) -> None:
     del server  # its fixture says where the module lies
     secrets = ("CYCLOPS_REDIS_PASSWORD", "CYCLOPS_REDIS_URL", "AWS_SECRET_ACCESS_KEY", "TOKEN_OF_A_TEST")
     for name in secrets:
         monkeypatch.setenv(name, "hunter2")
-    with contextlib.closing(Forked("tasks_of_a_test")) as forked:
+    with contextlib.closing(ForkClient("tasks_of_a_test")) as forked:
         answer = forked.run("environment", b"", seconds=10, most_bytes=1 << 20).answer
     *names, begun_with = json.loads(answer or b"[]")
     assert "PATH" in names
@@ -198,7 +198,7 @@ def test_a_task_sees_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatc
 
 
 def test_without_a_process_to_spare_the_task_is_told_and_the_others_go_on(
-    server: Forked, run: Run, no_process: Path, tmp_path: Path
+    server: ForkClient, run: Run, no_process: Path, tmp_path: Path
 ) -> None:
     pid = run("identify").answer.split()[1]
     with ThreadPoolExecutor(1) as threads:
@@ -210,10 +210,10 @@ def test_without_a_process_to_spare_the_task_is_told_and_the_others_go_on(
                 with pytest.raises(NotStartedError):
                     run("echo", bytes(1 << 20))
             with pytest.raises(NotStartedError):
-                Confined(Settings(data=tmp_path), server).ask("echo", Nothing(), tmp_path, seconds=10)
+                ConfinedTasks(Settings(data=tmp_path), server).ask("echo", NoArguments(), tmp_path, seconds=10)
         finally:
             no_process.unlink()
-        assert other.result() == Ended(b"", 0)
+        assert other.result() == TaskOutcome(b"", 0)
     assert run("identify").answer.split()[1] == pid
 
 
@@ -230,13 +230,13 @@ def test_without_a_descriptor_to_spare_the_task_is_told(run: Run) -> None:
     assert run("identify").answer.split()[1] == str(pid).encode()
 
 
-def test_a_server_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch, server: Forked) -> None:
+def test_a_server_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch, server: ForkClient) -> None:
     del server  # its fixture says where the module lies
 
     def fail(*_args: object, **_options: object) -> None:
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
-    with contextlib.closing(Forked("tasks_of_a_test")) as forked:
+    with contextlib.closing(ForkClient("tasks_of_a_test")) as forked:
         with monkeypatch.context() as patched:
             patched.setattr(subprocess, "Popen", fail)
             forked.start()

@@ -2,15 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.frames import BrokenFrameError, Frames, frame
-from worker.messages import said
+from worker.runner.job_protocol import BrokenFrameError, Frames, encode_frame, parse_message
 
 documents = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=20) | st.none(), max_size=4)
 
 
 @given(st.lists(st.tuples(documents, st.binary(max_size=300)), max_size=6), st.lists(st.integers(1, 200), min_size=1))
 def test_frames_come_through_however_they_are_cut(sent: list, cuts: list[int]) -> None:
-    data = b"".join(frame(document, body) for document, body in sent)
+    data = b"".join(encode_frame(document, body) for document, body in sent)
     frames, found, at = Frames(300), [], 0
     while at < len(data):
         cut = cuts[len(found) % len(cuts)]
@@ -23,7 +22,7 @@ def test_frames_come_through_however_they_are_cut(sent: list, cuts: list[int]) -
 def test_noise_is_frames_or_refused(data: bytes) -> None:
     try:
         for found in Frames(100).feed(data):
-            said(found)
+            parse_message(found)
     except BrokenFrameError:
         return
 
@@ -57,4 +56,4 @@ def test_what_is_no_frame(data: bytes) -> None:
 )
 def test_what_nobody_says(document: dict) -> None:
     with pytest.raises(BrokenFrameError):
-        said((document, b""))
+        parse_message((document, b""))

@@ -3,11 +3,11 @@ from collections import Counter
 
 import pytest
 
-from worker.idempotency import Done, Idempotency, KeyReusedError, Proposal, Withdraw, expired
-from worker.ids import new_id
-from worker.job_request import JobRequest
-from worker.jobs import Jobs
-from worker.store import Store
+from worker.records.idempotency import Idempotency, KeyReusedError, Proposal, SubmissionOutcome, Withdraw, expired_keys
+from worker.records.job_request import JobRequest
+from worker.records.job_store import Jobs
+from worker.storage.identifiers import new_id
+from worker.storage.object_store import Store
 
 DAY = 86400
 
@@ -21,7 +21,9 @@ class Door:
         self.fail: list[str] = []
         self.accepts = 0
 
-    def post(self, key: str = "k", request: str = "r", owner: str = "local", cached: str | None = None) -> Done:
+    def post(
+        self, key: str = "k", request: str = "r", owner: str = "local", cached: str | None = None
+    ) -> SubmissionOutcome:
         def begin() -> Proposal:
             return Proposal(cached, cached=True) if cached else Proposal(new_id(), cached=False)
 
@@ -46,8 +48,8 @@ def door(any_store: Store) -> Door:
 
 def test_the_same_again_has_the_same_job(door: Door) -> None:
     first = door.post()
-    assert first == Done(first.job)
-    assert [door.post() for _ in range(3)] == [Done(first.job, replayed=True)] * 3
+    assert first == SubmissionOutcome(first.job)
+    assert [door.post() for _ in range(3)] == [SubmissionOutcome(first.job, replayed=True)] * 3
     assert door.accepts == 1
     assert len({first.job, door.post("other").job, door.post(owner="other").job}) == 3
 
@@ -56,19 +58,19 @@ def test_another_request_is_refused_and_changes_nothing(door: Door) -> None:
     first = door.post()
     with pytest.raises(KeyReusedError):
         door.post(request="another")
-    assert door.post() == Done(first.job, replayed=True)
+    assert door.post() == SubmissionOutcome(first.job, replayed=True)
 
 
 def test_a_key_is_good_for_its_time_across_windows(door: Door) -> None:
     first = door.post()
     door.now += DAY - 1
-    assert door.post() == Done(first.job, replayed=True)
+    assert door.post() == SubmissionOutcome(first.job, replayed=True)
     door.now += 2
     second = door.post(request="another")
     assert second.job != first.job
     assert not second.replayed
     door.now += DAY - 1
-    assert door.post(request="another") == Done(second.job, replayed=True)
+    assert door.post(request="another") == SubmissionOutcome(second.job, replayed=True)
 
 
 def test_what_is_refused_leaves_the_key_free(door: Door) -> None:
@@ -88,7 +90,7 @@ def test_after_a_failure_the_next_one_makes_the_job(door: Door, fault: str) -> N
     recorded = door.jobs.ids() if fault == "died" else []
     done = door.post()
     assert door.jobs.get(done.job).state == "queued"
-    assert door.post() == Done(done.job, replayed=True)
+    assert door.post() == SubmissionOutcome(done.job, replayed=True)
     assert [job.id for job in door.jobs.among(door.jobs.ids())] == [done.job]
     assert recorded in ([], [done.job])
 
@@ -105,7 +107,7 @@ def test_who_withdrew_and_died_is_helped(door: Door) -> None:
 
 
 def test_a_failure_of_one_is_no_withdrawal_of_what_the_other_was_told(door: Door) -> None:
-    told: list[Done] = []
+    told: list[SubmissionOutcome] = []
 
     def slow(job_id: str, withdraw: Withdraw) -> None:
         door.jobs.create(JobRequest(model="a" * 64, accelerator="vta"), job_id=job_id)
@@ -113,14 +115,14 @@ def test_a_failure_of_one_is_no_withdrawal_of_what_the_other_was_told(door: Door
         assert not withdraw(job_id)
 
     done = door.keys.once("local", "k", "r", lambda: Proposal(new_id(), cached=False), slow)
-    assert told == [Done(done.job, replayed=True)]
+    assert told == [SubmissionOutcome(done.job, replayed=True)]
     assert door.jobs.get(done.job).state == "queued"
 
 
 def test_an_answer_that_was_there_is_the_answer_again(door: Door) -> None:
     job = door.jobs.create(JobRequest(model="a" * 64, accelerator="vta"))
-    assert door.post(cached=job) == Done(job, cached=True)
-    assert door.post() == Done(job, cached=True, replayed=True)
+    assert door.post(cached=job) == SubmissionOutcome(job, cached=True)
+    assert door.post() == SubmissionOutcome(job, cached=True, replayed=True)
     assert door.accepts == 0
 
 
@@ -129,11 +131,11 @@ def test_the_key_of_an_erased_job_is_free(door: Door) -> None:
     door.store.delete(f"jobs/{first.job}/request.json")
     second = door.post(request="another")
     assert second.job != first.job
-    assert door.post(request="another") == Done(second.job, replayed=True)
+    assert door.post(request="another") == SubmissionOutcome(second.job, replayed=True)
 
 
 def test_many_at_once_make_one_job(door: Door) -> None:
-    done: list[Done] = []
+    done: list[SubmissionOutcome] = []
     start = threading.Barrier(12)
 
     def post() -> None:
@@ -153,5 +155,5 @@ def test_many_at_once_make_one_job(door: Door) -> None:
 def test_old_windows_expire(door: Door) -> None:
     door.post()
     made = list(door.store.sizes("idempotency"))
-    assert expired(door.store, door.now + DAY) == []
-    assert expired(door.store, 2 * DAY + DAY) == made
+    assert expired_keys(door.store, door.now + DAY) == []
+    assert expired_keys(door.store, 2 * DAY + DAY) == made

@@ -15,26 +15,26 @@ from accel.frontend.read.inspect import inspect_upload
 from examples.resnet8 import resnet8
 from tests.accel.frontend.external_models import FILE, in_one_file, two_weights
 from tests.e2e.programs import addition, zipped
-from worker.confined import LimitError, RefusedError
-from worker.forked import Forked
-from worker.inspector import Inspector
-from worker.requests import NamedFile
-from worker.settings import Settings
+from worker.config.settings import Settings
+from worker.inspection.inspector import Inspector
+from worker.inspection.task_arguments import NamedFile
+from worker.sandbox.confined_tasks import LimitError, RefusedError
+from worker.sandbox.fork_client import ForkClient
 
 Look = Callable[..., Inspector]
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[tuple[Forked, Forked]]:
+def servers() -> Iterator[tuple[ForkClient, ForkClient]]:
     with (
-        contextlib.closing(Forked("worker.inspection")) as light,
-        contextlib.closing(Forked("worker.compiler")) as compiler,
+        contextlib.closing(ForkClient("worker.inspection.upload_tasks")) as light,
+        contextlib.closing(ForkClient("worker.inspection.compiler_tasks")) as compiler,
     ):
         yield light, compiler
 
 
 @pytest.fixture
-def look(tmp_path: Path, servers: tuple[Forked, Forked]) -> Look:
+def look(tmp_path: Path, servers: tuple[ForkClient, ForkClient]) -> Look:
     def make(**settings: int) -> Inspector:
         return Inspector(Settings(data=tmp_path / "data", **settings), *servers)
 

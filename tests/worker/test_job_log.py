@@ -1,7 +1,7 @@
 import logging
 from pathlib import Path
 
-from worker.job_log import JobLog
+from worker.runner.job_reporting import JobLog
 
 
 def saved(log: JobLog, directory: Path) -> list[str]:

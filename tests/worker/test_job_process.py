@@ -12,16 +12,16 @@ import pytest
 
 from accel.errors import InvalidProgram
 from tests.worker.confined import need
-from worker import job_process as module
-from worker.confine import TEMPORARY
-from worker.failure import INCIDENT
-from worker.job_log import JobLog
-from worker.job_process import OUT, start_job_process
-from worker.job_record import Summary
-from worker.job_request import JobOptions
-from worker.settings import Settings
-from worker.watch import Outcome, Watch
-from worker.work import ProgramWork
+from worker.config.settings import Settings
+from worker.execution.job_failure import INCIDENT
+from worker.execution.job_inputs import ProgramJobInputs
+from worker.records.job_record import Summary
+from worker.records.job_request import JobOptions
+from worker.runner import job_process as module
+from worker.runner.job_monitor import JobMonitor, JobOutcome
+from worker.runner.job_process import OUTPUT_FOLDER, start_job_process
+from worker.runner.job_reporting import JobLog
+from worker.sandbox.confinement import TEMPORARY
 
 RESULT = Summary(verified=True, cycles=1, macs_share=None)
 
@@ -36,10 +36,10 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def tried(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Path], object]], Outcome]:
+def tried(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Path], object]], JobOutcome]:
     """How a job ends whose execution is what is given, which is told its directory."""
 
-    def run(work: Callable[[Path], object]) -> Outcome:
+    def run(work: Callable[[Path], object]) -> JobOutcome:
         scratch = settings.scratch_dir / "job-1"
         scratch.mkdir()
 
@@ -51,7 +51,7 @@ def tried(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[[Call
         process = start_job_process(settings, scratch)
         try:
             (scratch / "program.zip").write_text("the input")
-            watch = Watch(
+            watch = JobMonitor(
                 process,
                 scratch,
                 settings,
@@ -60,23 +60,23 @@ def tried(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[[Call
                 log=JobLog("job", 1000, lambda _: None),
                 stopped=lambda: False,
             )
-            return watch.follow(ProgramWork(scratch / "program.zip", None, JobOptions()), time.monotonic() + 20)
+            return watch.follow(ProgramJobInputs(scratch / "program.zip", None, JobOptions()), time.monotonic() + 20)
         finally:
             process.close()
 
     return run
 
 
-def test_it_reads_its_inputs_and_writes_beside_them(tried: Callable[..., Outcome], settings: Settings) -> None:
+def test_it_reads_its_inputs_and_writes_beside_them(tried: Callable[..., JobOutcome], settings: Settings) -> None:
     def work(scratch: Path) -> None:
         assert (scratch / "program.zip").read_text() == "the input"
-        for folder in (OUT, TEMPORARY):
+        for folder in (OUTPUT_FOLDER, TEMPORARY):
             (scratch / folder / "deep").mkdir()
             (scratch / folder / "deep/file").write_text("x")
         assert os.environ["TMPDIR"] == str(scratch / TEMPORARY)
 
-    assert tried(work) == Outcome(result=RESULT)
-    assert (settings.scratch_dir / "job-1" / OUT / "deep/file").read_text() == "x"
+    assert tried(work) == JobOutcome(result=RESULT)
+    assert (settings.scratch_dir / "job-1" / OUTPUT_FOLDER / "deep/file").read_text() == "x"
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_it_reads_its_inputs_and_writes_beside_them(tried: Callable[..., Outcome
         lambda scratch: (scratch / "program.zip").write_text("x"),
         lambda scratch: (scratch / "program.zip").unlink(),
         lambda scratch: (scratch / "more").touch(),
-        lambda scratch: (scratch / OUT).rename(scratch / "other"),
+        lambda scratch: (scratch / OUTPUT_FOLDER).rename(scratch / "other"),
         lambda scratch: (scratch.parent / "another").mkdir(),
         lambda scratch: (scratch.parent.parent / "store/model").read_text(),
     ],
     ids=["overwrite an input", "remove one", "add one", "exchange a folder", "another job's", "the store"],
 )
-def test_it_does_no_more(tried: Callable[..., Outcome], tmp_path: Path, forbidden: Callable[[Path], object]) -> None:
+def test_it_does_no_more(tried: Callable[..., JobOutcome], tmp_path: Path, forbidden: Callable[[Path], object]) -> None:
     need(tmp_path, "files")
     problem = tried(forbidden).problem
     assert problem is not None
@@ -99,7 +99,7 @@ def test_it_does_no_more(tried: Callable[..., Outcome], tmp_path: Path, forbidde
 
 
 def test_an_error_of_ours_is_an_incident_and_keeps_what_a_report_needs(
-    tried: Callable[..., Outcome], settings: Settings
+    tried: Callable[..., JobOutcome], settings: Settings
 ) -> None:
     def work(_: Path) -> None:
         raise AssertionError("no such lane")
@@ -107,7 +107,7 @@ def test_an_error_of_ours_is_an_incident_and_keeps_what_a_report_needs(
     problem = tried(work).problem
     assert problem is not None
     assert (problem.type, problem.detail) == ("/problems/internal-error", "AssertionError: no such lane")
-    with zipfile.ZipFile(settings.scratch_dir / "job-1" / OUT / INCIDENT) as kept:
+    with zipfile.ZipFile(settings.scratch_dir / "job-1" / OUTPUT_FOLDER / INCIDENT) as kept:
         assert kept.read("program.zip") == b"the input"
         said = json.loads(kept.read("incident.json"))
     assert said["incident"] == problem.incident
@@ -117,17 +117,17 @@ def test_an_error_of_ours_is_an_incident_and_keeps_what_a_report_needs(
     assert said["options"] == JobOptions().model_dump(mode="json")
 
 
-def test_an_error_of_the_input_is_no_incident(tried: Callable[..., Outcome], settings: Settings) -> None:
+def test_an_error_of_the_input_is_no_incident(tried: Callable[..., JobOutcome], settings: Settings) -> None:
     def work(_: Path) -> None:
         raise InvalidProgram("it is none", field="program")
 
     problem = tried(work).problem
     assert problem is not None
     assert (problem.type, problem.incident) == ("/problems/invalid-program", None)
-    assert not (settings.scratch_dir / "job-1" / OUT / INCIDENT).exists()
+    assert not (settings.scratch_dir / "job-1" / OUTPUT_FOLDER / INCIDENT).exists()
 
 
-def test_nothing_is_open_but_the_line(tried: Callable[..., Outcome], settings: Settings) -> None:
+def test_nothing_is_open_but_the_line(tried: Callable[..., JobOutcome], settings: Settings) -> None:
     receiver, sender = os.pipe()  # as those by which a worker sees its process end
 
     def work(scratch: Path) -> None:
@@ -135,9 +135,9 @@ def test_nothing_is_open_but_the_line(tried: Callable[..., Outcome], settings: S
         for path in Path("/proc/self/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):  # the listing's own
                 found.add(str(path.readlink()).split(":")[0])
-        (scratch / OUT / "open").write_text(" ".join(sorted(found)))
+        (scratch / OUTPUT_FOLDER / "open").write_text(" ".join(sorted(found)))
 
     with os.fdopen(receiver), os.fdopen(sender, "wb"), (settings.store_dir / "model").open():
         assert tried(work).problem is None
     # what it writes to, and the line
-    assert (settings.scratch_dir / "job-1" / OUT / "open").read_text() == "/dev/null pipe socket"
+    assert (settings.scratch_dir / "job-1" / OUTPUT_FOLDER / "open").read_text() == "/dev/null pipe socket"

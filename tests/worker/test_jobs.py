@@ -4,11 +4,12 @@ import threading
 import pydantic
 import pytest
 
-from worker.job_record import FORMAT, Stage, Summary, now
-from worker.job_request import JobOptions, JobRequest
-from worker.jobs import Jobs
-from worker.problem import problem
-from worker.store import Store
+from worker.records.job_record import FORMAT, Stage, Summary
+from worker.records.job_request import JobOptions, JobRequest
+from worker.records.job_store import Jobs
+from worker.records.problem_details import problem
+from worker.storage.identifiers import utc_now
+from worker.storage.object_store import Store
 
 RESULT = Summary(verified=True, cycles=7, macs_share=1.0)
 
@@ -18,7 +19,7 @@ def test_a_job_goes_from_queued_to_succeeded(jobs: Jobs, request_: JobRequest) -
     assert jobs.get(job_id).state == "queued"
     assert jobs.open_ids() == [job_id]
 
-    jobs.progress(job_id, 2, now(), Stage(name="simulate", step=1, total=4))
+    jobs.progress(job_id, 2, utc_now(), Stage(name="simulate", step=1, total=4))
     running = jobs.get(job_id)
     assert running.state == "running"
     assert running.stage == Stage(name="simulate", step=1, total=4)

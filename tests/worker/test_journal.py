@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import redis
 
-from worker.job_record import Stage
-from worker.jobs import Jobs
-from worker.journal import END_ID, JOURNAL, Journal, events_key
-from worker.queue import JobQueue
-from worker.redis_server import connect
-from worker.reporter import Reporter
-from worker.store import Store
+from worker.queue.job_queue import JobQueue
+from worker.records.event_journal import END_ID, EVENTS_FILE, EventJournal, events_key
+from worker.records.job_record import Stage
+from worker.records.job_store import Jobs
+from worker.runner.job_reporting import ProgressReporter
+from worker.storage.object_store import Store
+from worker.storage.redis_server import connect
 
 ID = "0" * 32
 
@@ -32,8 +32,8 @@ def lines(count: int) -> list[tuple[str, str, object]]:
     return [(f"1-{number}", "log", {"line": str(number)}) for number in range(count)]
 
 
-def journal(connection: redis.Redis, attempt: int = 1, most_bytes: int = 10_000, count: int = 0) -> Journal:
-    found = Journal(ID, attempt, connection, most_bytes)
+def journal(connection: redis.Redis, attempt: int = 1, most_bytes: int = 10_000, count: int = 0) -> EventJournal:
+    found = EventJournal(ID, attempt, connection, most_bytes)
     for number in range(count):
         found.add("log", {"line": str(number)})
     return found
@@ -48,7 +48,7 @@ def test_the_stream_and_the_file_have_the_same(connection: redis.Redis, tmp_path
     told.save(tmp_path)
     assert stream(connection) == lines(3)
     assert told.last == "1-2"
-    found = [json.loads(line) for line in (tmp_path / JOURNAL).read_text().splitlines()]
+    found = [json.loads(line) for line in (tmp_path / EVENTS_FILE).read_text().splitlines()]
     assert [(line["id"], line["event"], line["data"]) for line in found] == lines(3)
     assert connection.ttl(events_key(ID)) > 60
 
@@ -79,7 +79,7 @@ def test_a_redis_that_is_away_hears_all_once_it_is_back(
     told.add("log", {"line": "2"})
     told.flush()  # it is left alone for a while
     assert stream(connection) == []
-    monkeypatch.setattr("worker.journal.time.monotonic", lambda: 1e12)
+    monkeypatch.setattr("worker.records.event_journal.time.monotonic", lambda: 1e12)
     told.flush()
     assert stream(connection) == lines(3)
 
@@ -109,19 +109,19 @@ def test_so_much_and_no_more(connection: redis.Redis, tmp_path: Path) -> None:
     for _ in range(100):
         told.add("log", {"line": "\x00\u20ac" * 10})
     told.save(tmp_path)
-    assert 1000 < (tmp_path / JOURNAL).stat().st_size < 2200
+    assert 1000 < (tmp_path / EVENTS_FILE).stat().st_size < 2200
 
 
 def test_the_file_is_no_link_that_the_job_made(connection: redis.Redis, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("safe")
-    (tmp_path / JOURNAL).symlink_to(victim)
+    (tmp_path / EVENTS_FILE).symlink_to(victim)
     journal(connection, count=1).save(tmp_path)
     assert victim.read_text() == "safe"
 
 
 def test_every_stage_is_told_and_steps_are_thinned(connection: redis.Redis, store: Store) -> None:
-    reporter = Reporter(ID, 1, Jobs(store), journal(connection), interval=60)
+    reporter = ProgressReporter(ID, 1, Jobs(store), journal(connection), interval=60)
     for name in ("import", "simulate"):
         for step in range(1, 4):
             reporter.stage(Stage(name=name, step=step, total=3))

@@ -4,10 +4,10 @@ import time
 import pytest
 import redis
 
-from worker import lease as module
-from worker.lease import Lease, lease_key, release, tell_to_stop
-from worker.queue import JobQueue
-from worker.redis_server import connect
+from worker.queue import lease as module
+from worker.queue.job_queue import JobQueue
+from worker.queue.lease import Lease, lease_key, release_lease, request_stop
+from worker.storage.redis_server import connect
 
 ID = "0" * 32
 
@@ -34,9 +34,9 @@ def test_one_has_it(queue: JobQueue) -> None:
     assert not lease(queue, "b").take()
     assert lease(queue).take()  # asked again, as when the answer got lost
     assert 5 < queue.connection.ttl(lease_key(ID)) <= 10
-    release(queue.connection, ID, "b")
+    release_lease(queue.connection, ID, "b")
     assert not lease(queue, "b").take()
-    release(queue.connection, ID, "a")
+    release_lease(queue.connection, ID, "a")
     assert lease(queue, "b").take()
 
 
@@ -56,7 +56,7 @@ def test_it_notices_the_end(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) ->
         ended.set()
         time.sleep(0.1)
         assert not held.stopped()
-        tell_to_stop(queue.connection, ID)
+        request_stop(queue.connection, ID)
         assert soon(held.stopped)
 
 
@@ -72,14 +72,14 @@ def test_it_notices_the_end_without_redis(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_message_alone_stops_nothing(queue: JobQueue) -> None:
     with lease(queue) as held:
-        tell_to_stop(queue.connection, ID)
+        request_stop(queue.connection, ID)
         time.sleep(0.2)
         assert not held.stopped()
 
 
 def test_who_asks_is_told_that_redis_is_away() -> None:
     with pytest.raises(redis.RedisError):
-        tell_to_stop(connect("unix:///nowhere", retries=0), ID)
+        request_stop(connect("unix:///nowhere", retries=0), ID)
 
 
 def test_it_is_kept_while_the_store_hangs(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:

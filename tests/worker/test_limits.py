@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from worker.limits import limit_job, limit_plan
-from worker.settings import Settings
+from worker.config.settings import Settings
+from worker.sandbox.resource_limits import limit_job, limit_plan
 
 
 def status_of_child(work: Callable[[], None], **limits: int) -> int:

@@ -9,18 +9,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.worker.records import RESULT
-from worker import listing
-from worker.index import Selection
-from worker.indexing import mend_index
-from worker.job_record import Job, now
-from worker.job_request import JobRequest
-from worker.jobs import Jobs
-from worker.listing import page_of_jobs
-from worker.problem import problem
-from worker.queue import JobQueue
-from worker.reconcile import reconcile
-from worker.redis_server import connect
-from worker.store import Store
+from worker.queue.job_queue import JobQueue
+from worker.queue.reconciler import reconcile
+from worker.records import job_listing
+from worker.records.job_index import JobSelection
+from worker.records.job_listing import page_of_jobs, repair_index
+from worker.records.job_record import Job
+from worker.records.job_request import JobRequest
+from worker.records.job_store import Jobs
+from worker.records.problem_details import problem
+from worker.storage.identifiers import utc_now
+from worker.storage.object_store import Store
+from worker.storage.redis_server import connect
 
 MODELS, ACCELERATORS, OWNERS = ["a" * 64, "b" * 64], ["vta", "gemmini"], ["local", "other"]
 REQUESTS = [JobRequest(model=model, accelerator=name) for model in MODELS for name in ACCELERATORS]
@@ -33,10 +33,10 @@ def jobs(any_store: Store, queue: JobQueue) -> Jobs:
 
 
 def mend(jobs: Jobs, queue: JobQueue) -> None:
-    mend_index(jobs, queue.index, jobs.open_ids())
+    repair_index(jobs, queue.index, jobs.open_ids())
 
 
-def walk(jobs: Jobs, queue: JobQueue, selection: Selection, limit: int = 3) -> list[str]:
+def walk(jobs: Jobs, queue: JobQueue, selection: JobSelection, limit: int = 3) -> list[str]:
     """The ids of all pages."""
     seen: list[str] = []
     cursor: str | None = None
@@ -48,11 +48,11 @@ def walk(jobs: Jobs, queue: JobQueue, selection: Selection, limit: int = 3) -> l
             return seen
 
 
-def selections() -> list[Selection]:
+def selections() -> list[JobSelection]:
     states = [(), ("queued",), ("running", "queued"), ("succeeded", "failed", "canceled"), ("succeeded",)]
     sources = [None, *MODELS, "c" * 64]
     return [
-        Selection(owner, state, source, accelerator)
+        JobSelection(owner, state, source, accelerator)
         for owner in OWNERS
         for state in states
         for source in sources
@@ -60,7 +60,7 @@ def selections() -> list[Selection]:
     ]
 
 
-def selected(jobs: Jobs, selection: Selection) -> list[str]:
+def selected(jobs: Jobs, selection: JobSelection) -> list[str]:
     """What the records say, by a rule of its own."""
 
     def fits(job: Job) -> bool:
@@ -75,7 +75,7 @@ def selected(jobs: Jobs, selection: Selection) -> list[str]:
 
 
 CHANGES: list[Callable[[Jobs, str], object]] = [
-    lambda jobs, job: jobs.progress(job, 1, now(), None),
+    lambda jobs, job: jobs.progress(job, 1, utc_now(), None),
     lambda jobs, job: jobs.succeed(job, 1, RESULT),
     lambda jobs, job: jobs.fail(job, problem("x", "x", "x")),
     lambda jobs, job: jobs.cancel(job),
@@ -134,17 +134,17 @@ def test_pages_of_each_kind_of_store(jobs: Jobs, queue: JobQueue) -> None:
     jobs.succeed(ids[0], 1, RESULT)
     for whole in (False, True):
         assert queue.index.whole() == whole
-        assert walk(jobs, queue, Selection("local")) == ids[::-1]
-        assert walk(jobs, queue, Selection("local", ("succeeded",))) == ids[:1]
+        assert walk(jobs, queue, JobSelection("local")) == ids[::-1]
+        assert walk(jobs, queue, JobSelection("local", ("succeeded",))) == ids[:1]
         mend(jobs, queue)
 
 
 def test_new_jobs_do_not_move_a_page(jobs: Jobs, queue: JobQueue) -> None:
     ids = [jobs.create(REQUESTS[0]) for _ in range(6)]
     for _ in range(2):
-        page, cursor = page_of_jobs(jobs, queue.index, Selection("local"), None, 2)
+        page, cursor = page_of_jobs(jobs, queue.index, JobSelection("local"), None, 2)
         jobs.create(REQUESTS[0])
-        following, _ = page_of_jobs(jobs, queue.index, Selection("local"), cursor, 2)
+        following, _ = page_of_jobs(jobs, queue.index, JobSelection("local"), cursor, 2)
         assert [job.id for job in following] == [job for job in ids[::-1] if job < page[-1].id][:2]
         mend(jobs, queue)
         ids = jobs.ids()[::-1]
@@ -155,17 +155,17 @@ def test_an_index_that_says_what_is_not_so_is_mended(jobs: Jobs, queue: JobQueue
     ends, erased = jobs.create(REQUESTS[0]), jobs.create(REQUESTS[0])
     Jobs(any_store).succeed(ends, 1, RESULT)
     any_store.delete(f"jobs/{erased}/request.json")
-    queued = Selection("local", ("queued",))
+    queued = JobSelection("local", ("queued",))
     assert queue.index.newest(queued, None, 9) == [erased, ends]
     assert walk(jobs, queue, queued) == []
     assert queue.index.newest(queued, None, 9) == []
-    assert walk(jobs, queue, Selection("local", ("succeeded",))) == [ends]
+    assert walk(jobs, queue, JobSelection("local", ("succeeded",))) == [ends]
 
 
 def test_a_page_reads_only_so_many_records(jobs: Jobs, queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "_MOST_READ", 4)
+    monkeypatch.setattr(job_listing, "_MOST_READ", 4)
     ids = [jobs.create(REQUESTS[number % 2]) for number in range(9)]
-    rare = Selection("local", ("succeeded",))
+    rare = JobSelection("local", ("succeeded",))
     page, cursor = page_of_jobs(jobs, queue.index, rare, None, 3)
     assert (page, cursor) == ([], ids[5])
     jobs.succeed(ids[0], 1, RESULT)
@@ -188,13 +188,13 @@ def test_an_index_that_is_lost_while_it_is_made_anew(
     monkeypatch.undo()
     mend(jobs, queue)
     assert queue.index.whole()
-    assert walk(jobs, queue, Selection("local")) == ids[::-1]
+    assert walk(jobs, queue, JobSelection("local")) == ids[::-1]
 
 
 def test_an_end_that_could_not_be_noted_stays_open_until_it_is(
     store: Store, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.reconcile._APART", 0.0)
+    monkeypatch.setattr("worker.queue.reconciler._APART", 0.0)
     jobs = Jobs(store, queue.index)
     away = Jobs(store, JobQueue(connect("unix:///nothing", retries=0), "test").index)
     job_id = jobs.create(REQUESTS[0])
@@ -203,7 +203,7 @@ def test_an_end_that_could_not_be_noted_stays_open_until_it_is(
     for _ in range(3):
         reconcile(jobs, queue)
     assert jobs.open_ids() == []
-    assert queue.index.newest(Selection("local", ("succeeded",)), None, 9) == [job_id]
+    assert queue.index.newest(JobSelection("local", ("succeeded",)), None, 9) == [job_id]
     assert queue.rq.job_ids == []
 
 
@@ -211,6 +211,6 @@ def test_without_redis_the_store_is_listed(store: Store, tmp_path: Path) -> None
     away = JobQueue(connect("unix:///nothing", retries=0), "test")
     jobs = Jobs(store, away.index)
     ids = [jobs.create(request) for request in REQUESTS]
-    assert walk(jobs, away, Selection("local", (), MODELS[0])) == ids[1::-1]
+    assert walk(jobs, away, JobSelection("local", (), MODELS[0])) == ids[1::-1]
     with pytest.raises(redis.RedisError):
         away.index.whole()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.logs import JsonFormatter, begin, bind, bound, bound_fields, fields
+from worker.telemetry.logs import JsonFormatter, begin, bind, bound, bound_fields, fields
 
 
 def line(message: str, *args: object, **extra: object) -> dict:
@@ -69,7 +69,7 @@ def test_an_exception_and_what_cannot_be_json() -> None:
 
 _PROGRAM = """
 import logging, warnings
-from worker.logs import configure
+from worker.telemetry.logs import configure
 configure("INFO", "{form}", "test")
 logging.getLogger("rq.worker").info("from rq")
 logging.getLogger("uvicorn.error").error("from uvicorn")

@@ -2,10 +2,9 @@ import signal
 
 import pytest
 
-from worker.children import deferred_signals
-from worker.exits import death_reason
-from worker.main import run_worker
-from worker.settings import Settings
+from worker.config.settings import Settings
+from worker.process.children import death_reason, deferred_signals
+from worker.runner.worker_main import run_worker
 
 
 @pytest.mark.parametrize(

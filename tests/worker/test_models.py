@@ -11,9 +11,9 @@ import pytest
 from accel.errors import CyclopsError, ExternalData, InvalidModel, ModelTooLarge
 from accel.frontend.read.external import folder_data, single_file
 from tests.accel.frontend.external_models import FILE, in_a_file_each, in_one_file, two_weights, write
-from worker.models import model_of_files
-from worker.requests import ModelFiles, NamedFile
-from worker.settings import Settings
+from worker.config.settings import Settings
+from worker.inspection.model_files import model_of_files
+from worker.inspection.task_arguments import ModelFiles, NamedFile
 
 MODEL, DATA = in_one_file(two_weights())
 Entry = tuple[str, bytes]

@@ -12,16 +12,16 @@ from types import SimpleNamespace
 import pytest
 from rq.job import Job as RqJob
 
-from worker import job_worker as module
-from worker import processes
-from worker.attending import Attending
-from worker.job_process import start_job_process
-from worker.job_worker import JobWorker
-from worker.queue import JobQueue, TaskJob
-from worker.redis_server import connect, redis_server
-from worker.settings import Settings
-from worker.warming import Warming
-from worker.webhooks.errands import Errands
+from worker.config.settings import Settings
+from worker.queue.job_queue import JobQueue, TaskJob
+from worker.runner import rq_worker as module
+from worker.runner import worker_pool
+from worker.runner.job_process import start_job_process
+from worker.runner.rq_worker import JobWorker
+from worker.runner.supervisor_process import SupervisorProcess
+from worker.runner.warm_up import WarmUp
+from worker.storage.redis_server import connect, redis_server
+from worker.webhooks.launcher import DispatcherLauncher
 
 ID = "a" * 32
 
@@ -139,7 +139,7 @@ def test_a_death_is_recorded_once_there_is_a_process_for_it(
 
 
 def test_a_courier_is_started_later(queue: JobQueue, settings: Settings, forks: Forks) -> None:
-    errands = Errands(settings, queue)
+    errands = DispatcherLauncher(settings, queue)
     queue.agenda.note(ID, "local", 0)
     errands._run = lambda: os._exit(7)
     forks.fail = True
@@ -152,7 +152,7 @@ def test_a_courier_is_started_later(queue: JobQueue, settings: Settings, forks: 
 
 def test_what_is_compiled_ahead_is_not_forgotten(forks: Forks) -> None:
     done: list[str] = []
-    warming = Warming(["a"], done.append, lambda: True)
+    warming = WarmUp(["a"], done.append, lambda: True)
     forks.fail = True
     with pytest.raises(BlockingIOError):
         warming.step()
@@ -164,7 +164,7 @@ def test_what_is_compiled_ahead_is_not_forgotten(forks: Forks) -> None:
 
 @pytest.mark.parametrize("what", ["the attending process", "the job's process"])
 def test_a_failed_fork_leaves_no_descriptor(settings: Settings, forks: Forks, tmp_path: Path, what: str) -> None:
-    attending = Attending(settings, lambda _line: None)
+    attending = SupervisorProcess(settings, lambda _line: None)
     forks.fail = True
     before = len(list(Path("/proc/self/fd").iterdir()))
     for number in range(3):
@@ -185,8 +185,8 @@ def test_workers_are_kept_though_one_cannot_be_started(settings: Settings, monke
         started.set()
         return SimpleNamespace(poll=lambda: None, terminate=lambda: None, wait=lambda _seconds: None)
 
-    monkeypatch.setattr(processes, "_start", start)
-    with processes.worker_processes(settings, 1):
+    monkeypatch.setattr(worker_pool, "_start", start)
+    with worker_pool.worker_processes(settings, 1):
         assert started.wait(10)
 
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from worker import outputs
-from worker.outputs import OutputLimitError, check_outputs, output_files
+from worker.runner import job_outputs
+from worker.runner.job_outputs import OutputLimitError, check_outputs, output_files
 
 
 def test_bytes_are_counted_in_all_folders(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_a_file_with_holes_counts_as_large_as_it_reads(tmp_path: Path) -> None:
 
 
 def test_files_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outputs, "MOST_FILES", 3)
+    monkeypatch.setattr(job_outputs, "MOST_FILES", 3)
     for name in "abcd":
         (tmp_path / name).touch()
     with pytest.raises(OutputLimitError, match="more than 3 files"):

@@ -4,10 +4,10 @@ import pytest
 from pydantic import ValidationError
 
 from tests.e2e.commands import cyclops_here
-from worker.opened import open_redis, open_store
-from worker.places import SecretFileError
-from worker.settings import Settings
-from worker.store import Store
+from worker.config.connection_settings import SecretFileError
+from worker.config.settings import Settings
+from worker.storage.connections import open_redis, open_store
+from worker.storage.object_store import Store
 
 SECRET = "correct-horse-7"
 

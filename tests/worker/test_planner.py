@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from examples.single import Conv, conv_model
-from worker.confined import LimitError, RefusedError
-from worker.forked import Forked
-from worker.job_request import JobOptions
-from worker.planner import Planner
-from worker.settings import Settings
-from worker.work import Work
+from worker.config.settings import Settings
+from worker.execution.job_inputs import ModelJobInputs
+from worker.inspection.inspector import Planner
+from worker.records.job_request import JobOptions
+from worker.sandbox.confined_tasks import LimitError, RefusedError
+from worker.sandbox.fork_client import ForkClient
 
 ROOT = Path(__file__).parents[2]
 Plan = Callable[..., bytes]
@@ -31,13 +31,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def compiler() -> Iterator[Forked]:
-    with contextlib.closing(Forked("worker.compiler")) as server:
+def compiler() -> Iterator[ForkClient]:
+    with contextlib.closing(ForkClient("worker.inspection.compiler_tasks")) as server:
         yield server
 
 
 @pytest.fixture
-def plan(tmp_path: Path, compiler: Forked) -> Callable[..., bytes]:
+def plan(tmp_path: Path, compiler: ForkClient) -> Callable[..., bytes]:
     """Makes a plan of a model, for a VTA or what is named, under settings that are given."""
 
     def make(model: Path, accelerator: str = "vta", **settings: int) -> bytes:
@@ -47,8 +47,8 @@ def plan(tmp_path: Path, compiler: Forked) -> Callable[..., bytes]:
     return make
 
 
-def work(model: Path, accelerator: str = "vta") -> Work:
-    return Work(model, accelerator, JobOptions())
+def work(model: Path, accelerator: str = "vta") -> ModelJobInputs:
+    return ModelJobInputs(model, accelerator, JobOptions())
 
 
 def test_a_plan(model: Path, plan: Plan) -> None:
@@ -59,9 +59,9 @@ def test_a_plan(model: Path, plan: Plan) -> None:
 def test_it_is_made_in_another_process_which_is_gone_afterwards(model: Path, tmp_path: Path) -> None:
     code = (
         "import subprocess, sys, os; from pathlib import Path\n"
-        "from worker.forked import Forked; from worker.job_request import JobOptions\n"
-        "from worker.planner import Planner; from worker.settings import Settings; from worker.work import Work\n"
-        f"root = Path({str(tmp_path)!r}); server = Forked('worker.compiler')\n"
+        "from worker.sandbox.fork_client import Forked; from worker.records.job_request import JobOptions\n"
+        "from worker.inspection.inspector import Planner; from worker.config.settings import Settings; from worker.execution.job_inputs import Work\n"
+        f"root = Path({str(tmp_path)!r}); server = Forked('worker.inspection.compiler_tasks')\n"
         "planner = Planner(Settings(data=root), server)\n"
         f"plan = planner.plan(Work(Path({str(model)!r}), 'vta', JobOptions()), root / 'scratch')\n"
         "pid = server._server[0].pid; children = Path(f'/proc/{pid}/task/{pid}/children').read_text()\n"

@@ -2,7 +2,7 @@ import json
 from typing import get_args
 
 from accel.errors import Diagnosis, InvalidModel, SimulationError
-from worker.problem import problem_of
+from worker.records.problem_details import problem_of
 
 
 def test_only_what_is_known_is_there() -> None:

@@ -5,9 +5,9 @@ from rq import Queue
 from rq.job import Callback
 from rq.serializers import JSONSerializer
 
-from worker.job_record import FORMAT
-from worker.lease import lease_key
-from worker.queue import ForeignTaskError, JobQueue, TaskJob, job_of
+from worker.queue.job_queue import ForeignTaskError, JobQueue, TaskJob, job_id_of
+from worker.queue.lease import lease_key
+from worker.records.job_record import FORMAT
 
 ID, OTHER, THIRD = ("0" * 32, "1" * 32, "2" * 32)
 
@@ -26,18 +26,18 @@ def test_submits_json_that_says_which_job(queue: JobQueue) -> None:
     queue.submit(THIRD, again=True)
     assert queue.rq.job_ids == [THIRD, ID, OTHER]
     assert queue.rq.name == f"test.{FORMAT}"
-    assert job_of(message(queue, ID)) == ID
+    assert job_id_of(message(queue, ID)) == ID
 
 
 def test_a_foreign_message_is_neither_read_nor_run(queue: JobQueue) -> None:
     stock(queue).enqueue_call("os.getpid", job_id="foreign")
-    assert job_of(message(queue, "foreign")) is None
+    assert job_id_of(message(queue, "foreign")) is None
     stock(queue).enqueue_call("os.getpid", job_id=ID)
-    assert job_of(message(queue, ID)) is None
+    assert job_id_of(message(queue, ID)) is None
     stock(queue).enqueue_call("cyclops.job", job_id="short")
-    assert job_of(message(queue, "short")) is None
+    assert job_id_of(message(queue, "short")) is None
     queue.connection.hset(TaskJob.key_for(ID), "data", b"not zlib")
-    assert job_of(message(queue, ID)) is None
+    assert job_id_of(message(queue, ID)) is None
     with pytest.raises(ForeignTaskError, match="foreign"):
         message(queue, "foreign").perform()
 

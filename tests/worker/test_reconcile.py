@@ -3,14 +3,14 @@ import time
 
 import pytest
 
-from worker import reconcile as module
-from worker.job_record import now
-from worker.job_request import JobRequest
-from worker.jobs import Jobs
-from worker.lease import lease_key
-from worker.queue import JobQueue
-from worker.reconcile import reconcile, reconciler, turn
-from worker.store import Store, StoreUnavailableError
+from worker.queue import reconciler as module
+from worker.queue.job_queue import JobQueue
+from worker.queue.lease import lease_key
+from worker.queue.reconciler import reconcile, reconciler, take_reconcile_turn
+from worker.records.job_request import JobRequest
+from worker.records.job_store import Jobs
+from worker.storage.identifiers import utc_now
+from worker.storage.object_store import Store, StoreUnavailableError
 
 
 @pytest.fixture(autouse=True)
@@ -76,14 +76,14 @@ def test_a_job_of_a_later_version_is_left_to_later_workers(
 
 def test_one_at_a_time(queue: JobQueue) -> None:
     took: list[bool] = []
-    threads = [threading.Thread(target=lambda: took.append(turn(queue, 0.2))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: took.append(take_reconcile_turn(queue, 0.2))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert took.count(True) == 1
     time.sleep(0.25)
-    assert turn(queue, 0.2)
+    assert take_reconcile_turn(queue, 0.2)
 
 
 @pytest.mark.clocked
@@ -177,7 +177,7 @@ def test_the_job_of_a_dead_worker_waits_again_before_all_others(
 ) -> None:
     ran, waits = jobs.create(request_, "b"), jobs.create(request_)
     queue.submit(waits)
-    jobs.progress(ran, 1, now(), None)
+    jobs.progress(ran, 1, utc_now(), None)
     twice(jobs, queue)
     job = jobs.get(ran)
     assert (job.state, job.attempt, job.started) == ("queued", None, None)
@@ -190,7 +190,7 @@ def test_a_job_that_is_taken_meanwhile_runs(
 ) -> None:
     """Between the look at its lease and what is done about it."""
     job_id = jobs.create(request_)
-    jobs.progress(job_id, 1, now(), None)
+    jobs.progress(job_id, 1, utc_now(), None)
     missing = JobQueue.missing
 
     def then_taken(queue: JobQueue, ids: list[str]) -> list[str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from worker import redis_server as module
-from worker.redis_server import RedisUnavailableError, connect, find_binary, redis_server
+from worker.storage import redis_server as module
+from worker.storage.redis_server import RedisUnavailableError, connect, find_binary, redis_server
 
 
 def test_keeps_its_data_and_stops(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_no_binary_names_all_three_ways(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties a process to its parent")
 def test_dies_with_its_parent(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from worker.redis_server import redis_server\n"
+        "import sys, time; from pathlib import Path; from worker.storage.redis_server import redis_server\n"
         f"with redis_server(Path({str(tmp_path)!r})) as url:\n    print(url, flush=True); time.sleep(60)"
     )
     root = Path(module.__file__).parent.parent

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from accel.catalog import load_accelerator, parse_accelerator
 from accel.errors import AcceleratorTooLarge, InvalidAccelerator
-from worker.refusal import explain, explained
+from worker.inspection.document_errors import explain, with_explanation
 
 DOCUMENT = load_accelerator("mvin-mvout").model_dump(mode="json")
 VALUES = (
@@ -52,7 +52,7 @@ def test_any_change_is_explained_at_a_place_that_leads_into_the_document(at: int
         if isinstance(here, dict) and step not in here:
             break  # a key of an object that the schema names, such as [key]
         here = here[int(step)] if isinstance(here, list) else here[step] if isinstance(here, dict) else None
-    told = explained(error, text)
+    told = with_explanation(error, text)
     assert told.detail == "; ".join(refusal.lines)
     assert (told.field or "").startswith("accelerator")
 
@@ -83,4 +83,4 @@ def test_parameters_are_those_of_the_family() -> None:
 
 def test_what_is_too_large_stays_so_when_it_is_explained() -> None:
     text = b"[" * 1000
-    assert isinstance(explained(AcceleratorTooLarge("nested", field="accelerator"), text), AcceleratorTooLarge)
+    assert isinstance(with_explanation(AcceleratorTooLarge("nested", field="accelerator"), text), AcceleratorTooLarge)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.scratch import scratch_directory, sweep_scratch
+from worker.process.scratch import scratch_directory, sweep_scratch
 
 
 def age(directory: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from worker.confinement import calls
-from worker.confinement.calls import REFUSED
-from worker.confinement.libc import MACHINES, machine
-from worker.confinement.seccomp import program
+from worker.process.libc import MACHINES, machine
+from worker.sandbox import syscall_table
+from worker.sandbox.seccomp import program
+from worker.sandbox.syscall_table import REFUSED
 
 ARCHITECTURES = (0xC000003E, 0xC00000B7)
 ALLOW, KILL = "allow", "kill"
@@ -46,16 +46,26 @@ def test_calls_of_the_list_are_refused_and_no_others(index: int) -> None:
     refused = {numbers[index] for numbers in REFUSED.values()} - {None}
     judged = {
         numbers[index]
-        for numbers in (calls.CLONE, calls.CLONE3, calls.KILL, calls.TGKILL, calls.PRCTL, calls.PRLIMIT, calls.IOCTL)
+        for numbers in (
+            syscall_table.CLONE,
+            syscall_table.CLONE3,
+            syscall_table.KILL,
+            syscall_table.TGKILL,
+            syscall_table.PRCTL,
+            syscall_table.PRLIMIT,
+            syscall_table.IOCTL,
+        )
     }
     assert not refused & judged
-    for number in set(range(calls.LAST + 1)) - judged:
+    for number in set(range(syscall_table.LAST + 1)) - judged:
         assert answer(index, number) == (errno.EPERM if number in refused else ALLOW), number
 
 
 def test_calls_that_are_newer_than_the_list_are_unknown(index: int) -> None:
-    assert {answer(index, number) for number in range(calls.LAST + 1, calls.LAST + 100)} == {errno.ENOSYS}
-    assert answer(index, calls.CLONE3[index]) == errno.ENOSYS
+    assert {answer(index, number) for number in range(syscall_table.LAST + 1, syscall_table.LAST + 100)} == {
+        errno.ENOSYS
+    }
+    assert answer(index, syscall_table.CLONE3[index]) == errno.ENOSYS
 
 
 def test_another_machines_calls_end_the_process(index: int) -> None:
@@ -70,25 +80,27 @@ def test_calls_with_short_pointers_are_refused() -> None:
 
 def test_threads_are_made_and_processes_are_not(index: int) -> None:
     thread = 0x3D0F00  # as the C library asks for one
-    assert answer(index, calls.CLONE[index], thread) == ALLOW
-    assert answer(index, calls.CLONE[index], 0x01200011) == errno.EPERM
-    assert answer(index, calls.CLONE[index], 0x10000000 | 17) == errno.EPERM
+    assert answer(index, syscall_table.CLONE[index], thread) == ALLOW
+    assert answer(index, syscall_table.CLONE[index], 0x01200011) == errno.EPERM
+    assert answer(index, syscall_table.CLONE[index], 0x10000000 | 17) == errno.EPERM
 
 
 def test_signals_and_limits_of_this_process_only(index: int) -> None:
-    for numbers in (calls.KILL, calls.TGKILL):
+    for numbers in (syscall_table.KILL, syscall_table.TGKILL):
         assert answer(index, numbers[index], PROCESS) == ALLOW
         assert {answer(index, numbers[index], other) for other in (0, 1, PROCESS + 1, 2**32 - 1)} == {errno.EPERM}
-    assert answer(index, calls.PRLIMIT[index], 0) == answer(index, calls.PRLIMIT[index], PROCESS) == ALLOW
-    assert answer(index, calls.PRLIMIT[index], 1) == errno.EPERM
+    assert (
+        answer(index, syscall_table.PRLIMIT[index], 0) == answer(index, syscall_table.PRLIMIT[index], PROCESS) == ALLOW
+    )
+    assert answer(index, syscall_table.PRLIMIT[index], 1) == errno.EPERM
 
 
 def test_other_arguments_that_decide(index: int) -> None:
-    assert answer(index, calls.PRCTL[index], 1) == errno.EPERM  # another death signal
-    assert answer(index, calls.PRCTL[index], 15) == ALLOW
+    assert answer(index, syscall_table.PRCTL[index], 1) == errno.EPERM  # another death signal
+    assert answer(index, syscall_table.PRCTL[index], 15) == ALLOW
     for request in (0x5412, 0x541C, 1 << 32 | 0x5412):  # type into the terminal
-        assert answer(index, calls.IOCTL[index], 0, request) == errno.EPERM
-    assert answer(index, calls.IOCTL[index], 0, 0x5401) == ALLOW
+        assert answer(index, syscall_table.IOCTL[index], 0, request) == errno.EPERM
+    assert answer(index, syscall_table.IOCTL[index], 0, 0x5401) == ALLOW
 
 
 @pytest.mark.parametrize(("index", "header"), [(0, HEADER), (1, GENERIC)], ids=MACHINES)
@@ -100,10 +112,12 @@ def test_the_numbers_are_those_of_the_system(index: int, header: Path) -> None:
         for name, number in re.findall(r"^#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text(), re.MULTILINE)
     }
     given = {
-        name: value for name, value in vars(calls).items() if name in ("CLONE", "CLONE3", "KILL", "TGKILL", "PRCTL")
+        name: value
+        for name, value in vars(syscall_table).items()
+        if name in ("CLONE", "CLONE3", "KILL", "TGKILL", "PRCTL")
     }
     listed = REFUSED | {name.lower(): numbers for name, numbers in given.items()}
-    listed |= {"prlimit64": calls.PRLIMIT, "ioctl": calls.IOCTL, "seccomp": calls.SECCOMP}
+    listed |= {"prlimit64": syscall_table.PRLIMIT, "ioctl": syscall_table.IOCTL, "seccomp": syscall_table.SECCOMP}
     wrong = {name for name, numbers in listed.items() if name in known and known[name] != numbers[index]}
     assert not wrong
     assert len(known.keys() & listed.keys()) > 80

@@ -9,9 +9,9 @@ import redis
 
 from examples.single import Conv, conv_model
 from tests.tls import Certificates, certificates, tls_proxy, tls_redis
-from worker.opened import open_redis
-from worker.redis_server import connect, redis_server
-from worker.settings import Settings
+from worker.config.settings import Settings
+from worker.storage.connections import open_redis
+from worker.storage.redis_server import connect, redis_server
 
 MODEL = conv_model(Conv(channels=16, filters=16, height=8, width=8)).SerializeToString()
 PASSWORD, USER = "correct-horse-7", "worker"
@@ -91,7 +91,7 @@ def test_a_service_behind_tls(
         assert service.wait(location)["state"] == "succeeded"
         assert PASSWORD not in service.client.get("/readyz").text
         shown = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True).stdout
-        assert "worker.main" in shown
+        assert "worker.runner.worker_main" in shown
         assert PASSWORD not in shown
         said = "".join(service.lines)
     assert PASSWORD not in said

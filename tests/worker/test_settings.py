@@ -1,4 +1,4 @@
-from worker.settings import Settings, unknown_variables
+from worker.config.settings import Settings, unknown_variables
 
 
 def test_a_misspelt_setting_is_told_with_the_nearest_one() -> None:

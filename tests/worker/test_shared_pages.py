@@ -8,7 +8,7 @@ import pytest
 
 SCRIPT = """
 import gc, os, random
-from worker.shared_pages import share_with_children
+from worker.process.children import share_with_children
 content = random.Random(0).randbytes(8 << 20)
 pieces = [content[at:at + 1000] for at in range(0, len(content), 1000)]
 share_with_children()

@@ -2,36 +2,37 @@ from typing import get_args
 
 import pytest
 
-from worker.belongings import Belongings, Kind
-from worker.shares import Shared, Shares
-from worker.store import Store
-from worker.tokens import KEY, make
+from worker.identity.ownership import Ownership
+from worker.identity.secret_tokens import KEY, make_token
+from worker.identity.share_links import ShareLinks, ShareTarget
+from worker.storage.identifiers import ObjectKind
+from worker.storage.object_store import Store
 
 
-def thing(kind: Kind, digit: str) -> Shared:
-    return Shared(kind, digit * (32 if kind == "jobs" else 64))
+def thing(kind: ObjectKind, digit: str) -> ShareTarget:
+    return ShareTarget(kind, digit * (32 if kind == "jobs" else 64))
 
 
-def shares_of(store: Store, *owners: str) -> Shares:
+def shares_of(store: Store, *owners: str) -> ShareLinks:
     """The links of a store where these owners have the first two of each kind."""
     for owner in owners:
-        for kind in get_args(Kind):
+        for kind in get_args(ObjectKind):
             for digit in "12":
-                Belongings(store, owner).add(kind, thing(kind, digit).id)
-    return Shares(store)
+                Ownership(store, owner).add(kind, thing(kind, digit).id)
+    return ShareLinks(store)
 
 
-@pytest.mark.parametrize("kind", get_args(Kind))
-def test_a_link_opens_its_thing_until_it_is_revoked(any_store: Store, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", get_args(ObjectKind))
+def test_a_link_opens_its_thing_until_it_is_revoked(any_store: Store, kind: ObjectKind) -> None:
     one, two = thing(kind, "1"), thing(kind, "2")
     shares = shares_of(any_store, "a")
     first, again, other = shares.add(one, "a"), shares.add(one, "a"), shares.add(two, "a")
     assert shares.opened(first, one)
     assert shares.opened(again, one)
     assert not shares.opened(first, two)
-    assert not shares.opened(make(KEY), one)
-    for elsewhere in get_args(Kind):
-        assert elsewhere == kind or not shares.opened(first, Shared(elsewhere, one.id))
+    assert not shares.opened(make_token(KEY), one)
+    for elsewhere in get_args(ObjectKind):
+        assert elsewhere == kind or not shares.opened(first, ShareTarget(elsewhere, one.id))
     shares.revoke(one, "a")
     assert not shares.opened(first, one)
     assert not shares.opened(again, one)
@@ -39,18 +40,18 @@ def test_a_link_opens_its_thing_until_it_is_revoked(any_store: Store, kind: Kind
     shares.revoke(one)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in get_args(Kind) if kind != "jobs"])
-def test_what_two_have_sent_each_shares_for_itself(any_store: Store, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in get_args(ObjectKind) if kind != "jobs"])
+def test_what_two_have_sent_each_shares_for_itself(any_store: Store, kind: ObjectKind) -> None:
     one, shares = thing(kind, "1"), shares_of(any_store, "a", "b")
     by_a, by_b = shares.add(one, "a"), shares.add(one, "b")
     shares.revoke(one, "a")
     assert (bool(shares.opened(by_a, one)), bool(shares.opened(by_b, one))) == (False, True)
-    Belongings(any_store, "b").remove(kind, one.id)
+    Ownership(any_store, "b").remove(kind, one.id)
     assert not shares.opened(by_b, one)
 
 
 def test_the_store_has_digests_only(store: Store) -> None:
-    texts = [shares_of(store, "a").add(thing(kind, "1"), "a") for kind in get_args(Kind)]
+    texts = [shares_of(store, "a").add(thing(kind, "1"), "a") for kind in get_args(ObjectKind)]
     for folder in ("jobs", "shares"):
         for key in store.sizes(folder):
             assert not [text for text in texts if text in key or text.encode() in store.read(key)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.store import Store, StoreUnavailableError
+from worker.storage.object_store import Store, StoreUnavailableError
 
 
 def test_reads_what_was_written(any_store: Store) -> None:

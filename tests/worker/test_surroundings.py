@@ -22,8 +22,8 @@ _PROBE = """
 import os, sys
 from pathlib import Path
 from tests.worker.confined import told_by_child
-from worker.confine import confine
-from worker.settings import Settings
+from worker.sandbox.confinement import confine
+from worker.config.settings import Settings
 
 def open_links():
     links = {number: f"/proc/self/fd/{number}" for number in map(int, os.listdir("/proc/self/fd"))}

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from accel.catalog import load_accelerator
 from accel.stages import job_stages
 from service.problems import JOB_TYPES, accel_types
-from worker.queue import JobQueue
-from worker.redis_server import connect
-from worker.tally import (
+from worker.queue.job_queue import JobQueue
+from worker.storage.redis_server import connect
+from worker.telemetry.counters import (
     CACHE,
     ENDED,
     FAILED,
@@ -20,19 +20,19 @@ from worker.tally import (
     STAGE,
     STAGES,
     WAIT,
+    Counters,
     Measure,
-    Tally,
+    counters_key,
     counts,
     distributions,
-    parsed,
-    tally_key,
+    parse_counters,
 )
 
 TIMES = Measure("times", "Times.", buckets=(0.1, 1.0, 10.0))
 
 
 def read(queue: JobQueue) -> dict[str, float]:
-    return parsed(queue.connection.hgetall(tally_key(queue.name)))
+    return parse_counters(queue.connection.hgetall(counters_key(queue.name)))
 
 
 def test_nothing_yet() -> None:
@@ -52,7 +52,7 @@ def test_every_stage_and_problem_has_a_name() -> None:
 
 @given(st.lists(st.floats(0, 1e5), max_size=30))
 def test_a_distribution_counts_what_is_not_above_its_bounds(seconds: list[float]) -> None:
-    tally = Tally("q")
+    tally = Counters("q")
     for value in seconds:
         tally.observe(TIMES, value)
     found = distributions(TIMES, {**tally._counts, **tally._sums})[""]
@@ -67,7 +67,7 @@ def test_many_processes_add_up(queue: JobQueue, redis_url: str) -> None:
     def add() -> None:
         connection = connect(redis_url)
         for _ in range(25):
-            tally = Tally(queue.name)
+            tally = Counters(queue.name)
             tally.count(CACHE, "hit", 2)
             tally.observe(WAIT, 0.5)
             tally.add(connection)
@@ -86,7 +86,7 @@ def test_many_processes_add_up(queue: JobQueue, redis_url: str) -> None:
 
 
 def test_what_was_added_is_not_added_again(queue: JobQueue) -> None:
-    tally = Tally(queue.name)
+    tally = Counters(queue.name)
     tally.count(LOST)
     tally.add(queue.connection)
     tally.add(queue.connection)
@@ -94,18 +94,18 @@ def test_what_was_added_is_not_added_again(queue: JobQueue) -> None:
 
 
 def test_clocks_that_differ(queue: JobQueue) -> None:
-    tally = Tally(queue.name)
+    tally = Counters(queue.name)
     tally.observe(WAIT, -3.0)
     tally.add(queue.connection)
     assert distributions(WAIT, read(queue))[""].total == 0
 
 
 def test_without_redis_it_is_lost_and_nobody_is_hurt(tmp_path: Path) -> None:
-    tally = Tally("q")
+    tally = Counters("q")
     tally.count(LOST)
     tally.add(connect(f"unix://{tmp_path}/nothing.sock", retries=0))
 
 
 def test_what_others_wrote_into_the_hash(queue: JobQueue) -> None:
-    queue.connection.hset(tally_key(queue.name), mapping={"cyclops_jobs_ended|failed|": "x", "y": "1"})
+    queue.connection.hset(counters_key(queue.name), mapping={"cyclops_jobs_ended|failed|": "x", "y": "1"})
     assert counts(ENDED, read(queue))["failed"] == 0

@@ -11,20 +11,21 @@ from onnx import TensorProto, helper
 from accel.errors import InvalidTensors, UnsupportedOperator
 from accel.frontend.read.inspect import inspect_model
 from examples.single import Conv, conv_model
-from worker.artifacts import Artifacts
-from worker.attempts import Attempt, Attempts
-from worker.execute import execute
-from worker.job_record import Job, Stage, now
-from worker.job_request import JobOptions, JobRequest
-from worker.jobs import Jobs
-from worker.lease import lease_key
-from worker.processes import worker_processes
-from worker.queue import JobQueue, TaskJob
-from worker.redis_server import connect
-from worker.settings import Settings
-from worker.store import Store
-from worker.uploads import Model, models
-from worker.work import ProgramWork, Work
+from worker.config.settings import Settings
+from worker.execution.job_execution import execute
+from worker.execution.job_inputs import ModelJobInputs, ProgramJobInputs
+from worker.queue.job_queue import JobQueue, TaskJob
+from worker.queue.lease import lease_key
+from worker.records.attempts import Attempt, Attempts
+from worker.records.job_artifacts import Artifacts
+from worker.records.job_record import Job, Stage
+from worker.records.job_request import JobOptions, JobRequest
+from worker.records.job_store import Jobs
+from worker.records.uploads import Model, models
+from worker.runner.worker_pool import worker_processes
+from worker.storage.identifiers import utc_now
+from worker.storage.object_store import Store
+from worker.storage.redis_server import connect
 
 MODEL = conv_model(Conv(channels=16, filters=16, height=8, width=8)).SerializeToString()
 
@@ -40,7 +41,7 @@ def test_execute_leaves_every_artifact(model: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     stages: list[Stage] = []
-    summary = execute(Work(model, "vta", JobOptions()), out, Settings(), stages.append)
+    summary = execute(ModelJobInputs(model, "vta", JobOptions()), out, Settings(), stages.append)
     assert summary.verified is True
     assert summary.macs_share == 1.0
     assert [stage.step for stage in stages] == sorted(stage.step for stage in stages)
@@ -53,12 +54,12 @@ def test_a_program_runs_on_other_inputs_of_which_it_expects_nothing(model: Path,
     ran, out = tmp_path / "ran", tmp_path / "out"
     for directory in (ran, out):
         directory.mkdir()
-    execute(Work(model, "vta", JobOptions(seed=1)), ran, Settings(), lambda _stage: None)
+    execute(ModelJobInputs(model, "vta", JobOptions(seed=1)), ran, Settings(), lambda _stage: None)
     own = np.load(ran / "inputs.npz")["x"]
     verified = []
     for x in (own, own[::-1, ::-1]):
         np.savez(tmp_path / "x.npz", x=x)
-        work = ProgramWork(ran / "program.zip", None, JobOptions(), tmp_path / "x.npz")
+        work = ProgramJobInputs(ran / "program.zip", None, JobOptions(), tmp_path / "x.npz")
         verified.append(execute(work, out, Settings(), lambda _stage: None).verified)
     assert verified == [True, None]
     assert (np.load(out / "outputs.npz")["y"] != np.load(ran / "outputs.npz")["y"]).any()
@@ -66,7 +67,7 @@ def test_a_program_runs_on_other_inputs_of_which_it_expects_nothing(model: Path,
 
 def test_inputs_that_do_not_fit(model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "inputs.npz", x=np.zeros((1, 16, 8, 9), np.int8))
-    work = Work(model, "vta", JobOptions(), inputs=tmp_path / "inputs.npz")
+    work = ModelJobInputs(model, "vta", JobOptions(), inputs=tmp_path / "inputs.npz")
     with pytest.raises(InvalidTensors) as caught:
         execute(work, tmp_path, Settings(), lambda _stage: None)
     assert caught.value.field == "options.inputs"
@@ -170,7 +171,7 @@ def test_a_job_that_died_as_often_as_it_may_has_failed(worker: Worker) -> None:
     job_id = worker.accepted(MODEL)
     attempts = Attempts(worker.store, job_id)
     for token in "abc":
-        attempts.begin(Attempt(started=now(), host="elsewhere", worker="w", token=token))
+        attempts.begin(Attempt(started=utc_now(), host="elsewhere", worker="w", token=token))
     job = worker.run(job_id)
     assert job.state == "failed"
     assert job.error.type == "/problems/worker_lost"
@@ -193,6 +194,6 @@ def test_an_unknown_operator_is_named(tmp_path: Path) -> None:
     path = tmp_path / "odd.onnx"
     path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
     with pytest.raises(UnsupportedOperator) as caught:
-        execute(Work(path, "vta", JobOptions()), tmp_path, Settings(), lambda _stage: None)
+        execute(ModelJobInputs(path, "vta", JobOptions()), tmp_path, Settings(), lambda _stage: None)
     assert "odd_one" in str(caught.value.field)
     assert "Nonsense" in caught.value.detail

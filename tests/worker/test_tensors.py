@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from accel.errors import InvalidTensors, TensorsTooLarge
 from accel.frontend.read.info import TensorInfo
-from worker.tensors import Npz, as_samples, check_fit
+from worker.execution.tensor_archives import NpzArchive, as_samples, check_fit
 
 LIMITS = {"max_bytes": 1 << 20, "max_arrays": 4}
 X = TensorInfo(name="x", dtype="float32", shape=(1, 3, 4, 4))
@@ -38,7 +38,7 @@ def npy(array: np.ndarray) -> bytes:
 
 def test_reads_arrays() -> None:
     arrays = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "y": np.array(3, np.int8)}
-    opened = Npz(npz(**arrays), **LIMITS)
+    opened = NpzArchive(npz(**arrays), **LIMITS)
     opened.check_data()
     assert opened.tensors == [
         TensorInfo(name="x", dtype="float32", shape=(2, 3)),
@@ -82,7 +82,7 @@ BAD = {
 def test_bad_files(name: str) -> None:
     data, message = BAD[name]
     with pytest.raises(InvalidTensors, match=message) as caught:
-        Npz(io.BytesIO(data), **LIMITS).check_data()
+        NpzArchive(io.BytesIO(data), **LIMITS).check_data()
     assert caught.value.field in {"tensors", "x"}
     assert (type(caught.value) is TensorsTooLarge) == (name in {"a zip bomb", "too many"})
 
@@ -91,21 +91,23 @@ def test_bad_files(name: str) -> None:
 def test_names_that_could_be_paths_are_refused(name: str) -> None:
     data = archive(**{name.replace("\0", "@"): npy(np.zeros(1))}).getvalue().replace(b"@", b"\0")
     with pytest.raises(InvalidTensors, match="cannot be called") as caught:
-        Npz(io.BytesIO(data), **LIMITS)
+        NpzArchive(io.BytesIO(data), **LIMITS)
     assert caught.value.detail.isprintable()
     assert str(caught.value.field).isprintable()
 
 
 def test_names_that_exporters_write_are_taken() -> None:
     names = ["serving_default_x:0", "/fc/Gemm_output_0", "..x", "größe"]
-    assert [tensor.name for tensor in Npz(npz(**{name: np.zeros(1) for name in names}), **LIMITS).tensors] == names
+    assert [
+        tensor.name for tensor in NpzArchive(npz(**{name: np.zeros(1) for name in names}), **LIMITS).tensors
+    ] == names
 
 
 def test_damaged_data() -> None:
     data = bytearray(npz(x=np.random.default_rng(0).integers(0, 255, 5000, np.uint8)).getvalue())
     data[2000] ^= 0xFF
     with pytest.raises(InvalidTensors, match="damaged"):
-        Npz(io.BytesIO(bytes(data)), **LIMITS).check_data()
+        NpzArchive(io.BytesIO(bytes(data)), **LIMITS).check_data()
 
 
 def packed(method: int) -> bytes:
@@ -124,7 +126,7 @@ def test_a_damaged_file_is_read_or_refused(method: int, data: st.DataObject) -> 
     for _ in range(data.draw(st.integers(1, 4))):
         file[data.draw(st.integers(0, len(file) - 1))] = data.draw(st.integers(0, 255))
     try:
-        opened = Npz(io.BytesIO(bytes(file)), **LIMITS)
+        opened = NpzArchive(io.BytesIO(bytes(file)), **LIMITS)
         opened.check_data()
         arrays = opened.load()
     except InvalidTensors:

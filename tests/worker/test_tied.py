@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from worker import tied
+from worker.process import parent_death
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties a process to its parent")
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties
 def test_a_command_whose_parent_has_ended_is_not_run() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         ended.wait()
-    command = [sys.executable, tied.__file__, str(ended.pid), sys.executable, "-c", "print('ran')"]
+    command = [sys.executable, parent_death.__file__, str(ended.pid), sys.executable, "-c", "print('ran')"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stdout == ""

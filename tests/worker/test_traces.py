@@ -7,9 +7,8 @@ from accel.errors import CyclopsError
 from accel.trace import Trace
 from tests.accel.trace.made import random_trace
 from tests.worker.records import ended
-from worker.artifacts import Artifacts
-from worker.store import Store
-from worker.traces import Traces
+from worker.records.job_artifacts import Artifacts, TraceCache
+from worker.storage.object_store import Store
 
 JOBS = 5
 
@@ -26,14 +25,14 @@ def artifacts(store: Store, tmp_path: Path) -> list[Artifacts]:
 
 
 def test_gives_the_trace_of_each_job_whatever_is_kept_open(artifacts: list[Artifacts]) -> None:
-    traces = Traces(keep=2)
+    traces = TraceCache(keep=2)
     for number in [*range(JOBS), *reversed(range(JOBS))]:
         expected = Trace(random_trace(number, 3000)).page(2990, 20)
         assert traces.get(f"job {number}", artifacts[number]).page(2990, 20) == expected
 
 
 def test_keeps_the_last_few_open(artifacts: list[Artifacts]) -> None:
-    traces = Traces(keep=2)
+    traces = TraceCache(keep=2)
     first, second = (traces.get(f"job {number}", artifacts[number]) for number in range(2))
     assert traces.get("job 0", artifacts[0]) is first
     traces.get("job 2", artifacts[2])
@@ -43,7 +42,7 @@ def test_keeps_the_last_few_open(artifacts: list[Artifacts]) -> None:
 
 def test_threads_share_a_trace(artifacts: list[Artifacts]) -> None:
     expected = Trace(random_trace(0, 3000)).page(0, 3000)
-    traces, wrong = Traces(), []
+    traces, wrong = TraceCache(), []
 
     def read(begin: int) -> None:
         found = ((at, traces.get("job 0", artifacts[0]).page(at, 10)) for at in range(begin, 3000, 97))
@@ -60,7 +59,7 @@ def test_threads_share_a_trace(artifacts: list[Artifacts]) -> None:
 def test_no_trace_and_a_damaged_one(store: Store, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(KeyError):
-        Traces().get("job", Artifacts(store, ended(store, tmp_path / "out")))
+        TraceCache().get("job", Artifacts(store, ended(store, tmp_path / "out")))
     (tmp_path / "out" / "trace.npz").write_bytes(b"PK")
     with pytest.raises(CyclopsError, match="cannot be read"):
-        Traces().get("job", Artifacts(store, ended(store, tmp_path / "out")))
+        TraceCache().get("job", Artifacts(store, ended(store, tmp_path / "out")))

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from worker.tracing import job_tracer, wanted
+from worker.telemetry.tracing import job_tracer, wanted
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
 
@@ -40,7 +40,7 @@ def test_nothing_is_loaded_where_it_is_not_wanted() -> None:
 import os, sys
 [os.environ.pop(name) for name in list(os.environ) if name.startswith("OTEL_")]
 from service.app import create_app
-from worker.tracing import job_tracer, preload, service_tracer
+from worker.telemetry.tracing import job_tracer, preload, service_tracer
 preload()
 with job_tracer() as job, service_tracer() as service:
     assert job is service is None

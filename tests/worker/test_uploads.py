@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from accel.frontend.read.info import TensorInfo
-from worker.store import Store
-from worker.uploads import Tensors, tensors
+from worker.records.uploads import Tensors, tensors
+from worker.storage.object_store import Store
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from worker import reconcile as reconcile_module
-from worker.job_request import JobRequest
-from worker.jobs import Jobs
-from worker.queue import JobQueue
-from worker.reconcile import reconcile
+from worker.queue import reconciler as reconcile_module
+from worker.queue.job_queue import JobQueue
+from worker.queue.reconciler import reconcile
+from worker.records.job_request import JobRequest
+from worker.records.job_store import Jobs
 
 OWNERS = st.sampled_from("abc")
 JOBS = st.integers(0, 8).map(lambda number: f"{number:032x}")

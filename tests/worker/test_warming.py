@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from accel.catalog import preset_names
-from worker import warming as module
-from worker.main import warmed_presets
-from worker.warming import Warming
+from worker.runner import warm_up as module
+from worker.runner.warm_up import WarmUp
+from worker.runner.worker_main import warmed_presets
 
 
 class Log:
@@ -40,7 +40,7 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "log")
 
 
-def finish(warming: Warming) -> int:
+def finish(warming: WarmUp) -> int:
     """Step until it is done; gives the longest step in milliseconds."""
     longest = 0.0
     while not warming.done:
@@ -52,28 +52,28 @@ def finish(warming: Warming) -> int:
 
 
 def test_a_child_compiles_first_and_the_worker_after_it(log: Log) -> None:
-    finish(Warming(["a", "b"], log, lambda: True))
+    finish(WarmUp(["a", "b"], log, lambda: True))
     assert log.lines() == ["a child", "a worker", "b child", "b worker"]
 
 
 def test_the_worker_never_waits_for_a_child(log: Log) -> None:
-    assert finish(Warming(["slow"], log, lambda: True)) < 500
+    assert finish(WarmUp(["slow"], log, lambda: True)) < 500
     assert log.lines() == ["slow child", "slow worker"]
 
 
 def test_what_fails_in_the_child_is_left_alone(log: Log) -> None:
-    finish(Warming(["bad", "killed", "a"], log, lambda: True))
+    finish(WarmUp(["bad", "killed", "a"], log, lambda: True))
     assert log.lines() == ["bad child", "killed child", "a child", "a worker"]
 
 
 def test_what_is_slow_and_not_kept_is_left_to_the_jobs(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_QUICK", 0.5)
-    finish(Warming(["slow", "a"], log, lambda: False))
+    finish(WarmUp(["slow", "a"], log, lambda: False))
     assert log.lines() == ["slow child", "a child", "a worker"]
 
 
 def test_nothing_to_do(log: Log) -> None:
-    warming = Warming([], log, lambda: True)
+    warming = WarmUp([], log, lambda: True)
     assert warming.done
     warming.step()
     assert warming.done

@@ -13,21 +13,20 @@ import pytest
 
 from accel.cache import Cache
 from accel.folder_cache import FolderCache
-from worker.children import start_child
-from worker.frames import frame
-from worker.job_log import JobLog
-from worker.job_process import NO_MEMORY, OUT, JobProcess
-from worker.job_record import Stage, Summary
-from worker.job_request import JobOptions
-from worker.messages import Failed, Get, Line, Progress, Put, Succeeded
-from worker.problem import problem
-from worker.settings import Settings
-from worker.watch import Outcome, Watch
-from worker.work import ProgramWork
+from worker.config.settings import Settings
+from worker.execution.job_inputs import ProgramJobInputs
+from worker.process.children import start_child
+from worker.records.job_record import Stage, Summary
+from worker.records.job_request import JobOptions
+from worker.records.problem_details import problem
+from worker.runner.job_monitor import JobMonitor, JobOutcome
+from worker.runner.job_process import OUT_OF_MEMORY_STATUS, OUTPUT_FOLDER, JobProcess
+from worker.runner.job_protocol import CacheGet, CachePut, Failed, LogMessage, StageMessage, Succeeded, encode_frame
+from worker.runner.job_reporting import JobLog
 
 RESULT = Summary(verified=True, cycles=1, macs_share=None)
-DONE = frame(Succeeded(result=RESULT).model_dump())
-WORK = ProgramWork(Path("program.zip"), None, JobOptions())
+DONE = encode_frame(Succeeded(result=RESULT).model_dump())
+WORK = ProgramJobInputs(Path("program.zip"), None, JobOptions())
 KEY = "a" * 64
 
 
@@ -48,7 +47,7 @@ class Attended:
         self.stages: list[Stage] = []
         self.lines: list[str] = []
         self.cache = cache or FolderCache(tmp_path / "cache")
-        (tmp_path / OUT).mkdir()
+        (tmp_path / OUTPUT_FOLDER).mkdir()
         ours, theirs = socket.socketpair()
         written, writes = os.pipe()
 
@@ -64,7 +63,7 @@ class Attended:
         os.close(writes)
         self.log = JobLog("job", 10_000, self.lines.append)
         begin = time.monotonic()
-        watch = Watch(
+        watch = JobMonitor(
             self.process,
             tmp_path,
             Settings(**limits),
@@ -73,7 +72,7 @@ class Attended:
             log=self.log,
             stopped=lambda: time.monotonic() - begin > stop_after,
         )
-        self.outcome: Outcome = watch.follow(WORK, begin + seconds)
+        self.outcome: JobOutcome = watch.follow(WORK, begin + seconds)
         self.seconds = time.monotonic() - begin
         assert self.process.poll() is not None
         self.process.close()
@@ -86,24 +85,30 @@ class Attended:
 def test_all_that_is_said(tmp_path: Path) -> None:
     def acts(line: socket.socket) -> None:
         line.recv(1 << 16)
-        said = [Progress(stage=Stage(name="simulate", step=1, total=2)), Line(level=30, text="hot"), Get(key=KEY)]
+        said = [
+            StageMessage(stage=Stage(name="simulate", step=1, total=2)),
+            LogMessage(level=30, text="hot"),
+            CacheGet(key=KEY),
+        ]
         for message in said:
-            line.sendall(frame(message.model_dump()))
+            line.sendall(encode_frame(message.model_dump()))
         line.recv(1 << 16)
-        line.sendall(frame(Put(key=KEY).model_dump(), b"entry") + frame(Get(key=KEY).model_dump()))
+        line.sendall(
+            encode_frame(CachePut(key=KEY).model_dump(), b"entry") + encode_frame(CacheGet(key=KEY).model_dump())
+        )
         assert line.recv(1 << 16).endswith(b"entry")
         os.write(2, b"last words")
         line.sendall(DONE)
 
     attended = Attended(tmp_path, acts)
-    assert attended.outcome == Outcome(result=RESULT)
+    assert attended.outcome == JobOutcome(result=RESULT)
     assert attended.stages == [Stage(name="simulate", step=1, total=2)]
     assert [line.split(" ", 1)[1] for line in attended.lines] == ["WARNING hot", "last words"]
 
 
 def test_a_problem_said_before_the_work_was_heard(tmp_path: Path) -> None:
     def acts(line: socket.socket) -> None:
-        line.sendall(frame(Failed(problem=problem("x", "X.", "x")).model_dump(mode="json")))
+        line.sendall(encode_frame(Failed(problem=problem("x", "X.", "x")).model_dump(mode="json")))
 
     assert Attended(tmp_path, acts).slug == "x"
 
@@ -121,15 +126,15 @@ def test_the_clock(tmp_path: Path) -> None:
 
 def test_ended_elsewhere(tmp_path: Path) -> None:
     attended = Attended(tmp_path, spin, stop_after=0.3)
-    assert attended.outcome == Outcome()
+    assert attended.outcome == JobOutcome()
     assert attended.seconds < 1
 
 
 def test_one_that_never_reads(tmp_path: Path) -> None:
     def acts(line: socket.socket) -> None:
-        line.sendall(frame(Put(key=KEY).model_dump(), bytes(1 << 20)))
+        line.sendall(encode_frame(CachePut(key=KEY).model_dump(), bytes(1 << 20)))
         while True:
-            line.sendall(frame(Get(key=KEY).model_dump()))
+            line.sendall(encode_frame(CacheGet(key=KEY).model_dump()))
 
     death = Attended(tmp_path, acts).outcome.death
     assert death is not None
@@ -138,14 +143,14 @@ def test_one_that_never_reads(tmp_path: Path) -> None:
 
 def test_one_that_does_not_read_its_answer(tmp_path: Path) -> None:
     def acts(line: socket.socket) -> None:
-        line.sendall(frame(Put(key=KEY).model_dump(), bytes(1 << 22)))
-        line.sendall(frame(Get(key=KEY).model_dump()))
+        line.sendall(encode_frame(CachePut(key=KEY).model_dump(), bytes(1 << 22)))
+        line.sendall(encode_frame(CacheGet(key=KEY).model_dump()))
         spin(line)
 
     assert Attended(tmp_path, acts, seconds=1).slug == "time-limit"
 
 
-@pytest.mark.parametrize("data", [b"\xff" * 64, b"GET / HTTP/1.1\r\n\r\n", frame({"kind": "exit"})])
+@pytest.mark.parametrize("data", [b"\xff" * 64, b"GET / HTTP/1.1\r\n\r\n", encode_frame({"kind": "exit"})])
 def test_one_that_says_what_it_must_not(tmp_path: Path, data: bytes) -> None:
     attended = Attended(tmp_path, lambda line: line.sendall(data) or spin(line))
     assert "none of ours says" in str(attended.outcome.death)
@@ -174,7 +179,7 @@ def test_deaths(tmp_path: Path, leave: Callable[[], None], told: str) -> None:
 def test_out_of_memory(tmp_path: Path, how: str) -> None:
     def acts(_line: socket.socket) -> None:
         if how == "status":
-            os._exit(NO_MEMORY)
+            os._exit(OUT_OF_MEMORY_STATUS)
         os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -187,7 +192,7 @@ def test_out_of_processor_time(tmp_path: Path) -> None:
 
 def test_too_much_on_the_disk(tmp_path: Path) -> None:
     def acts(line: socket.socket) -> None:
-        (tmp_path / OUT / "file").write_bytes(bytes(5000))
+        (tmp_path / OUTPUT_FOLDER / "file").write_bytes(bytes(5000))
         spin(line)
 
     attended = Attended(tmp_path, acts, job_output_bytes=4999)
@@ -229,19 +234,21 @@ class Hanging:
         self.back.wait(30)
 
 
-@pytest.mark.parametrize("message", [Get(key=KEY), Put(key=KEY), Progress(stage=Stage(name="a", step=1, total=1))])
+@pytest.mark.parametrize(
+    "message", [CacheGet(key=KEY), CachePut(key=KEY), StageMessage(stage=Stage(name="a", step=1, total=1))]
+)
 def test_a_store_that_hangs_keeps_nobody_from_looking_at_the_clock(
-    tmp_path: Path, message: Get | Put | Progress
+    tmp_path: Path, message: CacheGet | CachePut | StageMessage
 ) -> None:
     def acts(line: socket.socket) -> None:
         for _ in range(3):
-            line.sendall(frame(message.model_dump()))
+            line.sendall(encode_frame(message.model_dump()))
         spin(line)
 
     hanging = Hanging()
-    stage = (lambda _stage: hanging.put("", b"")) if isinstance(message, Progress) else None
+    stage = (lambda _stage: hanging.put("", b"")) if isinstance(message, StageMessage) else None
     stopped = Attended(tmp_path, acts, stop_after=0.3, cache=hanging, stage=stage)
-    assert stopped.outcome == Outcome()
+    assert stopped.outcome == JobOutcome()
     assert stopped.seconds < 10  # of the thirty that the store takes
     hanging.back.set()
 
@@ -249,7 +256,7 @@ def test_a_store_that_hangs_keeps_nobody_from_looking_at_the_clock(
 def test_a_store_that_comes_back_answers(tmp_path: Path) -> None:
     def acts(line: socket.socket) -> None:
         line.recv(1 << 16)
-        line.sendall(frame(Put(key=KEY).model_dump(), b"x") + frame(Get(key=KEY).model_dump()))
+        line.sendall(encode_frame(CachePut(key=KEY).model_dump(), b"x") + encode_frame(CacheGet(key=KEY).model_dump()))
         os.write(2, b"meanwhile")
         assert line.recv(1 << 16).endswith(b"entry")
         line.sendall(DONE)
@@ -257,5 +264,5 @@ def test_a_store_that_comes_back_answers(tmp_path: Path) -> None:
     hanging = Hanging()
     threading.Timer(0.5, hanging.back.set).start()
     attended = Attended(tmp_path, acts, cache=hanging)
-    assert attended.outcome == Outcome(result=RESULT)
+    assert attended.outcome == JobOutcome(result=RESULT)
     assert attended.lines[0].endswith("meanwhile")

@@ -5,8 +5,8 @@ import zipfile
 import pytest
 
 from accel.errors import InvalidTensors
-from worker.tensors import Npz
-from worker.zips import unpacked_bytes
+from worker.execution.tensor_archives import NpzArchive
+from worker.execution.zip_limits import unpacked_bytes
 
 
 def crowded(count: int) -> bytes:
@@ -33,4 +33,4 @@ def test_files_that_are_not_opened(data: bytes) -> None:
 
 def test_an_npz_with_too_large_a_directory() -> None:
     with pytest.raises(InvalidTensors, match="directory"):
-        Npz(io.BytesIO(crowded(200_000)), max_bytes=1 << 20, max_arrays=4)
+        NpzArchive(io.BytesIO(crowded(200_000)), max_bytes=1 << 20, max_arrays=4)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from accel.catalog import accelerator_id, canonical, parse_accelerator
-from worker.belongings import Kind
+from worker.storage.identifiers import ObjectKind
 
 _FOLDER = Path(__file__).parent
 FileKind = Literal["models", "programs", "tensors"]
@@ -43,7 +43,7 @@ def example_accelerator() -> Example:
     return Example(accelerator_id(accelerator), path, canonical(accelerator))
 
 
-def example_id(kind: Kind) -> str | None:
+def example_id(kind: ObjectKind) -> str | None:
     """The id of the example of a kind; None for jobs, of which there is none."""
     if kind == "jobs":
         return None

@@ -15,14 +15,13 @@ import pydantic
 from accel.frontend.read.inspect import inspect_model
 from accel.open_program import open_program
 from examples.single import Conv, conv_model
+from worker.config.settings import Settings
 from worker.examples import ACCELERATOR, FILES, INFO
-from worker.execute import execute
-from worker.job_request import JobOptions
-from worker.programs import describe
-from worker.settings import Settings
-from worker.tensors import Npz
-from worker.uploads import Model, ProgramInfo, Tensors
-from worker.work import Work
+from worker.execution.job_execution import describe_program, execute
+from worker.execution.job_inputs import ModelJobInputs
+from worker.execution.tensor_archives import NpzArchive
+from worker.records.job_request import JobOptions
+from worker.records.uploads import Model, ProgramInfo, Tensors
 
 _LAYER = Conv(channels=8, filters=16, height=8, width=8, relu=True)
 
@@ -34,14 +33,14 @@ def main() -> None:
     model.write_bytes(conv_model(_LAYER).SerializeToString())
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory)
-        execute(Work(model, "vta", JobOptions()), out, Settings(), lambda _: None)
+        execute(ModelJobInputs(model, "vta", JobOptions()), out, Settings(), lambda _: None)
         shutil.copyfile(out / "inputs.npz", tensors)
         _shorten(out / "program.zip", program, json.loads((home / ACCELERATOR).read_bytes()))
     limits = Settings()
     with tensors.open("rb") as file:
-        arrays = Npz(file, max_bytes=limits.max_tensors_bytes, max_arrays=limits.max_arrays).tensors
+        arrays = NpzArchive(file, max_bytes=limits.max_tensors_bytes, max_arrays=limits.max_arrays).tensors
     _describe(home, Model(**_named(model), **inspect_model(model.read_bytes()).model_dump()), "models")
-    _describe(home, ProgramInfo(**_named(program), **describe(open_program(program)).model_dump()), "programs")
+    _describe(home, ProgramInfo(**_named(program), **describe_program(open_program(program)).model_dump()), "programs")
     _describe(home, Tensors(**_named(tensors), tensors=arrays), "tensors")
 
 

@@ -1,1 +1,1 @@
-"""Telling others that a job has ended: an HTTPS request of ours to an address that the job names."""
+"""Webhooks: HTTPS requests that report the end of a job to a URL that its submission names."""

@@ -12,8 +12,9 @@ from accel.accelerator.synchronisation import TokenSync
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.decode import Decoded
 from accel.isa.vta.compared import beyond
-from accel.isa.vta.config import VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
 from accel.isa.vta.parameters import parameters_of
+from accel.isa.vta.ten_keys import VtaConfig
 from accel.isa.vta.variant import CHISEL
 from accel.isa.vta.view import view
 

@@ -1,6 +1,6 @@
 """The presets as what they are derived from; the documents themselves are in ``accel/accelerator/presets/``."""
 
-from accel.isa.vta.config import VtaConfig
+from accel.isa.vta.ten_keys import VtaConfig
 from accel.isa.vta.variant import CHISEL, PYNQ, SPECIFICATION, ULTRA96, Variant
 
 PRESETS: dict[str, tuple[str, VtaConfig, Variant]] = {

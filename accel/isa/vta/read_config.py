@@ -13,7 +13,8 @@ import pydantic
 from accel.accelerator.base import Label
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
-from accel.isa.vta.config import VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
+from accel.isa.vta.ten_keys import VtaConfig
 from accel.isa.vta.variant import Variant
 
 _LABEL: pydantic.TypeAdapter[str] = pydantic.TypeAdapter(Label)

@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 
 from accel.errors import CyclopsError
 from accel.expression.cost import parse_cost
+from accel.expression.element_types import ELEMENT_TYPES
 from accel.expression.errors import ExpressionError
 from accel.expression.parse import parse
 from accel.expression.tree import Access, Binary, Cast, Literal, Negate, Statement, walk
-from tests.accel.expression.random_statements import ELEMENT_TYPES, expressions
+from tests.accel.expression.random_statements import expressions
 
 # every piece of the language, to be put together at random
 PIECES = [

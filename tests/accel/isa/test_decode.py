@@ -7,7 +7,8 @@ from accel.errors import SimulationError
 from accel.isa import decode_kernel
 from accel.isa.decode import decode, prepare_decode
 from accel.isa.encode import encode, of_columns
-from accel.isa.vta.config import VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
+from accel.isa.vta.ten_keys import VtaConfig
 from tests.accel.golden import board, needs_golden, words
 
 VTA = board()

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
-from accel.isa.vta.config import VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
+from accel.isa.vta.ten_keys import VtaConfig
 from accel.isa.vta.variant import Variant
 from accel.lowering.attributes import HOST_REASON
 from accel.lowering.emit import emit

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
-from accel.isa.vta.config import VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
+from accel.isa.vta.ten_keys import VtaConfig
 from accel.program import Launch
 from accel.simulate.engine import simulate
 from examples.single import Conv, Dense, conv_model, dense_model

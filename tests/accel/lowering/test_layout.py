@@ -6,16 +6,10 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from accel.accelerator.memories import DType, Memory
-from accel.accelerator.roles import Axis, Tile
+from accel.accelerator.near_contraction import Axis
+from accel.accelerator.roles import Tile
 from accel.lowering.geometry import Packed, Window
-from accel.lowering.layout import (
-    fold,
-    pack_bias,
-    pack_tensor,
-    pack_weights,
-    packed_shape,
-    unpack_tensor,
-)
+from accel.lowering.layout import fold, pack_bias, pack_tensor, pack_weights, packed_shape, unpack_tensor
 from accel.lowering.patches import unfold, unfold_weights
 from tests.reference.host import run_relax
 

@@ -12,7 +12,9 @@ from accel.catalog import load_accelerator
 from accel.frontend.quantization.quantize import quantize_model
 from accel.frontend.read.load import load_model
 from accel.isa.decode import decode
-from accel.isa.vta.config import Variant, VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
+from accel.isa.vta.ten_keys import VtaConfig
+from accel.isa.vta.variant import Variant
 from accel.program import Program
 from accel.simulate.engine import simulate
 from examples.conv224 import conv224

@@ -10,9 +10,11 @@ from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import Decoded, decode
 from accel.isa.encode import of_columns
 from accel.isa.hazards import Hazards, Race, Unwritten
-from accel.isa.vta.config import Variant, VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
 from accel.isa.vta.function import Machine
 from accel.isa.vta.races import HazardChecker
+from accel.isa.vta.ten_keys import VtaConfig
+from accel.isa.vta.variant import Variant
 from accel.program import Program
 from accel.simulate.engine import simulate
 from tests.accel.golden import FOLDER, board, documents, needs_golden

@@ -14,15 +14,16 @@ from service.following.feeds import Feeds
 from service.following.follower import Event, Follower
 from service.following.ids import place_of
 from tests.worker.records import publish_all
-from worker.job_record import Summary, now
-from worker.job_request import JobRequest
-from worker.jobs import Jobs
-from worker.journal import Journal, events_key
-from worker.opened import open_async_redis
-from worker.queue import JobQueue
-from worker.redis_server import connect, redis_server
-from worker.settings import Settings
-from worker.store import Store
+from worker.config.settings import Settings
+from worker.queue.job_queue import JobQueue
+from worker.records.event_journal import EventJournal, events_key
+from worker.records.job_record import Summary
+from worker.records.job_request import JobRequest
+from worker.records.job_store import Jobs
+from worker.storage.connections import open_async_redis
+from worker.storage.identifiers import utc_now
+from worker.storage.object_store import Store
+from worker.storage.redis_server import connect, redis_server
 
 RESULT = Summary(verified=True, cycles=7, macs_share=1.0)
 REQUEST = JobRequest(model="a" * 64, accelerator="vta")
@@ -45,11 +46,11 @@ class World:
         self.redis = connection
         self.out = directory
         self.id = self.jobs.create(REQUEST)
-        self.journal = Journal(self.id, 1, connection, 1 << 20)
+        self.journal = EventJournal(self.id, 1, connection, 1 << 20)
 
     def begin(self, attempt: int = 1) -> None:
-        self.journal = Journal(self.id, attempt, self.redis, 1 << 20)
-        self.jobs.progress(self.id, attempt, now(), None)
+        self.journal = EventJournal(self.id, attempt, self.redis, 1 << 20)
+        self.jobs.progress(self.id, attempt, utc_now(), None)
         self.journal.add("state", {"state": "running", "attempt": attempt})
         self.journal.flush()
 

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from service.following.ids import END, PATTERN, QUEUED, START, Cursor, Place, cursor_of, place_of
-from worker.journal import END_ID
+from worker.records.event_journal import END_ID
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.webhooks.addresses import Destinations, is_public
+from worker.webhooks.targets import Destinations, is_public
 
 REFUSED = [
     *("0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.255.254"),

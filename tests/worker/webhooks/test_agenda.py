@@ -5,24 +5,23 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from worker.ids import new_id
-from worker.job_request import JobRequest
-from worker.jobs import Jobs
-from worker.queue import JobQueue
-from worker.store import Store
-from worker.webhooks.courier import after
-from worker.webhooks.orders import Delivery, Orders
-from worker.webhooks.request import Webhook
-from worker.webhooks.sending import Outcome
-from worker.webhooks.sweep import sweep
+from worker.queue.job_queue import JobQueue
+from worker.records.job_request import JobRequest
+from worker.records.job_store import Jobs
+from worker.storage.identifiers import new_id
+from worker.storage.object_store import Store
+from worker.webhooks.deliveries import Delivery, DeliveryOrders, schedule_lost_orders
+from worker.webhooks.delivery_attempt import AttemptOutcome
+from worker.webhooks.delivery_dispatcher import delivery_after
+from worker.webhooks.targets import Webhook
 
 SECRET = "whsec_" + "A" * 44
 HOOK = Webhook(url="https://example.com/x", secret=SECRET)
 
 
 @pytest.fixture
-def orders(store: Store) -> Orders:
-    return Orders(store)
+def orders(store: Store) -> DeliveryOrders:
+    return DeliveryOrders(store)
 
 
 def test_an_order_is_due_when_its_job_has_ended(queue: JobQueue) -> None:
@@ -78,7 +77,7 @@ def test_one_courier_at_a_time(queue: JobQueue) -> None:
 
 
 def test_the_sweep_finds_what_redis_has_lost(
-    store: Store, queue: JobQueue, orders: Orders, request_: JobRequest
+    store: Store, queue: JobQueue, orders: DeliveryOrders, request_: JobRequest
 ) -> None:
     jobs = Jobs(store, queue.index)
     going, ended, late = (jobs.create(request_, "ann") for _ in range(3))
@@ -90,26 +89,28 @@ def test_the_sweep_finds_what_redis_has_lost(
     assert order is not None
     later = orders.delivery(late, order).model_copy(update={"next_attempt": datetime.now(UTC) + timedelta(hours=1)})
     orders.tell(late, later)
-    sweep(orders, jobs, queue.agenda)
+    schedule_lost_orders(orders, jobs, queue.agenda)
     assert queue.agenda.take(60) == (ended, "ann")
     assert queue.agenda.take(60) is None
     assert queue.agenda.undated([late]) == []
     jobs.cancel(going)
-    sweep(orders, jobs, queue.agenda)  # it is not its turn yet
+    schedule_lost_orders(orders, jobs, queue.agenda)  # it is not its turn yet
     assert queue.agenda.take(60) is None
 
 
-def test_orders_of_jobs_that_were_never_made_go_after_a_while(store: Store, queue: JobQueue, orders: Orders) -> None:
+def test_orders_of_jobs_that_were_never_made_go_after_a_while(
+    store: Store, queue: JobQueue, orders: DeliveryOrders
+) -> None:
     old = f"{int((time.time() - 7200) * 1e6):014x}" + "0" * 18
     young = new_id()
     for job in (old, young):
         orders.place(job, job, "ann", HOOK)
-    sweep(orders, Jobs(store, queue.index), queue.agenda)
+    schedule_lost_orders(orders, Jobs(store, queue.index), queue.agenda)
     assert orders.pending() == [young]
 
 
 def test_an_order_is_made_once(any_store: Store) -> None:
-    store, orders = any_store, Orders(any_store)
+    store, orders = any_store, DeliveryOrders(any_store)
     assert orders.place("1", "job", "ann", HOOK)
     assert not orders.place("1", "job", "ann", HOOK)
     orders.tell("job", orders.of("job")[0].model_copy(update={"state": "delivered"}))
@@ -123,20 +124,22 @@ def test_attempts_and_their_times() -> None:
     delivery, now = Delivery(id="1", url="https://x", created=datetime.now(UTC)), datetime.now(UTC)
     delays = [5.0, 300.0]
     for number, delay in enumerate(delays, 1):
-        delivery, wait = after(delivery, now, Outcome(500), delays)
+        delivery, wait = delivery_after(delivery, now, AttemptOutcome(500), delays)
         assert wait is not None
         assert 0.8 * delay <= wait <= 1.2 * delay
         assert (delivery.state, delivery.attempts, delivery.last_status) == ("pending", number, 500)
         assert delivery.next_attempt is not None
-    failed, wait = after(delivery, now, Outcome(None, "timed-out"), delays)
+    failed, wait = delivery_after(delivery, now, AttemptOutcome(None, "timed-out"), delays)
     assert (failed.state, failed.attempts, failed.last_error, failed.next_attempt, wait) == (
         *("failed", 3, "timed-out"),
         *(None, None),
     )
-    delivered, wait = after(delivery, now, Outcome(200), delays)
+    delivered, wait = delivery_after(delivery, now, AttemptOutcome(200), delays)
     assert (delivered.state, delivered.last_error, wait) == ("delivered", None, None)
-    gone, wait = after(Delivery(id="1", url="https://x", created=now), now, Outcome(410), delays)
+    gone, wait = delivery_after(Delivery(id="1", url="https://x", created=now), now, AttemptOutcome(410), delays)
     assert (gone.state, gone.attempts, wait) == ("failed", 1, None)
     for error in ("address-refused", "port-refused"):  # that would be so for days
-        never, wait = after(Delivery(id="1", url="https://x", created=now), now, Outcome(None, error), delays)
+        never, wait = delivery_after(
+            Delivery(id="1", url="https://x", created=now), now, AttemptOutcome(None, error), delays
+        )
         assert (never.state, never.attempts, never.last_error, wait) == ("failed", 1, error, None)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.webhooks.request import Webhook, parse
+from worker.webhooks.targets import Webhook, parse_url
 
 SECRET = "whsec_" + base64.b64encode(bytes(range(24))).decode()
 
@@ -24,7 +24,7 @@ SECRET = "whsec_" + base64.b64encode(bytes(range(24))).decode()
     ],
 )
 def test_a_url_in_its_parts(url: str, host: str, port: int, path: str, authority: str) -> None:
-    target = parse(url)
+    target = parse_url(url)
     assert (target.host, target.port, target.path, target.authority) == (host, port, path, authority)
 
 
@@ -47,13 +47,13 @@ def test_a_url_in_its_parts(url: str, host: str, port: int, path: str, authority
 )
 def test_urls_that_are_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"^(is|has|must)"):
-        parse(url)
+        parse_url(url)
 
 
 @given(st.text() | st.from_regex(r"https://[^/]{0,20}(/.*)?", fullmatch=True))
 def test_any_text_has_parts_or_is_refused(text: str) -> None:
     try:
-        target = parse(text)
+        target = parse_url(text)
     except ValueError:
         return
     assert text[:8].lower() == "https://"

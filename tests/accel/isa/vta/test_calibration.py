@@ -10,9 +10,11 @@ from accel.catalog import load_accelerator, parse_accelerator
 from accel.isa.decode import decode
 from accel.isa.vta import calibration
 from accel.isa.vta.calibration import timing_model
-from accel.isa.vta.config import Variant, VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
 from accel.isa.vta.presets import PRESETS
+from accel.isa.vta.ten_keys import VtaConfig
 from accel.isa.vta.timing import time_launch
+from accel.isa.vta.variant import Variant
 from tests.accel.golden import FOLDER, board, documents, needs_golden, words
 
 VTA = board()

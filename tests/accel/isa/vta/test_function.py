@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from accel.errors import SimulationError
 from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import decode
-from accel.isa.vta.config import VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
 from accel.isa.vta.dot_product import DotProduct
 from accel.isa.vta.function import Machine
 from accel.isa.vta.geometry import Geometry
+from accel.isa.vta.ten_keys import VtaConfig
 from tests.accel.golden import FOLDER, board, documents, needs_golden
 from tests.accel.random_programs import by_reference, random_dram, random_program
 from tests.accel.streams import stream

@@ -10,8 +10,10 @@ from accel.accelerator.instructions import Copy
 from accel.accelerator.meanings import meanings
 from accel.expression.run import compile_statement
 from accel.isa.arrays import aligned_zeros
-from accel.isa.vta.config import Variant, VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
 from accel.isa.vta.function import Machine
+from accel.isa.vta.ten_keys import VtaConfig
+from accel.isa.vta.variant import Variant
 from tests.accel.streams import stream
 
 SIZES = {"LOG_UOP_BUFF_SIZE": 9, "LOG_INP_BUFF_SIZE": 12, "LOG_WGT_BUFF_SIZE": 14, "LOG_ACC_BUFF_SIZE": 14}

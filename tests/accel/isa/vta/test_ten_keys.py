@@ -13,8 +13,9 @@ from accel.catalog import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.decode import decode
 from accel.isa.encode import encode
-from accel.isa.vta.config import VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
 from accel.isa.vta.function import Machine
+from accel.isa.vta.ten_keys import VtaConfig
 from accel.isa.vta.timing import time_launch
 from tests.accel.random_programs import by_reference, random_dram, random_program
 from tests.accel.streams import stream

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
 from accel.isa.arrays import aligned_zeros
-from accel.isa.vta.config import Variant, VtaConfig, vta_accelerator
+from accel.isa.vta.config import vta_accelerator
 from accel.isa.vta.function import Machine
 from accel.isa.vta.parameters import VtaParameters
+from accel.isa.vta.ten_keys import VtaConfig
 from accel.isa.vta.timing import time_launch, token_state
-from accel.isa.vta.variant import CHISEL, SPECIFICATION
+from accel.isa.vta.variant import CHISEL, SPECIFICATION, Variant
 from accel.isa.vta.view import view
 from accel.isa.vta.work import work_of
 from tests.accel.random_programs import by_reference, random_dram, random_program

@@ -1,0 +1,206 @@
+"""Jobs and dry runs with files in and files out: what a worker runs, and the command line too."""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from accel.cache import Cache
+from accel.catalog import load_accelerator
+from accel.dry_run import plan_model
+from accel.errors import InvalidAccelerator, InvalidProgram, InvalidTensors
+from accel.frontend.read.info import TensorInfo
+from accel.frontend.read.inspect import inspect_model
+from accel.open_program import open_program
+from accel.options import Options
+from accel.plan_documents import Plan
+from accel.program import HostStep, Program
+from accel.program_file import save_program
+from accel.run import run_model
+from accel.run_program import SimulateOptions, run_program
+from worker.config.settings import Settings
+from worker.execution.job_inputs import ModelJobInputs, ProgramJobInputs
+from worker.execution.tensor_archives import Array, NpzArchive, as_samples, check_fit
+from worker.records.job_record import Stage, Summary
+from worker.records.uploads import ProgramContents
+
+Arrays = dict[str, Array]
+
+_INPUTS, _SAMPLES = "options.inputs", "options.calibration"
+
+
+def execute(
+    work: ModelJobInputs | ProgramJobInputs,
+    out: Path,
+    settings: Settings,
+    progress: Callable[[Stage], None],
+    cache: Cache | None = None,
+) -> Summary:
+    """Run the job; the artifacts are files in ``out``. ``cache`` keeps what the compiler may need again.
+
+    Raises:
+        CyclopsError: an input cannot be used, or the program is wrong.
+    """
+    if isinstance(work, ProgramJobInputs):
+        return _execute_program(work, out, settings, progress)
+    return _execute_model(work, out, settings, progress, cache)
+
+
+def _execute_model(
+    work: ModelJobInputs, out: Path, settings: Settings, progress: Callable[[Stage], None], cache: Cache | None
+) -> Summary:
+    info = inspect_model(work.model.read_bytes(), axes=work.options.axes)
+    wanted = info.inputs
+    inputs = load_arrays(
+        work.inputs, settings, _INPUTS, lambda given: check_fit(given, wanted, field=_INPUTS, unset=info.unset)
+    )
+    samples = load_arrays(
+        work.calibration,
+        settings,
+        _SAMPLES,
+        lambda given: check_fit(given, wanted, field=_SAMPLES, samples=True, unset=info.unset),
+    )
+    run_model(
+        work.model,
+        load_accelerator(work.accelerator),
+        Options(**work.options.model_dump(include=set(Options.model_fields))),
+        out,
+        inputs=inputs,
+        calibration=None if samples is None else as_samples(samples, wanted),
+        sources=work.sources,
+        progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
+        cache=cache,
+    )
+    return summarize(json.loads((out / "report.json").read_bytes()))
+
+
+def _execute_program(
+    work: ProgramJobInputs, out: Path, settings: Settings, progress: Callable[[Stage], None]
+) -> Summary:
+    program = _open_program(work)
+    sources = work.sources
+    if sources.program is None:  # the service has made the Program file, and knows it by its digest
+        sources = sources.model_copy(update={"program": _program_digest(program, out)})
+    program = _retargeted(program, work.accelerator)
+    options = SimulateOptions(**work.options.model_dump(include=set(SimulateOptions.model_fields)))
+    wanted = program_tensors(program, program.inputs)
+    inputs = load_arrays(
+        work.inputs, settings, _INPUTS, lambda given: check_fit(given, wanted, field=_INPUTS, partial=True)
+    )
+    report = run_program(
+        program,
+        options,
+        out,
+        inputs=inputs,
+        sources=sources,
+        progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
+    )
+    return Summary(verified=report.verified, cycles=report.cycles, macs_share=None)
+
+
+def _open_program(work: ProgramJobInputs) -> Program:
+    try:
+        return open_program(work.program, trust_host_code=work.trust_host_code)
+    except OSError as error:
+        raise InvalidProgram(f"{work.program} cannot be read: {error.strerror or error}", field="program") from error
+
+
+def _program_digest(program: Program, out: Path) -> str:
+    """The SHA-256 of the Program file, which is written to find it."""
+    with tempfile.TemporaryFile(dir=out) as file:
+        save_program(program, file)
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _retargeted(program: Program, accelerator: str | None) -> Program:
+    """The program for another accelerator, if one is given."""
+    if accelerator is None:
+        return program
+    other = load_accelerator(accelerator)
+    if other.word_bits != program.accelerator.word_bits:
+        raise InvalidAccelerator(
+            f"{other.name} has instructions of {other.word_bits} bits; the program's have "
+            f"{program.accelerator.word_bits}",
+            field="accelerator",
+        )
+    return replace(program, accelerator=other)
+
+
+def load_arrays(
+    path: Path | None, settings: Settings, field: str, fits: Callable[[list[TensorInfo]], None]
+) -> Arrays | None:
+    """The arrays of an npz file, if its headers pass ``fits``; None if there is no file.
+
+    Raises:
+        InvalidTensors: it is no npz file, is too large, or does not fit; ``field`` is the option's.
+    """
+    if path is None:
+        return None
+    with path.open("rb") as file:
+        try:
+            npz = NpzArchive(file, max_bytes=settings.max_tensors_bytes, max_arrays=settings.max_arrays)
+            npz.check_data()
+        except InvalidTensors as error:
+            raise InvalidTensors(error.detail, field=field) from error
+        fits(npz.tensors)
+        return npz.load()
+
+
+def summarize(report: dict[str, Any]) -> Summary:
+    """The figures of a model's report that a job's record shows."""
+    return Summary(verified=report["verified"], cycles=report["cycles"], macs_share=report["macs"]["share"])
+
+
+_DRY_RUN_SAMPLES = "options.calibration"
+
+
+def execute_dry_run(work: ModelJobInputs, settings: Settings) -> Plan:
+    """What would become of the model; its inputs are not read.
+
+    Raises:
+        CyclopsError: an input cannot be used.
+    """
+    model = work.model.read_bytes()
+    accelerator = load_accelerator(work.accelerator)
+    axes = work.options.axes
+    info = inspect_model(model, axes=axes)
+    wanted = info.inputs
+    samples = load_arrays(
+        work.calibration,
+        settings,
+        _DRY_RUN_SAMPLES,
+        lambda given: check_fit(given, wanted, field=_DRY_RUN_SAMPLES, samples=True, unset=info.unset),
+    )
+    return plan_model(
+        model,
+        accelerator,
+        calibration=None if samples is None else as_samples(samples, wanted),
+        seed=work.options.seed,
+        sources=work.sources,
+        axes=axes,
+    )
+
+
+def describe_program(program: Program) -> ProgramContents:
+    """What a program takes, gives and consists of."""
+    host_steps = sum(isinstance(step, HostStep) for step in program.steps)
+    return ProgramContents(
+        accelerator=program.accelerator.name,
+        instructions=len(program.words),
+        launches=len(program.steps) - host_steps,
+        host_steps=host_steps,
+        dram_bytes=program.dram_bytes,
+        inputs=program_tensors(program, program.inputs),
+        outputs=program_tensors(program, program.outputs),
+        expects=bool(program.expected),
+    )
+
+
+def program_tensors(program: Program, names: tuple[str, ...]) -> list[TensorInfo]:
+    """Names, element types and shapes of some of its segments."""
+    segments = [program.segments[name] for name in names]
+    return [TensorInfo(name=segment.name, dtype=segment.dtype, shape=segment.shape) for segment in segments]

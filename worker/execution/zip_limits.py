@@ -1,0 +1,31 @@
+"""Zip files from strangers: what opening one would cost, before it is opened."""
+
+import zipfile
+from typing import IO
+
+_DIRECTORY_BYTES = 4 << 20  # some tens of thousands of members
+
+
+def check_zip_directory(file: IO[bytes]) -> None:
+    """Check that the zip's directory is of reasonable size: ``ZipFile`` makes an object of every member in it.
+
+    Raises:
+        ValueError: it is not.
+    """
+    end = zipfile._EndRecData(file)  # type: ignore[attr-defined]  # noqa: SLF001 - what ZipFile itself goes by
+    if end and end[zipfile._ECD_SIZE] > _DIRECTORY_BYTES:  # type: ignore[attr-defined]  # noqa: SLF001
+        raise ValueError(f"its directory has {end[5]} bytes; the limit is {_DIRECTORY_BYTES}")
+
+
+def unpacked_bytes(file: IO[bytes]) -> int:
+    """Bytes of all members; ``zipfile`` gives no more of a member than its directory says.
+
+    Raises:
+        ValueError: it is no zip, or its directory is too large.
+    """
+    check_zip_directory(file)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return sum(member.file_size for member in archive.infolist())
+    except (OSError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
+        raise ValueError(f"not a zip file: {error}") from error

@@ -1,0 +1,1 @@
+"""Identity: who owns what, API keys, and share links."""

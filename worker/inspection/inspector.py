@@ -1,0 +1,140 @@
+"""Inspection of uploads and dry runs in confined processes; the api opens no upload itself, and loads no compiler."""
+
+import contextlib
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pydantic
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.read_text import MAX_BYTES
+from accel.frontend.read.info import ModelContents
+from worker.config.settings import Settings
+from worker.execution.job_inputs import ModelJobInputs
+from worker.inspection.task_arguments import ModelFiles, NamedFile, NoArguments, PackedProgram, PlanInputs, UploadedFile
+from worker.process.scratch import scratch_directory
+from worker.records.uploads import ProgramContents, TensorsContents
+from worker.sandbox.confined_tasks import MOST_BYTES, ConfinedTasks
+from worker.sandbox.confinement_status import Confinement
+from worker.sandbox.fork_client import ForkClient
+
+Document = TypeVar("Document", bound=pydantic.BaseModel)
+
+
+class Inspector:
+    """Looks into uploads; may be used from several threads, and limits nobody's number.
+
+    Args:
+        settings: the limits, and where the data lie.
+        light: the server of ``worker.inspection.upload_tasks``.
+        compiler: the server of ``worker.inspection.compiler_tasks``.
+    """
+
+    def __init__(self, settings: Settings, light: ForkClient, compiler: ForkClient) -> None:
+        self._settings = settings
+        self._light = ConfinedTasks(settings, light)
+        self._compiler = ConfinedTasks(settings, compiler)
+
+    def model(self, files: Sequence[NamedFile], directory: Path) -> tuple[Path, ModelContents]:
+        """The ONNX file with all of a model in it, and what that is.
+
+        Args:
+            files: an ONNX file or a zip alone, or an ONNX file and what it keeps in others.
+            directory: where the file is made, unless the model came as one.
+
+        Raises:
+            LimitError: finding out took too long or too much memory, or ended the process.
+            RefusedError: it cannot be used.
+        """
+        made = directory.resolve() / "model.onnx"
+        given = [file.model_copy(update={"path": file.path.resolve()}) for file in files]
+        answer = self._light.ask(
+            "model",
+            ModelFiles(files=given, model=made),
+            directory,
+            seconds=self._settings.inspection_seconds,
+            readable=[file.path for file in given],
+        )
+        # its process is gone: nobody changes the file any more
+        path = made if made.is_file() and not made.is_symlink() else given[0].path
+        return path, ModelContents.model_validate_json(answer)
+
+    def tensors(self, path: Path) -> TensorsContents:
+        """What is in an npz file.
+
+        Raises:
+            LimitError, RefusedError: as :meth:`model`.
+        """
+        return self._file("tensors", path, TensorsContents)
+
+    def accelerator(self, path: Path) -> Accelerator:
+        """The accelerator of a document, in JSON or YAML; raises as :meth:`model`."""
+        return self._file("accelerator", path, Accelerator, most_bytes=MAX_BYTES)
+
+    def program(self, path: Path, directory: Path) -> tuple[Path, ProgramContents]:
+        """The Program file, made in ``directory``, of one or of a zip of parts, and what is in it.
+
+        Raises:
+            LimitError, RefusedError: as :meth:`model`.
+        """
+        packed = PackedProgram(path=path.resolve(), program=directory.resolve() / "program.zip")
+        answer = self._compiler.ask(
+            "program", packed, directory, seconds=self._settings.inspection_seconds, readable=[path]
+        )
+        # its process is gone: nobody changes the file any more
+        if packed.program.is_symlink() or not packed.program.is_file():
+            raise RuntimeError("the process that opened a program left no file")
+        return packed.program, ProgramContents.model_validate_json(answer)
+
+    @functools.cached_property
+    def confinement(self) -> Confinement:
+        """What confines such a process here: one was asked."""
+        with self._directory() as directory:
+            answer = self._light.ask("confinement", NoArguments(), directory, seconds=self._settings.inspection_seconds)
+        return Confinement.model_validate_json(answer)
+
+    def _file(self, task: str, path: Path, document: type[Document], most_bytes: int = MOST_BYTES) -> Document:
+        with self._directory() as directory:
+            answer = self._light.ask(
+                task,
+                UploadedFile(path=path.resolve()),
+                directory,
+                seconds=self._settings.inspection_seconds,
+                readable=[path],
+                most_bytes=most_bytes,
+            )
+        return document.model_validate_json(answer)
+
+    def _directory(self) -> contextlib.AbstractContextManager[Path]:
+        self._settings.scratch_dir.mkdir(parents=True, exist_ok=True)
+        return scratch_directory(self._settings.scratch_dir, "inspection")
+
+
+class Planner:
+    """Makes plans; may be used from several threads, and limits nobody's number.
+
+    ``compiler`` is the server of ``worker.inspection.compiler_tasks``.
+    """
+
+    def __init__(self, settings: Settings, compiler: ForkClient) -> None:
+        self._seconds = settings.plan_seconds
+        self._tasks = ConfinedTasks(settings, compiler)
+
+    def plan(self, work: ModelJobInputs, scratch: Path) -> bytes:
+        """The plan, as JSON; its files are in ``scratch`` meanwhile, and the inputs may be.
+
+        Raises:
+            LimitError: it needs more than the settings allow, or its process died.
+            RefusedError: an input cannot be used.
+        """
+        inputs = PlanInputs(
+            model=work.model.resolve(),
+            accelerator=work.accelerator,
+            options=work.options,
+            calibration=work.calibration and work.calibration.resolve(),
+            sources=work.sources,
+        )
+        readable = [path for path in (work.model, work.calibration) if path]
+        return self._tasks.ask("plan", inputs, scratch, seconds=self._seconds, readable=readable)

@@ -1,0 +1,50 @@
+"""What is in an upload, without the compiler: the tasks of a fork server that the api starts with itself."""
+
+from pathlib import Path
+
+from accel.accelerator.document import Accelerator
+from accel.catalog import load_accelerator, parse_accelerator, preset_names
+from accel.errors import InvalidAccelerator
+from worker.config.settings import Settings
+from worker.execution.tensor_archives import NpzArchive
+from worker.inspection.document_errors import with_explanation
+from worker.inspection.model_files import model_of_files
+from worker.inspection.task_arguments import ModelFiles, UploadedFile
+from worker.records.uploads import TensorsContents
+from worker.sandbox.confined_tasks import confined_task, confinement_task
+from worker.sandbox.resource_limits import inspection_limits
+
+
+def _tensors(given: UploadedFile, settings: Settings) -> TensorsContents:
+    with given.path.open("rb") as file:
+        npz = NpzArchive(file, max_bytes=settings.max_tensors_bytes, max_arrays=settings.max_arrays)
+        npz.check_data()
+    return TensorsContents(tensors=npz.tensors)
+
+
+def _accelerator(given: UploadedFile, _settings: Settings) -> Accelerator:
+    return read_accelerator(given.path)
+
+
+def read_accelerator(path: Path) -> Accelerator:
+    """The accelerator of a document.
+
+    Raises:
+        InvalidAccelerator: it is none; the message has the place, what stands there, and what could.
+    """
+    text = path.read_bytes()
+    try:
+        return parse_accelerator(text)
+    except InvalidAccelerator as error:
+        raise with_explanation(error, text) from error
+
+
+for _name in preset_names():  # what checks a document is loaded once, not by each task
+    load_accelerator(_name)
+
+TASKS = {
+    "accelerator": confined_task(inspection_limits, UploadedFile, _accelerator),
+    "model": confined_task(inspection_limits, ModelFiles, model_of_files),
+    "tensors": confined_task(inspection_limits, UploadedFile, _tensors),
+    "confinement": confinement_task,
+}

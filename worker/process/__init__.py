@@ -1,0 +1,1 @@
+"""Operating-system processes: forking, death with the parent, exit statuses, scratch directories, calls of Linux."""

@@ -1,0 +1,1 @@
+"""Records: jobs, uploads, accelerators and artifacts as documents in the store, and the index of jobs in Redis."""

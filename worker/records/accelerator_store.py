@@ -1,0 +1,183 @@
+"""Accelerators by their ids: the presets, by their names, and uploaded documents, by the SHA-256 of what they say."""
+
+import copy
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Literal, NamedTuple, Self
+
+from accel.accelerator.document import Accelerator
+from accel.catalog import (
+    accelerator_id,
+    canonical,
+    checked_accelerator,
+    document_digest,
+    load_accelerator,
+    preset_names,
+)
+from worker.examples import example_accelerator
+from worker.identity.ownership import Ownership, label_key, label_of
+from worker.identity.share_links import ShareTarget
+from worker.records.job_record import Document
+from worker.records.upload_locks import UploadLocks, UploadName
+from worker.storage.object_store import Store
+
+_ID = re.compile(r"[0-9a-f]{64}")
+_MOST_BRIEFS = 10_000
+_FOLDER: Literal["accelerators"] = "accelerators"
+
+
+class AcceleratorSummary(NamedTuple):
+    """An accelerator in a listing."""
+
+    title: str
+    family: str
+
+
+class Accelerators:
+    """The presets and the uploaded documents: those of everybody, unless they are :meth:`seen_by` an owner."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._briefs: dict[str, AcceleratorSummary] = {}  # they do not change
+        self._digests: dict[str, str] = {}
+        self._belongings: Ownership | None = None
+        self._shared: ShareTarget | None = None
+
+    def seen_by(self, owner: str, shared: ShareTarget | None = None) -> Self:
+        """The same, as an owner may see them: what others sent is not there, but for one that is ``shared``."""
+        seen = copy.copy(self)
+        seen._belongings, seen._shared = Ownership(self._store, owner), shared  # noqa: SLF001 - it is our own class
+        return seen
+
+    def add(self, accelerator: Accelerator, file: str | None = None) -> str:
+        """Keep a document and give its id; of the same document again nothing changes but the time, and the file.
+
+        ``file`` is the SHA-256 of the bytes that the owner has it in.
+
+        Raises:
+            BeingErasedError: it is being erased at this moment.
+        """
+        digest = accelerator_id(accelerator)
+        with UploadLocks(self._store).arriving(UploadName("accelerators", digest)):
+            first = self._belongings is not None and not self._store.exists(_key(digest))
+            self._store.write(_key(digest), canonical(accelerator))
+            if self._belongings:
+                note = Document(sha256=file).model_dump_json().encode() if file else b""
+                self._belongings.add(_FOLDER, digest, note, first=first)
+        return digest
+
+    def ids(self) -> list[str]:
+        """All ids: the presets' names first, then those of uploaded documents, each part sorted."""
+        uploaded = self._belongings.all(_FOLDER) if self._belongings else self._store.folders(_FOLDER)
+        return [*preset_names(), *(name for name in uploaded if _ID.fullmatch(name))]
+
+    def known(self, name_or_id: str) -> bool:
+        """Whether there is such an accelerator."""
+        if _ID.fullmatch(name_or_id):
+            stored = self._visible(name_or_id) and self._store.exists(_key(name_or_id))
+            return stored or name_or_id == example_accelerator().id
+        return name_or_id in preset_names()
+
+    def _visible(self, digest: str) -> bool:
+        return self._belongings is None or self._is_shared(digest) or self._belongings.has(_FOLDER, digest)
+
+    def _is_shared(self, digest: str) -> bool:
+        return self._shared is not None and digest == self._shared.id
+
+    def labels(self, ids: list[str]) -> list[str | None]:
+        """The labels that the owner, or who shared it, has given to these; None for each that has none."""
+        if self._belongings is None:
+            return [None] * len(ids)
+        own = self._belongings.labels(_FOLDER, ids)
+        if self._shared is None or self._shared.id not in ids or self._belongings.has(_FOLDER, self._shared.id):
+            return own
+        [sent] = self._store.read_many([label_key(self._shared.sender, _FOLDER, self._shared.id)])
+        return [label_of(sent) if name == self._shared.id else label for name, label in zip(ids, own, strict=True)]
+
+    def set_label(self, digest: str, label: str | None) -> None:
+        """Label an uploaded document, for the owner that it is :meth:`seen_by` alone."""
+        assert self._belongings is not None
+        self._belongings.set_label(_FOLDER, digest, label)
+
+    def get(self, name_or_id: str) -> Accelerator:
+        """The accelerator; KeyError if there is none of this name or id.
+
+        Raises:
+            OSError: the stored document is not the one that was uploaded.
+        """
+        if not self.known(name_or_id):
+            raise KeyError(name_or_id)
+        if not _ID.fullmatch(name_or_id):
+            return load_accelerator(name_or_id)
+        return checked_accelerator(self._bytes(name_or_id))
+
+    def brief(self, name_or_id: str) -> AcceleratorSummary:
+        """What a listing says of it; KeyError if there is none of this name or id."""
+        if not self.known(name_or_id):
+            raise KeyError(name_or_id)
+        if name_or_id not in self._briefs:
+            if len(self._briefs) >= _MOST_BRIEFS:
+                self._briefs.clear()
+            self._briefs[name_or_id] = self._brief(name_or_id)
+        return self._briefs[name_or_id]
+
+    def _brief(self, name_or_id: str) -> AcceleratorSummary:
+        if _ID.fullmatch(name_or_id):
+            document = json.loads(self._bytes(name_or_id))
+            return AcceleratorSummary(str(document["title"]), str(document["family"]))
+        preset = load_accelerator(name_or_id)
+        return AcceleratorSummary(preset.title, preset.family)
+
+    def digest(self, name_or_id: str) -> str:
+        """The id that its document has, or would have if it were uploaded; KeyError if there is no such preset."""
+        if _ID.fullmatch(name_or_id):
+            return name_or_id
+        if name_or_id not in self._digests:
+            if name_or_id not in preset_names():
+                raise KeyError(name_or_id)
+            self._digests[name_or_id] = accelerator_id(load_accelerator(name_or_id))
+        return self._digests[name_or_id]
+
+    def source(self, name_or_id: str | None) -> Document:
+        """Returns what is known of the file that the owner has the document in; nothing of one that is another's."""
+        if name_or_id is None:
+            return Document()
+        if not _ID.fullmatch(name_or_id):
+            return Document(sha256=document_digest(name_or_id))
+        note = self._belongings.note(_FOLDER, name_or_id) if self._belongings else b""
+        if note:
+            known = Document.model_validate_json(note)
+        elif name_or_id == example_accelerator().id:
+            known = Document(sha256=document_digest(example_accelerator().path))
+        else:
+            known = Document()
+        return known.model_copy(update={"label": self.labels([name_or_id])[0]})
+
+    def fetch(self, name_or_id: str, path: Path) -> str:
+        """What :func:`accel.catalog.load_accelerator` takes: a preset's name, or ``path`` with the document written.
+
+        ``path`` must end in ``.json``. KeyError if there is none of this name or id.
+
+        Raises:
+            OSError: the stored document is not the one that was uploaded.
+        """
+        if not self.known(name_or_id):
+            raise KeyError(name_or_id)
+        if not _ID.fullmatch(name_or_id):
+            return name_or_id
+        path.write_bytes(self._bytes(name_or_id))
+        return str(path)
+
+    def _bytes(self, digest: str) -> bytes:
+        if digest == example_accelerator().id:
+            return example_accelerator().info
+        data = self._store.read(_key(digest))
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise OSError(f"the stored accelerator {digest} is damaged")
+        return data
+
+
+def _key(digest: str) -> str:
+    return f"{_FOLDER}/{digest}/document.json"

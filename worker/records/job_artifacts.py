@@ -1,0 +1,153 @@
+"""The artifacts of a job, in the store under ``jobs/<id>/runs/<attempt>/``, and its trace, kept open for the next page.
+
+Each attempt publishes into a folder of its own, and its ``manifest.json`` last. The end of the job names the attempt
+whose files are its artifacts; what others left is nothing. No manifest: no artifacts.
+"""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pydantic
+from pydantic import Field
+
+from accel.trace import Trace
+from accel.trace.ranges import Ranges
+from worker.records.job_record import Job
+from worker.storage.object_store import Store
+
+MEDIA_TYPES = {
+    ".json": "application/json",
+    ".jsonl": "application/jsonl",
+    ".txt": "text/plain; charset=utf-8",
+    ".zip": "application/zip",
+    ".npz": "application/octet-stream",
+}
+_MANIFEST = "manifest.json"
+
+
+class Artifact(pydantic.BaseModel):
+    """A file that a job left."""
+
+    name: str = Field(examples=["tir/05-flatten.txt"])
+    bytes: int
+    sha256: str = Field(description="SHA-256 of its bytes; its ETag, in quotes")
+    media_type: str
+
+
+class Manifest(pydantic.BaseModel):
+    """All files of an attempt, sorted by name."""
+
+    artifacts: list[Artifact]
+
+
+def publish(store: Store, job_id: str, attempt: int, files: Mapping[str, Path]) -> Manifest:
+    """Put the files, by their names, into the store, and then say what they are. Nobody may change them any more."""
+    home = _home(job_id, attempt)
+    artifacts = []
+    for name, path in files.items():
+        if name == _MANIFEST:
+            continue
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            size = file.tell()
+        store.take_file(f"{home}/{name}", path)
+        artifacts.append(Artifact(name=name, bytes=size, sha256=digest, media_type=media_type(name)))
+    manifest = Manifest(artifacts=artifacts)
+    store.write(manifest_key(job_id, attempt), manifest.model_dump_json().encode())
+    return manifest
+
+
+def discard(store: Store, job_id: str, attempt: int) -> None:
+    """Remove what an attempt published that is not the job's result."""
+    store.delete(manifest_key(job_id, attempt))
+    for key in store.sizes(_home(job_id, attempt)):
+        store.delete(key)
+
+
+class Artifacts:
+    """The artifacts of one job, as its record names them: none before it has ended."""
+
+    def __init__(self, store: Store, job: Job) -> None:
+        self._store = store
+        self._state = job.state
+        self._home = _home(job.id, job.attempt or 0)
+        self._artifacts = {item.name: item for item in _read(store, job).artifacts}
+
+    def missing(self, what: str) -> str:
+        """Says that there is no such file, and how the job ended if it did not succeed."""
+        how = {"canceled": "was canceled, and has", "failed": "has failed, and has"}.get(self._state, "has")
+        return f"the job {how} left no {what}"
+
+    def all(self, folder: str = "") -> list[Artifact]:
+        """Every file, or those under a folder, sorted by name."""
+        prefix = f"{folder}/" if folder else ""
+        return [item for name, item in self._artifacts.items() if name.startswith(prefix)]
+
+    def get(self, name: str) -> Artifact:
+        """What the file is; KeyError if there is none of this name."""
+        return self._artifacts[name]
+
+    def stream(self, name: str, begin: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Bytes ``[begin, end)`` of a file that :meth:`get` knows."""
+        return self._store.stream(f"{self._home}/{name}", begin, end)
+
+    def read(self, name: str, begin: int, end: int) -> bytes:
+        """Bytes ``[begin, end)`` of a file that :meth:`get` knows, at once."""
+        return self._store.read_range(f"{self._home}/{name}", begin, end)
+
+
+def media_type(name: str) -> str:
+    """The media type of an artifact, by its name."""
+    return MEDIA_TYPES.get(Path(name).suffix, "application/octet-stream")
+
+
+def _read(store: Store, job: Job) -> Manifest:
+    if not job.ended or job.attempt is None:
+        return Manifest(artifacts=[])
+    try:
+        return Manifest.model_validate_json(store.read(manifest_key(job.id, job.attempt)))
+    except FileNotFoundError:
+        return Manifest(artifacts=[])
+
+
+def _home(job_id: str, attempt: int) -> str:
+    return f"jobs/{job_id}/runs/{attempt}"
+
+
+def manifest_key(job_id: str, attempt: int) -> str:
+    """Where the manifest of an attempt is."""
+    return f"{_home(job_id, attempt)}/{_MANIFEST}"
+
+
+_FILE = "trace.npz"
+
+
+class TraceCache:
+    """Opens the traces of ended jobs, and keeps the last few open."""
+
+    def __init__(self, *, keep: int = 16) -> None:
+        self._keep = keep
+        self._open: OrderedDict[str, Trace] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, job_id: str, artifacts: Artifacts) -> Trace:
+        """The trace of an ended job.
+
+        Raises:
+            KeyError: the job has none.
+            CyclopsError: it is damaged, or of another version.
+        """
+        with self._lock:
+            found = self._open.get(job_id)
+        if found is None:
+            size = artifacts.get(_FILE).bytes
+            found = Trace.open(Ranges(lambda begin, end: artifacts.read(_FILE, begin, end), size))
+        with self._lock:
+            self._open[job_id] = found
+            self._open.move_to_end(job_id)
+            while len(self._open) > self._keep:
+                self._open.popitem(last=False)
+        return found

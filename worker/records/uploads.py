@@ -1,0 +1,228 @@
+"""Uploaded models, tensors and programs: blobs named by their SHA-256, with what was found in them.
+
+An example (``worker/examples``) is there for everybody, whether somebody has sent it or not.
+"""
+
+import copy
+import hashlib
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Generic, NamedTuple, Self, TypeVar
+
+import pydantic
+from pydantic import Field
+
+from accel.frontend.read.info import ModelContents, TensorInfo
+from worker.examples import FileKind, example
+from worker.identity.ownership import OwnedObject, Ownership, label_key, label_of
+from worker.identity.share_links import ShareTarget
+from worker.records.upload_locks import UploadLocks
+from worker.records.upload_locks import UploadName as UploadName
+from worker.storage.object_store import Store
+
+_NEVER = datetime.fromtimestamp(0, UTC)
+_ID = re.compile(r"[0-9a-f]{64}")
+
+
+class Model(ModelContents):
+    """An uploaded model."""
+
+    id: str = Field(
+        description="SHA-256 of the model's one file, which has all of its data in it", pattern="^[0-9a-f]{64}$"
+    )
+    bytes: int = Field(description="size of that file")
+
+
+class TensorsContents(pydantic.BaseModel):
+    """The arrays of an npz file."""
+
+    tensors: list[TensorInfo]
+
+
+class Tensors(TensorsContents):
+    """An uploaded npz file."""
+
+    id: str = Field(description="SHA-256 of the file", pattern="^[0-9a-f]{64}$")
+    bytes: int = Field(description="size of the file")
+
+
+class ProgramContents(pydantic.BaseModel):
+    """What a program takes, gives and consists of."""
+
+    accelerator: str = Field(description="name of the accelerator that it was made for", examples=["vta"])
+    instructions: int
+    launches: int
+    host_steps: int
+    dram_bytes: int = Field(description="size of the DRAM that it maps")
+    inputs: list[TensorInfo]
+    outputs: list[TensorInfo]
+    expects: bool = Field(description="whether it says what memory must hold after the run")
+
+
+class ProgramInfo(ProgramContents):
+    """An uploaded program."""
+
+    id: str = Field(description="SHA-256 of the Program file", pattern="^[0-9a-f]{64}$")
+    bytes: int = Field(description="size of the Program file")
+
+
+Document = TypeVar("Document", Model, Tensors, ProgramInfo)
+
+
+class StoredUpload(NamedTuple, Generic[Document]):
+    """An upload as an owner has it.
+
+    Attributes:
+        document: what was found in it.
+        label: that of the owner, or of who shared it.
+        created: when the owner has sent it first; None for who never has.
+    """
+
+    document: Document
+    label: str | None
+    created: datetime | None
+
+
+class Uploads(Generic[Document]):
+    """The uploads of one kind. An upload is accepted once its document is there; the blob comes first.
+
+    They are those of everybody, unless they are :meth:`seen_by` an owner.
+    """
+
+    def __init__(self, store: Store, kind: FileKind, document: type[Document]) -> None:
+        self._store = store
+        self._kind = kind
+        self._document: type[Document] = document
+        self._belongings: Ownership | None = None
+        self._shared: ShareTarget | None = None
+
+    def seen_by(self, owner: str, shared: ShareTarget | None = None) -> Self:
+        """The same, as an owner may see them: what others sent is not there, but for one that is ``shared``."""
+        seen = copy.copy(self)
+        seen._belongings, seen._shared = Ownership(self._store, owner), shared  # noqa: SLF001 - it is our own class
+        return seen
+
+    def get(self, digest: str) -> Document:
+        """What was found in the upload; KeyError if there is none of this id."""
+        if not _ID.fullmatch(digest):
+            raise KeyError(digest)
+        if digest == example(self._kind).id:
+            return self._document.model_validate_json(example(self._kind).info)
+        keys = [f"{self._kind}/{digest}/info.json"]
+        if self._belongings is not None and not self._is_shared(digest):
+            keys.append(self._belongings.mark(self._kind, digest))
+        found = self._store.read_many(keys)  # from a bucket in one round: a cached answer waits for it
+        info = found[0]
+        if info is None or None in found:
+            raise KeyError(digest)
+        return self._document.model_validate_json(info)
+
+    def _is_shared(self, digest: str) -> bool:
+        return self._shared is not None and digest == self._shared.id
+
+    def kept(self, digest: str) -> StoredUpload[Document]:
+        """An upload with its label and time; KeyError if there is none of this id."""
+        return self.as_kept(self.get(digest))
+
+    def as_kept(self, document: Document) -> StoredUpload[Document]:
+        """What :meth:`get` or :meth:`add` has of an upload, with its label and time."""
+        digest = document.id
+        if self._belongings is None:
+            return StoredUpload(document, None, None)
+        created = self._belongings.since(self._kind, digest)
+        key = self._belongings.label_key(self._kind, digest)
+        if created is None and self._shared is not None and self._is_shared(digest):
+            key = label_key(self._shared.sender, self._kind, digest)
+        [label] = self._store.read_many([key])
+        return StoredUpload(document, label_of(label), created and created.replace(microsecond=0))
+
+    def page(self, before: str | None, most: int) -> tuple[list[StoredUpload[Document]], str | None]:
+        """Uploads of the owner that it is :meth:`seen_by`, newest first, then the example; and the next cursor.
+
+        What is read is one listing of the owner's marks, and the documents and labels on the page.
+
+        Args:
+            before: the cursor: what follows it is given, whatever came or went meanwhile.
+            most: how many.
+        """
+        assert self._belongings is not None
+        own = self._belongings.newest(self._kind)
+        given = example(self._kind).id
+        if all(item.id != given for item in own):
+            own.append(OwnedObject(given, _NEVER))
+        following = [item for item in own if before is None or _place(item) < before]
+        page = following[:most]
+        infos = self._store.read_many([f"{self._kind}/{item.id}/info.json" for item in page])
+        labels = self._belongings.labels(self._kind, [item.id for item in page])
+        kept = []
+        for item, info, label in zip(page, infos, labels, strict=True):
+            known = example(self._kind).info if item.id == given else info
+            if known is not None:  # else it is being erased
+                created = None if item.since == _NEVER else item.since.replace(microsecond=0)
+                kept.append(StoredUpload(self._document.model_validate_json(known), label, created))
+        return kept, _place(page[-1]) if len(following) > most else None
+
+    def set_label(self, digest: str, label: str | None) -> None:
+        """Label what :meth:`get` knows, for the owner that it is :meth:`seen_by` alone."""
+        assert self._belongings is not None
+        self._belongings.set_label(self._kind, digest, label)
+
+    def add(self, path: Path, document: Document) -> None:
+        """Keep the file, which is the store's then, and its document; of the same file again only the time changes.
+
+        Raises:
+            BeingErasedError: it is being erased at this moment.
+        """
+        blob, upload = f"{self._kind}/{document.id}/data", UploadName(self._kind, document.id)
+        while True:
+            if not self._store.exists(blob):
+                self._store.take_file(blob, path)
+            with UploadLocks(self._store).arriving(upload) as claim:
+                if self._store.exists(blob) and claim.counts():
+                    first = self._belongings is not None and not self._store.exists(upload.document)
+                    self._store.write(upload.document, document.model_dump_json().encode())
+                    if self._belongings:
+                        self._belongings.add(self._kind, document.id, first=first)
+                    return
+
+    def stream(self, digest: str, begin: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Bytes ``[begin, end)`` of an upload that :meth:`get` knows."""
+        if digest == example(self._kind).id:
+            return iter([example(self._kind).path.read_bytes()[begin:end]])
+        return self._store.stream(f"{self._kind}/{digest}/data", begin, end)
+
+    def fetch(self, digest: str, path: Path) -> None:
+        """Copy an upload that :meth:`get` knows into a local file.
+
+        Raises:
+            OSError: the blob is missing, or is not the file that was uploaded.
+        """
+        if digest == example(self._kind).id:
+            path.write_bytes(example(self._kind).path.read_bytes())
+        else:
+            self._store.fetch(f"{self._kind}/{digest}/data", path)
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                raise OSError(f"the stored {self._kind} blob {digest} is damaged")
+
+
+def models(store: Store) -> Uploads[Model]:
+    """The uploaded models."""
+    return Uploads(store, "models", Model)
+
+
+def tensors(store: Store) -> Uploads[Tensors]:
+    """The uploaded tensors."""
+    return Uploads(store, "tensors", Tensors)
+
+
+def programs(store: Store) -> Uploads[ProgramInfo]:
+    """The uploaded programs, as Program files."""
+    return Uploads(store, "programs", ProgramInfo)
+
+
+def _place(item: OwnedObject) -> str:
+    """A cursor: places sort as the items do."""
+    return f"{int(item.since.timestamp() * 1e6):014x}{item.id}"

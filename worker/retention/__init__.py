@@ -1,0 +1,1 @@
+"""Deletion of jobs and uploads, on request and by policy."""

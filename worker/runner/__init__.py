@@ -1,0 +1,1 @@
+"""The runner: the worker, the supervisor of its jobs, and the confined process of each job."""

@@ -1,0 +1,198 @@
+"""The process that does a job: all that touches what a user uploaded happens in it.
+
+It is forked from the worker, which never touches the store, and confined (``worker/sandbox/confinement.py``): of what was open only
+a line to the supervisor remains, and its standard error, which that one reads. It compiles and simulates in a
+scratch directory, where it reads its inputs and writes to two folders.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from worker.config.settings import Settings
+from worker.execution.job_execution import execute
+from worker.execution.job_failure import StageRecorder, failure_problem, write_incident
+from worker.process.children import set_process_name, start_child
+from worker.records.job_record import Stage
+from worker.runner.job_protocol import (
+    CacheEntry,
+    CacheGet,
+    CachePut,
+    Failed,
+    Frame,
+    Frames,
+    LogMessage,
+    StageMessage,
+    Succeeded,
+    decode_inputs,
+    encode_frame,
+)
+from worker.sandbox.confinement import TEMPORARY, confine
+
+_CHUNK = 1 << 20
+_MOST_TEXT = 4096  # characters of a logged line
+
+
+class SupervisorLink(logging.Handler):
+    """Sends stages and logged lines, and is the compiler's cache (``accel.cache.Cache``) at the other end of the line.
+
+    It blocks, and may be used from several threads. Raises ConnectionError where the other process is gone.
+    """
+
+    def __init__(self, connection: socket.socket, most_body: int) -> None:
+        super().__init__()
+        self._connection = connection
+        self._most_body = most_body
+        self._frames = Frames(most_body)
+        self._waiting: list[Frame] = []
+        self._turn = threading.RLock()
+
+    def send(self, document: Mapping[str, Any], body: bytes = b"") -> None:
+        """Send a frame."""
+        with self._turn:
+            self._connection.sendall(encode_frame(document, body))
+
+    def receive(self) -> Frame:
+        """The next frame."""
+        with self._turn:
+            while not self._waiting:
+                data = self._connection.recv(_CHUNK)
+                if not data:
+                    raise ConnectionResetError("the process that attends to the job is gone")
+                self._waiting += self._frames.feed(data)
+            return self._waiting.pop(0)
+
+    def stage(self, stage: Stage) -> None:
+        """Tell how far the job is."""
+        self.send(StageMessage(stage=stage).model_dump())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass a line of the log on."""
+        text = f"{record.name}: {record.getMessage()}"
+        if record.exc_info:
+            text += "\n" + logging.Formatter().formatException(record.exc_info)
+        self.send(LogMessage(level=min(max(record.levelno, 0), 100), text=text[:_MOST_TEXT]).model_dump())
+
+    def get(self, key: str) -> bytes | None:
+        """The entry of the cache, or None."""
+        with self._turn:
+            self.send(CacheGet(key=key).model_dump())
+            document, body = self.receive()
+        return body if CacheEntry.model_validate(document).found else None
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep an entry in the cache, unless it is too large."""
+        if len(data) <= self._most_body:
+            self.send(CachePut(key=key).model_dump(), data)
+
+
+_log = logging.getLogger(__name__)
+PROCESS_NAME = "cyclops-job"
+OUT_OF_MEMORY_STATUS = 78  # the exit status of a process that had no memory left
+OUTPUT_FOLDER = "out"  # the directory of the artifacts in the scratch directory
+
+
+class JobProcess:
+    """A running process of a job.
+
+    Attributes:
+        line: the line to it.
+        written: a pipe with what it writes to its standard output and error.
+    """
+
+    def __init__(self, pid: int, line: socket.socket, written: int) -> None:
+        self.line = line
+        self.written = written
+        self._pid = pid
+        self._status: int | None = None
+
+    def poll(self) -> int | None:
+        """Its wait status once it has ended, else None."""
+        if self._status is None:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            self._status = status if pid else None
+        return self._status
+
+    def kill(self) -> int:
+        """End it and what it started, unless it has ended; gives its wait status."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # it may not have come to lead its group
+                os.killpg(self._pid, signal.SIGKILL)
+            os.kill(self._pid, signal.SIGKILL)
+            self._status = os.waitpid(self._pid, 0)[1]
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._pid, signal.SIGKILL)  # what it left behind keeps its group, and with it the number
+        return self._status or 0
+
+    def close(self) -> None:
+        """End it if it runs, and give its line back."""
+        self.kill()
+        self.line.close()
+        os.close(self.written)
+
+
+def start_job_process(settings: Settings, scratch: Path) -> JobProcess:
+    """Fork it. It waits for its work, which :func:`worker.runner.job_protocol.encode_inputs` says, and dies with this process.
+
+    Raises:
+        OSError: there is no process, memory, descriptor or room on the disk for it.
+    """
+    for name in (OUTPUT_FOLDER, TEMPORARY):
+        (scratch / name).mkdir()
+    written, writes = os.pipe()
+    ours, theirs = socket.socketpair()
+    try:
+        pid = start_child(lambda: _serve(theirs, writes, settings, scratch))
+    except OSError:
+        ours.close()
+        os.close(written)
+        raise
+    finally:
+        theirs.close()
+        os.close(writes)
+    return JobProcess(pid, ours, written)
+
+
+def _serve(line: socket.socket, writes: int, settings: Settings, scratch: Path) -> None:
+    os.setsid()
+    set_process_name(PROCESS_NAME)
+    os.dup2(writes, 1)
+    os.dup2(writes, 2)
+    # its inputs come into the directory later: it may read them there, and write beside them only
+    confine(settings, scratch, writable=(OUTPUT_FOLDER, TEMPORARY), keep=(1, 2, line.fileno()))
+    link = SupervisorLink(line, settings.max_cache_entry_bytes)
+    _log_into(link, settings.log_level)
+    try:
+        _do(link, settings, scratch)
+    except MemoryError:  # there is not enough even to say so
+        os._exit(OUT_OF_MEMORY_STATUS)
+
+
+def _do(link: SupervisorLink, settings: Settings, scratch: Path) -> None:
+    work = decode_inputs(link.receive()[0])
+    _log.info("begun in process %d, with its inputs at hand", os.getpid())
+    reached = StageRecorder(link.stage)
+    try:
+        result = execute(work, scratch / OUTPUT_FOLDER, settings, reached, link)
+    except ConnectionError:  # nobody is there to be told
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, the job must end with a reason
+        problem = failure_problem(error)
+        if problem.incident is not None:
+            _log.exception("incident %s: the job failed", problem.incident)
+            write_incident(problem, error, reached.stage, work, scratch / OUTPUT_FOLDER, settings)
+        link.send(Failed(problem=problem).model_dump(mode="json"))
+    else:
+        link.send(Succeeded(result=result).model_dump(mode="json"))
+
+
+def _log_into(link: SupervisorLink, level: str) -> None:
+    root = logging.getLogger()
+    root.handlers = [link]
+    root.setLevel(level)

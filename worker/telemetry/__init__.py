@@ -1,0 +1,1 @@
+"""Telemetry: logs, traces and counters of all processes."""
