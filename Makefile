@@ -90,7 +90,7 @@ secrets: ## make the password that docker-compose.yml gives to Redis
 	@chmod 444 secrets/redis_password # the containers' users are others; the folder keeps everybody else away
 
 settings: $(RUN) ## write docs/settings.md
-	$(BIN)/python -m service.settings_table > docs/settings.md
+	$(BIN)/python -m service.cli.settings_reference > docs/settings.md
 
 lock: $(DEV) ## choose the newest versions that pyproject.toml allows
 	$(BIN)/$(LOCK) --upgrade pyproject.toml --output-file requirements.lock > /dev/null

@@ -1,1 +1,1 @@
-"""HTTP: routes, schemas and the command line. Everything a request does is in ``routes/``, one file a resource."""
+"""The service: HTTP routes, their middleware, and the command line."""

@@ -1,4 +1,4 @@
-"""The application: settings in, an ASGI app out."""
+"""The ASGI application, built from the settings."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -11,36 +11,33 @@ from fastapi_offline import FastAPIOffline
 from opentelemetry.trace import Tracer
 
 from accel.accelerator.read_text import MAX_BYTES
-from service import openapi, otlp, problems
-from service.browsers import BrowserHeaders
-from service.compression import Compression
+from service import openapi, prometheus
+from service.auth.concurrency import FairSemaphore, OwnerSlots
+from service.auth.key_cache import KeyCache
+from service.auth.rate_limits import RateLimiter
 from service.context import Context
-from service.cross_origin import OwnPages, allow_origins
-from service.door import Door, tell_how_to_begin
-from service.following.feeds import Feeds
-from service.following.stream import Places
-from service.head import HeadAsGet
-from service.inspection import Inspections
-from service.keyring import Keyring
-from service.limits import BodyLimit
-from service.meters import Meters
-from service.metrics import Backends
-from service.observe import Observe
-from service.plain_bodies import PlainBodies
-from service.rates import Rates
+from service.events.hub import EventHub
+from service.http import problems
+from service.middleware.access_control import AccessControl, warn_without_keys
+from service.middleware.bodies import BodyLimit, HeadAsGet, RefuseContentCodings
+from service.middleware.compression import Compression
+from service.middleware.cross_origin import CrossOriginGuard, allow_origins
+from service.middleware.observation import RequestObserver
+from service.middleware.security_headers import SecurityHeaders
+from service.prometheus import BackendCollector, RequestMetrics
 from service.routes import (
     about,
     accelerators,
     artifacts,
-    catalogue,
-    erasing,
     events,
     health,
     jobs,
     labels,
     metrics,
     models,
+    problem_types,
     programs,
+    retention,
     schemas,
     shares,
     tensors,
@@ -48,7 +45,7 @@ from service.routes import (
     trace,
     webhooks,
 )
-from service.turns import Turns
+from service.uploads.inspection_queue import InspectionQueue
 from worker.config.settings import Settings
 from worker.identity.api_keys import ApiKeys
 from worker.identity.share_links import ShareLinks
@@ -90,8 +87,8 @@ Every error is a problem document (RFC 9457); its `type` leads to an explanation
 """
 _ROUTES = (
     *(models, programs, tensors, accelerators, schemas),
-    *(jobs, events, webhooks, labels, shares, artifacts, tir, trace, erasing),
-    *(catalogue, about, health, metrics),
+    *(jobs, events, webhooks, labels, shares, artifacts, tir, trace, retention),
+    *(problem_types, about, health, metrics),
 )
 # a request is answered soon, be it with 503: a worker has more patience
 _REDIS_RETRIES = 2
@@ -110,7 +107,7 @@ _NO_TELEMETRY: TelemetryConfig = {
 _RATES_SECONDS = 0.25
 
 
-def context(settings: Settings, light: ForkClient, compiler: ForkClient) -> Context:
+def build_context(settings: Settings, light: ForkClient, compiler: ForkClient) -> Context:
     """What the routes work on; the servers are those of ``worker.inspection.upload_tasks`` and ``worker.inspection.compiler_tasks``."""
     store = open_store(settings, patience=_STORE_SECONDS)
     settings.scratch_dir.mkdir(parents=True, exist_ok=True)
@@ -141,15 +138,15 @@ def context(settings: Settings, light: ForkClient, compiler: ForkClient) -> Cont
         traces=TraceCache(),
         planner=Planner(settings, compiler),
         inspector=Inspector(settings, light, compiler),
-        plans=Turns(settings.plans_at_once, settings.plan_wait_seconds, "dry runs are under way"),
-        inspections=Inspections(settings.inspections_at_once, settings.inspection_wait_seconds),
-        keeping=Turns(_KEPT_AT_ONCE, settings.inspection_wait_seconds, "uploads are sent to the store"),
-        keyring=Keyring(ApiKeys(store), settings.auth_cache_seconds),
+        plans=FairSemaphore(settings.plans_at_once, settings.plan_wait_seconds, "dry runs are under way"),
+        inspections=InspectionQueue(settings.inspections_at_once, settings.inspection_wait_seconds),
+        keeping=FairSemaphore(_KEPT_AT_ONCE, settings.inspection_wait_seconds, "uploads are sent to the store"),
+        keyring=KeyCache(ApiKeys(store), settings.auth_cache_seconds),
         shares=ShareLinks(store),
-        rates=Rates(open_redis(settings, retries=0, timeout=_RATES_SECONDS)),
-        feeds=Feeds(jobs, queue.waiting, open_async_redis(settings, timeout=None), quick),
-        streams=Places(settings.streams_at_once, share),
-        waiters=Places(settings.streams_at_once, share),
+        rates=RateLimiter(open_redis(settings, retries=0, timeout=_RATES_SECONDS)),
+        feeds=EventHub(jobs, queue.waiting, open_async_redis(settings, timeout=None), quick),
+        streams=OwnerSlots(settings.streams_at_once, share),
+        waiters=OwnerSlots(settings.streams_at_once, share),
     )
 
 
@@ -160,7 +157,7 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
     """
     chosen = settings or Settings()
     logged = (chosen.log_level, chosen.log_format)
-    meters = Meters()
+    meters = RequestMetrics()
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -168,10 +165,10 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
             contextlib.closing(ForkClient("worker.inspection.upload_tasks", *logged)) as light,
             contextlib.closing(ForkClient("worker.inspection.compiler_tasks", *logged)) as compiler,
         ):
-            here = app.state.context = context(chosen, light, compiler)
+            here = app.state.context = build_context(chosen, light, compiler)
             light.start()
             if chosen.auth != "off":
-                tell_how_to_begin(ApiKeys(here.store))
+                warn_without_keys(ApiKeys(here.store))
             collector = RetentionCollector(here.settings, here.store, here.jobs, here.answers, here.eraser, here.queue)
 
             def besides() -> None:
@@ -180,7 +177,7 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
 
             with (
                 reconciler(here.jobs, here.queue, chosen.reconcile_seconds, besides),
-                otlp.exported(meters.registry),
+                prometheus.exporting_otlp(meters.registry),
             ):
                 async with here.feeds.running():
                     yield
@@ -206,25 +203,25 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
         },
         default=chosen.max_body_bytes,
     )
-    app.add_middleware(PlainBodies)
+    app.add_middleware(RefuseContentCodings)
     # what is added later sees a request earlier
-    app.add_middleware(Door, settings=chosen)
+    app.add_middleware(AccessControl, settings=chosen)
     allow_origins(app, chosen.origins)
-    app.add_middleware(OwnPages, settings=chosen)
-    app.add_middleware(BrowserHeaders, settings=chosen)
+    app.add_middleware(CrossOriginGuard, settings=chosen)
+    app.add_middleware(SecurityHeaders, settings=chosen)
     app.add_middleware(Compression)
     app.add_middleware(HeadAsGet)
     app.state.meters = meters
-    meters.registry.register(Backends(lambda: app.state.context))
-    app.add_middleware(Observe, meters=meters, tracer=tracer)
-    problems.install(app)
+    meters.registry.register(BackendCollector(lambda: app.state.context))
+    app.add_middleware(RequestObserver, meters=meters, tracer=tracer)
+    problems.install_problem_handlers(app)
     for resource in _ROUTES:
         app.include_router(resource.router)
-    app.add_api_route("/", _home, include_in_schema=False)
-    openapi.install(app)
+    app.add_api_route("/", _redirect_to_docs, include_in_schema=False)
+    openapi.install_openapi(app)
     return app
 
 
-def _home() -> RedirectResponse:
+def _redirect_to_docs() -> RedirectResponse:
     """Whoever opens the address in a browser wants the documentation."""
     return RedirectResponse("/docs")

@@ -1,4 +1,4 @@
-"""What the routes work on, made once for each app."""
+"""What the routes work on: built once for each app, restricted for each request to what its caller may see."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,15 +6,13 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from service.caller import Asker
-from service.following.feeds import Feeds
-from service.following.stream import Places
-from service.identity import Caller
-from service.inspection import Inspections
-from service.keyring import Keyring
-from service.problems import ProblemError
-from service.rates import Rates
-from service.turns import Turns
+from service.auth.caller import Caller, CurrentCaller
+from service.auth.concurrency import FairSemaphore, OwnerSlots
+from service.auth.key_cache import KeyCache
+from service.auth.rate_limits import RateLimiter
+from service.events.hub import EventHub
+from service.http.problems import ProblemError
+from service.uploads.inspection_queue import InspectionQueue
 from worker.config.settings import Settings
 from worker.identity.share_links import ShareLinks
 from worker.inspection.inspector import Inspector, Planner
@@ -56,15 +54,15 @@ class Context:
     traces: TraceCache
     planner: Planner
     inspector: Inspector
-    plans: Turns
-    inspections: Inspections
-    keeping: Turns
-    keyring: Keyring
+    plans: FairSemaphore
+    inspections: InspectionQueue
+    keeping: FairSemaphore
+    keyring: KeyCache
     shares: ShareLinks
-    rates: Rates
-    feeds: Feeds
-    streams: Places
-    waiters: Places
+    rates: RateLimiter
+    feeds: EventHub
+    streams: OwnerSlots
+    waiters: OwnerSlots
 
     def seen_by(self, caller: Caller) -> "Context":
         """The same, without what the caller may not see."""
@@ -120,10 +118,10 @@ class Context:
         return job
 
 
-async def _context(request: Request, caller: Asker) -> Context:
+async def _request_context(request: Request, caller: CurrentCaller) -> Context:
     context = request.app.state.context
     assert isinstance(context, Context)
     return context.seen_by(caller)
 
 
-Here = Annotated[Context, Depends(_context)]
+RequestContext = Annotated[Context, Depends(_request_context)]

@@ -1,17 +1,24 @@
-"""The OpenAPI document: FastAPI's, with every error as a problem document."""
+"""The OpenAPI document: FastAPI's, with every error as a problem document, links between operations, and examples.
 
+The examples fill the forms of the documentation with requests that work as they are. They name what every installation
+has: the examples that come with Cyclops, the presets, and the job submitted last.
+"""
+
+import base64
 import json
 import re
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
-from service.documents import problems
-from service.openapi_examples import add_examples
-from service.openapi_links import add_links
+from service.http.declarations import declare_problems
+from service.jobs.job_id import LATEST
+from service.uploads.receive import InJson
+from worker.examples import FILES, FileKind, example, example_accelerator, example_id
 from worker.records.problem_details import FieldError, Problem
+from worker.storage.identifiers import ObjectKind
 
 _REF = "#/components/schemas/{model}"
 _UNAVAILABLE = 503
@@ -34,30 +41,32 @@ _SECURITY = {
     },
 }
 _SHARED = re.compile(r"/v1/(jobs|models|programs|tensors|accelerators)/\{id\}.*")
-_OWNERS = "/v1/jobs/{id}/webhooks"  # of it a link shows nothing: an address may be half a secret
-_OF_BODIES = {str(status): answer for status, answer in problems("request-timeout", "too-large").items()}
-_FOREIGN = {str(status): answer for status, answer in problems("forbidden-host").items()}
-_FOREIGN_WRITE = {str(status): answer for status, answer in problems("forbidden-host", "cross-origin").items()}
+_OWNER_ONLY = "/v1/jobs/{id}/webhooks"  # of it a link shows nothing: an address may be half a secret
+_BODY_PROBLEMS = {str(status): answer for status, answer in declare_problems("request-timeout", "too-large").items()}
+_CROSS_ORIGIN_READ = {str(status): answer for status, answer in declare_problems("forbidden-host").items()}
+_CROSS_ORIGIN_WRITE = {
+    str(status): answer for status, answer in declare_problems("forbidden-host", "cross-origin").items()
+}
 _METRICS = "/metrics"  # needs a key unless a setting says otherwise
 
 
-def install(app: FastAPI) -> None:
+def install_openapi(app: FastAPI) -> None:
     """Have the app serve our document."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _document(app)
+            app.openapi_schema = _openapi_document(app)
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
 
 
-def export(app: FastAPI) -> str:
+def openapi_text(app: FastAPI) -> str:
     """The document as text, the same for the same app."""
     return json.dumps(app.openapi(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _document(app: FastAPI) -> dict[str, Any]:
+def _openapi_document(app: FastAPI) -> dict[str, Any]:
     document = get_openapi(
         title=app.title,
         version=app.version,
@@ -71,19 +80,19 @@ def _document(app: FastAPI) -> dict[str, Any]:
     schemas.update(ours["$defs"])
     schemas.pop("HTTPValidationError", None)
     schemas.pop("ValidationError", None)
-    invalid = problems("invalid-request")[422]
+    invalid = declare_problems("invalid-request")[422]
     document["components"]["securitySchemes"] = _SECURITY
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             answers = operation["responses"]
-            _add_door(path, method, operation)
-            answers.update(_FOREIGN if method == "get" else _FOREIGN_WRITE)
+            _add_access_control(path, method, operation)
+            answers.update(_CROSS_ORIGIN_READ if method == "get" else _CROSS_ORIGIN_WRITE)
             if "422" in answers and "application/json" in answers["422"].get("content", {}):
                 answers["422"] = invalid
             if not _WITHOUT_STORE & set(operation["tags"]):
-                _add_unavailable(answers)
+                _add_store_unavailable(answers)
             if method != "get":
-                answers.update({**_OF_BODIES, **answers})
+                answers.update({**_BODY_PROBLEMS, **answers})
             answers["default"] = {**invalid, "description": "Any other problem."}
     add_links(document)
     add_examples(document)
@@ -91,33 +100,140 @@ def _document(app: FastAPI) -> dict[str, Any]:
     return document
 
 
-def _add_door(path: str, method: str, operation: dict[str, Any]) -> None:
+def _add_access_control(path: str, method: str, operation: dict[str, Any]) -> None:
     """Say who may ask, and how those are answered who may not, or not so often."""
     if _OPEN & set(operation["tags"]) and path != _METRICS:
         operation["security"] = []
         return
-    shared = method == "get" and _SHARED.fullmatch(path) is not None and path != _OWNERS
+    shared = method == "get" and _SHARED.fullmatch(path) is not None and path != _OWNER_ONLY
     operation["security"] = [{"key": []}, {"link": []}, {}] if shared else [{"key": []}, {}]
     answers = operation["responses"]
-    answers["401"] = problems("unauthorized")[401]
-    answers["401"]["headers"] = {"WWW-Authenticate": _text("`Bearer`")}
+    answers["401"] = declare_problems("unauthorized")[401]
+    answers["401"]["headers"] = {"WWW-Authenticate": _text_header("`Bearer`")}
     known = answers.get("429", {}).get("description", "")
-    answers["429"] = problems("rate-limited")[429]
+    answers["429"] = declare_problems("rate-limited")[429]
     answers["429"]["description"] = f"{answers['429']['description']} {known}".strip()
     answers["429"]["headers"] = {
-        "Retry-After": _text("seconds"),
-        "RateLimit": _text("of too many requests: what is left, and for how long"),
+        "Retry-After": _text_header("seconds"),
+        "RateLimit": _text_header("of too many requests: what is left, and for how long"),
     }
 
 
-def _text(description: str) -> dict[str, Any]:
+def _text_header(description: str) -> dict[str, Any]:
     return {"description": description, "schema": {"type": "string"}}
 
 
-def _add_unavailable(answers: dict[str, Any]) -> None:
+def _add_store_unavailable(answers: dict[str, Any]) -> None:
     """Say that the store may be away, beside what else the route answers then."""
-    away = problems("store-unavailable")[_UNAVAILABLE]
+    away = declare_problems("store-unavailable")[_UNAVAILABLE]
     known = answers.get(str(_UNAVAILABLE), {}).get("description", "")
     away["description"] = f"{known} {away['description']}".strip()
     away["headers"] = {"Retry-After": {"description": "seconds", "schema": {"type": "string"}}}
     answers[str(_UNAVAILABLE)] = away
+
+
+_ID = "$response.body#/id"
+_COLLECTIONS = ("/v1/models", "/v1/programs", "/v1/tensors", "/v1/accelerators", "/v1/jobs")
+# what a job is made of
+_JOBS: dict[str, dict[str, Any]] = {
+    "/v1/models": {"model": _ID, "accelerator": "vta"},
+    "/v1/programs": {"program": _ID},
+}
+
+
+def add_links(document: dict[str, Any]) -> None:
+    """Say of every answer that makes something which operations take its id."""
+    links: dict[str, Any] = {}
+    for collection in _COLLECTIONS:
+        operations = document["paths"][collection]
+        ours = _member_links(document, collection)
+        if collection in _JOBS:
+            submit = document["paths"]["/v1/jobs"]["post"]["operationId"]
+            ours[f"submit_{_singular(collection)}"] = {"operationId": submit, "requestBody": _JOBS[collection]}
+        links.update(ours)
+        for status, answer in operations["post"]["responses"].items():
+            if status in {"201", "202"}:
+                answer["links"] = {name: {"$ref": f"#/components/links/{name}"} for name in ours}
+    document["components"]["links"] = dict(sorted(links.items()))
+
+
+def _member_links(document: dict[str, Any], collection: str) -> dict[str, Any]:
+    """A link to each operation on one of the collection that needs nothing but its id."""
+    home = f"{collection}/{{id}}"
+    return {
+        f"{method}_{_singular(collection)}{path.removeprefix(home).replace('/', '_')}": {
+            "operationId": operation["operationId"],
+            "parameters": {"id": _ID},
+        }
+        for path, operations in document["paths"].items()
+        if path.startswith(home) and "{" not in path.removeprefix(home)
+        for method, operation in operations.items()
+    }
+
+
+def _singular(collection: str) -> str:
+    return collection.rpartition("/")[2].removesuffix("s")
+
+
+_JSON = "application/json"
+_PATH_EXAMPLES = {"name": "report.json", "stage": "flatten"}
+_LABEL_EXAMPLE = {"label": "my first"}
+
+
+def add_examples(document: dict[str, Any]) -> None:
+    """Put the examples into the document."""
+    paths = document["paths"]
+    for path, operations in paths.items():
+        for method, operation in operations.items():
+            for parameter in operation.get("parameters", []):
+                if parameter["in"] == "path":
+                    parameter["example"] = _PATH_EXAMPLES.get(parameter["name"]) or _example_id(method, path)
+        if "patch" in operations:
+            operations["patch"]["requestBody"]["content"][_JSON]["example"] = _LABEL_EXAMPLE
+    for kind in FILES:
+        _add_file(kind, paths[f"/v1/{kind}"]["post"])
+    document["components"]["schemas"]["InJson"] = InJson.model_json_schema()
+    ten_keys = json.loads(example_accelerator().path.read_bytes())
+    for media, content in paths["/v1/accelerators"]["post"]["requestBody"]["content"].items():
+        if not media.startswith("multipart/"):
+            content["example"] = ten_keys
+    paths["/v1/jobs"]["post"]["requestBody"]["content"][_JSON]["examples"] = _submissions()
+
+
+def _example_id(method: str, path: str) -> str:
+    if (method, path) == ("get", "/v1/accelerators/{id}"):
+        return "vta"
+    for kind in get_args(ObjectKind):
+        if path.startswith(f"/v1/{kind}/"):
+            return example_id(kind) or LATEST
+    raise AssertionError(f"say which id stands in the form of {path}")
+
+
+def _add_file(kind: FileKind, operation: dict[str, Any]) -> None:
+    """Say where a file is to upload, and have the form that needs no file be the first."""
+    ours = example(kind)
+    text = base64.b64encode(ours.path.read_bytes()).decode()
+    operation["description"] += (
+        f"\n\nNo file at hand? Send the JSON as it stands here: it is [{FILES[kind]}](/v1/{kind}/{ours.id}/content) in "
+        "Base64, which everybody may use without uploading it, too. To choose a file of your own, take another media "
+        "type."
+    )
+    body = operation["requestBody"]
+    in_json = {"schema": {"$ref": "#/components/schemas/InJson"}, "example": {"base64": text}}
+    body["content"] = {_JSON: in_json, **body["content"]}
+
+
+def _submissions() -> dict[str, Any]:
+    model, program, tensors = (example_id(kind) for kind in ("models", "programs", "tensors"))
+    values: dict[str, dict[str, Any]] = {
+        "a model": {"model": model, "accelerator": "vta", "label": "my first job"},
+        "a model, with inputs of its own": {
+            "model": model,
+            "accelerator": "vta",
+            "options": {"inputs": tensors},
+            "label": "with inputs",
+        },
+        "a program": {"program": program, "label": "a program"},
+        "a model, once more": {"model": model, "accelerator": "vta", "fresh": True},
+    }
+    return {name: {"value": value} for name, value in values.items()}

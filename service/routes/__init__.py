@@ -1,1 +1,1 @@
-"""One file a resource; each has a ``router``."""
+"""The routes: one file a resource, each with a ``router``."""

@@ -1,30 +1,101 @@
-"""What this service is: versions, limits, and what confines the processes that work on uploads."""
+"""``GET /v1/about``: versions, limits, and what confines the processes that work on uploads."""
 
 from importlib.metadata import version
 
+import pydantic
 from fastapi import APIRouter
+from pydantic import Field
 
 from accel.accelerator.read_text import MAX_BYTES
 from accel.frontend.model.limits import LIMITS
 from accel.isa.registry import family_names
-from service.about import About, InspectionLimits, JobLimits, Limits, ModelLimits, PlanLimits, UploadLimits
-from service.caller import Asker
-from service.context import Here
-from service.identity import NOBODY
+from service.auth.caller import NO_OWNER, CurrentCaller
+from service.context import RequestContext
 from worker.config.settings import Settings
 from worker.records.job_record import FORMAT
+from worker.sandbox.confinement_status import Confinement
+
+
+class UploadLimits(pydantic.BaseModel):
+    """What may be uploaded at most."""
+
+    model_bytes: int
+    tensors_bytes: int = Field(description="of an npz file, packed and unpacked")
+    arrays: int = Field(description="in one npz file")
+    program_bytes: int = Field(description="of a program, packed and unpacked, all its files together")
+    program_files: int
+    accelerator_bytes: int
+    other_bytes: int = Field(description="of the body of any other request")
+
+
+class ModelLimits(pydantic.BaseModel):
+    """What a model may ask for at most."""
+
+    nodes: int
+    rank: int = Field(description="dimensions of a tensor")
+    tensor_elements: int = Field(description="elements of one tensor")
+    tensors_bytes: int = Field(description="bytes of all its tensors, constants and intermediate results")
+    macs: int = Field(description="multiply-accumulates")
+
+
+class _ProcessLimits(pydantic.BaseModel):
+    seconds: int = Field(description="wall time")
+    cpu_seconds: int = Field(description="processor time of all threads")
+    memory_bytes: int = Field(description="address space")
+
+
+class JobLimits(_ProcessLimits):
+    """What a job may use at most."""
+
+    file_bytes: int = Field(description="the largest file that it may write")
+
+
+class PlanLimits(_ProcessLimits):
+    """What a dry run may use at most."""
+
+    at_once: int = Field(description="at one time; others wait, and are answered `busy` if it takes too long")
+
+
+class InspectionLimits(_ProcessLimits):
+    """What examining an upload may use at most."""
+
+    at_once: int = Field(description="at one time; others wait, and are answered `busy` if it takes too long")
+
+
+class Limits(pydantic.BaseModel):
+    """The limits that apply, in bytes and seconds."""
+
+    uploads: UploadLimits
+    model: ModelLimits
+    job: JobLimits
+    dry_run: PlanLimits
+    inspection: InspectionLimits
+
+
+class About(pydantic.BaseModel):
+    """What this service is."""
+
+    version: str
+    record_format: int = Field(description="form of jobs' records; workers of an earlier one leave them")
+    tvm: str = Field(description="the version of the compiler underneath")
+    families: list[str] = Field(description="families of instruction sets that are installed", examples=[["vta"]])
+    limits: Limits | None = Field(description="null for who asks without a key where one is needed, as `confinement`")
+    confinement: Confinement | None = Field(
+        description="what keeps processes that work on uploads from everything else; null if it cannot be found out now"
+    )
+
 
 router = APIRouter(prefix="/v1/about", tags=["health"])
 
 
 @router.get("", summary="Describe the service")
-async def get_about(here: Here, caller: Asker) -> About:
+async def get_about(here: RequestContext, caller: CurrentCaller) -> About:
     """Versions, families of instruction sets, limits, and what of the system keeps hostile uploads in their place.
 
     `confinement` is what holds on the host of the api: a process tries it, once, and tells. A worker on another host
     may have more of it or less.
     """
-    known = caller.owner != NOBODY
+    known = caller.owner != NO_OWNER
     return About(
         version=version("cyclops"),
         record_format=FORMAT,

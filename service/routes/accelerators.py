@@ -7,19 +7,18 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
-from service import etags
-from service.caller import Owner
-from service.context import Here
-from service.documents import NOT_MODIFIED, Responses, problems, upload_problems
-from service.etags import IfNoneMatch
-from service.negotiate import negotiate
-from service.pages import Cursor, Limit
-from service.problems import ProblemError
-from service.schemas import AcceleratorSummary, Page
-from service.upload import label_of, receive
-from service.uploaded import LabelOfUpload
-from service.yaml_form import MEDIA_TYPE as YAML
-from service.yaml_form import accelerator_yaml
+from service.auth.caller import CurrentOwner
+from service.context import RequestContext
+from service.http import conditional
+from service.http.accelerator_yaml import YAML_MEDIA_TYPE as YAML
+from service.http.accelerator_yaml import accelerator_yaml
+from service.http.conditional import IfNoneMatch
+from service.http.declarations import NOT_MODIFIED_RESPONSE, Responses, declare_problems, declare_upload_problems
+from service.http.negotiation import negotiate
+from service.http.problems import ProblemError
+from service.http.resources import AcceleratorSummary, Page, PageCursor, PageLimit
+from service.uploads.receive import label_of, receive_file
+from service.uploads.stored import LabelOfUpload
 
 router = APIRouter(prefix="/v1/accelerators", tags=["accelerators"])
 LABEL = "Cyclops-Label"
@@ -58,18 +57,18 @@ _DOCUMENT: Responses = {
     "",
     status_code=201,
     summary="Upload an accelerator",
-    responses=upload_problems("inspection-failed", "busy"),
+    responses=declare_upload_problems("inspection-failed", "busy"),
     openapi_extra=_BODY,
 )
 async def post_accelerator(
-    request: Request, response: Response, here: Here, owner: Owner, label: LabelOfUpload = None
+    request: Request, response: Response, here: RequestContext, owner: CurrentOwner, label: LabelOfUpload = None
 ) -> AcceleratorSummary:
     """Check and keep an accelerator. Its id is the SHA-256 of its document; jobs name it by that.
 
     What cannot work is refused as `invalid-accelerator`; `field` is what to mend: a key such as `LOG_ACC_BUFF_SIZE`, or
     a path such as `accelerator.memories.0.depth`.
     """
-    async with receive(request, here.settings.scratch_dir, _RAW) as upload:
+    async with receive_file(request, here.settings.scratch_dir, _RAW) as upload:
         accelerator = await here.inspections.run(lambda: here.inspector.accelerator(upload.path), owner)
         called = label_of(request, label)
     digest = await here.keeping.run(lambda: here.accelerators.add(accelerator, upload.sha256), owner)
@@ -84,10 +83,10 @@ async def post_accelerator(
     "",
     summary="List the accelerators",
     response_model=Page[AcceleratorSummary],
-    responses=NOT_MODIFIED,
+    responses=NOT_MODIFIED_RESPONSE,
 )
 def list_accelerators(
-    here: Here, limit: Limit = 100, cursor: Cursor = None, if_none_match: IfNoneMatch = None
+    here: RequestContext, limit: PageLimit = 100, cursor: PageCursor = None, if_none_match: IfNoneMatch = None
 ) -> Response:
     """The presets by name, then uploaded accelerators by id."""
     ids = _after(here.accelerators.ids(), cursor)
@@ -97,7 +96,9 @@ def list_accelerators(
         AcceleratorSummary(id=name, label=label, **here.accelerators.brief(name)._asdict())
         for name, label in zip(page, labels, strict=True)
     ]
-    return etags.respond(Page(items=items, next_cursor=page[-1] if len(ids) > limit else None), if_none_match)
+    return conditional.respond_with_etag(
+        Page(items=items, next_cursor=page[-1] if len(ids) > limit else None), if_none_match
+    )
 
 
 def _after(ids: list[str], cursor: str | None) -> list[str]:
@@ -115,12 +116,12 @@ def _rank(name: str) -> tuple[bool, str]:
     "/{id}",
     summary="Describe an accelerator",
     response_model=Accelerator,
-    responses=_DOCUMENT | problems("not-found", "not-acceptable"),
+    responses=_DOCUMENT | declare_problems("not-found", "not-acceptable"),
 )
 def get_accelerator(
     id: str,  # noqa: A002 - the API's name
     response: Response,
-    here: Here,
+    here: RequestContext,
     format: Annotated[Literal["json", "yaml"] | None, Query(description="else what Accept asks for")] = None,  # noqa: A002
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Accelerator | Response:

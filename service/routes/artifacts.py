@@ -1,15 +1,15 @@
-"""What a job left: its report, its outputs, and every file."""
+"""Results of a job: its report, its outputs, and every other file that it left."""
 
 from fastapi import APIRouter, Response
 from fastapi.responses import StreamingResponse
 
 from accel.report_documents import Report, SimulationReport
-from service.context import Context, Here
-from service.documents import content, document, problems
-from service.job_id import JobId
-from service.problems import ProblemError
-from service.ranges import CONDITIONAL, Conditional, Conditions, not_modified, send_blob
-from service.schemas import ArtifactIndex, ArtifactResource
+from service.context import Context, RequestContext
+from service.http.conditional import CONDITIONAL_RESPONSES, Conditional, Conditions, not_modified, send_blob
+from service.http.declarations import declare_content, declare_document, declare_problems
+from service.http.problems import ProblemError
+from service.http.resources import ArtifactIndex, ArtifactResource
+from service.jobs.job_id import JobId
 from worker.records.job_artifacts import MEDIA_TYPES, Artifacts
 
 _MEDIA_TYPES = sorted({found.partition(";")[0] for found in MEDIA_TYPES.values()})
@@ -54,11 +54,11 @@ def send(artifacts: Artifacts, name: str, conditions: Conditional, *, filename: 
     "/report",
     summary="The report",
     response_class=StreamingResponse,
-    responses=document("the report of a model's job, or of a program's", Report | SimulationReport)
-    | CONDITIONAL
-    | problems("not-found", "conflict"),
+    responses=declare_document("the report of a model's job, or of a program's", Report | SimulationReport)
+    | CONDITIONAL_RESPONSES
+    | declare_problems("not-found", "conflict"),
 )
-def get_report(id: JobId, here: Here, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
+def get_report(id: JobId, here: RequestContext, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
     """Of a model: cycles, verification, layers, host operators, quantisation and stage times.
 
     Of a program: cycles, verification, mismatches, races, warnings, and what each unit did and waited for.
@@ -70,15 +70,15 @@ def get_report(id: JobId, here: Here, conditions: Conditions) -> Response:  # no
     "/outputs",
     summary="The outputs",
     response_class=StreamingResponse,
-    responses=content("an npz file", "application/octet-stream") | problems("not-found", "conflict"),
+    responses=declare_content("an npz file", "application/octet-stream") | declare_problems("not-found", "conflict"),
 )
-def get_outputs(id: JobId, here: Here, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
+def get_outputs(id: JobId, here: RequestContext, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
     """The model's outputs as the accelerator computed them, by name."""
     return send(artifacts_of(here, id), "outputs.npz", conditions, filename="outputs.npz")
 
 
-@router.get("/artifacts", summary="List the artifacts", responses=problems("not-found"))
-def list_artifacts(id: JobId, here: Here) -> ArtifactIndex:  # noqa: A002 - the API's name
+@router.get("/artifacts", summary="List the artifacts", responses=declare_problems("not-found"))
+def list_artifacts(id: JobId, here: RequestContext) -> ArtifactIndex:  # noqa: A002 - the API's name
     """Every file that the job left, also one that failed; none before it has ended."""
     artifacts = artifacts_of(here, id, complete=False).all()
     home = f"/v1/jobs/{id}/artifacts"
@@ -91,12 +91,12 @@ def list_artifacts(id: JobId, here: Here) -> ArtifactIndex:  # noqa: A002 - the 
     "/artifacts/{name:path}",
     summary="Download an artifact",
     response_class=StreamingResponse,
-    responses=content("the file", *_MEDIA_TYPES) | CONDITIONAL | problems("not-found"),
+    responses=declare_content("the file", *_MEDIA_TYPES) | CONDITIONAL_RESPONSES | declare_problems("not-found"),
 )
 def get_artifact(
     id: JobId,  # noqa: A002 - the API's name
     name: str,
-    here: Here,
+    here: RequestContext,
     conditions: Conditions,
 ) -> Response:
     """One file, or one range of its bytes. Its ETag is its SHA-256, and it never changes."""

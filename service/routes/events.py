@@ -1,4 +1,4 @@
-"""Following a job: its events, as they happen."""
+"""Events of a job, as they happen."""
 
 from typing import Annotated
 
@@ -6,19 +6,20 @@ from fastapi import APIRouter, Header, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from service.caller import Asker
-from service.context import Here
-from service.documents import content, problems
-from service.following.follower import Follower
-from service.following.ids import END, PATTERN, place_of
-from service.following.stream import MEDIA_TYPE, EventStream, check_room
-from service.job_id import JobId
-from service.job_resource import job_resource
+from service.auth.caller import CurrentCaller
+from service.auth.concurrency import check_stream_slots
+from service.context import RequestContext
+from service.events.event_ids import END, EVENT_ID_PATTERN, resume_point_of
+from service.events.follower import EVENT_STREAM_MEDIA_TYPE, EventStreamResponse, JobFollower
+from service.http.declarations import declare_content, declare_problems
+from service.http.resources import job_resource
+from service.jobs.job_id import JobId
 from worker.records.job_record import Job
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 LastEventId = Annotated[
-    str | None, Header(pattern=PATTERN, description="the id of the last event that the client has: go on after it")
+    str | None,
+    Header(pattern=EVENT_ID_PATTERN, description="the id of the last event that the client has: go on after it"),
 ]
 
 
@@ -26,14 +27,14 @@ LastEventId = Annotated[
     "/{id}/events",
     summary="Follow a job",
     response_class=StreamingResponse,
-    responses=content("server-sent events, until the job has ended", MEDIA_TYPE)
+    responses=declare_content("server-sent events, until the job has ended", EVENT_STREAM_MEDIA_TYPE)
     | {204: {"description": "the client has all events, and need not come again"}}
-    | problems("not-found", "too-many-at-once", "busy"),
+    | declare_problems("not-found", "too-many-at-once", "busy"),
 )
 async def get_events(
     id: JobId,  # noqa: A002 - the API's name
-    here: Here,
-    caller: Asker,
+    here: RequestContext,
+    caller: CurrentCaller,
     last_event_id: LastEventId = None,
 ) -> Response:
     """State, position in the queue, stages, lines of the log, and the end, as server-sent events.
@@ -51,13 +52,13 @@ async def get_events(
     none, also of a job that has ended.
     """
     job = await run_in_threadpool(here.job, id)
-    place = place_of(last_event_id)
+    place = resume_point_of(last_event_id)
     if place.cursor == END and job.ended:
         return Response(status_code=204)
     counted = caller.following(job.owner)
-    check_room(here.streams, counted)
-    follower = Follower(here.feeds, here.store, _described, here.settings.stream_heartbeat_seconds, job.id, place)
-    return EventStream(follower.events(), here.streams, counted)
+    check_stream_slots(here.streams, counted)
+    follower = JobFollower(here.feeds, here.store, _described, here.settings.stream_heartbeat_seconds, job.id, place)
+    return EventStreamResponse(follower.events(), here.streams, counted)
 
 
 def _described(job: Job) -> str:

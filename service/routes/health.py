@@ -1,14 +1,14 @@
-"""Health: does the process answer, and could a job run."""
+"""Health: whether the process answers, and whether a job could run."""
 
 import logging
 
 import redis
 from fastapi import APIRouter
 
-from service.context import Here
-from service.documents import problems
-from service.problems import ProblemError
-from service.schemas import Health, Readiness
+from service.context import RequestContext
+from service.http.declarations import declare_problems
+from service.http.problems import ProblemError
+from service.http.resources import Health, Readiness
 
 _log = logging.getLogger(__name__)
 router = APIRouter(tags=["health"])
@@ -20,8 +20,8 @@ def get_health() -> Health:
     return Health()
 
 
-@router.get("/readyz", summary="Whether jobs can be accepted and run", responses=problems("not-ready"))
-def get_readiness(here: Here) -> Readiness:
+@router.get("/readyz", summary="Whether jobs can be accepted and run", responses=declare_problems("not-ready"))
+def get_readiness(here: RequestContext) -> Readiness:
     """Redis answers, the store can be written, and a worker listens."""
     found = Readiness(redis=False, store=False, workers=0)
     missing = []

@@ -1,4 +1,4 @@
-"""Jobs: post, list, look, cancel."""
+"""Jobs: submit, list, describe, cancel."""
 
 import contextlib
 from collections.abc import Mapping
@@ -9,20 +9,17 @@ from fastapi import APIRouter, Depends, Header, Query, Response
 from starlette.concurrency import run_in_threadpool
 
 from accel.plan_documents import Plan
-from service import etags
-from service.caller import Asker, Owner
-from service.context import Context, Here
-from service.documents import NOT_MODIFIED, document, problems
-from service.dry_run import plan_response
-from service.etags import IfNoneMatch
-from service.following.prefer import Patient
-from service.job_id import JobId
-from service.job_resource import job_resource
-from service.json_bodies import JsonRoute
-from service.pages import JobCursor, Limit
-from service.problems import ProblemError
-from service.schemas import JobResource, JobSubmission, Page
-from service.submission import check_submission, submit
+from service.auth.caller import CurrentCaller, CurrentOwner
+from service.context import Context, RequestContext
+from service.http import conditional
+from service.http.conditional import IfNoneMatch
+from service.http.declarations import NOT_MODIFIED_RESPONSE, declare_document, declare_problems
+from service.http.json_bodies import JsonRoute
+from service.http.problems import ProblemError
+from service.http.resources import JobCursor, JobResource, JobSubmission, Page, PageLimit, job_resource
+from service.jobs.job_id import JobId
+from service.jobs.submission import check_submission, plan_response, submit
+from service.jobs.wait_preference import PreferWait
 from worker.records.idempotency import SubmissionOutcome
 from worker.records.job_index import JobSelection
 from worker.records.job_listing import page_of_jobs
@@ -48,12 +45,12 @@ _RETRY_SECONDS = "1"
     status_code=202,
     summary="Submit a job, or try it",
     response_model=JobResource,
-    responses=document(
+    responses=declare_document(
         "the record of a job that did the same before, `cached`; with `Prefer: wait=N` the job, if it ended meanwhile; "
         "or with `dry_run` the plan",
         JobResource | Plan,
     )
-    | problems(
+    | declare_problems(
         "bad-request",
         "conflict",
         "too-large",
@@ -72,9 +69,9 @@ _RETRY_SECONDS = "1"
 )
 async def post_job(
     request: JobSubmission,
-    here: Here,
-    owner: Owner,
-    patience: Patient,
+    here: RequestContext,
+    owner: CurrentOwner,
+    patience: PreferWait,
     key: IdempotencyKey = None,
     dry_run: DryRun = False,
 ) -> Response:
@@ -121,7 +118,7 @@ async def _described(job: Job, here: Context, *, cached: bool = False) -> JobRes
 
 
 async def _selection(
-    owner: Owner,
+    owner: CurrentOwner,
     state: Annotated[tuple[State, ...], Query(description="in one of these states; repeat it for several")] = (),
     model: Annotated[str | None, Query(pattern=DIGEST, description="of this model")] = None,
     program: Annotated[str | None, Query(pattern=DIGEST, description="of this program")] = None,
@@ -135,11 +132,11 @@ async def _selection(
     return JobSelection(owner, state, model or program, accelerator)
 
 
-@router.get("", summary="List the jobs", response_model=Page[JobResource], responses=NOT_MODIFIED)
+@router.get("", summary="List the jobs", response_model=Page[JobResource], responses=NOT_MODIFIED_RESPONSE)
 async def list_jobs(
-    here: Here,
+    here: RequestContext,
     selection: Annotated[JobSelection, Depends(_selection)],
-    limit: Limit = 50,
+    limit: PageLimit = 50,
     cursor: JobCursor = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
@@ -152,17 +149,20 @@ async def list_jobs(
     queued = [job.id for job in jobs if job.state == "queued"]
     positions = dict(zip(queued, await here.feeds.positions(queued), strict=True))
     items = [job_resource(job, positions.get(job.id)) for job in jobs]
-    return etags.respond(Page(items=items, next_cursor=following), if_none_match)
+    return conditional.respond_with_etag(Page(items=items, next_cursor=following), if_none_match)
 
 
 @router.get(
-    "/{id}", summary="Describe a job", response_model=JobResource, responses=NOT_MODIFIED | problems("not-found")
+    "/{id}",
+    summary="Describe a job",
+    response_model=JobResource,
+    responses=NOT_MODIFIED_RESPONSE | declare_problems("not-found"),
 )
 async def get_job(
     id: JobId,  # noqa: A002 - the API's name
-    here: Here,
-    caller: Asker,
-    patience: Patient,
+    here: RequestContext,
+    caller: CurrentCaller,
+    patience: PreferWait,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """State, stage with step and total, and the result in short.
@@ -175,11 +175,11 @@ async def get_job(
         job = await run_in_threadpool(here.job, id)
     if not job.ended:
         headers["Retry-After"] = _RETRY_SECONDS
-    return etags.respond(await _described(job, here), if_none_match, headers)
+    return conditional.respond_with_etag(await _described(job, here), if_none_match, headers)
 
 
-@router.post("/{id}/cancel", summary="Cancel a job", responses=problems("not-found", "conflict"))
-def cancel_job(id: JobId, here: Here) -> JobResource:  # noqa: A002 - the API's name
+@router.post("/{id}/cancel", summary="Cancel a job", responses=declare_problems("not-found", "conflict"))
+def cancel_job(id: JobId, here: RequestContext) -> JobResource:  # noqa: A002 - the API's name
     """End a queued or running job. A job that is canceled already stays so; one that ended otherwise is a conflict."""
     job = here.job(id)
     if here.jobs.cancel(job.id):

@@ -1,26 +1,26 @@
-"""What owners call their things: PATCH of a label."""
+"""Labels of jobs and uploads: PATCH."""
 
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body
 
 from accel.catalog import preset_names
-from service.caller import Owner
-from service.context import Here
-from service.documents import problems
-from service.job_id import JobId
-from service.job_resource import job_resource
-from service.json_bodies import JsonRoute
-from service.problems import ProblemError
-from service.schemas import (
+from service.auth.caller import CurrentOwner
+from service.context import RequestContext
+from service.http.declarations import declare_problems
+from service.http.json_bodies import JsonRoute
+from service.http.problems import ProblemError
+from service.http.resources import (
     AcceleratorSummary,
     JobResource,
     LabelChange,
     ModelResource,
     ProgramResource,
     TensorsResource,
+    job_resource,
 )
-from service.uploaded import resource
+from service.jobs.job_id import JobId
+from service.uploads.stored import upload_resource
 from worker.records.uploads import Document, StoredUpload, Uploads
 
 router = APIRouter(prefix="/v1", route_class=JsonRoute)
@@ -38,30 +38,30 @@ def _labelled(uploads: Uploads[Document], digest: str, change: LabelChange) -> S
 
 
 def _route(kind: str, *more: str) -> dict[str, Any]:
-    known = problems("not-found", "invalid-request", *more)
+    known = declare_problems("not-found", "invalid-request", *more)
     return {"path": f"/{kind}/{{id}}", "summary": "Label", "tags": [kind], "responses": known}
 
 
 @router.patch(**_route("models"))
-def label_model(id: str, change: _Change, here: Here) -> ModelResource:  # noqa: A002 - the API's name
+def label_model(id: str, change: _Change, here: RequestContext) -> ModelResource:  # noqa: A002 - the API's name
     """Give a model of yours, or the example, a label of your own, or take it away."""
-    return resource(_labelled(here.models, id, change), ModelResource)
+    return upload_resource(_labelled(here.models, id, change), ModelResource)
 
 
 @router.patch(**_route("programs"))
-def label_program(id: str, change: _Change, here: Here) -> ProgramResource:  # noqa: A002 - the API's name
+def label_program(id: str, change: _Change, here: RequestContext) -> ProgramResource:  # noqa: A002 - the API's name
     """Give a program of yours, or the example, a label of your own, or take it away."""
-    return resource(_labelled(here.programs, id, change), ProgramResource)
+    return upload_resource(_labelled(here.programs, id, change), ProgramResource)
 
 
 @router.patch(**_route("tensors"))
-def label_tensors(id: str, change: _Change, here: Here) -> TensorsResource:  # noqa: A002 - the API's name
+def label_tensors(id: str, change: _Change, here: RequestContext) -> TensorsResource:  # noqa: A002 - the API's name
     """Give tensors of yours, or the example, a label of your own, or take it away."""
-    return resource(_labelled(here.tensors, id, change), TensorsResource)
+    return upload_resource(_labelled(here.tensors, id, change), TensorsResource)
 
 
 @router.patch(**_route("accelerators", "conflict"))
-def label_accelerator(id: str, change: _Change, here: Here) -> AcceleratorSummary:  # noqa: A002 - the API's name
+def label_accelerator(id: str, change: _Change, here: RequestContext) -> AcceleratorSummary:  # noqa: A002 - the API's name
     """Give an accelerator of yours a label, or take it away. The presets have their names."""
     if id in preset_names():
         raise ProblemError("conflict", f"{id} comes with Cyclops, and keeps its name", field="id")
@@ -74,7 +74,7 @@ def label_accelerator(id: str, change: _Change, here: Here) -> AcceleratorSummar
 
 
 @router.patch(**_route("jobs"))
-def label_job(id: JobId, change: _Change, here: Here, owner: Owner) -> JobResource:  # noqa: A002 - the API's name
+def label_job(id: JobId, change: _Change, here: RequestContext, owner: CurrentOwner) -> JobResource:  # noqa: A002 - the API's name
     """Give the job a label, or take it away; whatever state it is in."""
     job = here.own_job(id, owner)
     if change.given:

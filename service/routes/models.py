@@ -5,17 +5,15 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from service.caller import Owner
-from service.context import Here
-from service.documents import NOT_MODIFIED, content, problems, upload_problems
-from service.etags import IfNoneMatch
-from service.models import canonical
-from service.pages import Limit, UploadCursor
-from service.problems import ProblemError
-from service.ranges import RANGED, Range
-from service.schemas import ModelResource, ModelSummary, Page
-from service.upload import label_of, receive_parts
-from service.uploaded import LabelOfUpload, keep, resource, respond_page, send_upload
+from service.auth.caller import CurrentOwner
+from service.context import RequestContext
+from service.http.conditional import RANGE_RESPONSES, IfNoneMatch, Range
+from service.http.declarations import NOT_MODIFIED_RESPONSE, declare_content, declare_problems, declare_upload_problems
+from service.http.problems import ProblemError
+from service.http.resources import ModelResource, ModelSummary, Page, PageLimit, UploadCursor
+from service.uploads.canonical import canonical_model
+from service.uploads.receive import label_of, receive_parts
+from service.uploads.stored import LabelOfUpload, respond_with_page, send_upload, store_upload, upload_resource
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
 
@@ -40,11 +38,11 @@ _BODY: dict[str, Any] = {
     "",
     status_code=201,
     summary="Upload a model",
-    responses=upload_problems("inspection-failed", "busy"),
+    responses=declare_upload_problems("inspection-failed", "busy"),
     openapi_extra=_BODY,
 )
 async def post_model(
-    request: Request, response: Response, here: Here, owner: Owner, label: LabelOfUpload = None
+    request: Request, response: Response, here: RequestContext, owner: CurrentOwner, label: LabelOfUpload = None
 ) -> ModelResource:
     """Check a model and keep it as one ONNX file.
 
@@ -54,29 +52,33 @@ async def post_model(
     """
     settings = here.settings
     async with receive_parts(request, settings.scratch_dir, limit=settings.max_model_files) as parts:
-        path, model = await here.inspections.run(lambda: canonical(parts, parts[0].path.parent, here.inspector), owner)
+        path, model = await here.inspections.run(
+            lambda: canonical_model(parts, parts[0].path.parent, here.inspector), owner
+        )
         called = label_of(request, label)
-        kept = await here.keeping.run(lambda: keep(here.models, path, model, called), owner)
+        kept = await here.keeping.run(lambda: store_upload(here.models, path, model, called), owner)
     response.headers["Location"] = f"/v1/models/{model.id}"
-    return resource(kept, ModelResource)
+    return upload_resource(kept, ModelResource)
 
 
-@router.get("", summary="List the models", response_model=Page[ModelSummary], responses=NOT_MODIFIED)
+@router.get("", summary="List the models", response_model=Page[ModelSummary], responses=NOT_MODIFIED_RESPONSE)
 def list_models(
-    here: Here,
-    limit: Limit = 50,
+    here: RequestContext,
+    limit: PageLimit = 50,
     cursor: UploadCursor = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Your models, newest first, then the example. A page does not move when some are added."""
-    return respond_page(here.models, cursor, limit, lambda kept: resource(kept, ModelSummary), if_none_match)
+    return respond_with_page(
+        here.models, cursor, limit, lambda kept: upload_resource(kept, ModelSummary), if_none_match
+    )
 
 
-@router.get("/{id}", summary="Describe a model", responses=problems("not-found"))
-def get_model(id: str, here: Here) -> ModelResource:  # noqa: A002 - the API's name
+@router.get("/{id}", summary="Describe a model", responses=declare_problems("not-found"))
+def get_model(id: str, here: RequestContext) -> ModelResource:  # noqa: A002 - the API's name
     """Inputs, outputs, operators and multiply-accumulates of an uploaded model."""
     try:
-        return resource(here.models.kept(id), ModelResource)
+        return upload_resource(here.models.kept(id), ModelResource)
     except KeyError:
         raise ProblemError("not-found", f"there is no model {id!r}", field="id") from None
 
@@ -85,11 +87,13 @@ def get_model(id: str, here: Here) -> ModelResource:  # noqa: A002 - the API's n
     "/{id}/content",
     summary="Download a model",
     response_class=StreamingResponse,
-    responses=content("the ONNX file", "application/octet-stream") | RANGED | problems("not-found"),
+    responses=declare_content("the ONNX file", "application/octet-stream")
+    | RANGE_RESPONSES
+    | declare_problems("not-found"),
 )
 def get_model_content(
     id: str,  # noqa: A002 - the API's name
-    here: Here,
+    here: RequestContext,
     range: Range = None,  # noqa: A002 - the header's name
 ) -> StreamingResponse:
     """The file, or one range of its bytes; of a model that came in several files, the one made of them."""

@@ -1,21 +1,19 @@
-"""Programs: instruction streams to simulate, of other jobs or of other people's tools."""
+"""Programs: instruction streams to simulate, from other jobs or from other tools."""
 
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from service.caller import Owner
-from service.context import Here
-from service.documents import NOT_MODIFIED, content, problems, upload_problems
-from service.etags import IfNoneMatch
-from service.pages import Limit, UploadCursor
-from service.problems import ProblemError
-from service.programs import canonical
-from service.ranges import RANGED, Range
-from service.schemas import Page, ProgramResource, ProgramSummary
-from service.upload import label_of, receive_parts
-from service.uploaded import LabelOfUpload, keep, resource, respond_page, send_upload
+from service.auth.caller import CurrentOwner
+from service.context import RequestContext
+from service.http.conditional import RANGE_RESPONSES, IfNoneMatch, Range
+from service.http.declarations import NOT_MODIFIED_RESPONSE, declare_content, declare_problems, declare_upload_problems
+from service.http.problems import ProblemError
+from service.http.resources import Page, PageLimit, ProgramResource, ProgramSummary, UploadCursor
+from service.uploads.canonical import canonical_program
+from service.uploads.receive import label_of, receive_parts
+from service.uploads.stored import LabelOfUpload, respond_with_page, send_upload, store_upload, upload_resource
 
 router = APIRouter(prefix="/v1/programs", tags=["programs"])
 
@@ -40,11 +38,11 @@ _BODY: dict[str, Any] = {
     "",
     status_code=201,
     summary="Upload a program",
-    responses=upload_problems("inspection-failed", "busy"),
+    responses=declare_upload_problems("inspection-failed", "busy"),
     openapi_extra=_BODY,
 )
 async def post_program(
-    request: Request, response: Response, here: Here, owner: Owner, label: LabelOfUpload = None
+    request: Request, response: Response, here: RequestContext, owner: CurrentOwner, label: LabelOfUpload = None
 ) -> ProgramResource:
     """Check a program and keep it as one Program file.
 
@@ -53,30 +51,32 @@ async def post_program(
     settings = here.settings
     async with receive_parts(request, settings.scratch_dir, limit=settings.max_program_files) as parts:
         path, program = await here.inspections.run(
-            lambda: canonical(parts, parts[0].path.parent, here.inspector), owner
+            lambda: canonical_program(parts, parts[0].path.parent, here.inspector), owner
         )
         called = label_of(request, label)
-        kept = await here.keeping.run(lambda: keep(here.programs, path, program, called), owner)
+        kept = await here.keeping.run(lambda: store_upload(here.programs, path, program, called), owner)
     response.headers["Location"] = f"/v1/programs/{program.id}"
-    return resource(kept, ProgramResource)
+    return upload_resource(kept, ProgramResource)
 
 
-@router.get("", summary="List the programs", response_model=Page[ProgramSummary], responses=NOT_MODIFIED)
+@router.get("", summary="List the programs", response_model=Page[ProgramSummary], responses=NOT_MODIFIED_RESPONSE)
 def list_programs(
-    here: Here,
-    limit: Limit = 50,
+    here: RequestContext,
+    limit: PageLimit = 50,
     cursor: UploadCursor = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Your programs, newest first, then the example. A page does not move when some are added."""
-    return respond_page(here.programs, cursor, limit, lambda kept: resource(kept, ProgramSummary), if_none_match)
+    return respond_with_page(
+        here.programs, cursor, limit, lambda kept: upload_resource(kept, ProgramSummary), if_none_match
+    )
 
 
-@router.get("/{id}", summary="Describe a program", responses=problems("not-found"))
-def get_program(id: str, here: Here) -> ProgramResource:  # noqa: A002 - the API's name
+@router.get("/{id}", summary="Describe a program", responses=declare_problems("not-found"))
+def get_program(id: str, here: RequestContext) -> ProgramResource:  # noqa: A002 - the API's name
     """Accelerator, size, inputs and outputs of an uploaded program."""
     try:
-        return resource(here.programs.kept(id), ProgramResource)
+        return upload_resource(here.programs.kept(id), ProgramResource)
     except KeyError:
         raise ProblemError("not-found", f"there is no program {id!r}", field="id") from None
 
@@ -85,11 +85,11 @@ def get_program(id: str, here: Here) -> ProgramResource:  # noqa: A002 - the API
     "/{id}/content",
     summary="Download a program",
     response_class=StreamingResponse,
-    responses=content("the Program file", "application/zip") | RANGED | problems("not-found"),
+    responses=declare_content("the Program file", "application/zip") | RANGE_RESPONSES | declare_problems("not-found"),
 )
 def get_program_content(
     id: str,  # noqa: A002 - the API's name
-    here: Here,
+    here: RequestContext,
     range: Range = None,  # noqa: A002 - the header's name
 ) -> StreamingResponse:
     """The Program file, or one range of its bytes."""

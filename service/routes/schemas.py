@@ -1,12 +1,12 @@
-"""The schemas of what users write."""
+"""The JSON Schemas of the documents that users write."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
 
 from accel.schema import MEDIA_TYPE, schema_digest, schema_text
-from service.documents import Responses
-from service.etags import matches
+from service.http.conditional import etag_matches
+from service.http.declarations import Responses
 
 router = APIRouter(prefix="/v1/schemas", tags=["schemas"])
 
@@ -33,6 +33,6 @@ def get_accelerator_schema(
     text = schema_text()
     etag = f'"{schema_digest(text)[:32]}"'
     headers = {"ETag": etag, "Cache-Control": "public, max-age=3600"}
-    if matches(if_none_match, etag):
+    if etag_matches(if_none_match, etag):
         return Response(status_code=304, headers=headers)
     return Response(text, headers=headers, media_type=MEDIA_TYPE)

@@ -1,4 +1,4 @@
-"""Links to single jobs and uploads, for people without a key."""
+"""Share links: single jobs and uploads for readers without a key."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 from fastapi import APIRouter
 
 from accel.catalog import preset_names
-from service.caller import Owner
-from service.context import Context, Here
-from service.documents import problems
-from service.job_id import JobId
-from service.problems import ProblemError
-from service.schemas import Share
+from service.auth.caller import CurrentOwner
+from service.context import Context, RequestContext
+from service.http.declarations import declare_problems
+from service.http.problems import ProblemError
+from service.http.resources import Share
+from service.jobs.job_id import JobId
 from worker.identity.share_links import ShareTarget
 from worker.storage.identifiers import ObjectKind
 
@@ -27,13 +27,13 @@ _PARTS: dict[ObjectKind, tuple[str, ...]] = {
 
 
 def _post(kind: ObjectKind) -> Callable[..., Share]:
-    def post(id: _ids(kind), here: Here, owner: Owner) -> Share:  # type: ignore[valid-type]  # noqa: A002
+    def post(id: _id_parameter(kind), here: RequestContext, owner: CurrentOwner) -> Share:  # type: ignore[valid-type]  # noqa: A002
         """Make a link with which anybody may read this and what lies under its address, and nothing else.
 
         It is shown this once. Every address under this one takes its `share=...`, and programs may send its token as
         they would send a key. Where no keys are needed all can be read without it.
         """
-        token = here.shares.add(_found(kind, id, here), owner)
+        token = here.shares.add(_shared_thing(kind, id, here), owner)
         home = f"/v1/{kind}/{id}"
         links = {"self": home} | {part: f"{home}/{part}" for part in _PARTS[kind]}
         return Share(token=token, links={name: f"{path}?share={token}" for name, path in links.items()})
@@ -42,19 +42,19 @@ def _post(kind: ObjectKind) -> Callable[..., Share]:
 
 
 def _delete(kind: ObjectKind) -> Callable[..., None]:
-    def delete(id: _ids(kind), here: Here, owner: Owner) -> None:  # type: ignore[valid-type]  # noqa: A002
+    def delete(id: _id_parameter(kind), here: RequestContext, owner: CurrentOwner) -> None:  # type: ignore[valid-type]  # noqa: A002
         """Revoke every link to this that its owner made, at once; without any it does nothing."""
-        here.shares.revoke(_found(kind, id, here), owner)
+        here.shares.revoke(_shared_thing(kind, id, here), owner)
 
     return delete
 
 
-def _ids(kind: ObjectKind) -> Any:
+def _id_parameter(kind: ObjectKind) -> Any:
     """The type of the parameter that is its id."""
     return JobId if kind == "jobs" else str
 
 
-def _found(kind: ObjectKind, name: str, here: Context) -> ShareTarget:
+def _shared_thing(kind: ObjectKind, name: str, here: Context) -> ShareTarget:
     """What is to be shared.
 
     Raises:
@@ -70,9 +70,9 @@ for _kind in _PARTS:
     _path, _slugs = f"/{_kind}/{{id}}/share", ("not-found", *(["conflict"] if _kind == "accelerators" else []))
     router.post(
         _path, name=f"post_{_kind}_share", status_code=201, summary="Share by a link", tags=[_kind],
-        responses=problems(*_slugs),
+        responses=declare_problems(*_slugs),
     )(_post(_kind))  # fmt: skip
     router.delete(
         _path, name=f"delete_{_kind}_share", status_code=204, summary="Revoke the links", tags=[_kind],
-        responses=problems(*_slugs),
+        responses=declare_problems(*_slugs),
     )(_delete(_kind))  # fmt: skip

@@ -3,16 +3,20 @@
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from service.caller import Owner
-from service.context import Here
-from service.documents import NOT_MODIFIED, content, problems, upload_body, upload_problems
-from service.etags import IfNoneMatch
-from service.pages import Limit, UploadCursor
-from service.problems import ProblemError
-from service.ranges import RANGED, Range
-from service.schemas import Page, TensorsResource, TensorsSummary
-from service.upload import label_of, receive
-from service.uploaded import LabelOfUpload, keep, resource, respond_page, send_upload
+from service.auth.caller import CurrentOwner
+from service.context import RequestContext
+from service.http.conditional import RANGE_RESPONSES, IfNoneMatch, Range
+from service.http.declarations import (
+    NOT_MODIFIED_RESPONSE,
+    declare_content,
+    declare_problems,
+    declare_upload_body,
+    declare_upload_problems,
+)
+from service.http.problems import ProblemError
+from service.http.resources import Page, PageLimit, TensorsResource, TensorsSummary, UploadCursor
+from service.uploads.receive import label_of, receive_file
+from service.uploads.stored import LabelOfUpload, respond_with_page, send_upload, store_upload, upload_resource
 from worker.records.uploads import StoredUpload, Tensors
 
 router = APIRouter(prefix="/v1/tensors", tags=["tensors"])
@@ -22,31 +26,31 @@ router = APIRouter(prefix="/v1/tensors", tags=["tensors"])
     "",
     status_code=201,
     summary="Upload tensors",
-    responses=upload_problems("inspection-failed", "busy"),
-    openapi_extra=upload_body("an npz file with one array for each input of a model, by its name"),
+    responses=declare_upload_problems("inspection-failed", "busy"),
+    openapi_extra=declare_upload_body("an npz file with one array for each input of a model, by its name"),
 )
 async def post_tensors(
-    request: Request, response: Response, here: Here, owner: Owner, label: LabelOfUpload = None
+    request: Request, response: Response, here: RequestContext, owner: CurrentOwner, label: LabelOfUpload = None
 ) -> TensorsResource:
     """Check and keep an npz file. Its id is its SHA-256; the same file again answers the same."""
-    async with receive(request, here.settings.scratch_dir) as upload:
+    async with receive_file(request, here.settings.scratch_dir) as upload:
         found = await here.inspections.run(lambda: here.inspector.tensors(upload.path), owner)
         tensors = Tensors(id=upload.sha256, bytes=upload.bytes, **found.model_dump())
         called = label_of(request, label)
-        kept = await here.keeping.run(lambda: keep(here.tensors, upload.path, tensors, called), owner)
+        kept = await here.keeping.run(lambda: store_upload(here.tensors, upload.path, tensors, called), owner)
     response.headers["Location"] = f"/v1/tensors/{tensors.id}"
-    return resource(kept, TensorsResource)
+    return upload_resource(kept, TensorsResource)
 
 
-@router.get("", summary="List the tensors", response_model=Page[TensorsSummary], responses=NOT_MODIFIED)
+@router.get("", summary="List the tensors", response_model=Page[TensorsSummary], responses=NOT_MODIFIED_RESPONSE)
 def list_tensors(
-    here: Here,
-    limit: Limit = 50,
+    here: RequestContext,
+    limit: PageLimit = 50,
     cursor: UploadCursor = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Your tensors, newest first, then the example. A page does not move when some are added."""
-    return respond_page(here.tensors, cursor, limit, _summary, if_none_match)
+    return respond_with_page(here.tensors, cursor, limit, _summary, if_none_match)
 
 
 def _summary(kept: StoredUpload[Tensors]) -> TensorsSummary:
@@ -56,11 +60,11 @@ def _summary(kept: StoredUpload[Tensors]) -> TensorsSummary:
     )
 
 
-@router.get("/{id}", summary="Describe tensors", responses=problems("not-found"))
-def get_tensors(id: str, here: Here) -> TensorsResource:  # noqa: A002 - the API's name
+@router.get("/{id}", summary="Describe tensors", responses=declare_problems("not-found"))
+def get_tensors(id: str, here: RequestContext) -> TensorsResource:  # noqa: A002 - the API's name
     """Names, element types and shapes of the arrays in an uploaded npz file."""
     try:
-        return resource(here.tensors.kept(id), TensorsResource)
+        return upload_resource(here.tensors.kept(id), TensorsResource)
     except KeyError:
         raise ProblemError("not-found", f"there are no tensors {id!r}", field="id") from None
 
@@ -69,11 +73,11 @@ def get_tensors(id: str, here: Here) -> TensorsResource:  # noqa: A002 - the API
     "/{id}/content",
     summary="Download tensors",
     response_class=StreamingResponse,
-    responses=content("the npz file", "application/zip") | RANGED | problems("not-found"),
+    responses=declare_content("the npz file", "application/zip") | RANGE_RESPONSES | declare_problems("not-found"),
 )
 def get_tensors_content(
     id: str,  # noqa: A002 - the API's name
-    here: Here,
+    here: RequestContext,
     range: Range = None,  # noqa: A002 - the header's name
 ) -> StreamingResponse:
     """The file as it was sent, or one range of its bytes."""

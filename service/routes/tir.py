@@ -3,13 +3,13 @@
 from fastapi import APIRouter, Response
 from fastapi.responses import StreamingResponse
 
-from service.context import Here
-from service.documents import content, problems
-from service.job_id import JobId
-from service.problems import ProblemError
-from service.ranges import CONDITIONAL, Conditions
+from service.context import RequestContext
+from service.http.conditional import CONDITIONAL_RESPONSES, Conditions
+from service.http.declarations import declare_content, declare_problems
+from service.http.problems import ProblemError
+from service.http.resources import TirIndex, TirStage
+from service.jobs.job_id import JobId
 from service.routes.artifacts import artifacts_of, send
-from service.schemas import TirIndex, TirStage
 from worker.records.job_artifacts import Artifacts
 
 router = APIRouter(prefix="/v1/jobs/{id}/tir", tags=["results"])
@@ -21,8 +21,8 @@ def _dumps(artifacts: Artifacts) -> dict[str, tuple[str, int]]:
     return {name.removeprefix("tir/").removesuffix(".txt").partition("-")[2]: (name, size) for name, size in names}
 
 
-@router.get("", summary="List the stages", responses=problems("not-found"))
-def list_tir(id: JobId, here: Here) -> TirIndex:  # noqa: A002 - the API's name
+@router.get("", summary="List the stages", responses=declare_problems("not-found"))
+def list_tir(id: JobId, here: RequestContext) -> TirIndex:  # noqa: A002 - the API's name
     """The stages that were dumped, in the order in which they ran."""
     dumps = _dumps(artifacts_of(here, id, complete=False))
     home = f"/v1/jobs/{id}/tir"
@@ -35,9 +35,9 @@ def list_tir(id: JobId, here: Here) -> TirIndex:  # noqa: A002 - the API's name
     "/{stage:path}",
     summary="The module after a stage",
     response_class=StreamingResponse,
-    responses=content("TVMScript", "text/plain") | CONDITIONAL | problems("not-found"),
+    responses=declare_content("TVMScript", "text/plain") | CONDITIONAL_RESPONSES | declare_problems("not-found"),
 )
-def get_tir(id: JobId, stage: str, here: Here, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
+def get_tir(id: JobId, stage: str, here: RequestContext, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
     """TVMScript after a stage; `flatten/02-s_tir.CompactBufferAllocation` is after a pass within it."""
     artifacts = artifacts_of(here, id, complete=False)
     found = _dumps(artifacts).get(stage)

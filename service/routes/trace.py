@@ -10,13 +10,13 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from accel.errors import CyclopsError
 from accel.trace import FEWEST, MOST, Trace, Window
-from service.context import Context, Here
-from service.documents import content, problems
-from service.job_id import JobId
-from service.negotiate import negotiate
-from service.pages import Limit
-from service.problems import ProblemError
-from service.ranges import CONDITIONAL, Conditions
+from service.context import Context, RequestContext
+from service.http.conditional import CONDITIONAL_RESPONSES, Conditions
+from service.http.declarations import declare_content, declare_problems
+from service.http.negotiation import negotiate
+from service.http.problems import ProblemError
+from service.http.resources import PageLimit
+from service.jobs.job_id import JobId
 from service.routes.artifacts import artifacts_of, send
 from worker.records.job_artifacts import Artifacts
 
@@ -89,18 +89,20 @@ def _stream(pieces: Iterator[bytes], media_type: str, headers: dict[str, str] | 
     "",
     summary="The trace",
     response_class=Response,
-    responses=content("the trace; JSON comes in pages, the other formats whole", *dict.fromkeys(_FORMATS.values()))
-    | CONDITIONAL
-    | problems("not-found", "not-acceptable", "conflict"),
+    responses=declare_content(
+        "the trace; JSON comes in pages, the other formats whole", *dict.fromkeys(_FORMATS.values())
+    )
+    | CONDITIONAL_RESPONSES
+    | declare_problems("not-found", "not-acceptable", "conflict"),
 )
 def get_trace(
     id: JobId,  # noqa: A002 - the API's name
-    here: Here,
+    here: RequestContext,
     perfetto: Annotated[PerfettoQuery, Depends()],
     conditions: Conditions,
     format: Annotated[_FORM | None, Query(description="wins over the Accept header")] = None,  # noqa: A002 - the API's name
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
-    limit: Limit = 100,
+    limit: PageLimit = 100,
     cursor: Annotated[
         str | None, Query(pattern="^[0-9]{1,12}$", description="`next_cursor` of the page before")
     ] = None,

@@ -5,7 +5,7 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from service.settings_table import settings_page
+from service.cli.settings_reference import settings_page
 from worker.config.connection_settings import ConnectionSettings
 from worker.config.settings import Settings
 

@@ -10,7 +10,7 @@ from accel.catalog import load_accelerator, parse_accelerator, preset_names
 from accel.plan_documents import Plan
 from accel.schema import accelerator_schema
 from examples.graph import Graph
-from service.yaml_form import accelerator_yaml
+from service.http.accelerator_yaml import accelerator_yaml
 from tests.e2e.commands import cyclops_here as cyclops
 
 

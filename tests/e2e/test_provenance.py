@@ -13,7 +13,7 @@ import pytest
 from accel.accelerator.document import Accelerator
 from accel.catalog import accelerator_id, load_accelerator
 from examples.single import Conv, conv_model
-from service.yaml_form import accelerator_yaml
+from service.http.accelerator_yaml import accelerator_yaml
 from tests.e2e.commands import cyclops_here
 
 MODEL = conv_model(Conv(16, 16, 8, 8)).SerializeToString()

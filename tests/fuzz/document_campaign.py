@@ -19,7 +19,7 @@ import yaml
 from accel.accelerator.read_text import MAX_BYTES
 from accel.catalog import accelerator_id, canonical, load_accelerator, parse_accelerator, preset_names
 from accel.errors import CyclopsError
-from service.yaml_form import accelerator_yaml
+from service.http.accelerator_yaml import accelerator_yaml
 from tests.fuzz.document_mutations import Document, mutated
 from tests.fuzz.onnx_campaign import HANGS, clear, peak_bytes
 from worker.inspection.upload_tasks import read_accelerator

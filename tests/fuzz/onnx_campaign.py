@@ -22,7 +22,7 @@ from accel.errors import CyclopsError
 from examples.ds_cnn import keyword_spotting
 from examples.resnet8 import resnet8
 from examples.single import Conv, Dense, conv_model, dense_model
-from service.problems import accel_types
+from service.http.problems import accel_types
 from tests.accel.frontend.operator_models import (
     SIGNED,
     UNSIGNED,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from service.problems import SERVICE_TYPES, accel_types
+from service.http.problems import SERVICE_TYPES, accel_types
 from tests.conftest import ROOT, Service
 from tests.fuzz.document_campaign import seed_documents
 from tests.fuzz.document_mutations import mutated

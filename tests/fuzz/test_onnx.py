@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.problems import SERVICE_TYPES, accel_types
+from service.http.problems import SERVICE_TYPES, accel_types
 from tests.conftest import ROOT, Service
 from tests.fuzz.onnx_campaign import HANGS
 from worker.config.settings import Settings

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from examples.single import Conv, conv_model
-from service.problems import SERVICE_TYPES, accel_types
+from service.http.problems import SERVICE_TYPES, accel_types
 from tests.conftest import Service
 from tests.fuzz.raw import request, send
 from worker.records.problem_details import LONGEST

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from examples.single import Conv, conv_model
-from service.serving import listen, served
+from service.server import listen, serving_in_thread
 from tests.buckets import bucket_server
 from tests.worker.records import RESULT, publish_all
 from worker.config.settings import Settings
@@ -65,7 +65,7 @@ def quiet_service(data: Path, kind: str = "folder", **settings: Any) -> Iterator
             settings |= {name.removeprefix("CYCLOPS_").lower(): value for name, value in variables.items()}
         made = Settings(data=data, **settings)
         bound = stack.enter_context(listen("127.0.0.1", 0))
-        address = stack.enter_context(served(made, bound))
+        address = stack.enter_context(serving_in_thread(made, bound))
         store = open_store(made)
         client = stack.enter_context(httpx2.Client(base_url=address, timeout=30))
         if made.auth == "keys":

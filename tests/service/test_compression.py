@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from backports import zstd
 
-from service.compression import Compression
+from service.middleware.compression import Compression
 from tests.service.quiet import Quiet, quiet_service
 from tests.worker.records import RESULT, publish_all
 from worker.records.event_journal import EVENTS_FILE

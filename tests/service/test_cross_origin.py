@@ -6,7 +6,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from service.cross_origin import Names, OwnPages
+from service.middleware.cross_origin import AllowedHosts, CrossOriginGuard
 from tests.service.quiet import Quiet, quiet_service
 from worker.config.settings import Settings
 
@@ -67,7 +67,7 @@ def test_scripts_may_send_what_the_api_reads(quiet: Quiet) -> None:
     ],
 )
 def test_names_of_the_loopback_address(host: str) -> None:
-    assert Names([]).known(host)
+    assert AllowedHosts([]).known(host)
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_names_of_the_loopback_address(host: str) -> None:
     ],
 )
 def test_other_names(host: str) -> None:
-    assert not Names([]).known(host)
-    assert Names([], others=True).known(host)
-    assert Names(["*"]).known(host)
+    assert not AllowedHosts([]).known(host)
+    assert AllowedHosts([], others=True).known(host)
+    assert AllowedHosts(["*"]).known(host)
 
 
 def test_names_of_the_settings() -> None:
     settings = Settings(allowed_hosts="Cyclops.example, *.lab.example,[2001:db8::1], 192.0.2.1")
-    names = Names(settings.hosts)
+    names = AllowedHosts(settings.hosts)
     for host in (
         "cyclops.example:443",
         "a.lab.example",
@@ -169,7 +169,7 @@ def test_our_own_pages_and_those_that_may_write(quiet: Quiet) -> None:
 
 def test_where_keys_are_needed_any_name_will_do_unless_some_are_set() -> None:
     def status(headers: dict[str, str], method: str = "GET", **settings: str) -> int:
-        client = TestClient(OwnPages(Starlette(), Settings(**settings)), base_url="http://cyclops.example")
+        client = TestClient(CrossOriginGuard(Starlette(), Settings(**settings)), base_url="http://cyclops.example")
         return client.request(method, "/nothing", headers=headers).status_code
 
     assert status({}, auth="keys") == 404

@@ -5,8 +5,8 @@ import httpx2
 import pytest
 
 from examples.resnet8 import resnet8
-from service.door import needs_keys
-from service.serving import listen
+from service.middleware.access_control import resolve_auth
+from service.server import listen
 from tests.conftest import Service
 from worker.identity.api_keys import ApiKeys
 from worker.storage.object_store import Store
@@ -28,7 +28,7 @@ Check = Callable[..., dict]
 )
 def test_keys_are_needed_where_others_can_reach(host: str, auth: Any, expected: str) -> None:
     with listen(host, 0) as bound:
-        assert needs_keys(auth, bound) == expected
+        assert resolve_auth(auth, bound) == expected
 
 
 @pytest.mark.parametrize(("host", "expected"), [("::1", "off"), ("::", "keys"), ("::ffff:127.0.0.1", "off")])
@@ -37,7 +37,7 @@ def test_and_of_ipv6(host: str, expected: str) -> None:
         def getsockname(self) -> tuple[str, int, int, int]:
             return host, 1, 0, 0
 
-    assert needs_keys("auto", Bound()) == expected  # type: ignore[arg-type]
+    assert resolve_auth("auto", Bound()) == expected  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

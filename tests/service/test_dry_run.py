@@ -16,7 +16,7 @@ from accel.plan_documents import Plan
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model
-from service.yaml_form import accelerator_yaml
+from service.http.accelerator_yaml import accelerator_yaml
 from tests.accel.frontend.dynamic_models import flattening
 from tests.conftest import Service
 

@@ -9,8 +9,8 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from service.compression import Compression
-from service.head import HeadAsGet
+from service.middleware.bodies import HeadAsGet
+from service.middleware.compression import Compression
 
 
 def test_head_is_get_without_its_body(client: httpx2.Client) -> None:

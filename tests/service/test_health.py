@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from examples.single import Conv, conv_model
-from service.serving import listen, served
+from service.server import listen, serving_in_thread
 from tests.buckets import bucket_server
 from worker.config.settings import Settings
 from worker.records.job_request import JobRequest
@@ -27,7 +27,7 @@ def test_without_redis_it_is_alive_and_answers_within_a_second(tmp_path: Path, i
     queued = jobs.create(JobRequest(model="0" * 64, accelerator="vta"))
     with (
         listen("127.0.0.1", 0) as bound,
-        served(settings, bound) as url,
+        serving_in_thread(settings, bound) as url,
         httpx2.Client(base_url=url, timeout=30) as client,
     ):
         assert client.get("/healthz").status_code == 200
@@ -59,7 +59,7 @@ def test_without_its_bucket_it_is_alive_and_answers_within_seconds(
         settings = Settings(data=tmp_path, redis_url=f"unix://{service.data}/redis/redis.sock")
         with (
             listen("127.0.0.1", 0) as bound,
-            served(settings, bound) as url,
+            serving_in_thread(settings, bound) as url,
             httpx2.Client(base_url=url, timeout=30) as client,
         ):
             assert client.get("/readyz").json()["store"]

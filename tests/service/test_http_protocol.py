@@ -12,7 +12,7 @@ import h11
 import numpy as np
 import pytest
 
-from service.http_protocol import Connection
+from service.http.uvicorn_protocol import StrictParser
 from tests.service.quiet import Quiet, quiet_service
 
 HEAD, BODY, ANSWER = 0.6, 0.8, 1.5
@@ -233,7 +233,7 @@ def test_a_body_with_two_ends(connect: Connect, method: bytes, framing: bytes) -
 
 @pytest.mark.parametrize("size", [15, 16])
 def test_a_body_in_crumbs(size: int) -> None:
-    connection = Connection(h11.SERVER)
+    connection = StrictParser(h11.SERVER)
     connection.receive_data(POST + b"Transfer-Encoding: chunked\r\n\r\n")
     connection.receive_data((b"%x\r\n%b\r\n" % (size, bytes(size))) * 10_001 + b"0\r\n\r\n")
     with pytest.raises(h11.RemoteProtocolError, match="10000 chunks") if size < 16 else contextlib.nullcontext():

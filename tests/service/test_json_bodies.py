@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from service import routes
-from service.json_bodies import JsonRoute
+from service.http.json_bodies import JsonRoute
 
 Check = Callable[..., dict]
 DIGEST = "0" * 64

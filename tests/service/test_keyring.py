@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from service.keyring import Keyring
+from service.auth.key_cache import KeyCache
 from worker.identity.api_keys import ApiKeys
 from worker.storage.object_store import Store, StoreUnavailableError
 
@@ -29,7 +29,7 @@ def keys(tmp_path: Path) -> Counted:
 
 def test_a_revoked_key_is_let_in_no_longer_than_that(keys: Counted) -> None:
     clock = Clock()
-    ring = Keyring(keys, 2.0, clock)
+    ring = KeyCache(keys, 2.0, clock)
     key, text = keys.add("one")
     assert ring.remembered(text) is None
     assert ring.find(text) == key
@@ -43,15 +43,15 @@ def test_a_revoked_key_is_let_in_no_longer_than_that(keys: Counted) -> None:
 
 
 def test_what_is_no_key_is_not_remembered(keys: Counted) -> None:
-    ring = Keyring(keys, 60.0, Clock())
+    ring = KeyCache(keys, 60.0, Clock())
     assert ring.find("nonsense") is None
     assert ring.remembered("nonsense") is None
     assert ring._known == {}
 
 
 def test_it_remembers_so_many(keys: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.keyring._MOST", 3)
-    ring = Keyring(keys, 60.0, Clock())
+    monkeypatch.setattr("service.auth.key_cache._MOST", 3)
+    ring = KeyCache(keys, 60.0, Clock())
     texts = [keys.add("one")[1] for _ in range(5)]
     for text in texts:
         ring.find(text)
@@ -60,7 +60,7 @@ def test_it_remembers_so_many(keys: Counted, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_while_the_store_is_away_nobody_new_is_let_in(keys: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    ring = Keyring(keys, 2.0, clock)
+    ring = KeyCache(keys, 2.0, clock)
     key, text = keys.add("one")
     ring.find(text)
 

@@ -10,7 +10,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.serving import listen, served
+from service.server import listen, serving_in_thread
 from worker.config.settings import Settings
 from worker.queue.job_queue import JobQueue
 from worker.queue.queue_statistics import record_open_jobs
@@ -46,7 +46,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         settings = Settings(data=data, redis_url=url, queue="metrics")
         with (
             listen("127.0.0.1", 0) as bound,
-            served(settings, bound) as base,
+            serving_in_thread(settings, bound) as base,
             httpx2.Client(base_url=base, timeout=30) as client,
         ):
             connection = connect(url)
@@ -117,7 +117,7 @@ def test_a_canceled_job_is_counted(api: Api) -> None:
 @pytest.mark.clocked
 def test_without_redis_or_with_one_that_forgot(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path, redis_url=f"unix://{tmp_path}/nothing.sock")
-    with listen("127.0.0.1", 0) as bound, served(settings, bound) as base:
+    with listen("127.0.0.1", 0) as bound, serving_in_thread(settings, bound) as base:
         begin = time.monotonic()
         response = httpx2.get(f"{base}/metrics", timeout=30)
         assert time.monotonic() - begin < 5
@@ -140,7 +140,7 @@ def test_without_its_store(tmp_path: Path) -> None:
         store_access_key_id="x",
         store_secret_access_key="x",
     )
-    with listen("127.0.0.1", 0) as bound, served(settings, bound) as base:
+    with listen("127.0.0.1", 0) as bound, serving_in_thread(settings, bound) as base:
         begin = time.monotonic()
         response = httpx2.get(f"{base}/metrics", timeout=30)
         assert time.monotonic() - begin < 10  # Prometheus waits for no longer

@@ -1,7 +1,7 @@
 import pytest
 
-from service.negotiate import negotiate
-from service.problems import ProblemError
+from service.http.negotiation import negotiate
+from service.http.problems import ProblemError
 
 FORMATS = {"json": "application/json", "csv": "text/csv", "text": "text/plain"}
 

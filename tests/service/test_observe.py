@@ -14,16 +14,16 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from starlette.testclient import TestClient
 
-from service import problems
-from service.head import HeadAsGet
-from service.meters import Meters
-from service.observe import Observe
-from service.spans import current_parent
+from service.http import problems
+from service.http.request_context import current_traceparent
+from service.middleware.bodies import HeadAsGet
+from service.middleware.observation import RequestObserver
+from service.prometheus import RequestMetrics
 
 
 @pytest.fixture
-def meters() -> Meters:
-    return Meters()
+def meters() -> RequestMetrics:
+    return RequestMetrics()
 
 
 @pytest.fixture
@@ -32,17 +32,17 @@ def spans() -> InMemorySpanExporter:
 
 
 @pytest.fixture
-def app(meters: Meters, spans: InMemorySpanExporter) -> Iterator[TestClient]:
+def app(meters: RequestMetrics, spans: InMemorySpanExporter) -> Iterator[TestClient]:
     app = FastAPI()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(spans))
     app.add_middleware(HeadAsGet)
-    app.add_middleware(Observe, meters=meters, tracer=provider.get_tracer("test"))
-    problems.install(app)
+    app.add_middleware(RequestObserver, meters=meters, tracer=provider.get_tracer("test"))
+    problems.install_problem_handlers(app)
 
     @app.get("/things/{name}")
     def thing(name: str) -> dict[str, str | None]:
-        return {"name": name, "parent": current_parent()}
+        return {"name": name, "parent": current_traceparent()}
 
     @app.get("/broken")
     def broken() -> None:
@@ -59,7 +59,7 @@ def app(meters: Meters, spans: InMemorySpanExporter) -> Iterator[TestClient]:
         yield client
 
 
-def count(meters: Meters, **labels: str) -> float | None:
+def count(meters: RequestMetrics, **labels: str) -> float | None:
     return meters.registry.get_sample_value("cyclops_http_requests_total", labels)
 
 
@@ -87,7 +87,7 @@ def test_a_problem_has_the_id_once(app: TestClient, path: str, status: int) -> N
     assert response.headers.get_list("x-request-id") == ["mine"]
 
 
-def test_lines_and_counters(app: TestClient, meters: Meters, caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_and_counters(app: TestClient, meters: RequestMetrics, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "cyclops.access")
     app.get("/things/secret-id", params={"key": "s3cret"}, headers={"Authorization": "Bearer hush"})
     app.head("/things/1")
@@ -115,7 +115,7 @@ def test_lines_and_counters(app: TestClient, meters: Meters, caplog: pytest.LogC
     assert meters.registry.get_sample_value("cyclops_http_requests_in_progress") == 0
 
 
-def test_a_stream_is_counted_while_it_is_open(app: TestClient, meters: Meters) -> None:
+def test_a_stream_is_counted_while_it_is_open(app: TestClient, meters: RequestMetrics) -> None:
     assert app.get("/events").text == "1.0"
     assert meters.registry.get_sample_value("cyclops_event_streams") == 0
     labels = {"method": "GET", "route": "/events"}

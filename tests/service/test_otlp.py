@@ -4,7 +4,7 @@ import pytest
 from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from service.otlp import exported, metrics_data
+from service.prometheus import exporting_otlp, otlp_metrics
 from tests.e2e.collector import collector
 from worker.telemetry.tracing import resource, service_tracer
 
@@ -23,7 +23,7 @@ def registry() -> CollectorRegistry:
 
 
 def test_the_same_as_a_collector_reads_it(registry: CollectorRegistry) -> None:
-    message = encode_metrics(metrics_data(list(registry.collect()), resource("api"), 17))
+    message = encode_metrics(otlp_metrics(list(registry.collect()), resource("api"), 17))
     (group,) = message.resource_metrics
     assert {item.key: item.value.string_value for item in group.resource.attributes}["service.name"] == "cyclops-api"
     found = {metric.name: metric for metric in group.scope_metrics[0].metrics}
@@ -46,7 +46,7 @@ def test_what_was_counted_last_is_exported_at_the_end(
 ) -> None:
     with collector() as kept:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", f"{kept.url}/v1/metrics")
-        with exported(registry):
+        with exporting_otlp(registry):
             assert kept.metrics == []
         assert len(kept.metrics) == 1
 
@@ -58,6 +58,6 @@ def test_an_api_whose_collector_is_away_leaves_soon(
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     begin = time.monotonic()
-    with service_tracer() as tracer, exported(registry):
+    with service_tracer() as tracer, exporting_otlp(registry):
         tracer.start_span("request").end()
     assert time.monotonic() - begin < 6

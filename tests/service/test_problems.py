@@ -8,8 +8,8 @@ import pytest
 from fastapi import FastAPI
 
 from accel.errors import Diagnosis, InvalidModel
-from service import problems
-from service.routes.catalogue import catalogue
+from service.http import problems
+from service.routes.problem_types import problem_catalogue
 from worker.sandbox.fork_client import NotStartedError
 
 Check = Callable[..., dict]
@@ -32,7 +32,7 @@ def test_an_exception_of_ours_is_a_problem_and_says_nothing_of_us(
     is_problem: Check, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = FastAPI()
-    problems.install(app)
+    problems.install_problem_handlers(app)
 
     @app.get("/broken")
     def broken() -> None:
@@ -74,7 +74,7 @@ def wsgi(app: FastAPI) -> httpx2.BaseTransport:
 
 def test_every_type_leads_to_an_explanation(client: httpx2.Client, is_problem: Check) -> None:
     index = client.get("/problems").text
-    for slug, meaning in catalogue().items():
+    for slug, meaning in problem_catalogue().items():
         assert f"/problems/{slug}\n" in index
         assert client.get(f"/problems/{slug}").text == f"{meaning}\n"
     is_problem(client.get("/problems/nothing"), 404, "not-found")
@@ -82,7 +82,7 @@ def test_every_type_leads_to_an_explanation(client: httpx2.Client, is_problem: C
 
 def test_every_type_is_documented() -> None:
     page = (ROOT / "docs" / "problems.md").read_text()
-    assert [slug for slug in catalogue() if f"`{slug}`" not in page] == []
+    assert [slug for slug in problem_catalogue() if f"`{slug}`" not in page] == []
 
 
 def test_every_diagnosis_is_documented() -> None:

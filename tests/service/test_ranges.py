@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from service.problems import ProblemError
-from service.ranges import send_blob
+from service.http.conditional import send_blob
+from service.http.problems import ProblemError
 
 BLOB = bytes(range(20))
 

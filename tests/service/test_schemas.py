@@ -6,7 +6,7 @@ from jsonschema import Draft202012Validator
 
 from accel.catalog import preset_names
 from accel.schema import ID, accelerator_schema
-from service.etags import matches
+from service.http.conditional import etag_matches
 
 PATH = "/v1/schemas/accelerator"
 
@@ -40,7 +40,7 @@ def test_a_client_that_has_it_gets_no_body(client: httpx2.Client) -> None:
     [(None, False), ("*", True), ('"a"', True), ('W/"a"', True), ('"b", "a"', True), ('"b"', False), ("a", False)],
 )
 def test_if_none_match(header: str | None, same: bool) -> None:
-    assert matches(header, '"a"') is same
+    assert etag_matches(header, '"a"') is same
 
 
 def test_there_is_no_other(client: httpx2.Client, is_problem: object) -> None:

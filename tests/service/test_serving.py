@@ -1,6 +1,6 @@
 import socket
 
-from service.serving import listen
+from service.server import listen
 
 
 def test_answers_are_not_held_back() -> None:

@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from service.simulation_table import print_simulation
+from service.cli.report_tables import print_simulation
 
 UNIT = {"instructions": 3, "busy": 250, "stalled": {"fetch": 90, "memory": 1000}, "idle": 7}
 REPORT = {

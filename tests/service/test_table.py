@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from service.table import print_report
+from service.cli.report_tables import print_report
 
 LAYER = {
     "name": "conv1",

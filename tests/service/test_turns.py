@@ -11,9 +11,8 @@ import httpx2
 import pytest
 from starlette.concurrency import run_in_threadpool
 
-from service.following.stream import Places, check_room
-from service.problems import ProblemError
-from service.turns import Turns
+from service.auth.concurrency import FairSemaphore, OwnerSlots, check_stream_slots
+from service.http.problems import ProblemError
 from tests.service.quiet import Quiet, a_model, quiet_service
 from worker.identity.api_keys import ApiKeys
 from worker.inspection.inspector import Planner
@@ -53,7 +52,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def test_turns_go_round_by_owner_and_those_who_wait_take_no_thread() -> None:
     async def main() -> None:
-        turns, work = Turns(2, 60, "tests are under way"), Work()
+        turns, work = FairSemaphore(2, 60, "tests are under way"), Work()
         asked = []
         for owner in [*["many"] * 3 * POOL, "one", "two", "two"]:
             asked.append(asyncio.create_task(turns.run(work.of(owner), owner)))
@@ -74,7 +73,7 @@ def test_turns_go_round_by_owner_and_those_who_wait_take_no_thread() -> None:
 
 def test_no_turn_is_lost_by_those_who_give_up() -> None:
     async def main() -> None:
-        turns, work = Turns(1, 0.2, "tests are under way"), Work()
+        turns, work = FairSemaphore(1, 0.2, "tests are under way"), Work()
         first = asyncio.create_task(turns.run(work.of("a"), "a"))
         await until(lambda: work.done == ["a"])
         late = [asyncio.create_task(turns.run(work.of(owner), owner)) for owner in "abc"]
@@ -106,7 +105,7 @@ def test_failing_work_leaves_its_turn() -> None:
         raise ValueError("it failed")
 
     async def main() -> None:
-        turns = Turns(1, 5, "tests are under way")
+        turns = FairSemaphore(1, 5, "tests are under way")
         for _ in range(3):
             with pytest.raises(ValueError, match="it failed"):
                 await turns.run(fail, "a")
@@ -116,23 +115,23 @@ def test_failing_work_leaves_its_turn() -> None:
 
 
 def test_places_of_an_owner_and_of_all() -> None:
-    places = Places(5, 0.4)
+    places = OwnerSlots(5, 0.4)
     with contextlib.ExitStack() as stack:
         for _ in range(2):
-            check_room(places, "a")
+            check_stream_slots(places, "a")
             stack.enter_context(places.taken("a"))
         with pytest.raises(ProblemError, match="2 streams of events of yours") as caught:
-            check_room(places, "a")
+            check_stream_slots(places, "a")
         assert (caught.value.problem.type, caught.value.problem.status) == ("/problems/too-many-at-once", 429)
         for owner in "bbc":
-            check_room(places, owner)
+            check_stream_slots(places, owner)
             stack.enter_context(places.taken(owner))
         with pytest.raises(ProblemError, match="5 streams of events are open") as caught:
-            check_room(places, "c")
+            check_stream_slots(places, "c")
         assert (caught.value.problem.type, caught.value.problem.status) == ("/problems/busy", 503)
         assert places.left("d") == 0
     assert places.left("a") == 2
-    assert Places(3, 0.1).left("a") == 1
+    assert OwnerSlots(3, 0.1).left("a") == 1
 
 
 @pytest.fixture(scope="module")

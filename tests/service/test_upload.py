@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from service.problems import ProblemError
-from service.upload import receive, receive_parts
+from service.http.problems import ProblemError
+from service.uploads.receive import receive_file, receive_parts
 
 
 def request(content_type: str, chunks: list[bytes]) -> Request:
@@ -25,7 +25,7 @@ def request(content_type: str, chunks: list[bytes]) -> Request:
 
 def received(content_type: str, chunks: list[bytes], directory: Path) -> bytes:
     async def run() -> bytes:
-        async with receive(request(content_type, chunks), directory) as upload:
+        async with receive_file(request(content_type, chunks), directory) as upload:
             data = upload.path.read_bytes()
             assert upload.sha256 == hashlib.sha256(data).hexdigest()
             assert upload.bytes == len(data)
@@ -69,7 +69,7 @@ def test_a_client_that_goes_away_is_no_error_of_ours(tmp_path: Path) -> None:
         return {"type": "http.disconnect"}
 
     async def run() -> None:
-        async with receive(Request({"type": "http", "method": "POST", "headers": []}, gone), tmp_path):
+        async with receive_file(Request({"type": "http", "method": "POST", "headers": []}, gone), tmp_path):
             pytest.fail("received nothing")
 
     with pytest.raises(ProblemError, match="broke off"):

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from service.hooks import check_webhook
-from service.problems import ProblemError
-from service.schemas import JobSubmission
+from service.http.problems import ProblemError
+from service.http.resources import JobSubmission
+from service.jobs.webhook_submission import check_webhook
 from tests.service.quiet import Quiet, quiet_service
 from worker.records.accelerator_store import Accelerators
 from worker.records.result_cache import ResultCache

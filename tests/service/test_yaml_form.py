@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from accel.accelerator.read_yaml import read_yaml
 from accel.catalog import load_accelerator, parse_accelerator, preset_names
-from service.yaml_form import accelerator_yaml, yaml_text
+from service.http.accelerator_yaml import accelerator_yaml, yaml_text
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 VALUES = st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from accel.catalog import load_accelerator
 from accel.stages import job_stages
-from service.problems import JOB_TYPES, accel_types
+from service.http.problems import JOB_TYPES, accel_types
 from worker.queue.job_queue import JobQueue
 from worker.storage.redis_server import connect
 from worker.telemetry.counters import (

@@ -1,20 +1,20 @@
 import asyncio
 import json
 
-from service.following.feed import Entry, Feed
-from service.following.ids import BEFORE_END, END, QUEUED, Cursor
+from service.events.event_ids import BEFORE_END, END, QUEUED, EventCursor
+from service.events.job_feed import JobFeed, JournalEntry
 
 
-def log(number: int, text: str = "x", attempt: int = 1) -> Entry:
-    return Entry(Cursor(attempt, number), "log", json.dumps({"line": text}))
+def log(number: int, text: str = "x", attempt: int = 1) -> JournalEntry:
+    return JournalEntry(EventCursor(attempt, number), "log", json.dumps({"line": text}))
 
 
-def numbers(entries: list[Entry] | None) -> list[int] | None:
+def numbers(entries: list[JournalEntry] | None) -> list[int] | None:
     return None if entries is None else [entry.cursor.number for entry in entries]
 
 
-async def make() -> Feed:
-    return Feed("0" * 32)
+async def make() -> JobFeed:
+    return JobFeed("0" * 32)
 
 
 def test_who_listens_gets_what_comes_after() -> None:
@@ -24,18 +24,18 @@ def test_who_listens_gets_what_comes_after() -> None:
     feed.take([log(0), log(1)])
     feed.take([log(1), log(2)])  # read from an earlier place
     assert numbers(feed.after(QUEUED)) == [0, 1, 2]
-    assert numbers(feed.after(Cursor(1, 1))) == [2]
-    assert numbers(feed.after(Cursor(1, 2))) == []
+    assert numbers(feed.after(EventCursor(1, 1))) == [2]
+    assert numbers(feed.after(EventCursor(1, 2))) == []
     assert not feed.queued
 
 
 def test_another_who_has_less_must_ask_elsewhere() -> None:
     feed = asyncio.run(make())
-    feed.join(Cursor(1, 5))
+    feed.join(EventCursor(1, 5))
     assert not feed.join(QUEUED)
     feed.take([log(6)])
     assert feed.after(QUEUED) is None
-    assert numbers(feed.after(Cursor(1, 5))) == [6]
+    assert numbers(feed.after(EventCursor(1, 5))) == [6]
 
 
 def test_so_much_is_kept() -> None:
@@ -43,26 +43,26 @@ def test_so_much_is_kept() -> None:
     feed.join(QUEUED)
     feed.take(log(number, "x" * 1000) for number in range(1000))
     assert feed.after(QUEUED) is None
-    assert numbers(feed.after(Cursor(1, 990))) == list(range(991, 1000))
+    assert numbers(feed.after(EventCursor(1, 990))) == list(range(991, 1000))
     assert sum(len(entry.data) for entry in feed._recent) < 64 << 10
     feed.take([log(1000, "x" * (1 << 20))])
-    assert feed.after(Cursor(1, 999)) is None
-    assert feed.after(Cursor(1, 1000)) == []
+    assert feed.after(EventCursor(1, 999)) is None
+    assert feed.after(EventCursor(1, 1000)) == []
 
 
 def test_who_waits_for_the_end_reads_nothing_else() -> None:
     feed = asyncio.run(make())
     assert feed.read == BEFORE_END
-    feed.take([Entry(END, "end", '{"last":"1-7"}')])
+    feed.take([JournalEntry(END, "end", '{"last":"1-7"}')])
     assert feed.ended
-    assert feed.last == Cursor(1, 7)
+    assert feed.last == EventCursor(1, 7)
 
 
 def test_a_listener_after_a_waiter() -> None:
     feed = asyncio.run(make())
     assert feed.join(QUEUED)
     assert feed.read == QUEUED
-    feed.take([log(0), Entry(END, "end", '{"last":null}')])
+    feed.take([log(0), JournalEntry(END, "end", '{"last":null}')])
     assert numbers(feed.after(QUEUED)) == [0]
     assert feed.ended
     assert feed.last is None
@@ -70,7 +70,7 @@ def test_a_listener_after_a_waiter() -> None:
 
 def test_all_who_wait_hear_of_a_change() -> None:
     async def scenario() -> list[bool]:
-        feed = Feed("0" * 32)
+        feed = JobFeed("0" * 32)
         waiting = [asyncio.create_task(feed.change.wait()) for _ in range(3)]
         await asyncio.sleep(0)
         feed.changed()

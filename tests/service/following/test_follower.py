@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from service.following import feeds as feeds_module
-from service.following.feeds import Feeds
-from service.following.follower import Event, Follower
-from service.following.ids import place_of
+from service.events import hub as feeds_module
+from service.events.event_ids import resume_point_of
+from service.events.follower import JobEvent, JobFollower
+from service.events.hub import EventHub
 from tests.worker.records import publish_all
 from worker.config.settings import Settings
 from worker.queue.job_queue import JobQueue
@@ -38,7 +38,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 class World:
     """One job, those who follow it, and who runs it."""
 
-    def __init__(self, feeds: Feeds, store: Store, connection: redis.Redis, directory: Path) -> None:
+    def __init__(self, feeds: EventHub, store: Store, connection: redis.Redis, directory: Path) -> None:
         self.feeds = feeds
         self.store = store
         self.jobs = Jobs(store)
@@ -67,11 +67,11 @@ class World:
         if told:
             self.queue.tell_end(self.id, self.journal.last)
 
-    def follow(self, last_event_id: str | None = None, heartbeat: float = 15) -> AsyncIterator[list[Event]]:
-        place = place_of(last_event_id)
-        return Follower(self.feeds, self.store, lambda job: f'"{job.state}"', heartbeat, self.id, place).events()
+    def follow(self, last_event_id: str | None = None, heartbeat: float = 15) -> AsyncIterator[list[JobEvent]]:
+        place = resume_point_of(last_event_id)
+        return JobFollower(self.feeds, self.store, lambda job: f'"{job.state}"', heartbeat, self.id, place).events()
 
-    async def all(self, last_event_id: str | None = None, seconds: float = 10) -> list[Event]:
+    async def all(self, last_event_id: str | None = None, seconds: float = 10) -> list[JobEvent]:
         async with asyncio.timeout(seconds):
             return [event async for some in self.follow(last_event_id) for event in some]
 
@@ -94,7 +94,7 @@ def play(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pla
                 store = Store(tmp_path / "store")
                 waiting = JobQueue(connection, "test").waiting
                 clients = [open_async_redis(settings, timeout=timeout) for timeout in (None, 1.0)]
-                feeds = Feeds(Jobs(store), waiting, *clients)
+                feeds = EventHub(Jobs(store), waiting, *clients)
                 async with feeds.running():
                     await scenario(World(feeds, store, connection, tmp_path / "out"))
                 assert not feeds._feeds

@@ -1,6 +1,6 @@
 import pytest
 
-from service.following.prefer import wait_of
+from service.jobs.wait_preference import parse_wait
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ from service.following.prefer import wait_of
     ],
 )
 def test_what_is_asked_for(headers: list[str], seconds: int | None) -> None:
-    assert wait_of(headers, 60) == seconds
+    assert parse_wait(headers, 60) == seconds
 
 
 def test_a_long_header_takes_no_time() -> None:
-    assert wait_of(['"' * 50_000, "a=" * 20_000], 60) is None
+    assert parse_wait(['"' * 50_000, "a=" * 20_000], 60) is None

@@ -1,0 +1,147 @@
+"""Reports as tables: of a compiled model's job, and of a simulated program."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+Report = Mapping[str, Any]
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Print the layers, the host operators, and whether the outputs are right."""
+    print_title(f"{accelerator_label(report)}: {report['cycles']:,} cycles", console)
+    console.print(_layer_table(report))
+    for op in report["host_ops"]:
+        console.print(
+            f"on the host: {op['node']} ({op['op']}): {op['reason']}", markup=False, highlight=False, soft_wrap=True
+        )
+    if report.get("energy_pj") is not None:
+        console.print(energy_line(report["energy_pj"]), highlight=False)
+    for warning in report.get("warnings", ()):
+        if warning["kind"] in {"not-verified", "no-quality", "unset-axis"}:
+            console.print(f"warning: {warning['detail']}", markup=False, highlight=False, soft_wrap=True)
+    console.print(_report_verdict(report), style="bold")
+
+
+def energy_line(picojoules: float) -> str:
+    """The energy of a run in words."""
+    return f"energy: {picojoules:,.0f} pJ, of the instructions whose energy the accelerator says"
+
+
+def accelerator_label(report: Report) -> str:
+    """Returns the accelerator's name, and behind it what the user calls its document where that is something else."""
+    name: str = report["accelerator"]
+    label = report.get("provenance", {}).get("accelerator", {}).get("label")
+    return name if label in {None, name} else f"{name} ({label})"
+
+
+def print_title(text: str, console: Console) -> None:
+    """Print the line above a table, which may be wider than the table."""
+    console.print(text, style="table.title", markup=False, highlight=False, soft_wrap=True)
+
+
+def _layer_table(report: Report) -> Table:
+    total = report["cycles"]
+    table = Table()
+    table.add_column("layer", overflow="fold")
+    table.add_column("op")
+    for heading in ("cycles", "share", "GEMM utilisation", "bytes moved"):
+        table.add_column(heading, justify="right")
+    for layer in report["layers"]:
+        table.add_row(
+            layer["name"],
+            layer["op"],
+            f"{layer['cycles']:,}",
+            f"{layer['cycles'] / total:.1%}" if total else "",
+            f"{layer['utilisation']:.1%}",
+            f"{layer['bytes_read'] + layer['bytes_written']:,}",
+        )
+    return table
+
+
+def _report_verdict(report: Report) -> str:
+    if report["verified"] is None:
+        return "NOT verified" if report["layers"] else "nothing to verify: the accelerator did no work"
+    if report["verified"]:
+        return "verified: the outputs equal the reference, bit by bit"
+    return "the outputs DIFFER from the reference"
+
+
+def print_simulation(report: Report, console: Console) -> None:
+    """Print the cycles, the units, the findings in words, and how far to trust the numbers."""
+    print_title(_title(report), console)
+    if report["units"]:
+        console.print(_unit_table(report), highlight=False)
+    for line in _finding_lines(report):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(_simulation_verdict(report), style="bold", highlight=False, soft_wrap=True)
+
+
+def _title(report: Report) -> str:
+    counted = "cycles not counted" if report["cycles"] is None else f"{report['cycles']:,} cycles"
+    return f"{accelerator_label(report)}: {counted}, {report['program']['instructions']:,} instructions"
+
+
+def _unit_table(report: Report) -> Table:
+    table = Table()
+    table.add_column("unit")
+    for heading in ("instructions", "busy", "share"):
+        table.add_column(heading, justify="right")
+    table.add_column("waited for", no_wrap=True)
+    for heading in ("cycles", "idle"):
+        table.add_column(heading, justify="right")
+    for name, unit in report["units"].items():
+        share = f"{unit['busy'] / report['cycles']:.1%}" if report["cycles"] else ""
+        causes = sorted(unit["stalled"].items(), key=lambda item: -item[1])
+        waits = "\n".join(cause for cause, _ in causes), "\n".join(f"{cycles:,}" for _, cycles in causes)
+        table.add_row(name, f"{unit['instructions']:,}", f"{unit['busy']:,}", share, *waits, f"{unit['idle']:,}")
+    return table
+
+
+def _finding_lines(report: Report) -> Iterator[str]:
+    yield f"DRAM: {report['bytes_read']:,} bytes read, {report['bytes_written']:,} written"
+    if report.get("energy_pj") is not None:
+        yield energy_line(report["energy_pj"])
+    left = {name: count for name, count in (report["tokens"] or {}).items() if count}
+    if left:
+        yield "tokens left over: " + ", ".join(f"{count} {name}" for name, count in left.items())
+    for warning in report["warnings"]:
+        yield f"warning: {warning['detail']}"
+    for race in report["races"]:
+        yield f"race: {race['detail']}"
+    yield from _more("races", report["race_count"] or 0, len(report["races"]))
+    stale = report.get("stale_reads", [])
+    for read in stale:
+        yield f"{read['kind']}: {read['detail']}"
+    yield from _more("stale reads", report.get("stale_read_count") or 0, len(stale))
+    for item in report["mismatches"]:
+        writer = "never stored" if item["instruction"] is None else f"stored by instruction {item['instruction']}"
+        where = f"{item['tensor']}, DRAM byte {item['address']}"
+        yield f"mismatch: {where}: {item['got']}, expected {item['expected']}, {writer}"
+    yield from _more("mismatches", report["mismatch_count"], len(report["mismatches"]))
+    yield f"timing: {report['timing_model']['statement']}"
+
+
+def _more(kind: str, count: int, shown: int) -> Iterator[str]:
+    if count > shown:
+        yield f"and {count - shown:,} more {kind}"
+
+
+def _simulation_verdict(report: Report) -> str:
+    if report["verified"]:
+        return "verified: memory holds what was expected, and no order of the units can change it"
+    wrong = {
+        "memory does not hold what was expected": report["mismatch_count"],
+        "the result depends on how fast the units are": report["races"],
+        "on this hardware an instruction may read what was there before": report.get("stale_reads"),
+        "the program never says that it is done": report["verified"] is False,
+    }
+    for reason, found in wrong.items():
+        if found:
+            return f"NOT verified: {reason}"
+    if report["engine"] == "timing":
+        return "nothing was verified: only timing was asked for"
+    races = "races were not looked for" if report["race_count"] is None else "no races"
+    return f"nothing was verified: the program does not say what memory must hold; {races}"

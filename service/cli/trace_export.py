@@ -1,0 +1,57 @@
+"""``cyclops trace``: the trace that a run left, in another form."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+
+from accel.errors import CyclopsError
+from accel.trace import Trace, Window
+
+_DONE, _FAILED, _REFUSED = 0, 1, 2
+Form = Literal["csv", "text", "perfetto"]
+_Window = tuple[int, int, int | None]
+
+
+def write_trace(directory: Path, form: Form, out: Path | None, window: _Window, clock_mhz: float | None = None) -> int:
+    """Write the trace in ``directory`` to a file, or to standard output; gives the exit code.
+
+    Args:
+        directory: what ``--out`` of ``cyclops run`` named.
+        form: the form.
+        out: the file, or None.
+        window: most events, first cycle, end cycle of a Perfetto document.
+        clock_mhz: the clock of its times, or None.
+    """
+    try:
+        pieces = _pieces(directory, form, window, clock_mhz)
+        with nullcontext(sys.stdout.buffer) if out is None else out.open("wb") as file:
+            file.writelines(pieces)
+            file.flush()
+    except BrokenPipeError:  # the reader has seen enough; what Python still holds goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _DONE
+    except CyclopsError as error:
+        return _print_error(f"[{error.field}] {error.detail}", _REFUSED)
+    except OSError as error:
+        return _print_error(f"{error.filename}: {error.strerror}", _FAILED)
+    return _DONE
+
+
+def _pieces(directory: Path, form: Form, window: _Window, clock_mhz: float | None) -> Iterator[bytes]:
+    try:
+        trace = Trace.load(directory)
+    except OSError as error:
+        raise CyclopsError(f"there is no trace.npz to read in {directory}: {error.strerror}", field="trace") from error
+    if form == "perfetto":
+        return trace.perfetto(Window(*window), clock_mhz=clock_mhz)
+    return trace.csv() if form == "csv" else trace.text()
+
+
+def _print_error(message: str, code: int) -> int:
+    Console(stderr=True).print(f"cyclops: {message}", markup=False, highlight=False, soft_wrap=True)
+    return code

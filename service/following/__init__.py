@@ -1,1 +1,0 @@
-"""Following a job: its events as they come, and waiting for its end."""

@@ -1,0 +1,65 @@
+"""JSON in requests: what has two readings is refused, as it is in documents of accelerators.
+
+Python reads UTF-16 and UTF-32 too, takes the last of two values of a key, and knows NaN. Others read, and sign or
+check, something else then, or nothing (RFC 8259, sections 4, 6 and 8.1).
+"""
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+from accel.accelerator.once import from_pairs, repeated_key
+from service.http.problems import ProblemError
+
+
+class JsonRoute(APIRoute):
+    """A route whose body, where it is JSON, has one reading."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers a request."""
+        handle = super().get_route_handler()
+
+        async def strict(request: Request) -> Response:
+            return await handle(_Request(request.scope, request.receive))
+
+        return strict
+
+
+class _Request(Request):
+    async def json(self) -> Any:
+        """The body, as :func:`parsed` reads it."""
+        if not hasattr(self, "_json"):
+            self._json = parsed(await self.body())
+        return self._json
+
+
+def parsed(body: bytes) -> Any:
+    """What a body in JSON says.
+
+    Raises:
+        ProblemError: it is not in UTF-8, has a key twice or a number that is none, or is nested too deeply.
+        json.JSONDecodeError: it is no JSON.
+    """
+    try:
+        text = body.decode(json.detect_encoding(body))
+    except UnicodeDecodeError:
+        text = None
+    if text is None or not json.detect_encoding(body).startswith("utf-8"):
+        raise ProblemError("invalid-request", "the body is not in UTF-8, as JSON is", field="body")
+    try:
+        document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=from_pairs)
+    except json.JSONDecodeError:
+        raise
+    except (RecursionError, ValueError) as error:  # Python's limits, of depth and of the digits of an integer
+        told = "it is nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
+        raise ProblemError("invalid-request", f"the body cannot be read: {told}", field="body") from error
+    if (path := repeated_key(document)) is not None:
+        raise ProblemError("invalid-request", f"{path}: the key is there twice", field=path)
+    return document
+
+
+def _refuse_constant(name: str) -> None:
+    raise ProblemError("invalid-request", f"{name} is no number of JSON", field="body")

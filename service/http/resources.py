@@ -1,0 +1,210 @@
+"""The API's resources that are not records of the worker: schemas, pages of listings, a job with its links."""
+
+from datetime import datetime
+from typing import Annotated, Generic, Literal, TypeVar
+
+import pydantic
+from fastapi import Query
+from pydantic import ConfigDict, Field
+
+from worker.identity.ownership import Label
+from worker.records.job_artifacts import Artifact
+from worker.records.job_record import Job
+from worker.records.job_request import JobRequest
+from worker.records.uploads import Model, ProgramInfo, Tensors
+from worker.webhooks.deliveries import Delivery
+from worker.webhooks.targets import Webhook
+
+Item = TypeVar("Item")
+
+
+class Page(pydantic.BaseModel, Generic[Item]):
+    """One page of a listing."""
+
+    items: list[Item]
+    next_cursor: str | None = Field(description="give it as `cursor` for the next page; null on the last one")
+
+
+class Labelled(pydantic.BaseModel):
+    """What an owner's things have besides their content."""
+
+    label: Label | None = Field(
+        None, description="what its owner calls it; another owner may call it otherwise", examples=["my first"]
+    )
+
+
+class LabelChange(pydantic.BaseModel):
+    """A new label; what is not given stays as it is (RFC 7396)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    label: Label | None = Field(None, description="null: none any more", examples=["my first"])
+
+    @property
+    def given(self) -> bool:
+        """Whether there is anything to change."""
+        return "label" in self.model_fields_set
+
+
+class Uploaded(Labelled):
+    """What an upload has besides its content."""
+
+    created: datetime | None = Field(
+        None, description="when you sent it first; null for an example that you have not sent, and for another's"
+    )
+
+
+class ModelResource(Uploaded, Model):
+    """An uploaded model, as its owner has it."""
+
+
+class ProgramResource(Uploaded, ProgramInfo):
+    """An uploaded program, as its owner has it."""
+
+
+class TensorsResource(Uploaded, Tensors):
+    """An uploaded npz file, as its owner has it."""
+
+
+class ModelSummary(Uploaded):
+    """A model in a listing."""
+
+    id: str
+    bytes: int
+    format: str
+    nodes: int
+    macs: int
+    parameters: int
+
+
+class ProgramSummary(Uploaded):
+    """A program in a listing."""
+
+    id: str
+    bytes: int
+    accelerator: str
+    instructions: int
+    launches: int
+
+
+class TensorsSummary(Uploaded):
+    """An npz file in a listing."""
+
+    id: str
+    bytes: int
+    arrays: int
+
+
+class AcceleratorName(pydantic.BaseModel):
+    """What an accelerator is called."""
+
+    id: str = Field(examples=["vta"])
+    title: str
+    family: str
+
+
+class AcceleratorSummary(Labelled, AcceleratorName):
+    """An accelerator in a listing."""
+
+
+class JobSubmission(JobRequest):
+    """A job to be done."""
+
+    label: Label | None = Field(
+        None,
+        description="what to call the job; where an earlier job answers, that one keeps its own",
+        examples=["my first job"],
+    )
+    fresh: bool = Field(
+        False, strict=True, description="whether to run it in any case; else a job that was asked the same answers"
+    )
+    webhook: Webhook | None = Field(None, description="where to tell that the job has ended")
+
+
+class JobResource(Job):
+    """A job and where its results are."""
+
+    cached: bool = Field(False, description="whether a submission was answered by this earlier job, and made none")
+    position: int | None = Field(
+        None, description="jobs before it in the queue: 0 is the next one; null if it does not wait there"
+    )
+    links: dict[str, str] = Field(
+        description="sub-resources: self, report, outputs, trace, tir, artifacts, events, webhooks, cancel"
+    )
+
+
+class Deliveries(pydantic.BaseModel):
+    """The webhooks of a job."""
+
+    items: list[Delivery]
+
+
+class Share(pydantic.BaseModel):
+    """A link: whoever has it may read what it is to, and what lies under that address."""
+
+    token: str = Field(description="the link's secret; it is shown this once")
+    links: dict[str, str] = Field(
+        description="addresses with the token: self; of a job its parts, of an upload's file its content"
+    )
+
+
+class TirStage(pydantic.BaseModel):
+    """One dump of the intermediate representation."""
+
+    stage: str = Field(description="name for `/tir/{stage}`", examples=["flatten"])
+    bytes: int
+    href: str
+
+
+class TirIndex(pydantic.BaseModel):
+    """The dumps in the order in which the stages ran; a stage's own TVM passes are `<stage>/<pass>`."""
+
+    stages: list[TirStage]
+
+
+class ArtifactResource(Artifact):
+    """A file and where it is."""
+
+    href: str
+
+
+class ArtifactIndex(pydantic.BaseModel):
+    """Every file that the job left."""
+
+    artifacts: list[ArtifactResource]
+
+
+class Health(pydantic.BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(pydantic.BaseModel):
+    """What a job needs to be accepted and run."""
+
+    redis: bool
+    store: bool
+    workers: int = Field(description="workers that listen to the queue")
+
+
+PageLimit = Annotated[int, Query(ge=1, le=1000, description="most items on the page")]
+_CURSOR = "`next_cursor` of the page before"
+PageCursor = Annotated[str | None, Query(max_length=100, description=_CURSOR)]
+UploadCursor = Annotated[str | None, Query(pattern="^[0-9a-f]{78}$", description=_CURSOR)]
+JobCursor = Annotated[str | None, Query(pattern="^[0-9a-f]{32}$", description=_CURSOR)]
+
+
+_PARTS = ("report", "outputs", "trace", "tir", "artifacts", "events", "webhooks", "cancel")
+
+
+def job_resource(job: Job, position: int | None = None, *, cached: bool = False) -> JobResource:
+    """The job's record, where its results are, and how many jobs are before it in the queue, if that is known.
+
+    ``cached``: it answers a submission that made no job.
+    """
+    home = f"/v1/jobs/{job.id}"
+    links = {"self": home} | {part: f"{home}/{part}" for part in _PARTS}
+    place = position if job.state == "queued" else None
+    # its parts were checked already, when the record was read
+    return JobResource.model_construct(**dict(job), position=place, links=links, cached=cached)

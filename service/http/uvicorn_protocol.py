@@ -1,0 +1,222 @@
+"""HTTP/1.1 connections on uvicorn's private interface: every wait for a client ends, and bad requests get problems."""
+
+import asyncio
+from dataclasses import dataclass
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any
+
+import h11
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from service.http.problems import MEDIA_TYPE, SERVICE_TYPES
+from worker.config.settings import Settings
+from worker.records.problem_details import problem
+
+_MANY_CHUNKS = 10_000  # the parser takes some 10 us for each, in which no other request is answered
+_CHUNK_BYTES = 16  # that each then has at least, on average
+
+
+@dataclass(frozen=True)
+class ConnectionTimeouts:
+    """How long a connection waits for its client.
+
+    Attributes:
+        head: seconds from a connection's, or a head's, beginning to the head's end.
+        body: seconds without a byte of a body that is being read.
+        rate: bytes a second that a body has at least, after as many seconds.
+        answer: seconds in which the client takes nothing of an answer.
+    """
+
+    head: float
+    body: float
+    rate: int
+    answer: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> "ConnectionTimeouts":
+        """What the settings say."""
+        return cls(
+            head=settings.connection_head_seconds,
+            body=settings.connection_body_seconds,
+            rate=settings.connection_body_rate,
+            answer=settings.connection_answer_seconds,
+        )
+
+
+class StrictParser(h11.Connection):
+    """h11's parser, which refuses what two readers may read as two different requests (RFC 9112, section 6.1).
+
+    Nor does it read on in a body that is cut so small that to parse it would keep the loop from other requests.
+    """
+
+    fault: str | None = None
+    _chunks = 0  # of the body that comes
+    _chunked = 0  # bytes in them
+
+    def next_event(self) -> Any:
+        """The next event.
+
+        Raises:
+            h11.RemoteProtocolError: what the client sends has more readings than one, or is not worth its reading.
+        """
+        event = super().next_event()
+        if isinstance(event, h11.Data):
+            self._weigh(event)
+        elif isinstance(event, h11.Request):
+            self._chunks = self._chunked = 0
+            names = {name for name, _ in event.headers}
+            if b"transfer-encoding" in names and (b"content-length" in names or event.http_version < b"1.1"):
+                other = "Content-Length" if b"content-length" in names else f"HTTP/{event.http_version.decode()}"
+                self.fault = f"Transfer-Encoding and {other} do not go together."
+                raise h11.RemoteProtocolError(self.fault)
+        return event
+
+    def _weigh(self, data: h11.Data) -> None:
+        """See that a body's chunks are worth the time that each takes."""
+        self._chunks += data.chunk_start
+        self._chunked += len(data.data)
+        if self._chunks > _MANY_CHUNKS and self._chunked < self._chunks * _CHUNK_BYTES:
+            self.fault = f"The body has more than {_MANY_CHUNKS} chunks, of less than {_CHUNK_BYTES} bytes on average."
+            raise h11.RemoteProtocolError(self.fault)
+
+
+class TimeLimitedProtocol(H11Protocol):
+    """A connection that ends when its client keeps it waiting; somebody asks it to :meth:`look` now and then.
+
+    No application sees a request that cannot be parsed, or is never whole, so that this is where it is answered.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        patience: ConnectionTimeouts,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.conn = self._parser = StrictParser(h11.SERVER)
+        self._patience = patience
+        self._phase: object = None
+        self._began = self._heard = self._taken = self._looked = self.loop.time()
+        self._bytes = self._unsent = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client sends."""
+        now = self.loop.time()
+        self._enter(now)
+        if not self._bytes and self.cycle is not None and self._awaits_head():
+            self._began = now  # before that it was silent, and allowed to be
+        self._bytes += len(data)
+        self._heard = now
+        super().data_received(data)
+        self._enter(now)
+
+    def resume_writing(self) -> None:
+        """Go on with an answer, of which the client has taken most that was sent."""
+        self._taken = self.loop.time()
+        super().resume_writing()
+
+    def look(self) -> None:
+        """Hang up if the client has kept us waiting for too long."""
+        now = self.loop.time()
+        self._enter(now)
+        unsent = self.transport.get_write_buffer_size()
+        if not unsent or unsent < self._unsent:
+            self._taken = now
+        self._unsent = unsent
+        if now - self._taken > self._patience.answer:
+            self.transport.abort()
+        elif not self.transport.is_closing():
+            if self._awaits_head():
+                self._look_at_head(now)
+            elif self.conn.their_state is h11.SEND_BODY:
+                self._look_at_body(now)
+        self._looked = now
+
+    def _look_at_head(self, now: float) -> None:
+        if not self._bytes and self.cycle is not None:
+            return  # uvicorn's own timer ends a silence between requests
+        if now - self._began > self._patience.head:
+            detail = f"The head of the request was not there within {self._patience.head:g} s."
+            self._give_up(detail if self._bytes else None)
+
+    def _look_at_body(self, now: float) -> None:
+        if self.flow.read_paused or self.cycle.waiting_for_100_continue:  # it is the client that waits for us
+            self._heard = now
+            self._began += now - self._looked
+            return
+        patience = self._patience
+        if now - self._heard > patience.body:
+            self._give_up(f"Nothing came of the body for {patience.body:g} s.")
+        elif now - self._began > patience.body + self._bytes / patience.rate:
+            self._give_up(f"The body came with less than {patience.rate} bytes a second.")
+
+    def _awaits_head(self) -> bool:
+        return self.conn.their_state is h11.IDLE and self.conn.our_state is h11.IDLE
+
+    def _enter(self, now: float) -> None:
+        """Begin to measure anew with each head and each body."""
+        phase = (self.cycle, self.conn.their_state)
+        if phase != self._phase:
+            self._phase = phase
+            self._began = self._heard = now
+            self._bytes = 0
+
+    def _give_up(self, detail: str | None) -> None:
+        """Hang up, with a problem if there is something to tell and no answer has begun."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True  # the application hears of it, and what it still answers goes nowhere
+            self.cycle.message_event.set()
+        if detail is not None:
+            self._refuse("request-timeout", detail)
+        self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer and hang up; the client may be in the middle of an answer already, and then just hang up."""
+        self._refuse("bad-request", self._parser.fault or msg)
+        self.transport.close()
+
+    def _refuse(self, slug: str, detail: str) -> None:
+        status, title = SERVICE_TYPES[slug]
+        body = problem(slug, title, detail, status=status).model_dump_json().encode()
+        headers = [
+            ("Date", formatdate(usegmt=True)),
+            ("Content-Type", MEDIA_TYPE),
+            ("Content-Length", str(len(body))),
+            ("Connection", "close"),
+        ]
+        events = (
+            h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        )
+        try:
+            for event in events:
+                self.transport.write(self.conn.send(event) or b"")
+        except h11.LocalProtocolError:
+            self.logger.debug("an answer had begun")
+
+    def _should_upgrade(self) -> bool:
+        """There is nothing that a connection could be upgraded to: a request that offers it is answered as it is."""
+        return False
+
+
+def with_date_header(app: ASGIApp) -> ASGIApp:
+    """The app, whose answers say when they were made; by uvicorn they would say when their requests came."""
+
+    async def made(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_dated(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                date = (b"date", formatdate(usegmt=True).encode())
+                message = {**message, "headers": [date, *message.get("headers", ())]}
+            await send(message)
+
+        await app(scope, receive, send_dated)
+
+    return made

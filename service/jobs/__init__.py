@@ -1,0 +1,1 @@
+"""Jobs as requests make and name them: submission, webhooks, the wait preference, ids in paths."""

@@ -1,0 +1,221 @@
+"""Submissions: checked, admitted to the queue and recorded as a job, answered by an earlier job, or only planned."""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+
+import redis
+from fastapi import Response
+
+from accel.catalog import preset_names
+from accel.frontend.read.axes import fix_axes
+from accel.frontend.read.info import TensorInfo
+from accel.options import Axes
+from service.context import Context
+from service.http.problems import ProblemError
+from service.http.request_context import current_traceparent, request_id
+from service.http.resources import JobSubmission
+from service.jobs.webhook_submission import check_webhook, schedule_webhook, schedule_webhook_of_ended_job
+from worker.config.settings import Settings
+from worker.execution.job_inputs import ModelJobInputs, fetch_inputs
+from worker.execution.tensor_archives import check_fit
+from worker.process.scratch import scratch_directory
+from worker.queue.job_queue import JobQueue
+from worker.records.idempotency import KeyReusedError, Proposal, SubmissionOutcome, Withdraw
+from worker.records.job_record import Job, Origin
+from worker.records.job_request import JobRequest
+from worker.records.upload_locks import MissingUploadError
+from worker.records.uploads import Model, ProgramInfo
+from worker.sandbox.confined_tasks import LimitError
+from worker.storage.identifiers import new_id
+from worker.telemetry.logs import fields
+
+_log = logging.getLogger(__name__)
+
+
+def submit(request: JobSubmission, owner: str, key: str | None, here: Context) -> tuple[SubmissionOutcome, Job | None]:
+    """What came of a submission, and the job's record where it was read already.
+
+    Args:
+        request: what is asked.
+        owner: who asks.
+        key: the submission's idempotency key.
+        here: where.
+
+    Raises:
+        ProblemError: it cannot be accepted.
+        InvalidTensors: the tensors do not fit the model or the program.
+        BeingErasedError: what it needs is being erased at this moment.
+    """
+    check_webhook(request, here)
+    if key is not None:
+        done = _submit_once(request, owner, key, here)
+        if done.cached:
+            schedule_webhook_of_ended_job(done.job, request, owner, key, here)
+        return done, None
+    if answer := _checked_answer(request, owner, here):
+        schedule_webhook_of_ended_job(answer.id, request, owner, None, here)
+        return SubmissionOutcome(answer.id, cached=True), answer
+    job_id = new_id()
+    _record_and_enqueue(job_id, request, owner, here, here.jobs.withdraw)
+    return SubmissionOutcome(job_id), None
+
+
+def check_submission(request: JobRequest, here: Context) -> None:
+    """Check all that can be checked without compiling.
+
+    Raises:
+        ProblemError: the model, the program, the accelerator or the tensors are unknown.
+        InvalidAxes: the options set axes that the model does not have.
+        InvalidTensors: they do not fit the model or the program.
+    """
+    source = _source(request, here)
+    options = request.options
+    inputs, unset = _inputs(source, options.axes)
+    if request.accelerator is not None:
+        _check_accelerator(request.accelerator, here)
+    if given := _tensors(options.inputs, "options.inputs", here):
+        check_fit(given, inputs, field="options.inputs", partial=request.program is not None, unset=unset)
+    if given := _tensors(options.calibration, "options.calibration", here):
+        check_fit(given, inputs, field="options.calibration", samples=True, unset=unset)
+
+
+def _inputs(source: Model | ProgramInfo, axes: Axes) -> tuple[list[TensorInfo], Sequence[str]]:
+    """The inputs, their axes set, and which of those are 1 as nothing set them."""
+    if isinstance(source, ProgramInfo):
+        return source.inputs, ()
+    fixed = fix_axes(source.inputs, axes)
+    return fixed.inputs, fixed.unset
+
+
+def _source(request: JobRequest, here: Context) -> Model | ProgramInfo:
+    """What was found in the model or the program."""
+    try:
+        if request.model is not None:
+            return here.models.get(request.model)
+        return here.programs.get(str(request.program))
+    except KeyError:
+        kind, digest = ("model", request.model) if request.model is not None else ("program", request.program)
+        raise ProblemError(f"unknown-{kind}", f"there is no {kind} {digest}", field=kind) from None
+
+
+def _check_accelerator(name: str, here: Context) -> None:
+    if not here.accelerators.known(name):
+        known = ", ".join(preset_names())
+        detail = f"there is no accelerator {name!r}; there are {known}, and those that were uploaded"
+        raise ProblemError("unknown-accelerator", detail, field="accelerator")
+
+
+def _tensors(digest: str | None, field: str, here: Context) -> list[TensorInfo] | None:
+    if digest is None:
+        return None
+    try:
+        return here.tensors.get(digest).tensors
+    except KeyError:
+        raise ProblemError("unknown-tensors", f"there are no tensors {digest}", field=field) from None
+
+
+def _checked_answer(request: JobSubmission, owner: str, here: Context) -> Job | None:
+    """A job that answers the request, if there is one and it may; the request is checked in any case."""
+    check_submission(request, here)
+    return None if request.fresh else here.answers.find(request, owner)
+
+
+def _submit_once(request: JobSubmission, owner: str, key: str, here: Context) -> SubmissionOutcome:
+    """What the submissions with this key have."""
+    try:
+        return here.idempotency.once(
+            owner,
+            key,
+            _digest(request),
+            lambda: _propose(request, owner, here),
+            lambda job_id, withdraw: _record_and_enqueue(job_id, request, owner, here, withdraw),
+        )
+    except KeyReusedError:
+        detail = "another request came with this key; take a new one for it"
+        raise ProblemError("idempotency-key-reused", detail, field="Idempotency-Key") from None
+
+
+def _digest(request: JobSubmission) -> str:
+    """Of what is asked, and where its end is to be told; not of the secret, which is shown as asterisks."""
+    # keys that were used before there were labels are good still
+    left_out = {name for name in ("webhook", "label") if getattr(request, name) is None}
+    return hashlib.sha256(request.model_dump_json(exclude=left_out).encode()).hexdigest()
+
+
+def _propose(request: JobSubmission, owner: str, here: Context) -> Proposal:
+    """What to do about a request: an answer that is there, or the id of a job to make."""
+    answer = _checked_answer(request, owner, here)
+    return Proposal(answer.id, cached=True) if answer else Proposal(new_id(), cached=False)
+
+
+def _record_and_enqueue(job_id: str, request: JobSubmission, owner: str, here: Context, withdraw: Withdraw) -> None:
+    """Record the job and enqueue it. Where that fails, nothing is left that would run.
+
+    Raises:
+        ProblemError: the queue cannot be reached, or is full; or what the job needs has been erased.
+        BeingErasedError: it is being erased at this moment.
+    """
+    detail = "the job was not accepted; try again later"
+    unavailable = ProblemError("queue-unavailable", detail, headers={"Retry-After": "5"})
+    try:
+        check_queue_limits(here.queue, owner, here.settings)
+    except redis.RedisError as error:
+        raise unavailable from error
+    try:
+        claim = here.claims.take(job_id, request, owner)
+    except MissingUploadError as error:
+        kind = error.upload.kind.removesuffix("s" if error.upload.kind != "tensors" else "")
+        raise ProblemError(f"unknown-{kind}", f"{error.upload.digest} has been erased", field=kind) from None
+    if not claim.counts():  # this process was held up, and nobody heeds it any more
+        claim.release()
+        raise unavailable
+    try:
+        schedule_webhook(job_id, request, owner, here)
+        origin = Origin(request_id=request_id(), traceparent=current_traceparent())
+        document = here.accelerators.source(request.accelerator)
+        here.jobs.create(request, owner, job_id, origin, document, request.label)
+        here.queue.submit(job_id, owner=owner)
+    except redis.RedisError as error:
+        if withdraw(job_id):
+            claim.release()
+            here.orders.drop(job_id)
+            raise unavailable from error
+        # the message came through, and the job has ended already: then it is accepted
+    _log.info("job %s: accepted", job_id, extra=fields(job=job_id))
+
+
+_QUEUE_FULL_HEADERS = {"Retry-After": "10"}
+
+
+def check_queue_limits(queue: JobQueue, owner: str, settings: Settings) -> None:
+    """Refuse a job if too many wait, in all or of its owner.
+
+    Raises:
+        ProblemError: too many do.
+        redis.RedisError: Redis is away.
+    """
+    most = settings.most_waiting
+    if queue.length() >= most > 0:
+        raise ProblemError("queue-full", f"{most} jobs wait; try again later", headers=_QUEUE_FULL_HEADERS)
+    most = settings.most_waiting_of_owner
+    if most > 0 and queue.waiting.of(owner) >= most:
+        raise ProblemError("queue-full", f"{most} jobs of yours wait; try again later", headers=_QUEUE_FULL_HEADERS)
+
+
+def plan_response(request: JobRequest, here: Context) -> Response:
+    """The plan of a request that was checked.
+
+    Raises:
+        ProblemError: it is for a program, or it cannot be made within the limits.
+        RefusedError: an input cannot be used.
+    """
+    if request.program is not None:
+        raise ProblemError("invalid-request", "a program is compiled already: nothing is planned", field="program")
+    with scratch_directory(here.settings.scratch_dir, "plan") as directory:
+        work = fetch_inputs(request, directory, here.store, here.accelerators.source(request.accelerator))
+        assert isinstance(work, ModelJobInputs)
+        try:
+            return Response(here.planner.plan(work, directory), media_type="application/json")
+        except LimitError as error:
+            raise ProblemError("plan-failed", f"{error}; submit a job") from error

@@ -1,0 +1,83 @@
+"""``Prefer: wait=N`` (RFC 7240): a response once a job has ended, or after N seconds."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import Depends, Header, Request
+from starlette.concurrency import run_in_threadpool
+
+from service.context import Context, RequestContext
+
+_PREFERENCE = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*")+')
+_SECONDS = re.compile(r"[0-9]{1,9}")
+
+
+def parse_wait(headers: Sequence[str], most: int) -> int | None:
+    """The seconds that the client would wait, no more than ``most``; None if it would not, or does not say it right.
+
+    Of several that it names the first counts (RFC 7240, section 2).
+    """
+    for preference in _PREFERENCE.findall(",".join(headers)):
+        name, _, value = preference.partition(";")[0].partition("=")
+        if name.strip().lower() == "wait":
+            found = value.strip().strip('"')
+            return min(int(found), most) if _SECONDS.fullmatch(found) else None
+    return None
+
+
+class WaitPreference:
+    """How long a request waits for a job's end, if at all."""
+
+    def __init__(self, request: Request, here: Context, seconds: int | None) -> None:
+        self._request = request
+        self._here = here
+        self._seconds = seconds
+
+    async def end_of(self, job_id: str, owner: str) -> dict[str, str]:
+        """Return once the job has ended, the time is over, or the client has gone away; gives headers of the answer.
+
+        It does nothing where nobody asked, or as many wait already as may, in all or of the owner's.
+        """
+        if self._seconds is None or self._here.waiters.left(owner) <= 0:
+            return {}
+        with self._here.waiters.taken(owner):
+            await self._wait(job_id, self._seconds)
+        return {"Preference-Applied": f"wait={self._seconds}"}
+
+    async def _wait(self, job_id: str, seconds: float) -> None:
+        tasks = [asyncio.create_task(self._ended(job_id)), asyncio.create_task(self._gone())]
+        try:
+            await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(*tasks)
+
+    async def _ended(self, job_id: str) -> None:
+        with self._here.feeds.watch(job_id) as feed:
+            if await run_in_threadpool(self._here.jobs.ended, job_id):
+                return
+            while not feed.ended and not self._here.feeds.closing:
+                await feed.change.wait()
+
+    async def _gone(self) -> None:
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass
+
+
+async def _wait_preference(
+    request: Request,
+    here: RequestContext,
+    prefer: Annotated[  # noqa: ARG001 - for the document; several lines of it are one list
+        str | None,
+        Header(description="`wait=N`: answer once the job has ended, or after N seconds, 60 unless set otherwise"),
+    ] = None,
+) -> WaitPreference:
+    return WaitPreference(request, here, parse_wait(request.headers.getlist("prefer"), here.settings.wait_seconds))
+
+
+PreferWait = Annotated[WaitPreference, Depends(_wait_preference)]

@@ -1,0 +1,1 @@
+"""ASGI middleware: observation, bodies, compression, security headers, cross-origin rules, access control."""

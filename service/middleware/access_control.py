@@ -1,0 +1,204 @@
+"""Access control: authenticates the caller before anything else is done for a request, and limits request rates.
+
+A route that is not listed as open needs a key: it is closed until somebody opens it. Whose things a request sees is
+then up to the context (``service/context.py``).
+"""
+
+import functools
+import ipaddress
+import logging
+import re
+import socket
+from collections.abc import Mapping
+from typing import Literal, cast, get_args
+from urllib.parse import parse_qs
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.auth.caller import ANONYMOUS, LOCAL_CALLER, NO_OWNER, Caller
+from service.auth.rate_limits import RateDecision, RateLimit
+from service.context import Context
+from service.http.problems import ProblemError, problem_response, store_unavailable_response
+from worker.config.settings import Settings
+from worker.examples import FileKind, example
+from worker.identity import secret_tokens
+from worker.identity.api_keys import ApiKeys
+from worker.identity.share_links import ShareTarget
+from worker.storage.identifiers import ObjectKind
+from worker.storage.object_store import StoreUnavailableError
+
+_log = logging.getLogger(__name__)
+# how the service is and how it is used: nothing of anybody's
+_OPEN_PATHS = re.compile(
+    r"/|/healthz|/readyz|/docs(/oauth2-redirect)?|/openapi\.json|/static-offline-docs/.*|/problems(/.*)?"
+    r"|/v1/about|/v1/schemas/.*"
+)
+_SHAREABLE_PATHS = re.compile(
+    r"/v1/(?:(jobs)/([0-9a-f]{32})|(models|programs|tensors|accelerators)/([0-9a-f]{64}))(/.*)?"
+)
+_UPLOADS = re.compile(r"/v1/(models|programs|tensors|accelerators)/?")
+_SUBMISSIONS = re.compile(r"/v1/jobs/?")
+_READ_METHODS = {"GET", "HEAD"}
+
+
+class AccessControl:
+    """ASGI middleware: 401 for who has no key where one is needed, 429 for who asks too often."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        # where it is not known who can reach the api, keys are needed
+        self._keys_needed = settings.auth != "off"
+        self._counting = self._keys_needed or settings.rate_by_address
+        self._metrics_open = settings.metrics_open
+        self._rates = {
+            "uploads": RateLimit("uploads", settings.rate_uploads),
+            "submissions": RateLimit("submissions", settings.rate_submissions),
+            "reads": RateLimit("reads", settings.rate_reads),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, once it is known whose it is."""
+        if scope["type"] == "websocket":  # there is none
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            caller = await self._caller(scope)
+            taken = await self._count(scope, caller)
+        except ProblemError as error:
+            await problem_response(error.problem, error.headers)(scope, receive, send)
+            return
+        except StoreUnavailableError as error:
+            await store_unavailable_response(scope["method"], scope["path"], error)(scope, receive, send)
+            return
+        scope.setdefault("state", {})["caller"] = caller
+        await self._app(scope, receive, send if taken is None else _with_headers(send, taken.headers))
+
+    async def _caller(self, scope: Scope) -> Caller:
+        """Who asks.
+
+        Raises:
+            ProblemError: nobody who may.
+            StoreUnavailableError: whether it may cannot be found out.
+        """
+        if not self._keys_needed:
+            return LOCAL_CALLER
+        given = _bearer_token(Headers(scope=scope))
+        owner = await self._owner(scope, given)
+        if shared := await self._shared(scope, given):
+            thing, link = shared
+            return Caller(owner or NO_OWNER, thing, owner or f"link:{link}")
+        if owner is not None:
+            return Caller(owner, counted_as=owner)
+        if self._open(scope["path"]):
+            return ANONYMOUS
+        raise _unauthorized(given)
+
+    def _open(self, path: str) -> bool:
+        if path == "/metrics":
+            return self._metrics_open
+        return _OPEN_PATHS.fullmatch(path) is not None or path in _example_paths()
+
+    @staticmethod
+    async def _owner(scope: Scope, given: str | None) -> str | None:
+        if given is None or not secret_tokens.is_well_formed(given, secret_tokens.KEY):
+            return None
+        keyring = _app_context(scope).keyring
+        key = keyring.remembered(given) or await run_in_threadpool(keyring.find, given)
+        return None if key is None else key.owner
+
+    @staticmethod
+    async def _shared(scope: Scope, given: str | None) -> tuple[ShareTarget, str] | None:
+        """What a link of the request opens for reading, and the link's digest."""
+        match = _SHAREABLE_PATHS.fullmatch(scope["path"])
+        if match is None or scope["method"] not in _READ_METHODS:
+            return None
+        shared = ShareTarget(cast(ObjectKind, match[1] or match[3]), match[2] or match[4])
+        for text in [given, *parse_qs(scope["query_string"].decode("latin-1")).get("share", [])[:1]]:
+            if text and (opened := await run_in_threadpool(_app_context(scope).shares.opened, text, shared)):
+                return opened, secret_tokens.token_digest(text)
+        return None
+
+    async def _count(self, scope: Scope, caller: Caller) -> RateDecision | None:
+        """Take a token for the request; None if it is not counted.
+
+        Raises:
+            ProblemError: there is none.
+        """
+        if not self._counting or caller is ANONYMOUS or self._open(scope["path"]):
+            return None
+        rate = self._rates[_rate_name(scope)]
+        who = caller.counted_as or f"address:{(scope.get('client') or ('',))[0]}"
+        if rate.size == 0:
+            return None
+        taken = await run_in_threadpool(_app_context(scope).rates.take, rate, who)
+        if not taken.granted:
+            detail = f"at most {rate.size} {rate.name} a minute; there is room again in {int(taken.wait) + 1} s"
+            raise ProblemError("rate-limited", detail, headers=taken.headers)
+        return taken
+
+
+def resolve_auth(auth: Literal["auto", "keys", "off"], bound: socket.socket) -> Literal["keys", "off"]:
+    """What ``auto`` means for an api that listens there."""
+    if auth != "auto":
+        return auth
+    address = ipaddress.ip_address(bound.getsockname()[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return "off" if (mapped or address).is_loopback else "keys"
+
+
+def warn_without_keys(keys: ApiKeys) -> None:
+    """Log how to make a key, if none was made."""
+    try:
+        if not any(not revoked for _, revoked in keys.all()):
+            _log.warning("Keys are needed and there is none: make one with `cyclops keys add NAME`")
+    except StoreUnavailableError as error:
+        _log.warning("whether there are keys cannot be seen: %s", error)
+
+
+@functools.cache
+def _example_paths() -> frozenset[str]:
+    """Where the files of the examples are, to which the documentation links."""
+    kinds: tuple[FileKind, ...] = get_args(FileKind)
+    return frozenset(f"/v1/{kind}/{example(kind).id}/content" for kind in kinds)
+
+
+def _app_context(scope: Scope) -> Context:
+    context = scope["app"].state.context
+    assert isinstance(context, Context)
+    return context
+
+
+def _bearer_token(headers: Headers) -> str | None:
+    """What the request carries as its key (RFC 6750, section 2.1)."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else None
+
+
+def _unauthorized(given: str | None) -> ProblemError:
+    if given is None:
+        detail = "send a key: Authorization: Bearer ..."
+    elif not secret_tokens.is_well_formed(given, secret_tokens.KEY):
+        detail = "what was sent is no key: it is cut, mistyped or something else"
+    else:
+        detail = "the key opens nothing here"
+    return ProblemError("unauthorized", detail, headers={"WWW-Authenticate": "Bearer"})
+
+
+def _rate_name(scope: Scope) -> str:
+    if scope["method"] == "POST" and _UPLOADS.fullmatch(scope["path"]):
+        return "uploads"
+    return "submissions" if scope["method"] == "POST" and _SUBMISSIONS.fullmatch(scope["path"]) else "reads"
+
+
+def _with_headers(send: Send, headers: Mapping[str, str]) -> Send:
+    async def telling(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).update(headers)
+        await send(message)
+
+    return telling

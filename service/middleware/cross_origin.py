@@ -1,0 +1,162 @@
+"""Cross-origin protection: host names that requests may use, writes from other sites' pages, and CORS.
+
+A browser lets any page send us requests, with whatever power the user's place in the network gives. It tells us the
+name that it asked for (``Host``) and where the page is from (``Origin``, ``Sec-Fetch-Site``), which no page can forge;
+a page whose own name was made to lead to us (DNS rebinding) asks us by that name.
+"""
+
+import ipaddress
+import re
+from collections.abc import Sequence
+
+from fastapi import FastAPI
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.http.problems import ProblemError, problem_response
+from worker.config.http_settings import HttpSettings
+
+_ALLOWED_HEADERS = (
+    *("Authorization", "Content-Type", "Range", "If-None-Match", "If-Range"),
+    *("Idempotency-Key", "Last-Event-ID", "Prefer", "X-Request-Id", "traceparent", "tracestate"),
+)
+# what scripts need beyond what they always see: all that we send and browsers do not keep for themselves
+_EXPOSED_HEADERS = (
+    *("Location", "ETag", "Retry-After", "Content-Range", "Accept-Ranges", "Content-Disposition"),
+    *("RateLimit", "RateLimit-Policy", "WWW-Authenticate", "Preference-Applied", "Idempotent-Replayed"),
+    *("X-Request-Id", "Cyclops-Label", "Allow", "Accept-Encoding"),
+)
+_READ_METHODS = {"GET", "HEAD", "OPTIONS"}
+_PROBES = {"/healthz", "/readyz"}
+_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\[\]:@/\\\s]+)(?::(?P<port>[0-9]{0,5}))?")
+_PORTS = {"http": "80", "https": "443"}
+_LAST_PORT = 65535
+_SHOWN_CHARACTERS = 100
+
+
+def allow_origins(app: FastAPI, origins: Sequence[str]) -> None:
+    """Let pages of these origins ask. Keys are sent by scripts, not by browsers: there are no credentials to allow."""
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=_ALLOWED_HEADERS,
+            expose_headers=_EXPOSED_HEADERS,
+            max_age=600,
+        )
+
+
+class CrossOriginGuard:
+    """ASGI middleware: 403 for a request by a name that is not ours, and for a write from another site's page.
+
+    Where keys are needed any name will do unless the settings say otherwise: what a page may read then, all may.
+    """
+
+    def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
+        self._app = app
+        self._origins = settings.origins
+        self._names = AllowedHosts(settings.hosts, others=settings.auth != "off" and not settings.hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, if it is ours."""
+        if scope["type"] == "http":
+            try:
+                headers = Headers(scope=scope)
+                self._check_host(scope["path"], headers)
+                if scope["method"] not in _READ_METHODS:
+                    self._check_origin(headers)
+            except ProblemError as error:
+                await problem_response(error.problem)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _check_host(self, path: str, headers: Headers) -> None:
+        """See that the request asks for one of our names; one without any, of HTTP/1.0, is of no browser.
+
+        Raises:
+            ProblemError: it does not.
+        """
+        if (host := headers.get("host")) is None or self._names.known(host, probe=path in _PROBES):
+            return
+        detail = (
+            f"{host[:_SHOWN_CHARACTERS]!r} is no name of this service; ask by localhost or 127.0.0.1, or have its "
+            "operator add the name to CYCLOPS_ALLOWED_HOSTS"
+        )
+        raise ProblemError("forbidden-host", detail, field="Host")
+
+    def _check_origin(self, headers: Headers) -> None:
+        """See that no other site's page sent the request.
+
+        Raises:
+            ProblemError: one did, and its origin is none of those that may.
+        """
+        origins, sites = headers.getlist("origin"), headers.getlist("sec-fetch-site")
+        if "*" in self._origins or (len(origins) == 1 and origins[0] in self._origins):
+            return
+        if sites:  # the browser compared them, behind whatever proxy we are
+            if all(site in {"same-origin", "none"} for site in sites):
+                return
+        elif all(_is_own(origin, headers.get("host", "")) for origin in origins):
+            return
+        told = ", ".join(origins)[:_SHOWN_CHARACTERS] or "another site"
+        detail = f"a page of {told} may change nothing here; its operator could add its origin to CYCLOPS_CORS_ORIGINS"
+        raise ProblemError("cross-origin", detail, field="Origin" if origins else "Sec-Fetch-Site")
+
+
+class AllowedHosts:
+    """The names by which we may be asked, in ``Host``: those of the loopback address, and more.
+
+    Args:
+        hosts: further ones; ``*.name`` is all below that name, ``*`` is any.
+        others: whether all others will do, too.
+    """
+
+    def __init__(self, hosts: Sequence[str], *, others: bool = False) -> None:
+        self._any = others or "*" in hosts
+        self._whole = {_normalized_host(host) for host in hosts if not host.startswith("*")}
+        self._below = tuple(host.lower().removeprefix("*") for host in hosts if host.startswith("*."))
+
+    def known(self, host: str, *, probe: bool = False) -> bool:
+        """Whether a ``Host`` is one of them.
+
+        A ``probe`` may ask by an address or a name without dots too, as those of containers do: no page has these.
+        """
+        if self._any:
+            return True
+        match = _HOST.fullmatch(host.strip().lower())
+        if match is None or int(match["port"] or 0) > _LAST_PORT:
+            return False
+        name = _normalized_host(match["name"])
+        if name in self._whole or name.endswith(self._below) or _is_loopback(name):
+            return True
+        return probe and ("." not in name or _address(name) is not None)
+
+
+def _normalized_host(name: str) -> str:
+    return name.lower().strip("[]").removesuffix(".")
+
+
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        return None
+
+
+def _is_loopback(name: str) -> bool:
+    address = _address(name)
+    if address is None:
+        return name == "localhost" or name.endswith(".localhost")
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def _is_own(origin: str, host: str) -> bool:
+    """Whether a page of ``origin`` came from ``host``; a port that is not named is that of the origin's scheme."""
+    scheme, found, authority = origin.lower().partition("://")
+    page, ours = _HOST.fullmatch(authority), _HOST.fullmatch(host.strip().lower())
+    if not found or scheme not in _PORTS or page is None or ours is None:
+        return False
+    default = _PORTS[scheme]
+    return page["name"] == ours["name"] and (page["port"] or default) == (ours["port"] or default)

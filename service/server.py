@@ -1,0 +1,156 @@
+"""The HTTP server, and the whole service in one place: Redis, workers and HTTP, started and stopped together.
+
+The C library's allocator is told to return freed memory: by itself it learns from large blocks that are freed to keep
+such blocks for later, in an arena for each of several threads, and an api that passes large uploads on would keep what
+the busiest moment took.
+"""
+
+import contextlib
+import ctypes
+import functools
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, cast
+
+import uvicorn
+from fastapi import FastAPI
+from opentelemetry.trace import Tracer
+
+from service.app import create_app
+from service.http.uvicorn_protocol import ConnectionTimeouts, TimeLimitedProtocol, with_date_header
+from service.middleware.access_control import resolve_auth
+from worker.config.settings import Settings
+from worker.runner.worker_pool import worker_processes
+from worker.storage.redis_server import redis_server
+from worker.telemetry.tracing import service_tracer
+
+_STARTED_WITHIN = 10.0
+_TICKS_BETWEEN_LOOKS = 5
+_SILENT_MILLISECONDS = 300_000  # for which a client may take nothing of what we send
+
+
+@contextlib.contextmanager
+def backend(settings: Settings, workers: int) -> Iterator[Settings]:
+    """Workers, and a Redis of our own unless one is configured; gives the settings with its URL.
+
+    Raises:
+        RedisUnavailableError: there is no Redis to be had.
+    """
+    with contextlib.ExitStack() as stack:
+        if settings.redis_url is None:
+            url = stack.enter_context(redis_server(settings.redis_dir))
+            settings = settings.model_copy(update={"redis_url": url})
+        stack.enter_context(worker_processes(settings, workers))
+        yield settings
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one. OSError if it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.create_server((host, port), family=family, reuse_port=False)
+    # asyncio does it only for sockets that name their protocol; a kept connection else waits 40 ms for every answer
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sys.platform == "linux":  # a client that vanished with its network would keep its stream of events for minutes
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MILLISECONDS)
+    return bound
+
+
+def serve(settings: Settings, bound: socket.socket) -> None:
+    """Serve HTTP until SIGINT or SIGTERM."""
+    return_freed_memory()
+    # uvicorn raises the signal again once it has stopped: it then must not kill us before our own clean-up
+    signal.signal(signal.SIGTERM, _exit_on_signal)
+    with service_tracer() as tracer:
+        _uvicorn_server(settings, bound, settings.log_level, tracer).run(sockets=[bound])
+
+
+def _exit_on_signal(number: int, _frame: Any) -> None:
+    raise SystemExit(128 + number)
+
+
+@contextlib.contextmanager
+def serving_in_thread(settings: Settings, bound: socket.socket) -> Iterator[str]:
+    """Serve HTTP from a thread inside the context; gives the base URL."""
+    server = _uvicorn_server(settings, bound, "WARNING")
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="http", daemon=True)
+    thread.start()
+    try:
+        deadline = time.monotonic() + _STARTED_WITHIN
+        while not server.started and thread.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        host, port = bound.getsockname()[:2]
+        yield f"http://{host}:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+class _Uvicorn(uvicorn.Server):
+    """Ends what would go on for ever: what clients do not end, and when it leaves what they could not know of."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+        super().__init__(config)
+        self._app = app
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look at the connections, and whether to leave; uvicorn asks ten times a second."""
+        if counter % _TICKS_BETWEEN_LOOKS == 0:
+            for connection in list(self.server_state.connections):
+                cast("PatientProtocol", connection).look()
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Leave."""
+        self._app.state.context.feeds.close()
+        await super().shutdown(sockets)
+
+
+def _resolved_settings(settings: Settings, bound: socket.socket) -> Settings:
+    """The settings, with what ``auto`` means here, and the address that we announce among our names."""
+    auth = resolve_auth(settings.auth, bound)
+    hosts = settings.hosts
+    if auth == "off":  # where keys are needed, no names are all names
+        address = bound.getsockname()[0]
+        hosts = [*hosts, f"[{address}]" if ":" in address else address]
+    return settings.model_copy(update={"auth": auth, "allowed_hosts": ", ".join(hosts)})
+
+
+def _uvicorn_server(
+    settings: Settings, bound: socket.socket, level: str, tracer: Tracer | None = None
+) -> uvicorn.Server:
+    app = create_app(_resolved_settings(settings, bound), tracer)
+    config = uvicorn.Config(
+        with_date_header(app),
+        http=cast(
+            "type[PatientProtocol]", functools.partial(TimeLimitedProtocol, patience=ConnectionTimeouts.of(settings))
+        ),
+        timeout_keep_alive=settings.connection_idle_seconds,
+        log_config=None,  # its loggers hand their records on to ours
+        log_level=level.lower(),
+        access_log=False,  # ``service/middleware/observation.py`` has one
+        timeout_graceful_shutdown=5,
+        server_header=False,
+        date_header=False,
+    )
+    return _Uvicorn(config, app)
+
+
+# malloc.h of the GNU C library
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+_MMAP_BYTES = 128 << 10  # where the library begins too, before it learns
+_ARENAS = 2
+
+
+def return_freed_memory() -> None:
+    """Give large blocks back to the system once they are freed; nothing where the library has no such setting.
+
+    Best called before there are threads: arenas that are there stay.
+    """
+    with contextlib.suppress(AttributeError):  # not the GNU library
+        mallopt = ctypes.CDLL(None).mallopt
+        for name, value in ((_TRIM_THRESHOLD, _MMAP_BYTES), (_MMAP_THRESHOLD, _MMAP_BYTES), (_ARENA_MAX, _ARENAS)):
+            mallopt(name, value)

@@ -1,0 +1,1 @@
+"""Uploads: receiving, examining, storing and sending models, programs, tensors and accelerators."""
