@@ -17,8 +17,8 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.read_text import MAX_BYTES, check_size, read_text
 from accel.errors import InvalidAccelerator
 from accel.isa.family import Family
-from accel.isa.registry import family_of
-from accel.isa.vta.read_config import is_config, read_config
+from accel.isa.family_registry import family_of
+from accel.isa.vta.document.ten_keys_json import is_config, read_config
 
 _ENDINGS = (".json", ".yaml", ".yml")
 

@@ -19,10 +19,10 @@ from accel.frontend.read.inspect import inspect_model
 from accel.frontend.read.load import load_model
 from accel.hosted import host_ops
 from accel.inputs import Tensors
-from accel.lowering.attributes import LAUNCHES, load_launches, region_of
-from accel.lowering.capabilities import Capabilities
-from accel.lowering.composite import Composite, is_composite_call, read_composite
-from accel.lowering.host import LaunchRun, split_main
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.composite import Composite, is_composite_call, read_composite
+from accel.lowering.ir.function_attributes import LAUNCHES, load_launches, region_of
+from accel.lowering.ir.host_runs import LaunchRun, split_main
 from accel.options import NO_AXES, Axes
 from accel.plan_documents import Plan, PlannedLaunch, PlannedNode
 from accel.planned_launch import planned_launch

@@ -4,7 +4,7 @@ from tvm import ir
 
 from accel.accelerator.document import Accelerator
 from accel.frontend.integer.integers import ImportedModel
-from accel.lowering.attributes import HOST_REASON, LAUNCHES, load_launches
+from accel.lowering.ir.function_attributes import HOST_REASON, LAUNCHES, load_launches
 from accel.report_documents import HostOp
 
 _LATE_ZERO_POINT = "the zero point of its data, known at run time alone, is taken off its int32 result"

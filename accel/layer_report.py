@@ -6,9 +6,8 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator
 from accel.accelerator.roles import Contraction, contraction
 from accel.errors import InvalidAccelerator
-from accel.isa.family import Timing
-from accel.isa.registry import family_of
-from accel.isa.traffic import traffic
+from accel.isa.family import Timing, dram_traffic
+from accel.isa.family_registry import family_of
 from accel.report_documents import Layer
 from accel.simulate.engine import LaunchResult
 
@@ -20,7 +19,7 @@ def layer_of(result: LaunchResult, accelerator: Accelerator) -> Layer:
     """The report of one launch as it ran."""
     family, launch, timing, decoded = family_of(accelerator), result.launch, result.timing, result.decoded
     work = family.work(decoded)
-    read, written = traffic(family.boxes(decoded))
+    read, written = dram_traffic(family.boxes(decoded))
     gemm = _contraction(accelerator)
     cycles = timing.cycles if timing else 0
     limit, share = _limit(timing) if timing else ("", 0.0)

@@ -7,7 +7,7 @@ import numpy as np
 from tvm import ir, relax
 
 from accel.inputs import Array
-from accel.lowering.host import is_launch
+from accel.lowering.ir.host_runs import is_launch
 from accel.program import Program
 from accel.simulate.engine import Simulation
 from accel.simulate.host import compile_module, run_compiled

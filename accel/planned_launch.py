@@ -7,19 +7,22 @@ import numpy as np
 from tvm import tirx
 
 from accel.accelerator.instructions import Compute, Copy, Operation
-from accel.isa.registry import family_of
-from accel.lowering.attributes import LaunchInfo, Region
-from accel.lowering.candidates import Candidates, counted
-from accel.lowering.capabilities import Answer, Capabilities, stored
-from accel.lowering.choose import choose
-from accel.lowering.composite import Composite
-from accel.lowering.elementwise import Elementwise
-from accel.lowering.epilogue import operators
-from accel.lowering.geometry import SUMS, Convolution, Epilogue, Steps, Tiling
-from accel.lowering.plan_lanes import planner_of
-from accel.lowering.pooling import Pooling
-from accel.lowering.steps import Apply, Load, Merge
+from accel.isa.family_registry import family_of
+from accel.lowering.analysis.capabilities import Capabilities, CapabilityAnswer
+from accel.lowering.analysis.composite import Composite
+from accel.lowering.analysis.lanewise_capabilities import tile_planner
+from accel.lowering.inject.operation_matching import matching_operations
+from accel.lowering.ir.epilogue_arithmetic import stored_value
+from accel.lowering.ir.function_attributes import LaunchInfo
+from accel.lowering.partition.epilogue_planning import composite_operators
 from accel.plan_documents import PlannedLaunch, PlannedTiling, Role, UsedInstruction
+from accel.region.elementwise import Elementwise
+from accel.region.epilogue import SUMS, Epilogue, Steps
+from accel.region.kinds import Region
+from accel.region.pooling import Pooling
+from accel.region.shapes import Convolution
+from accel.region.tile_steps import Apply, Load, Merge
+from accel.region.tilings import Candidates, Tiling, candidates_of_tiles
 
 _PLANE_SHIFT = 8  # bits of a byte plane
 _ON_HOST = ("requantize", "clip")  # where the host finishes a composite
@@ -32,7 +35,7 @@ def planned_launch(info: LaunchInfo, composite: Composite, region: Region, able:
         name=info.name,
         op=info.op,
         nodes=list(info.nodes),
-        operators=[operator for operator in operators(composite) if operator not in left],
+        operators=[operator for operator in composite_operators(composite) if operator not in left],
         macs=info.macs,
         instructions=list(dict.fromkeys(_instructions(region, able))),
         tiling=_tiling(region, able),
@@ -48,7 +51,7 @@ def candidate(conv: Convolution, tiling: Tiling) -> Candidates:
         tiling.kernel_columns,
     )  # fmt: skip
     arrays = [np.array([extent], np.int64) for extent in tiles]
-    return counted(conv, arrays, tiling.order, tiling.operand_contexts, tiling.result_contexts)
+    return candidates_of_tiles(conv, arrays, tiling.order, tiling.operand_contexts, tiling.result_contexts)
 
 
 def _price(region: Region, able: Capabilities) -> int | None:
@@ -118,7 +121,7 @@ def _instructions(region: Region, able: Capabilities) -> Iterator[UsedInstructio
             continue
         yield from _found(able.steps(steps))
     result = tirx.decl_buffer((1,), epilogue.result, "result")
-    yield from _doing("store", result, stored(accumulators[0], epilogue.result, epilogue.scaling), able)
+    yield from _doing("store", result, stored_value(accumulators[0], epilogue.result, epilogue.scaling), able)
 
 
 def _sums(epilogue: Epilogue, able: Capabilities) -> Iterator[UsedInstruction]:
@@ -139,7 +142,7 @@ def _steps(shape: Pooling | Elementwise, region: Region, able: Capabilities) -> 
     accumulators = _buffer("a", memory, able)
     if not shape.direct:
         yield from _sums(region.epilogue, able)
-    for step in planner_of(shape, able)(region.tiling.out_rows, region.tiling.out_columns).steps:
+    for step in tile_planner(shape, able)(region.tiling.out_rows, region.tiling.out_columns).steps:
         if isinstance(step, Load):
             widened = tirx.decl_buffer((1,), "int8", "source")[0].astype(accumulators.dtype)
             yield from _doing("load data", accumulators, widened, able)
@@ -162,12 +165,12 @@ def _buffer(name: str, memory: str, able: Capabilities) -> Any:
 def _doing(role: Role, target: Any, value: Any, able: Capabilities) -> Iterator[UsedInstruction]:
     """The first copy that stores ``value`` into ``target``, as the pass ``inject`` will find it."""
     known = [meaning for meaning in able.known if isinstance(meaning.instruction, Copy)]
-    for choice in choose(tirx.BufferStore(target, value, [0]), known, able.accelerator):
+    for choice in matching_operations(tirx.BufferStore(target, value, [0]), known, able.accelerator):
         yield _used(role, choice.meaning.instruction, choice.meaning.operation)
         return
 
 
-def _found(answer: Answer) -> Iterator[UsedInstruction]:
+def _found(answer: CapabilityAnswer) -> Iterator[UsedInstruction]:
     """What does a part of an epilogue."""
     if answer.meaning is not None:
         yield _used("epilogue", answer.meaning.instruction, answer.meaning.operation)

@@ -7,8 +7,8 @@ import numpy as np
 
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidProgram
-from accel.isa.registry import family_of
-from accel.isa.windows import holds, window_map, windows_bytes
+from accel.isa.dram_windows import one_window_holds, window_map, windows_bytes
+from accel.isa.family_registry import family_of
 from accel.names import shown, tensor_fault
 from accel.program import Launch, Program, Window
 from accel.program_document import MOST_DRAM_BYTES
@@ -50,7 +50,7 @@ def check_program(program: Program) -> None:
     for segment in program.segments.values():
         size = np.dtype(segment.dtype).itemsize
         end = segment.address + math.prod(segment.shape) * size
-        if not holds(table, segment.address, end) or segment.address % size:
+        if not one_window_holds(table, segment.address, end) or segment.address % size:
             there = "its windows do not hold that" if program.windows else f"the DRAM has {program.dram_bytes}"
             raise InvalidProgram(
                 f"segment {segment.name} lies at bytes {segment.address} to {end}; {there}, and elements "

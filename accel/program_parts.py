@@ -9,8 +9,8 @@ import numpy as np
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator, InvalidProgram
-from accel.isa.registry import family_of
-from accel.isa.windows import windows_around, windows_bytes
+from accel.isa.dram_windows import windows_around, windows_bytes
+from accel.isa.family_registry import family_of
 from accel.program import Program, Segment, Window, Words
 from accel.program_checks import check_program, check_windows
 from accel.program_document import (

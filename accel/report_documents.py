@@ -6,7 +6,7 @@ import pydantic
 from pydantic import ConfigDict, Field
 
 from accel.accelerator.timing_model import TimingModel
-from accel.isa.hazards import StaleKind
+from accel.isa.hazard_findings import StaleKind
 
 Engine = Literal["function", "timing", "both"]
 WarningKind = Literal["never-written", "outside-segments", "never-finishes", "not-verified", "no-quality", "unset-axis"]

@@ -26,9 +26,9 @@ from accel.frontend.read.info import ModelInfo
 from accel.frontend.read.load import load_apart
 from accel.hosted import host_ops
 from accel.inputs import Array, Tensors, checked_inputs, draw_inputs, save_tensors
-from accel.isa.hazards import Hazards
+from accel.isa.hazard_findings import Hazards
 from accel.locate import locate_fault
-from accel.lowering.regions import Regions
+from accel.lowering.codegen.region_cache import RegionCache
 from accel.memory import give_back
 from accel.options import Options
 from accel.program import Program, renamed
@@ -161,7 +161,7 @@ class _Run:
             self.dumps.stage("import", imported.module.script())
         return imported
 
-    def _lower(self, imported: ImportedModel) -> tuple[ir.IRModule, Regions]:
+    def _lower(self, imported: ImportedModel) -> tuple[ir.IRModule, RegionCache]:
         """The module as ``pack`` left it, which the host can still run, and its regions as the last stage did."""
         module = imported.module
         names = [stage.name for stage in self.stages]
@@ -174,13 +174,13 @@ class _Run:
                 self.dumps.stage(name, text, passes.texts)
                 if name == "pack":
                     rest = names[names.index("pack") + 1 : names.index("emit")]
-                    regions = Regions(module, text, self.accelerator, rest, self.cache)
+                    regions = RegionCache(module, text, self.accelerator, rest, self.cache)
         for name in rest:
             with self.next_stage(name) as lower:
                 self.dumps.stage(name, *regions.lower(name, lower))
         return module, regions
 
-    def _emit(self, regions: Regions, info: ModelInfo, feeds: Tensors) -> Program:
+    def _emit(self, regions: RegionCache, info: ModelInfo, feeds: Tensors) -> Program:
         """The program, which carries the inputs of this run, so that it can be run again without the model.
 
         Its inputs and outputs are called as the model's are.

@@ -16,7 +16,7 @@ from pydantic.json_schema import models_json_schema
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.family import Family
-from accel.isa.registry import family, family_names
+from accel.isa.family_registry import family, family_names
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 ID = "urn:cyclops:schema:accelerator:2"

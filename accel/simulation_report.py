@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.timing_model import TimingModel
-from accel.isa.hazards import Hazards, Race, Stale, Unwritten
-from accel.isa.registry import family_of
+from accel.isa.family_registry import family_of
+from accel.isa.hazard_findings import Hazards, Race, Stale, Unwritten
 from accel.layer_report import layer_of, total_energy
 from accel.program import HostStep, Launch, Program
 from accel.report_documents import (

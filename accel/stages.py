@@ -1,7 +1,7 @@
 """Every stage of a job in one list, in the order in which they run.
 
 ``accel/run.py`` runs them, dumps what each leaves behind, and times them. The stages from ``partition`` to
-``allocate`` go from one IRModule to the next and are listed in ``accel/lowering/stages.py``.
+``allocate`` go from one IRModule to the next and are listed in ``accel/lowering/pipeline.py``.
 """
 
 from collections.abc import Collection
@@ -12,11 +12,11 @@ from accel.frontend.integer.epilogues import Requantize
 from accel.frontend.integer.integers import import_integer_model
 from accel.frontend.quantization.grid import Scales
 from accel.frontend.quantization.quantize import ensure_quantised
-from accel.isa.registry import family_of
-from accel.lowering.capabilities import Capabilities
-from accel.lowering.emit import emit
-from accel.lowering.settle import Measure
-from accel.lowering.stages import Stage, lowering_stages
+from accel.isa.family_registry import family_of
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.codegen.program_linking import emit
+from accel.lowering.partition.autotune import Measure
+from accel.lowering.pipeline import Stage, lowering_stages
 from accel.report import make_report
 from accel.simulate.engine import simulate
 from accel.verify import check_equal
@@ -27,7 +27,7 @@ def job_stages(
 ) -> tuple[Stage, ...]:
     """The stages, from the ONNX file to the report.
 
-    ``measure`` and ``host_nodes`` are for :func:`accel.lowering.partition.partition`.
+    ``measure`` and ``host_nodes`` are for :func:`accel.lowering.partition.graph_partition.partition`.
     """
     requantize, scales = requantisation(accelerator)
     return (

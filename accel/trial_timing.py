@@ -4,11 +4,12 @@ from accel.accelerator.document import Accelerator
 from accel.cache import Cache, Kept, cache_key
 from accel.errors import CyclopsError
 from accel.isa.decode import decode
-from accel.isa.registry import family_of
-from accel.lowering.attributes import Region, dump_region
-from accel.lowering.capabilities import Capabilities
-from accel.lowering.settle import Measure
-from accel.lowering.trial import trial_words
+from accel.isa.family_registry import family_of
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.ir.function_attributes import dump_region
+from accel.lowering.partition.autotune import Measure
+from accel.lowering.pipeline import region_words
+from accel.region.kinds import Region
 
 
 def region_timer(accelerator: Accelerator, cache: Cache | None = None) -> Measure:
@@ -31,7 +32,7 @@ def region_timer(accelerator: Accelerator, cache: Cache | None = None) -> Measur
 def _cycles(region: Region, able: Capabilities) -> int | None:
     """None for a region that cannot be compiled or timed: the stages will say why, if it is taken."""
     try:
-        words = trial_words(region, able)
+        words = region_words(region, able)
         if words is None:
             return None
         return family_of(able.accelerator).time(decode(able.accelerator, words), {}).cycles

@@ -14,9 +14,9 @@ import numpy as np
 from accel.catalog import load_accelerator
 from accel.frontend.integer.integers import import_integer_model
 from accel.frontend.quantization.quantize import quantize_model
-from accel.isa.registry import family_of
-from accel.lowering.emit import emit
-from accel.lowering.stages import lowering_stages
+from accel.isa.family_registry import family_of
+from accel.lowering.codegen.program_linking import emit
+from accel.lowering.pipeline import lowering_stages
 from accel.program import Launch, Program
 from accel.simulate.engine import simulate
 from accel.simulate.prepare import prepare

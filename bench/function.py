@@ -28,11 +28,11 @@ from tvm.target import codegen
 
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
-from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import decode
-from accel.isa.vta.dot_product import DotProduct
-from accel.isa.vta.function import Machine
-from accel.isa.vta.geometry import Geometry
+from accel.isa.kernel_arrays import aligned_zeros
+from accel.isa.vta.function.dot_product import DotProduct
+from accel.isa.vta.function.functional_table import Geometry
+from accel.isa.vta.function.vta_machine import VtaMachine
 from accel.program import Launch
 from accel.simulate.engine import simulate
 
@@ -175,7 +175,7 @@ class Engine:
 
     def runner(self, dot: DotProduct | None = None) -> Callable[[], Array]:
         """Run the launch again; gives the bytes of its outputs."""
-        machine = Machine(self._accelerator, dot=dot)
+        machine = VtaMachine(self._accelerator, dot=dot)
         words = self.program.words[self.launch.begin : self.launch.begin + self.launch.count]
         written = [self.program.segments[name] for name in self.launch.outputs]
 

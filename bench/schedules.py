@@ -14,13 +14,12 @@ from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
 from accel.frontend.integer.integers import import_integer_model
 from accel.frontend.quantization.quantize import quantize_model
-from accel.isa.registry import family_of
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.ten_keys import VtaConfig
-from accel.isa.vta.variant import Variant
-from accel.isa.vta.work import work_of
-from accel.lowering.emit import emit
-from accel.lowering.stages import lowering_stages
+from accel.isa.family_registry import family_of
+from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
+from accel.isa.vta.document.vta_document import vta_accelerator
+from accel.isa.vta.timing.vta_work import work_of
+from accel.lowering.codegen.program_linking import emit
+from accel.lowering.pipeline import lowering_stages
 from accel.program import Program
 from accel.simulate.engine import simulate
 from accel.trial_timing import region_timer

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
 from accel.isa.decode import decode
-from accel.isa.vta.timing import time_launch
+from accel.isa.vta.timing.vta_timing import time_launch
 
 Words = npt.NDArray[np.uint64]
 RECORDINGS = Path(__file__).resolve().parents[2] / "shared" / "golden" / "vta" / "streams.npz"

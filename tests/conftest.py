@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-import accel.isa.dispatcher  # noqa: F401 - loads numba now, not in the first example of a property, which has a deadline
+import accel.isa.numba_dispatcher  # noqa: F401 - loads numba now, not in the first example of a property, which has a deadline
 
 ROOT = Path(__file__).parent.parent
 STARTED_WITHIN = 60.0

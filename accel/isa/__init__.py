@@ -1,1 +1,1 @@
-"""Instruction sets: what is common to all, and a package a family."""
+"""Instruction sets: the contract of a family, decoding, how kernels are compiled; and a package for each family."""

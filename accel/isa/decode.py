@@ -10,8 +10,8 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy, Instruction
 from accel.errors import Diagnosis, SimulationError
 from accel.isa import decode_kernel as kernel
-from accel.isa.argument_types import MATRIX, VECTOR, Array
-from accel.isa.compiled import compile_now
+from accel.isa.compiled_kernels import compile_now
+from accel.isa.kernel_types import MATRIX, VECTOR, Array
 
 Int64 = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -30,7 +30,7 @@ class Decoded:
     accelerator: Accelerator
     kind: npt.NDArray[np.int16]
     words: Words
-    layout: "Layout"
+    layout: "EncodingArrays"
     first: int = 0
     context: object = None
 
@@ -52,7 +52,7 @@ class Decoded:
         """Not before somebody asks: the columns take ten times the words' memory."""
         layout, rest = self.layout, self.words.copy()
         columns = np.zeros((len(layout.names), len(rest)), np.int64)
-        kernel.split(self.kind, layout.fields, layout.starts, layout.covered, columns, rest)
+        kernel.split_fields(self.kind, layout.fields, layout.starts, layout.covered, columns, rest)
         return dict(zip(layout.names, columns, strict=True)), rest
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class Decoded:
 
 
 @dataclass(frozen=True)
-class Layout:
+class EncodingArrays:
     """The document's encodings as the kernel takes them: see :mod:`accel.isa.decode_kernel`."""
 
     masks: Words
@@ -93,7 +93,7 @@ class Layout:
     names: tuple[str, ...]
 
 
-def _layout(accelerator: Accelerator) -> Layout:
+def _encoding_arrays(accelerator: Accelerator) -> EncodingArrays:
     size = accelerator.word_bits // 64
     masks, values, covered = ([[0] * size for _ in accelerator.instructions] for _ in range(3))
     names: dict[str, int] = {}
@@ -114,7 +114,7 @@ def _layout(accelerator: Accelerator) -> Layout:
                 continue  # its column stays zero, and no word can be shifted by its whole width
             fields.append((column, word, 64 - lsb - field.bits, 64 - field.bits, int(field.type == "signed")))
         starts.append(len(fields))
-    return Layout(
+    return EncodingArrays(
         np.array(masks, np.uint64),
         np.array(values, np.uint64),
         np.array(covered, np.uint64),
@@ -136,9 +136,9 @@ def decode(accelerator: Accelerator, words: Words, first: int = 0) -> Decoded:
     """
     if words.ndim != 2 or words.shape[1] != accelerator.word_bits // 64:
         raise SimulationError(f"instructions must be (n, {accelerator.word_bits // 64}) words; got {words.shape}")
-    layout = _layout(accelerator)
+    layout = _encoding_arrays(accelerator)
     words, kind = np.require(words, np.uint64, ["C", "A", "W"]), np.empty(len(words), np.int16)
-    undefined = kernel.sorts(words, layout.masks, layout.values, kind)
+    undefined = kernel.classify_words(words, layout.masks, layout.values, kind)
     if undefined < len(words):
         raise _undefined(words[undefined], first + undefined)
     return Decoded(accelerator, kind, words, layout, first)
@@ -154,8 +154,8 @@ def _undefined(words: Words, at: int) -> SimulationError:
 def prepare_decode() -> None:
     """Compile what decoding runs, without running it."""
     kind, matrix = Array("int16", 1), Array("uint64", 2)
-    compile_now(kernel.sorts, matrix, matrix, matrix, kind)
-    compile_now(kernel.split, kind, MATRIX, VECTOR, matrix, MATRIX, matrix)
+    compile_now(kernel.classify_words, matrix, matrix, matrix, kind)
+    compile_now(kernel.split_fields, kind, MATRIX, VECTOR, matrix, MATRIX, matrix)
 
 
 def padding_fields(instruction: Instruction) -> tuple[str | None, ...]:

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from accel.isa.compiled import compiled
+from accel.isa.compiled_kernels import compiled
 
 Int64 = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -14,7 +14,7 @@ COLUMN, WORD, UP, DOWN, SIGNED = range(FIELD)
 
 
 @compiled
-def sorts(words: Words, masks: Words, values: Words, kind: npt.NDArray[np.int16]) -> int:
+def classify_words(words: Words, masks: Words, values: Words, kind: npt.NDArray[np.int16]) -> int:
     """Set ``kind`` (n,) to the first row of ``masks`` and ``values`` (kinds, words) that holds for each instruction.
 
     Returns the first instruction for which none does, or n.
@@ -35,7 +35,7 @@ def sorts(words: Words, masks: Words, values: Words, kind: npt.NDArray[np.int16]
 
 
 @compiled
-def split(
+def split_fields(
     kind: npt.NDArray[np.int16], fields: Int64, starts: Int64, covered: Words, columns: Int64, words: Words
 ) -> None:
     """Fill ``columns`` (columns, n), which are zero, and leave in ``words`` (n, words) the bits that no field covers.

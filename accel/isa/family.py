@@ -1,7 +1,7 @@
-"""What a family of instruction sets brings: the code that no document can express.
+"""Contract of a family of instruction sets: the code that no document can express.
 
 A family is an object with the attributes of :class:`Family`, found by the entry point ``cyclops.isa`` under its name
-(:mod:`accel.isa.registry`). The passes, the engine and the reports know no family by name.
+(:mod:`accel.isa.family_registry`). The passes, the engine and the reports know no family by name.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,12 +15,13 @@ from accel.accelerator.base import Model
 from accel.accelerator.document import Accelerator
 from accel.accelerator.roles import Contraction
 from accel.accelerator.timing_model import TimingModel
-from accel.isa.arrays import Signed
 from accel.isa.decode import Decoded
-from accel.isa.hazards import Hazards
-from accel.lowering.candidates import Candidates
-from accel.lowering.geometry import Convolution, Epilogue
+from accel.isa.hazard_findings import Hazards
+from accel.isa.kernel_arrays import Signed
 from accel.program import Window
+from accel.region.epilogue import Epilogue
+from accel.region.shapes import Convolution
+from accel.region.tilings import Candidates
 
 Int64 = npt.NDArray[np.int64]
 Dram = npt.NDArray[np.uint8]
@@ -88,7 +89,7 @@ class Machine(Protocol):
     """The on-chip memories and registers of an accelerator, which keep their contents from launch to launch."""
 
     def run(self, decoded: Decoded, dram: Dram) -> None:
-        """Run a launch, reading and writing ``dram`` (bytes,), which :func:`accel.isa.arrays.aligned_zeros` made.
+        """Run a launch, reading and writing ``dram`` (bytes,), which :func:`accel.isa.kernel_arrays.aligned_zeros` made.
 
         Raises:
             SimulationError: the instruction, and what it cannot do.
@@ -193,3 +194,9 @@ class Family(Protocol):
 
     def prepare(self, accelerator: Accelerator) -> None:
         """Compile what simulating on it runs, and run none of it, so that forking afterwards is safe."""
+
+
+def dram_traffic(boxes: Boxes) -> tuple[int, int]:
+    """Bytes read and bytes written by the copies of a launch; fetching instructions is not counted."""
+    moved = boxes.rows * boxes.row_bytes
+    return int(moved[~boxes.write].sum()), int(moved[boxes.write].sum())

@@ -1,1 +1,1 @@
-"""The compiler: from the integer graph to a program. ``stages.py`` lists its stages in order."""
+"""Compiler: from the integer graph to a Program. ``pipeline.py`` lists its stages in order."""

@@ -10,7 +10,15 @@ import tvm
 from tvm import ir, relax
 
 from accel.errors import CompileError, SimulationError
-from accel.lowering.host import HostRun, LaunchRun, free_vars, host_module, needed, results_of, split_main
+from accel.lowering.ir.host_runs import (
+    HostRun,
+    LaunchRun,
+    free_vars,
+    host_module,
+    main_results,
+    needed_bindings,
+    split_main,
+)
 from accel.reference.deadline import Deadline, OutOfTimeError
 from accel.reference.operators import is_known, run
 from accel.simulate.host import compile_module, run_compiled
@@ -39,7 +47,7 @@ def run_reference(module: ir.IRModule, inputs: Sequence[Array], deadline: Deadli
         OutOfTimeError: the deadline has passed, or passes before what comes next would be done.
     """
     runs = split_main(module, _is_known_call)
-    results = results_of(module["main"])
+    results = main_results(module["main"])
     try:
         pieces = _pieces(module, runs, results)
     except CompileError:  # something other than a tensor goes from one piece to another
@@ -77,7 +85,7 @@ def _pieces(
         elsewhere = {var for other, names in enumerate(read) if other != index for var in names} | {*results}
         outputs = [binding.var for binding in step.bindings if binding.var in elsewhere]
         if outputs:
-            made, taken = host_module(module, HostRun(needed(step.bindings, outputs)), outputs)
+            made, taken = host_module(module, HostRun(needed_bindings(step.bindings, outputs)), outputs)
             pieces[index] = _Piece(taken, outputs, made)
     return pieces
 

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
-from accel.isa.arrays import narrowed
 from accel.isa.decode import Decoded, decode
 from accel.isa.family import Timing
-from accel.isa.hazards import Hazards
-from accel.isa.registry import family_of
+from accel.isa.family_registry import family_of
+from accel.isa.hazard_findings import Hazards
+from accel.isa.kernel_arrays import narrowed
 from accel.memory import give_back
 from accel.program import HostStep, Launch, Program, Words
 from accel.simulate.runner import Array, Dram, Runner

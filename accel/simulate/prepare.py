@@ -1,9 +1,9 @@
 """Compiling ahead: a worker does this once, before it forks the processes that simulate."""
 
-import accel.isa.dispatcher  # noqa: F401 - numba is loaded once, not by each process that simulates
+import accel.isa.numba_dispatcher  # noqa: F401 - numba is loaded once, not by each process that simulates
 from accel.accelerator.document import Accelerator
 from accel.isa.decode import prepare_decode
-from accel.isa.registry import family_of
+from accel.isa.family_registry import family_of
 
 
 def prepare(accelerator: Accelerator) -> None:

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.errors import InvalidTensors, SimulationError
-from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import Decoded
+from accel.isa.dram_windows import one_window_holds, place, window_map
 from accel.isa.family import Boxes, HazardChecker
-from accel.isa.hazards import Hazards
-from accel.isa.registry import family_of
-from accel.isa.windows import holds, place, window_map
+from accel.isa.family_registry import family_of
+from accel.isa.hazard_findings import Hazards
+from accel.isa.kernel_arrays import aligned_zeros
 from accel.program import HostStep, Launch, Program, Segment, Window
 from accel.simulate.host import HostFunctions
 from accel.simulate.segments import Extents, Stray, extents, outside
@@ -195,7 +195,7 @@ def segment_view(dram: Dram, segment: Segment, windows: tuple[Window, ...] = ())
         SimulationError: it does not lie within ``dram``.
     """
     table, end = window_map(windows, len(dram)), segment.address + segment.nbytes
-    if segment.address < 0 or not holds(table, segment.address, end):
+    if segment.address < 0 or not one_window_holds(table, segment.address, end):
         raise SimulationError(
             f"segment {segment.name} ends at byte {segment.address + segment.nbytes}; the DRAM has {len(dram)}",
             field=f"segments.{segment.name}",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from accel.isa.family import Boxes
-from accel.isa.registry import family_of
+from accel.isa.family_registry import family_of
 from accel.program import Program
 from accel.simulate.engine import Simulation
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from accel.accelerator.read_text import MAX_BYTES
 from accel.frontend.model.limits import LIMITS
-from accel.isa.registry import family_names
+from accel.isa.family_registry import family_names
 from service.auth.caller import NO_OWNER, CurrentCaller
 from service.context import RequestContext
 from worker.config.settings import Settings

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from accel.accelerator.document import Accelerator
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.ten_keys import VtaConfig
+from accel.isa.vta.document.vta_configuration import VtaConfig
+from accel.isa.vta.document.vta_document import vta_accelerator
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "golden" / "vta"
 

@@ -5,13 +5,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import Decoded
-from accel.isa.vta.function import Machine
+from accel.isa.kernel_arrays import aligned_zeros
+from accel.isa.vta.function.vta_machine import VtaMachine
 
 
 def at_finish(
-    decoded: Decoded, machine: Machine, dram: np.ndarray, tokens: dict[str, int], order: Sequence[int], seed: int | None
+    decoded: Decoded,
+    machine: VtaMachine,
+    dram: np.ndarray,
+    tokens: dict[str, int],
+    order: Sequence[int],
+    seed: int | None,
 ) -> np.ndarray | None:
     """DRAM at the moment when FINISH has run; None if the launch cannot go on.
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Finish
 from accel.isa.decode import Decoded, decode
-from accel.isa.vta.view import view
+from accel.isa.vta.document.instruction_view import instructions_of
 from accel.program import Launch, Program
 
 Elements = npt.NDArray[np.int64]
@@ -189,4 +189,4 @@ def _read_early(decoded: Decoded, row: int, microops: Elements, cycles: int) -> 
 
 
 def _with_src(decoded: Decoded) -> bool:
-    return view(decoded.accelerator).alu.immediate_with == "src"
+    return instructions_of(decoded.accelerator).alu.immediate_with == "src"

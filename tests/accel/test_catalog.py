@@ -13,17 +13,16 @@ import yaml
 from accel.accelerator.document import Accelerator
 from accel.catalog import accelerator_id, canonical, load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator, SimulationError
-from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import decode
 from accel.isa.encode import encode
-from accel.isa.vta.bounds import check_bounds
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.function import Machine
-from accel.isa.vta.presets import PRESETS
-from accel.isa.vta.ten_keys import VtaConfig
-from accel.isa.vta.timing import time_launch
-from accel.isa.vta.view import view
-from accel.isa.vta.work import work_of
+from accel.isa.kernel_arrays import aligned_zeros
+from accel.isa.vta.document.instruction_view import instructions_of
+from accel.isa.vta.document.vta_configuration import VtaConfig
+from accel.isa.vta.document.vta_document import PRESETS, vta_accelerator
+from accel.isa.vta.function.launch_bounds import check_bounds
+from accel.isa.vta.function.vta_machine import VtaMachine
+from accel.isa.vta.timing.vta_timing import time_launch
+from accel.isa.vta.timing.vta_work import work_of
 
 DOCUMENTS = {name: load_accelerator(name).model_dump(mode="json") for name in ("vta", "vta-chisel", "vta-8")}
 DRAM_BYTES = 1 << 20
@@ -49,14 +48,14 @@ def test_every_derived_preset_has_its_file() -> None:
 def test_the_presets_of_boards() -> None:
     chisel, pynq, ultra96 = (load_accelerator(f"vta-{name}") for name in ("chisel", "pynq", "ultra96"))
     assert chisel.memory("uop").depth == 2048
-    assert view(chisel).alu.immediate_with == "src"
+    assert instructions_of(chisel).alu.immediate_with == "src"
     assert (pynq.clock_mhz, pynq.dram.bus_bytes) == (100.0, 8)
     assert (ultra96.clock_mhz, ultra96.dram.bus_bytes) == (333.0, 16)
     for hardware in (chisel, pynq, ultra96):
         assert [i.name for i in hardware.instructions if i.name == "load_acc_8bit"] == []
-        assert view(hardware).alu.codes == {0: "min", 1: "max", 2: "add", 3: "shift_right"}
+        assert instructions_of(hardware).alu.codes == {0: "min", 1: "max", 2: "add", 3: "shift_right"}
     for hls in (pynq, ultra96):
-        assert view(hls).alu.immediate_with == "dst"
+        assert instructions_of(hls).alu.immediate_with == "dst"
         assert hls.parameters["immediate_pass_cycles"] == hls.parameters["two_operand_pass_cycles"] == 2
         assert (hls.synchronisation.limit, hls.memory("uop").depth) == (1024, 8192)
 
@@ -314,7 +313,7 @@ def execute(accelerator: Accelerator, random: np.random.Generator) -> None:
             check_bounds(decoded, DRAM_BYTES)
             time_launch(decoded, {})
             if work_of(decoded).compute_cycles < 1 << 20:
-                Machine(accelerator).run(decoded, aligned_zeros(DRAM_BYTES))
+                VtaMachine(accelerator).run(decoded, aligned_zeros(DRAM_BYTES))
 
 
 def survives(seed: int) -> str | None:

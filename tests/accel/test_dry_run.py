@@ -17,16 +17,17 @@ from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator, preset_names
 from accel.dry_run import plan_model
 from accel.errors import CyclopsError, InvalidModel, InvalidTensors, UnsupportedOperator
-from accel.isa.registry import family_of
-from accel.lowering import intrinsic
-from accel.lowering.attributes import region_functions, region_of
-from accel.lowering.candidates import Candidates
-from accel.lowering.geometry import Convolution, Epilogue
-from accel.lowering.partition import partition
-from accel.lowering.walk import collect
+from accel.isa.family_registry import family_of
+from accel.lowering.ir import instruction_calls
+from accel.lowering.ir.function_attributes import region_functions, region_of
+from accel.lowering.ir.tir_walk import collect
+from accel.lowering.partition.graph_partition import partition
 from accel.options import Options
 from accel.plan_documents import Plan
 from accel.planned_launch import candidate
+from accel.region.epilogue import Epilogue
+from accel.region.shapes import Convolution
+from accel.region.tilings import Candidates
 from accel.run import run_model
 from accel.stages import job_stages
 from examples.conv224 import conv224
@@ -80,8 +81,8 @@ def compiled(model: onnx.ModelProto, accelerator: Accelerator, last: str) -> ir.
 
 
 def called(function: tirx.PrimFunc) -> set[str]:
-    calls = [node for node in collect(function.body, tirx.Evaluate) if intrinsic.is_call(node)]
-    return {intrinsic.parse(call)[0] for call in calls}
+    calls = [node for node in collect(function.body, tirx.Evaluate) if instruction_calls.is_call(node)]
+    return {instruction_calls.parse(call)[0] for call in calls}
 
 
 @pytest.mark.parametrize("preset", DIFFERENT)

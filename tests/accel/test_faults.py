@@ -15,7 +15,7 @@ from accel.catalog import load_accelerator
 from accel.errors import CyclopsError, Diagnosis, InternalError, SimulationError, VerificationError
 from accel.isa.decode import Decoded, decode
 from accel.isa.encode import encode
-from accel.lowering.emit import emit
+from accel.lowering.codegen.program_linking import emit
 from accel.options import Options
 from accel.program import Program
 from accel.run import run_model

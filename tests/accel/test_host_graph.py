@@ -20,7 +20,7 @@ from accel.frontend.quantization.quantize import quantize_model
 from accel.host_graph.operators import OPERATORS, attribute_fields, attributes_type
 from accel.host_graph.read import read_host_graph
 from accel.host_graph.write import write_host_graph
-from accel.lowering import emit
+from accel.lowering.codegen import program_linking
 from accel.program import HostStep
 from accel.simulate.host import HostFunctions
 from examples.graph import Graph
@@ -45,7 +45,7 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> Any:
             found.append((module, write_host_graph(module)))
             return found[-1][1]
 
-        monkeypatch.setattr(emit, "write_host_graph", write)
+        monkeypatch.setattr(program_linking, "write_host_graph", write)
         texts = [step.module for step in build(model, accelerator).steps if isinstance(step, HostStep)]
         assert texts == [text for _, text in found]
         return found

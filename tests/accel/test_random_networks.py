@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.ten_keys import VtaConfig
+from accel.isa.vta.document.vta_configuration import VtaConfig
+from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.options import Options
 from accel.program_file import load_program
 from accel.run import run_model

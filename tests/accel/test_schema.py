@@ -12,7 +12,7 @@ from jsonschema.exceptions import ValidationError
 from accel.accelerator.read_text import read_text
 from accel.catalog import load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator
-from accel.isa.registry import family_names
+from accel.isa.family_registry import family_names
 from accel.schema import DIALECT, ID, Schema, accelerator_schema, schema_digest, schema_text
 
 SCHEMA = accelerator_schema()

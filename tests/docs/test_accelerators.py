@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from accel.accelerator.roles import contraction
 from accel.catalog import load_accelerator, preset_names
-from accel.isa.registry import family_names
-from accel.isa.vta.calibration import timing_model
-from accel.isa.vta.presets import PRESETS
-from accel.isa.vta.read_config import KNOWN_KEYS
-from accel.isa.vta.variant import Variant
+from accel.isa.family_registry import family_names
+from accel.isa.vta.document.ten_keys_json import KNOWN_KEYS
+from accel.isa.vta.document.vta_configuration import Variant
+from accel.isa.vta.document.vta_document import PRESETS
+from accel.isa.vta.timing.vta_calibration import timing_model
 from service.cli import app
 from tests.docs.transcript import matches
 

@@ -11,8 +11,8 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from accel.catalog import load_accelerator
-from accel.lowering.stages import Stage
-from accel.lowering.walk import collect
+from accel.lowering.ir.tir_walk import collect
+from accel.lowering.pipeline import Stage
 from accel.simulate.engine import simulate
 from accel.trace import make_trace
 from examples.conv224 import conv224

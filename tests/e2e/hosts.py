@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx2
 
-from accel.isa.compiled import cache_folder
+from accel.isa.compiled_kernels import cache_folder
 from tests.buckets import BucketServer
 from tests.e2e import processes
 from tests.tls import Certificates, tls_proxy

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-import accel.isa.vta.function
-import accel.isa.vta.function_table
+import accel.isa.vta.function.vta_machine.functional_table
+import accel.isa.vta.function.vta_machine.vta_machine
 import accel.simulate.runner
 from accel.catalog import load_accelerator
 from accel.errors import SimulationError
@@ -36,8 +36,8 @@ _COMPARED = 100  # one in so many of the programs that ran is compared with the 
 def main(count: int, seed: int, state: Path) -> None:
     accel.simulate.runner.WORK_LIMIT = _WORK
     accel.simulate.runner.aligned_zeros = guarded_zeros
-    accel.isa.vta.function.aligned_zeros = guarded_zeros
-    accel.isa.vta.function_table.aligned_zeros = guarded_zeros
+    accel.isa.vta.function.vta_machine.aligned_zeros = guarded_zeros
+    accel.isa.vta.function.functional_table.aligned_zeros = guarded_zeros
     programs = base_programs()
     told: collections.Counter[str] = collections.Counter()
     slowest = 0.0

@@ -10,8 +10,8 @@ import tvm
 from tvm import te
 
 import worker.runner.supervisor  # noqa: F401
-from accel.isa.argument_types import SCALAR, VECTOR
-from accel.isa.compiled import compile_now, compiled
+from accel.isa.compiled_kernels import compile_now, compiled
+from accel.isa.kernel_types import SCALAR, VECTOR
 from examples.single import Conv, conv_model
 from tests.worker.confined import told_by_child, told_by_confined
 from worker.sandbox.confinement import prepare_confinement

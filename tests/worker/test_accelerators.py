@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from accel.catalog import accelerator_id, load_accelerator, parse_accelerator, preset_names
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.ten_keys import VtaConfig
-from accel.isa.vta.variant import Variant
+from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
+from accel.isa.vta.document.vta_document import vta_accelerator
 from worker.records.accelerator_store import Accelerators
 from worker.records.job_record import Document
 from worker.storage.object_store import Store

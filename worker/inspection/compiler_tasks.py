@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import accel.isa.dispatcher  # noqa: F401 - numba is loaded once, not by each task
+import accel.isa.numba_dispatcher  # noqa: F401 - numba is loaded once, not by each task
 from accel.errors import InvalidProgram, ProgramTooLarge
 from accel.open_program import open_program
 from accel.plan_documents import Plan

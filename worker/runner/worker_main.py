@@ -51,7 +51,7 @@ def preload(presets: Sequence[str]) -> WarmUp:
     tracing.preload()
     importlib.import_module("accel.provenance").versions()  # reads the sources of the compiler
     prepare: Callable[[Accelerator], None] = importlib.import_module("accel.simulate.prepare").prepare
-    cache_folder: Callable[[], Path | None] = importlib.import_module("accel.isa.compiled").cache_folder
+    cache_folder: Callable[[], Path | None] = importlib.import_module("accel.isa.compiled_kernels").cache_folder
     cache_folder()  # it is there before the jobs learn what they may read
     prepare_confinement()
     # of the names in a zip file, and of the events; what numba asks about arrays

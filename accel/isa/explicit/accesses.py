@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from accel.accelerator.instructions import Compute, Copy, HardwareLoop
 from accel.isa.decode import Decoded
-from accel.isa.explicit.executions import Executions, Words, executions_of
-from accel.isa.explicit.limits import LOOPS
+from accel.isa.explicit.operations import LOOPS, ExecutedWords, Executions, executions_of
 
 Int64 = npt.NDArray[np.int64]
 
@@ -31,7 +30,7 @@ class Box:
     an empty box touches nothing.
     """
 
-    words: Words
+    words: ExecutedWords
     memory: int
     reads: bool
     writes: bool
@@ -75,7 +74,7 @@ def boxes_of_executions(executions: Executions) -> Iterator[Box]:
     return _compute_boxes(executions)
 
 
-def extents_of(words: Words, loops: tuple[HardwareLoop, ...]) -> Int64:
+def extents_of(words: ExecutedWords, loops: tuple[HardwareLoop, ...]) -> Int64:
     """The extents (loops, m) of an instruction's hardware loops."""
     return np.stack([words.column(loop.extent) for loop in loops]) if loops else np.ones((0, len(words)), np.int64)
 
@@ -111,7 +110,7 @@ class Copying:
     width: Int64
 
 
-def copying(words: Words, copy: Copy) -> Copying:
+def copying(words: ExecutedWords, copy: Copy) -> Copying:
     """The shape of the copies that ``words`` are."""
     accelerator, fields = words.decoded.accelerator, copy.copy_fields
     unit = copy.dram_bytes(accelerator.memory(copy.memory)) if copy.dram_unit == "element" else 1

@@ -1,12 +1,14 @@
-"""Where copies access DRAM, and how much each instruction asks of the simulator."""
+"""DRAM accesses of copies as boxes; the bounds of all that a launch touches; and what it asks of the simulator."""
 
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.instructions import Copy
+from accel.accelerator.instructions import Compute, Copy
+from accel.accelerator.memories import DTYPE_BYTES
+from accel.errors import Diagnosis
 from accel.isa.decode import Decoded
-from accel.isa.explicit.accesses import copying, extents_of
-from accel.isa.explicit.executions import Words, executions_of
+from accel.isa.explicit.accesses import Box, boxes_of_executions, copying, extents_of
+from accel.isa.explicit.operations import ExecutedWords, Executions, executions_of
 from accel.isa.family import Boxes
 
 Int64 = npt.NDArray[np.int64]
@@ -25,7 +27,7 @@ def boxes_of(decoded: Decoded) -> Boxes:
     return Boxes(instruction, begin, rows, row_stride, row_bytes, write != 0)
 
 
-def _boxes(words: Words, copy: Copy) -> Int64:
+def _boxes(words: ExecutedWords, copy: Copy) -> Int64:
     """The columns (6, n) of the boxes of one sort of copy."""
     size = copy.dram_bytes(words.decoded.accelerator.memory(copy.memory))
     shape = copying(words, copy)
@@ -46,3 +48,78 @@ def effort_of(decoded: Decoded) -> npt.NDArray[np.float64]:
             times = extents_of(words, instruction.loops).prod(axis=0, dtype=np.float64)
         effort[words.rows] = times * max(1.0, executions.sort.points / _AT_ONCE)
     return effort
+
+
+Bools = npt.NDArray[np.bool_]
+_Found = tuple[int, Diagnosis, str]
+
+
+def check_bounds(decoded: Decoded, dram_bytes: int) -> None:
+    """Check what every instruction does, and every element that it touches.
+
+    Raises:
+        SimulationError: the first instruction that chooses no operation, leaves a memory or the DRAM, makes more
+            iterations than it can, or is not aligned to the scalars that it moves.
+    """
+    found: list[_Found] = []
+    for executions in executions_of(decoded):
+        instruction = executions.sort.instruction
+        for box in boxes_of_executions(executions):
+            found += _outside(box, dram_bytes)
+        if isinstance(instruction, Copy):
+            found += _copy(executions.words, instruction)
+        else:
+            found += _loops(executions, instruction)
+    if found:
+        raise decoded.error(*min(found))
+
+
+def _first(words: ExecutedWords, wrong: Bools) -> tuple[int, int] | None:
+    """Position of the first wrong one among ``words``, and its place in the launch."""
+    at = int(np.argmax(wrong)) if len(wrong) else 0
+    return (at, int(words.rows[at])) if len(wrong) and wrong[at] else None
+
+
+def _outside(box: Box, dram_bytes: int) -> list[_Found]:
+    memories = box.words.decoded.accelerator.memories
+    low, high = box.low(), box.high()
+    limit = memories[box.memory].depth if box.memory < len(memories) else dram_bytes
+    first = _first(box.words, box.some() & ((low < 0) | (high > limit)))
+    if first is None:
+        return []
+    at, row = first
+    index = int(low[at]) if low[at] < 0 else int(high[at]) - 1
+    if box.memory < len(memories):
+        name = memories[box.memory].name
+        return [(row, "memory-range", f"index {index} of {name} is out of range; it has {limit}")]
+    return [(row, "dram-range", f"DRAM byte {index} is out of range; the program's DRAM has {limit}")]
+
+
+def _copy(words: ExecutedWords, copy: Copy) -> list[_Found]:
+    fields, size = copy.copy_fields, DTYPE_BYTES[copy.dram_dtype]
+    found: list[_Found] = []
+    if copy.dram_unit == "byte":
+        for name in (fields.dram, fields.row_stride):
+            values = words.column(name)
+            if (first := _first(words, values % size != 0)) is not None:
+                message = f"{name} = {values[first[0]]} is no multiple of {size}, the bytes of {copy.dram_dtype}"
+                found.append((first[1], "dram-range", message))
+    rows = words.column(fields.rows)
+    if copy.max_rows is not None and (first := _first(words, rows > copy.max_rows)) is not None:
+        message = f"{fields.rows} = {rows[first[0]]}; it moves {copy.max_rows} rows at most"
+        found.append((first[1], "field-range", message))
+    return found
+
+
+def _loops(executions: Executions, compute: Compute) -> list[_Found]:
+    words, found = executions.words, list[_Found]()
+    for loop in compute.loops:
+        extent = words.column(loop.extent)
+        if loop.limit is not None and (first := _first(words, extent > loop.limit)) is not None:
+            message = f"{loop.extent} = {extent[first[0]]}; the loop makes {loop.limit} iterations at most"
+            found.append((first[1], "field-range", message))
+        for name in loop.repeated_in:
+            if (first := _first(words, words.column(name) != extent)) is not None:
+                told = f"{name} is {words.column(name)[first[0]]} and {loop.extent} {extent[first[0]]}; they must agree"
+                found.append((first[1], "field-range", told))
+    return found

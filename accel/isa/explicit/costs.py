@@ -13,8 +13,7 @@ from accel.expression.cost import parse_cost
 from accel.expression.errors import ExpressionError
 from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import copying
-from accel.isa.explicit.executions import Words, executions_of, words_of
-from accel.isa.explicit.limits import MAX_CYCLES
+from accel.isa.explicit.operations import MAX_CYCLES, ExecutedWords, executions_of, words_of
 
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
@@ -23,7 +22,7 @@ DEFAULT_CYCLES = "1"
 DEFAULT_ENERGY = "0"
 
 
-def doing(decoded: Decoded) -> Iterator[tuple[Instruction, Words]]:
+def doing(decoded: Decoded) -> Iterator[tuple[Instruction, ExecutedWords]]:
     """Every word of a launch once, with the instruction whose unit, costs and tokens count there.
 
     Of a sequence that is its last part. The others stand for themselves.
@@ -70,7 +69,7 @@ def costs_of(decoded: Decoded, role: Literal["cycles", "energy"]) -> Float64:
     return costs
 
 
-def _evaluate(instruction: Instruction, words: Words, text: str, role: str) -> Float64:
+def _evaluate(instruction: Instruction, words: ExecutedWords, text: str, role: str) -> Float64:
     accelerator, cost = words.decoded.accelerator, parse_cost(text)
     columns: dict[str, npt.NDArray[np.int64] | float] = {
         "bus_bytes": accelerator.dram.bus_bytes,

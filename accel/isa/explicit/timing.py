@@ -1,38 +1,101 @@
-"""The cycles of a document: decoded instructions to start, end and what they waited for.
+"""Cycles of a document: decoded instructions to start, end and what they waited for.
 
-What an instruction costs is the document's expression (:mod:`accel.isa.explicit.costs`), when it starts is by the
-document's synchronisation. An instruction keeps its unit, and a port of each memory that it touches, from its start
-to its end; DRAM has ports for all.
-
-* ``in_order``: instructions start in the order of the program, one a cycle; one whose unit is busy, whose addresses
-  an unfinished one touches where one of them writes, or that finds no port, holds up all behind it.
-* ``hazards``: instructions are dispatched in the order of the program, one a cycle, while fewer than ``window`` are
-  dispatched and unfinished. Each unit takes its own in order; one starts when no unfinished one before it touches
-  its addresses where one of them writes, and there are ports. Of two that could, the first of the program starts.
-* ``tokens``: each unit takes its own instructions in order; one starts when there is a token in every queue that it
-  pops from and there are ports, and sends its tokens when it ends. A counter that is full drops them. Within a cycle
-  tokens come before they are taken.
-
-Addresses meet by ranges, from the first that an instruction touches in a memory to the last, strides not considered.
+Token queues are those from a unit to a unit that some instruction pops from or pushes to.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.synchronisation import HazardSync
+from accel.accelerator.synchronisation import HazardSync, TokenSync
 from accel.errors import SimulationError
-from accel.isa.argument_types import MATRIX, SCALAR
-from accel.isa.compiled import compile_now
+from accel.isa.compiled_kernels import compile_now
 from accel.isa.decode import Decoded
-from accel.isa.explicit import timing_apart, timing_in_order
+from accel.isa.explicit import timing_decoupled, timing_in_order
 from accel.isa.explicit import timing_layout as layout
 from accel.isa.explicit.accesses import ranges_of
-from accel.isa.explicit.costs import cycles_of
-from accel.isa.explicit.tokens import Transfers, pops_of, pushes_of, queue_names, token_counts, token_limit
+from accel.isa.explicit.costs import cycles_of, doing
 from accel.isa.family import Timing
+from accel.isa.kernel_types import MATRIX, SCALAR
 
 Int64 = npt.NDArray[np.int64]
+
+
+def queues(accelerator: Accelerator) -> list[tuple[str, str]]:
+    """The queues, from a unit to a unit, that some instruction pops from or pushes to, by the order of the units."""
+    found = set()
+    for instruction in accelerator.instructions:
+        found |= {(other, instruction.unit) for other in instruction.tokens.pop}
+        found |= {(instruction.unit, other) for other in instruction.tokens.push}
+    order = accelerator.units.index
+    return sorted(found, key=lambda queue: (order(queue[0]), order(queue[1])))
+
+
+def queue_names(accelerator: Accelerator) -> list[str]:
+    """Their names, such as ``load_to_compute``, in the order of :func:`queues`."""
+    return ["_to_".join(queue) for queue in queues(accelerator)]
+
+
+def token_counts(accelerator: Accelerator, tokens: dict[str, int]) -> Int64:
+    """Counters (queues,) from their names.
+
+    Raises:
+        SimulationError: a queue that the accelerator does not have, or a count beyond its counter.
+    """
+    names, limit = queue_names(accelerator), token_limit(accelerator)
+    for name, count in tokens.items():
+        if name not in names:
+            known = ", ".join(names) or "none"
+            raise SimulationError(f"no token queue is called {name}; there are {known}", field="tokens")
+        if not 0 <= count <= limit:
+            raise SimulationError(f"{count} tokens in {name}; its counter holds 0 to {limit}", field="tokens")
+    return np.array([tokens.get(name, 0) for name in names], np.int64)
+
+
+def token_limit(accelerator: Accelerator) -> int:
+    """Where the counters stop; 0 where units do not wait by tokens."""
+    sync = accelerator.synchronisation
+    return sync.limit if isinstance(sync, TokenSync) else 0
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """Tokens by instruction: instruction i takes or sends one at each queue of ``queue[start[i]:start[i + 1]]``."""
+
+    start: Int64
+    queue: Int64
+
+    def of(self, index: int) -> list[int]:
+        """The queues of one instruction."""
+        return [int(queue) for queue in self.queue[self.start[index] : self.start[index + 1]]]
+
+
+def pops_of(decoded: Decoded) -> Transfers:
+    """The tokens that each instruction waits for, and takes as it starts."""
+    return _transfers(decoded, pops=True)
+
+
+def pushes_of(decoded: Decoded) -> Transfers:
+    """The tokens that each instruction sends as it ends."""
+    return _transfers(decoded, pops=False)
+
+
+def _transfers(decoded: Decoded, *, pops: bool) -> Transfers:
+    numbers = {queue: number for number, queue in enumerate(queues(decoded.accelerator))}
+    rows, found = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for instruction, words in doing(decoded) if numbers else ():
+        for other, field in (instruction.tokens.pop if pops else instruction.tokens.push).items():
+            queue = (other, instruction.unit) if pops else (instruction.unit, other)
+            sent = words.rows[words.column(field) != 0]
+            rows.append(sent)
+            found.append(np.full(len(sent), numbers[queue], np.int64))
+    where, queue_of = np.concatenate(rows), np.concatenate(found)
+    order = np.lexsort((queue_of, where))
+    start = np.searchsorted(where[order], np.arange(len(decoded) + 1)).astype(np.int64)
+    return Transfers(start, np.ascontiguousarray(queue_of[order]))
+
 
 _NEVER_FREE = 1 << 62
 _ORDER_CAUSE = {"in_order": "issue", "hazards": "window", "tokens": "issue"}
@@ -55,7 +118,7 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
     waits = np.zeros((layout.CAUSES + len(names), count), np.int64)
     if kind == "in_order":
         timing_in_order.run(stream, len(accelerator.units), times, waits)
-    elif timing_apart.run(stream, state, times, waits) < count:
+    elif timing_decoupled.run_decoupled(stream, state, times, waits) < count:
         waiting = sorted(int(index) for index in state.units[layout.NEXT] if index < count)
         raise deadlock(decoded, waiting, Transfers(stream.pop_start, stream.pops), state.tokens)
     start, end = times
@@ -150,4 +213,4 @@ def deadlock(decoded: Decoded, waiting: list[int], pops: Transfers, tokens: Int6
 def prepare_timing() -> None:
     """Compile the kernels, without running them."""
     compile_now(timing_in_order.run, layout.STREAM, SCALAR, MATRIX, MATRIX)
-    compile_now(timing_apart.run, layout.STREAM, layout.STATE, MATRIX, MATRIX)
+    compile_now(timing_decoupled.run_decoupled, layout.STREAM, layout.STATE, MATRIX, MATRIX)

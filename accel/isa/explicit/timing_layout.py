@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from accel.isa.argument_types import CUBE, MATRIX, SCALAR, VECTOR, Fields
+from accel.isa.kernel_types import CUBE, MATRIX, SCALAR, VECTOR, Fields
 
 Int64 = npt.NDArray[np.int64]
 

@@ -1,1 +1,1 @@
-"""Gemmini: its instruction set, what the instructions do and what they cost."""
+"""Family ``gemmini``: Gemmini's documents, instruction streams, function and cycles."""

@@ -1,1 +1,1 @@
-"""VTA: its configuration, function, cycles and races."""
+"""Family ``vta``: VTA's documents, function, cycles and hazards."""

@@ -15,9 +15,9 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.meanings import meanings_of
 from accel.accelerator.roles import contraction
 from accel.accelerator.ways import way_of
-from accel.lowering import attributes
-from accel.lowering.capabilities import Capabilities
-from accel.lowering.geometry import Scaling
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.ir import function_attributes
+from accel.region.epilogue import Scaling
 from tests.accel.wrong.bases import BASES
 
 _HALF = Scaling(0.5, -128, 127)
@@ -94,7 +94,7 @@ def test_the_pragmas_of_tvm_are_known() -> None:
         found = {name.decode() for name in re.findall(rb"\0(pragma_[A-Za-z0-9_]+)(?=\0)", text)}
     assert found
     assert found <= TVM_PRAGMAS
-    assert attributes.CONTEXTS_PRAGMA == CONTEXTS_PRAGMA
+    assert function_attributes.CONTEXTS_PRAGMA == CONTEXTS_PRAGMA
 
 
 def _multiplying(does: str) -> Accelerator:

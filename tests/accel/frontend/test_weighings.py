@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.frontend.integer.weighings import LEVEL, WEIGHT_MAX, Weighing, dyadic_weighing, free_weighing
-from accel.lowering.levels import LEVEL_BITS, levels_of
+from accel.region.shapes import LEVEL_BITS, split_weights
 
 RATIOS = st.tuples(st.floats(2.0**-6, 2.0**3), st.floats(2.0**-6, 2.0**3))
 
@@ -34,14 +34,14 @@ def test_weights_of_two_levels_are_near_enough_for_any_usual_ratio(ratios: tuple
     assert found is not None or max(ratios) > 4
     if found is not None:
         assert float(off(found, ratios)) + LEVEL / 2 * found.unit <= found.error + 1e-9
-        levels = levels_of(found.factors)
+        levels = split_weights(found.factors)
         assert levels is not None
         assert all(abs(weight) <= WEIGHT_MAX for level in levels for weight in level)
 
 
 @given(st.tuples(st.integers(1, WEIGHT_MAX << LEVEL_BITS), st.integers(1, WEIGHT_MAX << LEVEL_BITS)))
 def test_levels_are_what_their_sum_says(factors: tuple[int, int]) -> None:
-    levels = levels_of(factors)
+    levels = split_weights(factors)
     assert levels is not None
     total = levels[0] if len(levels) == 1 else tuple(128 * h + low for h, low in zip(*levels, strict=True))
     assert total == factors
@@ -54,4 +54,4 @@ def test_usual_ratios_have_both(ratios: tuple[float, float]) -> None:
 
 
 def test_two_levels_do_not_reach_any_factor() -> None:
-    assert levels_of((1 << 14, 1)) is None
+    assert split_weights((1 << 14, 1)) is None

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel.isa import compiled as module
-from accel.isa import dispatcher as made
-from accel.isa.compiled import cache_folder
+from accel.isa import compiled_kernels as module
+from accel.isa import numba_dispatcher as made
+from accel.isa.compiled_kernels import cache_folder
 
 ROOT = Path(__file__).parents[3]
 TIME_ONE = """
@@ -17,7 +17,7 @@ import json, sys, numpy as np
 from accel.catalog import load_accelerator
 from accel.isa.decode import decode
 from accel.isa.vta import timing_kernel
-from accel.isa.vta.timing import time_launch
+from accel.isa.vta.timing.vta_timing import time_launch
 cycles = time_launch(decode(load_accelerator("vta"), np.array([[3, 0]], np.uint64)), {}).cycles
 stats = timing_kernel.run.dispatcher.stats
 print(json.dumps([cycles, sum(stats.cache_hits.values()), sum(stats.cache_misses.values())]))

@@ -6,7 +6,7 @@ import pytest
 from accel.accelerator.check import check_document
 from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
-from accel.isa.costs import energy_of, evaluate
+from accel.isa.cost_expressions import energy_of, evaluate_cost
 from accel.isa.decode import decode
 from tests.accel.accelerator.parts_document import document
 from tests.accel.golden import board
@@ -32,14 +32,17 @@ def test_a_cost_of_a_sequence_takes_fields_of_its_parts() -> None:
     accelerator = Accelerator.model_validate(document())
     matmul = accelerator.instruction("matmul")
     columns = {"go.n": np.array([3, 4])}
-    assert evaluate(matmul.cycles or "", accelerator, matmul, columns.__getitem__).tolist() == [3 + 3 + 16, 4 + 4 + 16]
+    assert evaluate_cost(matmul.cycles or "", accelerator, matmul, columns.__getitem__).tolist() == [
+        3 + 3 + 16,
+        4 + 4 + 16,
+    ]
 
 
 def test_fields_and_the_bus_stand_in_costs() -> None:
     accelerator = board()
     alu = accelerator.instruction("alu")
     columns = {"imm": np.array([-3, 5]), "iter_out": np.array([2, 7])}
-    found = evaluate("max(imm, 0) + ceil(iter_out / bus_bytes)", accelerator, alu, columns.__getitem__)
+    found = evaluate_cost("max(imm, 0) + ceil(iter_out / bus_bytes)", accelerator, alu, columns.__getitem__)
     assert found.tolist() == [1, 6]
 
 

@@ -7,8 +7,8 @@ from accel.errors import SimulationError
 from accel.isa import decode_kernel
 from accel.isa.decode import decode, prepare_decode
 from accel.isa.encode import encode, of_columns
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.ten_keys import VtaConfig
+from accel.isa.vta.document.vta_configuration import VtaConfig
+from accel.isa.vta.document.vta_document import vta_accelerator
 from tests.accel.golden import board, needs_golden, words
 
 VTA = board()
@@ -98,4 +98,8 @@ def test_words_that_cannot_be_written_are_decoded_by_the_same_code():
     words = np.array([[3, 0]], np.uint64)
     words.flags.writeable = False
     assert decode(VTA, words).kind[0] == decode(VTA, words[::-1]).kind[0] == len(VTA.instructions) - 1
-    assert len(decode_kernel.sorts.dispatcher.signatures) == len(decode_kernel.split.dispatcher.signatures) == 1
+    assert (
+        len(decode_kernel.classify_words.dispatcher.signatures)
+        == len(decode_kernel.split_fields.dispatcher.signatures)
+        == 1
+    )

@@ -8,9 +8,9 @@ import pytest
 
 from accel.catalog import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
-from accel.isa import registry
+from accel.isa import family_registry
 from accel.isa.family import Family
-from accel.isa.registry import family, family_names, family_of
+from accel.isa.family_registry import family, family_names, family_of
 from tests.accel.golden import board
 
 VTA = board()
@@ -25,7 +25,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         info = package / f"of_{name}-1.5.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: of-{name}\nVersion: 1.5\n")
-        (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{name} = {value}\n")
+        (info / "entry_points.txt").write_text(f"[{family_registry.GROUP}]\n{name} = {value}\n")
         (package / f"plugin_{name}.py").write_text(source)
         monkeypatch.syspath_prepend(package)
         forget()
@@ -36,7 +36,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 
 def forget() -> None:
-    registry._installed.cache_clear()
+    family_registry._installed.cache_clear()
     family.cache_clear()
 
 

@@ -5,10 +5,10 @@ from tvm import ir, tirx
 
 from accel.accelerator.document import Accelerator
 from accel.frontend.integer.integers import import_integer_model
-from accel.isa.registry import family_of
-from accel.lowering.attributes import region_functions
-from accel.lowering.emit import emit
-from accel.lowering.stages import lowering_stages
+from accel.isa.family_registry import family_of
+from accel.lowering.codegen.program_linking import emit
+from accel.lowering.ir.function_attributes import region_functions
+from accel.lowering.pipeline import lowering_stages
 from accel.program import Program
 from accel.stages import requantisation
 from accel.trial_timing import region_timer

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from accel.catalog import load_accelerator
 from accel.frontend.integer.epilogues import Requantize
 from accel.frontend.integer.integers import import_integer_model
-from accel.lowering.geometry import Addition
+from accel.region.shapes import Addition
 from examples.graph import Graph
 from tests.accel.frontend.foreign_layers import TYPES, check_within_a_step, zero
 from tests.accel.frontend.scaled_layers import composites

@@ -7,8 +7,13 @@ from hypothesis import strategies as st
 
 from accel.accelerator.roles import contraction
 from accel.catalog import load_accelerator
-from accel.lowering.bias_product import constant_tile, reach, weights_of, with_product
-from accel.lowering.geometry import Epilogue
+from accel.region.epilogue import (
+    Epilogue,
+    bias_data_tile,
+    bias_weight_tiles,
+    largest_bias_by_product,
+    with_bias_by_product,
+)
 
 GEMMS = {name: contraction(load_accelerator(name)) for name in ("vta", "vta-8", "vta-32", "vector")}
 
@@ -19,12 +24,12 @@ def test_the_product_is_the_bias(name: str, data: st.DataObject) -> None:
     """For every channel and every row of a tile, up to the largest bias."""
     gemm = GEMMS[name]
     blocks = data.draw(st.integers(1, 3))
-    most = reach(gemm)
+    most = largest_bias_by_product(gemm)
     values = st.one_of(st.integers(-most, most), st.sampled_from([-most, most]))
     channels = data.draw(st.integers(1, blocks * gemm.out_channels))
     bias = np.array(data.draw(st.lists(values, min_size=channels, max_size=channels)), np.int32)
-    tile = constant_tile(gemm).astype(np.int64)
-    weights = weights_of(bias, blocks, gemm).astype(np.int64)
+    tile = bias_data_tile(gemm).astype(np.int64)
+    weights = bias_weight_tiles(bias, blocks, gemm).astype(np.int64)
     rows = tile if gemm.data.axes == ("m", "k") else tile.T
     across = weights if gemm.weights.axes == ("n", "k") else weights.transpose(0, 2, 1)
     sums = np.einsum("mk,bnk->mbn", rows, across).reshape(gemm.rows, -1)
@@ -36,8 +41,8 @@ def test_the_product_is_the_bias(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("beyond", [0, 1])
 def test_only_what_it_reaches(beyond: int) -> None:
     gemm, epilogue = GEMMS["vta"], Epilogue((("add_tensor", 0), ("shift_right", 8), ("max", 0), ("min", 127)))
-    made = with_product(epilogue, gemm, reach(gemm) + beyond)
+    made = with_bias_by_product(epilogue, gemm, largest_bias_by_product(gemm) + beyond)
     assert (made is None) == bool(beyond)
     if made is not None:
         assert [name for name, _ in made.steps] == ["add_product", "shift_right", "max", "min"]
-    assert with_product(Epilogue((("shift_right", 8),)), gemm, 0) is None
+    assert with_bias_by_product(Epilogue((("shift_right", 8),)), gemm, 0) is None

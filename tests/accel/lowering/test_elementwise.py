@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.ten_keys import VtaConfig
-from accel.isa.vta.variant import Variant
-from accel.lowering.attributes import HOST_REASON
-from accel.lowering.emit import emit
+from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
+from accel.isa.vta.document.vta_document import vta_accelerator
+from accel.lowering.codegen.program_linking import emit
+from accel.lowering.ir.function_attributes import HOST_REASON
 from accel.program import Launch
 from accel.simulate.engine import simulate
 from accel.stages import requantisation

@@ -14,11 +14,11 @@ from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
 from accel.errors import CompiledTooLarge, CompileError
 from accel.isa.decode import decode
-from accel.lowering import intrinsic
-from accel.lowering.encode import encode
-from accel.lowering.evaluate import Value, evaluate
-from accel.lowering.nest import substitute
-from accel.lowering.region_code import CallSite
+from accel.lowering.codegen.index_values import IndexValue, evaluate_index
+from accel.lowering.codegen.instruction_encoding import encode
+from accel.lowering.codegen.relocatable_code import CallSite
+from accel.lowering.ir import instruction_calls
+from accel.lowering.ir.affine_nest import substitute
 from accel.program import MOST_INSTRUCTIONS
 
 X, Y = tirx.Var("x", "int32"), tirx.Var("y", "int32")
@@ -61,10 +61,10 @@ def expressions() -> st.SearchStrategy[tirx.Expr]:
 @given(expressions())
 def test_all_iterations_at_once_are_each_by_itself(expression: tirx.Expr) -> None:
     values = {
-        X: Value(np.arange(4, dtype=np.int64)[:, None], {}),
-        Y: Value(np.arange(3, dtype=np.int64)[None, :], {}),
+        X: IndexValue(np.arange(4, dtype=np.int64)[:, None], {}),
+        Y: IndexValue(np.arange(3, dtype=np.int64)[None, :], {}),
     }
-    found = np.broadcast_to(evaluate(expression, values).number, (4, 3))
+    found = np.broadcast_to(evaluate_index(expression, values).number, (4, 3))
     for x, y in itertools.product(range(4), range(3)):
         assert found[x, y] == number(expression, {X: x, Y: y}), expression
 
@@ -74,19 +74,19 @@ def test_all_iterations_at_once_are_each_by_itself(expression: tirx.Expr) -> Non
     [(BASE + X * 2 - 3, -3, 1), ((X - BASE) * 2, 0, -2), (tirx.Cast("int64", BASE + BASE), 0, 2), (BASE - BASE, 0, 0)],
 )
 def test_an_address_is_left_open(expression: tirx.Expr, at_zero: int, each: int) -> None:
-    value = evaluate(expression, {X: Value(np.array(0), {}), BASE: Value(np.array(0), {BASE: 1})})
+    value = evaluate_index(expression, {X: IndexValue(np.array(0), {}), BASE: IndexValue(np.array(0), {BASE: 1})})
     assert (int(value.number), dict(value.multiples)) == (at_zero, {BASE: each} if each else {})
 
 
 @pytest.mark.parametrize("expression", [tirx.floordiv(BASE, 2), BASE * X, tirx.max(BASE, 0)])
 def test_an_address_that_does_not_grow_evenly_is_refused(expression: tirx.Expr) -> None:
     with pytest.raises(CompileError, match="evenly"):
-        evaluate(expression, {X: Value(np.arange(2), {}), BASE: Value(np.array(0), {BASE: 1})})
+        evaluate_index(expression, {X: IndexValue(np.arange(2), {}), BASE: IndexValue(np.array(0), {BASE: 1})})
 
 
 def test_what_has_no_rule_is_named() -> None:
     with pytest.raises(CompileError, match="no rule"):
-        evaluate(tirx.popcount(X), {X: Value(np.array(0), {})})
+        evaluate_index(tirx.popcount(X), {X: IndexValue(np.array(0), {})})
 
 
 def loop(variable: tirx.Var, body: tirx.Stmt) -> tirx.Stmt:
@@ -94,7 +94,7 @@ def loop(variable: tirx.Var, body: tirx.Stmt) -> tirx.Stmt:
 
 
 def load(site: int, **fields: Any) -> tirx.Stmt:
-    return intrinsic.call("load_inp", fields, site=site)
+    return instruction_calls.call("load_inp", fields, site=site)
 
 
 def nested() -> list[Any]:
@@ -113,7 +113,7 @@ def run(statements: list[Any], values: dict[Any, int]) -> Iterator[tuple[tirx.Ev
             for iteration in range(int(statement.extent)):
                 yield from run([statement.body], values | {statement.loop_var: iteration})
         else:
-            _, fields, _ = intrinsic.parse(statement)
+            _, fields, _ = instruction_calls.parse(statement)
             yield statement, {name: number(field, values) for name, field in fields.items()}
 
 

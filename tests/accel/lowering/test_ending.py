@@ -9,8 +9,9 @@ import pytest
 from accel.accelerator.document import Accelerator, Composite
 from accel.catalog import load_accelerator
 from accel.frontend.integer.integers import import_integer_model
-from accel.lowering.attributes import Region, region_of
+from accel.lowering.ir.function_attributes import region_of
 from accel.program import Launch
+from accel.region.kinds import Region
 from accel.simulate.engine import simulate
 from examples.single import Conv, Dense, conv_model, dense_model
 from tests.accel.lowering.build import build, lower

@@ -7,18 +7,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.catalog import load_accelerator
-from accel.lowering.handshake import Signals, fewer, handshakes, lags, pairs, replay
-from accel.lowering.ordered import Held, unordered
-from accel.lowering.turns import Extents, Step
+from accel.lowering.sync.program_order import CallStep, Extents
+from accel.lowering.sync.token_protocol import (
+    ContextRotation,
+    Signals,
+    ordering_fault,
+    replay_calls,
+    run_ahead_options,
+    shortened_extents,
+    token_protocol,
+    unit_pairs,
+)
 
 VTA = load_accelerator("vta")
 NAMES = {"load": "load_inp", "compute": "gemm", "store": "store_out"}
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> tuple[list[Step], dict[int, int]]:
+def programs(draw: st.DrawFn) -> tuple[list[CallStep], dict[int, int]]:
     """Calls of the three units in nested loops, all of which touch one buffer."""
-    steps: list[Step] = []
+    steps: list[CallStep] = []
     extents: dict[int, int] = {}
 
     def body(loops: tuple[int, ...]) -> None:
@@ -29,25 +37,27 @@ def programs(draw: st.DrawFn) -> tuple[list[Step], dict[int, int]]:
                 body((*loops, loop))
             else:
                 unit = draw(st.sampled_from(sorted(NAMES)))
-                steps.append(Step(len(steps), NAMES[unit], unit, loops, (0,)))
+                steps.append(CallStep(len(steps), NAMES[unit], unit, loops, (0,)))
 
     body(())
     return steps, extents
 
 
-def flagged(signals: Signals, step: Step, name: str, place: dict[int, int], extents: Extents) -> bool:
+def flagged(signals: Signals, step: CallStep, name: str, place: dict[int, int], extents: Extents) -> bool:
     ways = signals.get((step.index, name), [])
     return any(all(bound.holds(place, extents) for bound in where) for where in ways)
 
 
 @given(programs())
 @settings(max_examples=200, deadline=None)
-def test_a_token_is_sent_and_awaited_exactly_where_the_unit_changes(program: tuple[list[Step], dict[int, int]]) -> None:
+def test_a_token_is_sent_and_awaited_exactly_where_the_unit_changes(
+    program: tuple[list[CallStep], dict[int, int]],
+) -> None:
     steps, extents = program
-    found = pairs(steps, VTA)
-    signals = handshakes([(pair, ()) for pair in found], extents, VTA)
+    found = unit_pairs(steps, VTA)
+    signals = token_protocol([(pair, ()) for pair in found], extents, VTA)
     for pair in found:
-        run = [(step, dict(place)) for step, place in replay(pair.steps, extents)]
+        run = [(step, dict(place)) for step, place in replay_calls(pair.steps, extents)]
         assert len(run) == sum(math.prod(extents[loop] for loop in step.loops) for step in pair.steps)
         for number, (step, place) in enumerate(run):
             other = next(unit for unit in pair.units if unit != step.unit)
@@ -60,46 +70,46 @@ def test_a_token_is_sent_and_awaited_exactly_where_the_unit_changes(program: tup
 
 @given(programs())
 @settings(max_examples=100, deadline=None)
-def test_turns_order_two_units_that_share_a_buffer(program: tuple[list[Step], dict[int, int]]) -> None:
+def test_turns_order_two_units_that_share_a_buffer(program: tuple[list[CallStep], dict[int, int]]) -> None:
     steps, extents = program
-    for pair in pairs(steps, VTA):
-        signals = handshakes([(pair, ())], extents, VTA)
-        assert unordered(pair.steps, signals, {0: Held((), 1)}, extents, VTA) is None
+    for pair in unit_pairs(steps, VTA):
+        signals = token_protocol([(pair, ())], extents, VTA)
+        assert ordering_fault(pair.steps, signals, {0: ContextRotation((), 1)}, extents, VTA) is None
 
 
 @given(programs(), st.data())
 @settings(max_examples=100, deadline=None)
 def test_what_the_short_program_allows_is_right_in_the_whole(
-    program: tuple[list[Step], dict[int, int]], data: st.DataObject
+    program: tuple[list[CallStep], dict[int, int]], data: st.DataObject
 ) -> None:
     """Units run ahead in all ways that the short program allows, over a buffer in some loop."""
     steps, extents = program
     scope = data.draw(st.sampled_from([step.loops[:depth] for step in steps for depth in range(len(step.loops) + 1)]))
     users = {step.index for step in steps if step.loops[: len(scope)] == scope and data.draw(st.booleans())}
     steps = [replace(step, buffers=(0,) if step.index in users else ()) for step in steps]
-    held = {0: Held(scope, min(data.draw(st.integers(1, 2)), math.prod(extents[loop] for loop in scope)))}
-    found, short = pairs(steps, VTA), fewer(steps, extents)
-    ways = [data.draw(st.sampled_from([*lags(pair, extents), ()])) for pair in found]
+    held = {0: ContextRotation(scope, min(data.draw(st.integers(1, 2)), math.prod(extents[loop] for loop in scope)))}
+    found, short = unit_pairs(steps, VTA), shortened_extents(steps, extents)
+    ways = [data.draw(st.sampled_from([*run_ahead_options(pair, extents), ()])) for pair in found]
     chosen = list(zip(found, ways, strict=True))
-    if unordered(steps, handshakes(chosen, short, VTA), held, short, VTA) is None:
-        assert unordered(steps, handshakes(chosen, extents, VTA), held, extents, VTA) is None
+    if ordering_fault(steps, token_protocol(chosen, short, VTA), held, short, VTA) is None:
+        assert ordering_fault(steps, token_protocol(chosen, extents, VTA), held, extents, VTA) is None
 
 
-def tiles(extent: int, inner: int) -> tuple[list[Step], dict[int, int]]:
+def tiles(extent: int, inner: int) -> tuple[list[CallStep], dict[int, int]]:
     """Load and compute for each step of a tile, then the store of its accumulators."""
     steps = [
-        Step(0, "load_inp", "load", (0, 1), (0,)),
-        Step(1, "gemm", "compute", (0, 1), (0, 1)),
-        Step(2, "store_out", "store", (0,), (1,)),
+        CallStep(0, "load_inp", "load", (0, 1), (0,)),
+        CallStep(1, "gemm", "compute", (0, 1), (0, 1)),
+        CallStep(2, "store_out", "store", (0,), (1,)),
     ]
     return steps, {0: extent, 1: inner}
 
 
 def test_a_unit_runs_ahead_only_where_there_are_two_contexts() -> None:
     steps, extents = tiles(4, 3)
-    load, store = pairs(steps, VTA)
-    (furthest, *_) = lags(load, extents)
-    signals = handshakes([(load, furthest), (store, ())], extents, VTA)
+    load, store = unit_pairs(steps, VTA)
+    (furthest, *_) = run_ahead_options(load, extents)
+    signals = token_protocol([(load, furthest), (store, ())], extents, VTA)
     for copies, expected in ((2, True), (1, False)):
-        held = {0: Held((0, 1), copies), 1: Held((0,), 1)}
-        assert (unordered(steps, signals, held, extents, VTA) is None) == expected
+        held = {0: ContextRotation((0, 1), copies), 1: ContextRotation((0,), 1)}
+        assert (ordering_fault(steps, signals, held, extents, VTA) is None) == expected

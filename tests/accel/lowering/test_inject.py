@@ -11,11 +11,11 @@ from accel.accelerator.instructions import Copy
 from accel.accelerator.meanings import meanings
 from accel.catalog import load_accelerator
 from accel.errors import CompileError
-from accel.lowering import intrinsic
-from accel.lowering.inject_compute import inject_compute
-from accel.lowering.inject_copy import inject_copy
-from accel.lowering.nest import peel
-from accel.lowering.walk import collect
+from accel.lowering.inject.compute_injection import inject_compute
+from accel.lowering.inject.copy_injection import inject_copy
+from accel.lowering.ir import instruction_calls
+from accel.lowering.ir.affine_nest import nest_of
+from accel.lowering.ir.tir_walk import collect
 
 VTA = load_accelerator("vta")
 
@@ -35,18 +35,18 @@ def loops(extents: list[int], body: Callable[..., tirx.Stmt]) -> tirx.Stmt:
 
 def fields(statement: tirx.Stmt) -> dict[str, Any]:
     (call,) = collect(statement, tirx.Evaluate)
-    values = intrinsic.parse(call)[1]
+    values = instruction_calls.parse(call)[1]
     return {name: int(value) if isinstance(value, tirx.IntImm) else str(value) for name, value in values.items()}
 
 
 def copied(statement: tirx.Stmt, accelerator: Accelerator = VTA) -> tirx.Stmt:
     copies = [meaning for meaning in meanings(accelerator) if isinstance(meaning.instruction, Copy)]
-    return inject_copy(peel(statement), copies, accelerator)
+    return inject_copy(nest_of(statement), copies, accelerator)
 
 
 def computed(statement: tirx.Stmt, accelerator: Accelerator = VTA) -> tirx.Stmt:
     computes = [meaning for meaning in meanings(accelerator) if not isinstance(meaning.instruction, Copy)]
-    return inject_compute(peel(statement), computes, accelerator)
+    return inject_compute(nest_of(statement), computes, accelerator)
 
 
 INP = "local.inp_buffer"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.ten_keys import VtaConfig
+from accel.isa.vta.document.vta_configuration import VtaConfig
+from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.program import Launch
 from accel.simulate.engine import simulate
 from examples.single import Conv, Dense, conv_model, dense_model

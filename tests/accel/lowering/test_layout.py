@@ -8,9 +8,17 @@ from tvm import relax
 from accel.accelerator.memories import DType, Memory
 from accel.accelerator.near_contraction import Axis
 from accel.accelerator.roles import Tile
-from accel.lowering.geometry import Packed, Window
-from accel.lowering.layout import fold, pack_bias, pack_tensor, pack_weights, packed_shape, unpack_tensor
-from accel.lowering.patches import unfold, unfold_weights
+from accel.lowering.packing.tiled_layout import (
+    fold_rows_to_image,
+    pack_bias,
+    pack_tensor,
+    pack_weights,
+    packed_shape,
+    unfold_patches,
+    unfold_weights,
+    unpack_tensor,
+)
+from accel.region.shapes import Packed, SlidingWindow
 from tests.reference.host import run_relax
 
 Axes = tuple[Axis, Axis]
@@ -122,14 +130,14 @@ def test_the_product_of_patches_and_kernels_is_the_convolution(
         patch = padded[:, :, y0 : y0 + reach[0] : dilation[0], x0 : x0 + reach[1] : dilation[1]]
         split = patch.reshape(shape[0], groups, each, *kernel)
         expected[:, :, y, x] = np.einsum("ngchw,gochw->ngo", split, grouped).reshape(shape[0], -1)
-    window = Window(kernel, strides, dilation, padding)
-    patches = run(lambda x: unfold(x, window, "rows", each * groups, groups), data).astype(np.int32)
+    window = SlidingWindow(kernel, strides, dilation, padding)
+    patches = run(lambda x: unfold_patches(x, window, "rows", each * groups, groups), data).astype(np.int32)
     kernels = unfold_weights(weights)[:, :, 0, 0].astype(np.int32).reshape(groups, 2, -1)
     product = np.einsum("rgk,gok->rgo", patches.reshape(len(patches), groups, -1), kernels).reshape(len(patches), -1)
     product = product.astype(np.int32)
-    np.testing.assert_array_equal(run(lambda x: fold(x, expected.shape), product), expected)
+    np.testing.assert_array_equal(run(lambda x: fold_rows_to_image(x, expected.shape), product), expected)
     if groups == 1:  # the same patches as the channels of an image
-        image = run(lambda x: unfold(x, window, "channels", each, 1), data).astype(np.int32)
+        image = run(lambda x: unfold_patches(x, window, "channels", each, 1), data).astype(np.int32)
         np.testing.assert_array_equal(np.einsum("nkyx,ok->noyx", image, kernels[0]), expected)
 
 

@@ -2,22 +2,22 @@ import itertools
 
 from accel.accelerator.roles import contraction
 from accel.catalog import load_accelerator
-from accel.lowering.hardware_loops import Axis, assign
-from accel.lowering.microops import Table, Walk, dump_tables, expand, load_tables
+from accel.lowering.codegen.microop_tables import MicroOpTable, OperandWalk, dump_tables, expand_tables, load_tables
+from accel.lowering.inject.hardware_loops import LoopAxis, assign_hardware_loops
 
 VTA = load_accelerator("vta")
 GEMM = contraction(VTA).instruction
 OPERANDS = ["dst", "data", "weights"]
 TABLES = [
-    Table(0, (), (), {"dst_idx": Walk(5, (), ())}),
-    Table(
+    MicroOpTable(0, (), (), {"dst_idx": OperandWalk(5, (), ())}),
+    MicroOpTable(
         1,
         (2, 2),
         (3, 4),
         {
-            "dst_idx": Walk(10, (100, 0), (0, 0)),
-            "src_idx": Walk(20, (0, 200), (16, 1)),
-            "wgt_idx": Walk(30, (0, 40), (4, 1)),
+            "dst_idx": OperandWalk(10, (100, 0), (0, 0)),
+            "src_idx": OperandWalk(20, (0, 200), (16, 1)),
+            "wgt_idx": OperandWalk(30, (0, 40), (4, 1)),
         },
     ),
 ]
@@ -25,7 +25,7 @@ TABLES = [
 
 def test_expansion_is_the_loop_nest() -> None:
     assert GEMM.microops is not None
-    image = expand(TABLES, GEMM.microops).tolist()
+    image = expand_tables(TABLES, GEMM.microops).tolist()
     fields = {field.name: field.lsb for field in GEMM.microops.fields}
     expected = [5 << fields["dst_idx"]]
     for result, operand, y, x in itertools.product(range(2), range(2), range(3), range(4)):
@@ -39,8 +39,8 @@ def test_tables_travel_as_text() -> None:
 
 
 def test_the_longest_loops_run_in_hardware() -> None:
-    axes = [Axis(3, (0, 16, 3)), Axis(7, (14, 16, 0)), Axis(2, (0, 0, 9)), Axis(14, (1, 1, 0))]
-    assigned = assign(axes, GEMM, OPERANDS, VTA)
+    axes = [LoopAxis(3, (0, 16, 3)), LoopAxis(7, (14, 16, 0)), LoopAxis(2, (0, 0, 9)), LoopAxis(14, (1, 1, 0))]
+    assigned = assign_hardware_loops(axes, GEMM, OPERANDS, VTA)
     assert {name: int(value) for name, value in assigned.fields.items()} == {
         "iter_out": 7,
         "dst_factor_out": 14,
@@ -55,14 +55,14 @@ def test_the_longest_loops_run_in_hardware() -> None:
 
 
 def test_loops_that_all_operands_walk_as_one_are_one() -> None:
-    axes = [Axis(7, (14, 28, 0)), Axis(14, (1, 2, 0))]
-    assigned = assign(axes, GEMM, OPERANDS, VTA)
+    axes = [LoopAxis(7, (14, 28, 0)), LoopAxis(14, (1, 2, 0))]
+    assigned = assign_hardware_loops(axes, GEMM, OPERANDS, VTA)
     assert (int(assigned.fields["iter_out"]), int(assigned.fields["iter_in"])) == (1, 98)
     assert assigned.left == ()
 
 
 def test_a_hardware_loop_is_never_longer_than_its_field_counts() -> None:
     limit = 1 << VTA.bits(GEMM, "iter_in")
-    assigned = assign([Axis(limit // 8, (8, 8, 0)), Axis(8, (1, 1, 0))], GEMM, OPERANDS, VTA)
+    assigned = assign_hardware_loops([LoopAxis(limit // 8, (8, 8, 0)), LoopAxis(8, (1, 1, 0))], GEMM, OPERANDS, VTA)
     assert (int(assigned.fields["iter_out"]), int(assigned.fields["iter_in"])) == (limit // 8, 8)
     assert assigned.left == ()

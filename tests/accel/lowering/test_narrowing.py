@@ -11,8 +11,9 @@ from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator, parse_accelerator
 from accel.errors import CompileError
 from accel.frontend.integer.integers import import_integer_model
-from accel.lowering.attributes import HOST_REASON, Region, region_of
-from accel.lowering.geometry import Shifting
+from accel.lowering.ir.function_attributes import HOST_REASON, region_of
+from accel.region.epilogue import Shifting
+from accel.region.kinds import Region
 from accel.simulate.engine import simulate
 from examples.single import Conv, Dense, conv_model, dense_model
 from tests.accel.lowering.additions import addition

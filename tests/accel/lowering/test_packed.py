@@ -10,7 +10,7 @@ from tvm import ir, relax
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
 from accel.frontend.quantization.quantize import quantize_model
-from accel.lowering.attributes import REGION
+from accel.lowering.ir.function_attributes import REGION
 from examples.networks import build
 from tests.accel.lowering import branches
 from tests.accel.lowering.build import lower

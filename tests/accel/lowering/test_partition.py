@@ -8,9 +8,9 @@ from onnx import TensorProto
 from accel.accelerator.document import Accelerator
 from accel.accelerator.roles import contraction
 from accel.catalog import load_accelerator
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.ten_keys import VtaConfig
-from accel.lowering.attributes import HOST_REASON, region_of
+from accel.isa.vta.document.vta_configuration import VtaConfig
+from accel.isa.vta.document.vta_document import vta_accelerator
+from accel.lowering.ir.function_attributes import HOST_REASON, region_of
 from examples.graph import Graph
 from examples.single import Conv, Dense, conv_model, dense_model
 from tests.accel.lowering.build import lower

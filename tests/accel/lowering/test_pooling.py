@@ -7,16 +7,14 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.ten_keys import VtaConfig
-from accel.isa.vta.variant import Variant
-from accel.lowering.attributes import HOST_REASON
-from accel.lowering.emit import emit
-from accel.lowering.geometry import Packed, Window
-from accel.lowering.maxima import pooling_plan
-from accel.lowering.pooling import Pooling, taps
-from accel.lowering.steps import Merge, Take, Ways, iterations
+from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
+from accel.isa.vta.document.vta_document import vta_accelerator
+from accel.lowering.codegen.program_linking import emit
+from accel.lowering.ir.function_attributes import HOST_REASON
 from accel.program import Launch
+from accel.region.pooling import Pooling, pooling_plan, taps
+from accel.region.shapes import Packed, SlidingWindow
+from accel.region.tile_steps import LaneCapabilities, Merge, Take, iterations_of_steps
 from accel.simulate.engine import simulate
 from tests.accel.lowering.build import lower
 from tests.accel.lowering.pools import Pool, expected, pool_model
@@ -128,10 +126,10 @@ def test_every_tap_has_one_phase(size: int, stride: int, dilation: int) -> None:
 
 def test_what_is_shared_is_brought_once() -> None:
     data = Packed(1, 4, 112, 112, 112, 112)
-    pooling = Pooling(data, Window((3, 3), (2, 2), (1, 1), (1, 1, 1, 1)), 56, 56, direct=False)
-    plan = pooling_plan(pooling, 8, 28, Ways(pair=True, difference=True, direct=False))
+    pooling = Pooling(data, SlidingWindow((3, 3), (2, 2), (1, 1), (1, 1, 1, 1)), 56, 56, direct=False)
+    plan = pooling_plan(pooling, 8, 28, LaneCapabilities(pair=True, difference=True, direct=False))
     assert len(plan.boxes) == 1
     assert len([step for step in plan.steps if isinstance(step, Merge)]) == 2
     assert len([step for step in plan.steps if isinstance(step, Take)]) == 1 + 2 * 4
-    apart = pooling_plan(pooling, 8, 28, Ways(pair=True, difference=False, direct=False))
-    assert iterations(plan.steps, 4) < iterations(apart.steps, 4)
+    apart = pooling_plan(pooling, 8, 28, LaneCapabilities(pair=True, difference=False, direct=False))
+    assert iterations_of_steps(plan.steps, 4) < iterations_of_steps(apart.steps, 4)

@@ -12,7 +12,7 @@ from accel.accelerator.document import Accelerator
 from accel.catalog import parse_accelerator
 from accel.errors import InvalidAccelerator
 from accel.frontend.integer.integers import import_integer_model
-from accel.lowering.attributes import HOST_REASON, region_of
+from accel.lowering.ir.function_attributes import HOST_REASON, region_of
 from accel.program import Launch
 from accel.simulate.engine import simulate
 from accel.stages import requantisation

@@ -13,12 +13,12 @@ from accel.accelerator.document import Accelerator
 from accel.cache import Cache, Kept
 from accel.catalog import load_accelerator
 from accel.frontend.quantization.quantize import ensure_quantised
-from accel.isa.registry import family_of
-from accel.lowering.emit import emit
-from accel.lowering.region_code import Overflow, RegionCode
-from accel.lowering.region_object import dump_object, load_object, region_object
-from accel.lowering.regions import Regions
-from accel.lowering.stages import lowering_stages
+from accel.isa.family_registry import family_of
+from accel.lowering.codegen.program_linking import emit
+from accel.lowering.codegen.region_cache import RegionCache
+from accel.lowering.codegen.region_object import dump_object, load_object, region_object
+from accel.lowering.codegen.relocatable_code import FieldOverflow, RegionCode
+from accel.lowering.pipeline import lowering_stages
 from accel.program import Program
 from accel.stages import requantisation
 from examples.resnet8 import resnet8
@@ -37,7 +37,7 @@ class Compiled:
     def __init__(self, model: onnx.ModelProto, accelerator: Accelerator, cache: Cache | None) -> None:
         stages = {stage.name: stage.run for stage in lowering_stages(family_of(accelerator).tiling_cost)}
         packed = lower(model, accelerator, "pack")
-        found = Regions(packed, packed.script(), accelerator, STAGES, cache)
+        found = RegionCache(packed, packed.script(), accelerator, STAGES, cache)
         self.texts = {name: found.lower(name, stages[name]) for name in STAGES}
         self.program: Program = emit(found.lowered(), accelerator)
         self.cached = found.cached
@@ -172,7 +172,7 @@ def test_an_object_is_its_bytes() -> None:
         lambda code: {"origin": code.origin - 1},
         lambda code: {"relocations": (replace(code.relocations[0], rows=code.relocations[0].rows + len(code.words)),)},
         lambda code: {"relocations": (replace(code.relocations[0], field=len(code.fields)),)},
-        lambda _: {"overflows": (Overflow(0, -1, 3),)},
+        lambda _: {"overflows": (FieldOverflow(0, -1, 3),)},
     ],
 )
 def test_an_index_that_points_nowhere_is_refused(change: Callable[[RegionCode], dict[str, Any]]) -> None:

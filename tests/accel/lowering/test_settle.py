@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
-from accel.lowering.attributes import Region
-from accel.lowering.geometry import Convolution, Epilogue, Packed, Tiling
-from accel.lowering.settle import Option, settle
+from accel.lowering.partition.autotune import TilingOption, autotune
+from accel.region.epilogue import Epilogue
+from accel.region.kinds import Region
+from accel.region.shapes import Convolution, Packed
+from accel.region.tilings import Tiling
 
 SHAPE = Convolution(Packed(1, 1, 8, 8, 8, 8), 1, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), 8, 8)
 TILING = Tiling(1, 8, 8, 1, 1, 1, "stream", 2, 2, 8, 8)
@@ -18,15 +20,15 @@ def region(rows: int, width: int = 8) -> Region:
 
 def test_the_estimate_decides_where_it_is_plain() -> None:
     asked: list[Region] = []
-    chosen = settle({"a": [Option(100, region(1)), Option(120, region(2))]}, asked.append)
+    chosen = autotune({"a": [TilingOption(100, region(1)), TilingOption(120, region(2))]}, asked.append)
     assert chosen == {"a": region(1)}
     assert asked == []
 
 
 def test_the_measure_decides_close_calls() -> None:
-    options = {"a": [Option(100, region(1)), Option(101, region(2)), Option(101.5, region(4))]}
-    assert settle(options, lambda one: 200 - one.tiling.out_rows) == {"a": region(2)}
-    assert settle(options, None) == {"a": region(1)}
+    options = {"a": [TilingOption(100, region(1)), TilingOption(101, region(2)), TilingOption(101.5, region(4))]}
+    assert autotune(options, lambda one: 200 - one.tiling.out_rows) == {"a": region(2)}
+    assert autotune(options, None) == {"a": region(1)}
 
 
 def test_an_estimate_that_was_right_is_not_doubted() -> None:
@@ -36,13 +38,13 @@ def test_an_estimate_that_was_right_is_not_doubted() -> None:
         asked.append(one)
         return 101 - one.tiling.out_rows
 
-    assert settle({"a": [Option(100, region(1)), Option(101, region(2))]}, measure) == {"a": region(1)}
+    assert autotune({"a": [TilingOption(100, region(1)), TilingOption(101, region(2))]}, measure) == {"a": region(1)}
     assert asked == [region(1)]
 
 
 def test_what_cannot_be_measured_stays_with_the_estimate() -> None:
-    options = {"a": [Option(100, region(1)), Option(101, region(2))]}
-    assert settle(options, lambda one: None if one.tiling.out_rows == 1 else 5) == {"a": region(1)}
+    options = {"a": [TilingOption(100, region(1)), TilingOption(101, region(2))]}
+    assert autotune(options, lambda one: None if one.tiling.out_rows == 1 else 5) == {"a": region(1)}
 
 
 def test_equal_layers_are_measured_once_and_the_heaviest_first() -> None:
@@ -54,21 +56,24 @@ def test_equal_layers_are_measured_once_and_the_heaviest_first() -> None:
         return 1000 * one.shape.out_width
 
     options = {
-        f"{depth}_{width}": [Option(1000 * width, region(2, width)), Option(1001 * width, region(1, width))]
+        f"{depth}_{width}": [TilingOption(1000 * width, region(2, width)), TilingOption(1001 * width, region(1, width))]
         for depth in range(10)
         for width in range(1, 40)
     }
-    settle(options, measure)
+    autotune(options, measure)
     assert 5 < len(asked) == len(set(asked)) < 25
     assert {one.shape.out_width for one in asked} == set(range(40 - len(asked), 40))
 
 
 def test_trials_go_where_an_estimate_was_wrong() -> None:
     wrong = 3
-    options = {f"{width}": [Option(1000, region(2, width)), Option(1001, region(1, width))] for width in range(1, 40)}
+    options = {
+        f"{width}": [TilingOption(1000, region(2, width)), TilingOption(1001, region(1, width))]
+        for width in range(1, 40)
+    }
 
     def measure(one: Region) -> int:
         return 1000 + (500 if one.shape.out_width == wrong else 0) * one.tiling.out_rows
 
-    chosen = settle(options, measure)
+    chosen = autotune(options, measure)
     assert {name for name, one in chosen.items() if one.tiling.out_rows == 1} == {f"{wrong}"}

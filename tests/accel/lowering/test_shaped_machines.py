@@ -11,7 +11,7 @@ from accel.catalog import parse_accelerator
 from accel.dry_run import plan_model
 from accel.errors import CompileError
 from accel.frontend.integer.integers import import_integer_model
-from accel.lowering.inject import inject
+from accel.lowering.inject.injection import inject
 from accel.plan_documents import Plan
 from accel.program import Launch
 from accel.simulate.engine import simulate

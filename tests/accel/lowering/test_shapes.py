@@ -6,8 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accel.catalog import load_accelerator
-from accel.lowering.attributes import Region, region_of
-from accel.lowering.geometry import Convolution
+from accel.lowering.ir.function_attributes import region_of
+from accel.region.kinds import Region
+from accel.region.shapes import Convolution
 from accel.simulate.engine import simulate
 from examples.single import Conv, conv_model
 from tests.accel.lowering.build import build, lower, regions

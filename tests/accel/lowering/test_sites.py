@@ -12,13 +12,14 @@ from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
 from accel.errors import CompileError
 from accel.isa.decode import decode
-from accel.lowering import intrinsic
-from accel.lowering.attributes import Region, map_regions
-from accel.lowering.emit import emit
-from accel.lowering.encode import encode
-from accel.lowering.nest import substitute
-from accel.lowering.walk import collect
+from accel.lowering.codegen.instruction_encoding import encode
+from accel.lowering.codegen.program_linking import emit
+from accel.lowering.ir import instruction_calls
+from accel.lowering.ir.affine_nest import substitute
+from accel.lowering.ir.function_attributes import map_regions
+from accel.lowering.ir.tir_walk import collect
 from accel.program import Program
+from accel.region.kinds import Region
 from accel.simulate.engine import simulate
 from accel.trace import make_trace
 from examples.single import conv_model
@@ -86,7 +87,10 @@ def test_a_call_that_a_pass_copies_and_moves_is_at_its_site_still() -> None:
     assert len(after.origins) > len(before.origins)
     assert where(after) == where(before)
     (function,) = regions(unrolled(module))
-    calls = {intrinsic.site_of(call): intrinsic.parse(call)[0] for call in collect(function.body, tirx.Evaluate)}
+    calls = {
+        instruction_calls.site_of(call): instruction_calls.parse(call)[0]
+        for call in collect(function.body, tirx.Evaluate)
+    }
     rows = decode(VTA, after.words).kind
     for origin, kind in zip(after.origin.tolist(), rows.tolist(), strict=True):
         assert calls[after.origins[origin].site] == VTA.instructions[kind].name
@@ -113,6 +117,6 @@ def unrolled(module: ir.IRModule) -> ir.IRModule:
 
 
 def test_a_call_that_no_stage_numbered_is_refused() -> None:
-    body = intrinsic.call("finish", {})
+    body = instruction_calls.call("finish", {})
     with pytest.raises(CompileError, match="a call of finish has no site"):
         encode(tirx.PrimFunc([], body), VTA)

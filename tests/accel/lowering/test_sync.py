@@ -6,7 +6,7 @@ import pytest
 from accel.catalog import load_accelerator
 from accel.errors import SimulationError
 from accel.isa.decode import decode
-from accel.isa.vta.timing import time_launch
+from accel.isa.vta.timing.vta_timing import time_launch
 from accel.program import Launch, Program
 from examples.single import Conv, conv_model
 from tests.accel.lowering.build import build

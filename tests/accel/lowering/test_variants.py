@@ -12,9 +12,8 @@ from accel.catalog import load_accelerator
 from accel.frontend.quantization.quantize import quantize_model
 from accel.frontend.read.load import load_model
 from accel.isa.decode import decode
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.ten_keys import VtaConfig
-from accel.isa.vta.variant import Variant
+from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
+from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.program import Program
 from accel.simulate.engine import simulate
 from examples.conv224 import conv224

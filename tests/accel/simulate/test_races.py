@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from accel.errors import SimulationError
-from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import Decoded, decode
 from accel.isa.encode import of_columns
-from accel.isa.hazards import Hazards, Race, Unwritten
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.function import Machine
-from accel.isa.vta.races import HazardChecker
-from accel.isa.vta.ten_keys import VtaConfig
-from accel.isa.vta.variant import Variant
+from accel.isa.hazard_findings import Hazards, Race, Unwritten
+from accel.isa.kernel_arrays import aligned_zeros
+from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
+from accel.isa.vta.document.vta_document import vta_accelerator
+from accel.isa.vta.function.vta_machine import VtaMachine
+from accel.isa.vta.vta_hazards import VtaHazardChecker
 from accel.program import Program
 from accel.simulate.engine import simulate
 from tests.accel.golden import FOLDER, board, documents, needs_golden
@@ -30,7 +29,7 @@ X = {"x": np.zeros((4, 16), np.int8)}
 
 
 def check(decoded: Decoded, dram: np.ndarray, tokens: dict | None = None) -> tuple[Race, ...]:
-    checker = HazardChecker(decoded.accelerator, tokens or {}, len(dram))
+    checker = VtaHazardChecker(decoded.accelerator, tokens or {}, len(dram))
     checker.wrote(0, len(dram))
     return checker.check(decoded, dram).races
 
@@ -54,7 +53,7 @@ def test_no_golden_run_is_accused(variant):
     for entry in documents("runs/index.json"):
         decoded, dram = golden_run(entry["name"])
         if entry["name"].endswith("_r0"):
-            checker, first = HazardChecker(accelerator, {}, 1 << 28), 0
+            checker, first = VtaHazardChecker(accelerator, {}, 1 << 28), 0
             checker.wrote(0, 1 << 28)
         hazards = checker.check(replace(decoded, first=first), dram)
         assert hazards == Hazards((), ()), entry["name"]
@@ -114,7 +113,7 @@ def test_a_deadlock_names_unit_instruction_and_token():
 
 
 def test_a_deadlock_in_a_later_launch_counts_from_the_first_instruction_of_the_program():
-    checker = HazardChecker(VTA, {}, 1 << 16)
+    checker = VtaHazardChecker(VTA, {}, 1 << 16)
     checker.check(stream(VTA, [LOAD, GEMM]), aligned_zeros(1 << 16))
     with pytest.raises(SimulationError, match="compute waits at instruction 3 ") as caught:
         checker.check(
@@ -124,7 +123,7 @@ def test_a_deadlock_in_a_later_launch_counts_from_the_first_instruction_of_the_p
 
 
 def in_launches(*launches: list) -> tuple[Race, ...]:
-    checker = HazardChecker(VTA, {}, 1 << 16)
+    checker = VtaHazardChecker(VTA, {}, 1 << 16)
     checker.wrote(0, 1 << 16)
     found, first = [], 0
     for program in launches:
@@ -160,7 +159,7 @@ def test_a_unit_runs_its_instructions_in_order_also_over_launches():
 
 
 def test_reading_what_nobody_wrote_is_told():
-    checker = HazardChecker(VTA, {}, 1 << 16)
+    checker = VtaHazardChecker(VTA, {}, 1 << 16)
     checker.wrote(0, 32)
     load = ("load_acc", ONE | {"sram_base": 4, "x_size": 1})
     add = ("alu", {"uop_end": 1, "iter_out": 1, "iter_in": 6, "dst_factor_in": 1, "use_imm": 1, "alu_opcode": 2})
@@ -174,7 +173,7 @@ def test_reading_what_nobody_wrote_is_told():
 
 
 def test_what_a_launch_wrote_is_known_to_the_next():
-    checker = HazardChecker(VTA, {}, 1 << 16)
+    checker = VtaHazardChecker(VTA, {}, 1 << 16)
     zero = ("gemm", {"reset_reg": 1, "uop_end": 1, "iter_out": 1, "iter_in": 1})
     load = ("load_uop", ONE)
     checker.wrote(0, 64)
@@ -216,7 +215,7 @@ def verdict(decoded: Decoded, dram: np.ndarray) -> str:
 
 def harmless(decoded: Decoded, dram: np.ndarray, expected: np.ndarray, orders: int) -> bool:
     """Whether DRAM is right at FINISH for every fixed order of the units, and for some changing ones."""
-    machine = Machine(decoded.accelerator)
+    machine = VtaMachine(decoded.accelerator)
     for order in itertools.permutations(range(3)):
         machine.reset()
         if not np.array_equal(at_finish(decoded, machine, dram, {}, order, None), expected):
@@ -234,7 +233,7 @@ def harmless(decoded: Decoded, dram: np.ndarray, expected: np.ndarray, orders: i
 def test_every_deletion_of_a_token_is_caught_or_harmless(name):
     decoded, dram = golden_run(name)
     expected = dram_copy(dram)
-    Machine(VTA).run(decoded, expected)
+    VtaMachine(VTA).run(decoded, expected)
     assert harmless(decoded, dram, expected, 2)
     verdicts = collections.Counter()
     for bits in deletions(decoded):
@@ -251,7 +250,7 @@ def test_every_deletion_of_a_token_is_caught_or_harmless(name):
 def test_a_deletion_that_some_order_turns_into_a_wrong_result_is_always_caught():
     decoded, dram = golden_run("conv8x8_16_32_1x1_s2_r0")
     expected = dram_copy(dram)
-    Machine(VTA).run(decoded, expected)
+    VtaMachine(VTA).run(decoded, expected)
     harmful = [bits for bits in deletions(decoded) if len(bits) == 2]
     harmful = [bits for bits in harmful if not harmless(without(decoded, bits), dram, expected, 0)]
     assert len(harmful) > 3

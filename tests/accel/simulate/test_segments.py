@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from accel.errors import SimulationError
-from accel.isa.vta.boxes import boxes_of
+from accel.isa.vta.timing.vta_work import boxes_of
 from accel.program import Program, Segment
 from accel.simulate.engine import simulate
 from accel.simulate.segments import Stray, extents, outside

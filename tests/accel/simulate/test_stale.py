@@ -9,12 +9,12 @@ import pytest
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator
 from accel.errors import VerificationError
-from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import decode
 from accel.isa.encode import encode
-from accel.isa.hazards import Stale
-from accel.isa.vta.presets import PRESETS
-from accel.isa.vta.races import HazardChecker
+from accel.isa.hazard_findings import Stale
+from accel.isa.kernel_arrays import aligned_zeros
+from accel.isa.vta.document.vta_document import PRESETS
+from accel.isa.vta.vta_hazards import VtaHazardChecker
 from accel.program import Launch, Program, Segment
 from accel.provenance import Sources, provenance
 from accel.run import check_hazards
@@ -43,7 +43,7 @@ def alu(**fields: int) -> tuple[str, dict[str, int]]:
 
 
 def stale(program: list[tuple[str, Any]], microops: list[int], accelerator: Accelerator = CHISEL) -> list[Stale]:
-    checker, dram = HazardChecker(accelerator, {}, 1 << 16), aligned_zeros(1 << 16)
+    checker, dram = VtaHazardChecker(accelerator, {}, 1 << 16), aligned_zeros(1 << 16)
     dram.view(np.uint32)[: len(microops)] = microops
     checker.wrote(0, len(dram))
     table = ("load_uop", ONE | {"x_size": len(microops)})
@@ -77,7 +77,7 @@ def test_what_a_product_wrote_is_in_the_out_memory_and_what_a_reset_cleared_is_n
 
 
 def test_a_load_makes_stale_what_was_there_from_the_launch_before() -> None:
-    checker, dram = HazardChecker(CHISEL, {}, 1 << 16), aligned_zeros(1 << 16)
+    checker, dram = VtaHazardChecker(CHISEL, {}, 1 << 16), aligned_zeros(1 << 16)
     first = stream(CHISEL, [LOAD, ("finish", {})])
     second = stream(CHISEL, [last(("load_uop", {})), STORE, FINISH])
     assert checker.check(first, dram).stale == ()
@@ -173,7 +173,7 @@ def test_the_compiler_makes_neither_on_any_vta(preset: str) -> None:
     program = build(quantised_resnet8(accelerator), accelerator)
     told = CHISEL.parameters | {"immediate_pass_cycles": 1}  # the closest that passes come
     like_the_rtl = accelerator.model_copy(update={"parameters": accelerator.parameters | told})
-    checker, dram = HazardChecker(like_the_rtl, {}, program.dram_bytes), aligned_zeros(program.dram_bytes)
+    checker, dram = VtaHazardChecker(like_the_rtl, {}, program.dram_bytes), aligned_zeros(program.dram_bytes)
     for name, array in program.image.items():
         at = program.segments[name].address
         dram[at : at + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)

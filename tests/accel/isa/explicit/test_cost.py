@@ -6,9 +6,9 @@ import pytest
 from accel.catalog import load_accelerator
 from accel.frontend.integer.integers import import_integer_model
 from accel.frontend.quantization.quantize import ensure_quantised
-from accel.isa.explicit.cost import tiling_cost
-from accel.lowering.emit import emit
-from accel.lowering.stages import lowering_stages
+from accel.isa.explicit.document_tiling_cost import tiling_cost
+from accel.lowering.codegen.program_linking import emit
+from accel.lowering.pipeline import lowering_stages
 from accel.simulate.engine import simulate
 from accel.stages import requantisation
 from examples.single import Conv, conv_model

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from accel.errors import CyclopsError, SimulationError
-from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import decode
+from accel.isa.explicit.document_function import ExplicitMachine
 from accel.isa.explicit.family import FAMILY
-from accel.isa.explicit.function import ExplicitMachine
+from accel.isa.kernel_arrays import aligned_zeros
 from tests.accel.isa.explicit.documents import document, random_rows, row, stream
 from tests.accel.isa.explicit.reference_function import Reference
 

@@ -8,11 +8,11 @@ import pytest
 
 from accel.accelerator.roles import contraction
 from accel.catalog import load_accelerator
-from accel.isa.arrays import aligned_zeros
-from accel.isa.explicit import hazards_kernel, hazards_order, timing_apart, timing_in_order
+from accel.isa.explicit import box_hazard_kernels, timing_decoupled, timing_in_order
 from accel.isa.explicit.costs import costs_of
+from accel.isa.explicit.document_function import ExplicitMachine
 from accel.isa.explicit.family import FAMILY
-from accel.isa.explicit.function import ExplicitMachine
+from accel.isa.kernel_arrays import aligned_zeros
 from accel.options import Options
 from accel.run import run_model
 from examples.single import Conv, Dense, conv_model, dense_model
@@ -130,6 +130,11 @@ def test_preparing_compiles_all_that_runs():
         checker = FAMILY.hazard_checker(accelerator, {}, 512)
         checker.check(decoded, aligned_zeros(512))
         FAMILY.machine(accelerator).run(decoded, aligned_zeros(512))
-    for compiled in (timing_apart.run, timing_in_order.run, hazards_kernel.unwritten, hazards_kernel.races):
+    for compiled in (
+        timing_decoupled.run_decoupled,
+        timing_in_order.run,
+        box_hazard_kernels.find_unwritten,
+        box_hazard_kernels.find_races,
+    ):
         assert len(compiled.dispatcher.signatures) == 1
-    assert len(hazards_order.run.dispatcher.signatures) == 1
+    assert len(box_hazard_kernels.order_launch.dispatcher.signatures) == 1

@@ -8,10 +8,10 @@ import pytest
 from accel.accelerator.check import check_document
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator, SimulationError
-from accel.isa.arrays import aligned_zeros
 from accel.isa.explicit.costs import costs_of
+from accel.isa.explicit.document_function import ExplicitMachine
 from accel.isa.explicit.family import FAMILY
-from accel.isa.explicit.function import ExplicitMachine
+from accel.isa.kernel_arrays import aligned_zeros
 from tests.accel.isa.explicit.documents import _field, row, stream
 
 

@@ -8,7 +8,7 @@ import pytest
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
 from accel.isa.explicit.family import FAMILY
-from accel.isa.explicit.tokens import token_limit
+from accel.isa.explicit.timing import token_limit
 from tests.accel.isa.explicit import reference_timing
 from tests.accel.isa.explicit.documents import PAD, document, random_rows, row, stream
 

@@ -4,9 +4,8 @@ import pytest
 
 from accel.catalog import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
-from accel.isa.gemmini.config import gemmini_accelerator
-from accel.isa.gemmini.document_check import parameters_of
-from accel.isa.gemmini.parameters import GemminiParameters
+from accel.isa.gemmini.document.gemmini_document import gemmini_accelerator, parameters_of
+from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 
 
 def test_the_preset_is_the_default_configuration():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from accel.isa.gemmini.machine import Machine
-from accel.isa.gemmini.parameters import GemminiParameters
+from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.function.stream_machine import StreamMachine
 from tests.accel.isa.gemmini.vectors import dram_for, names, needs_gemmini_golden, read
 
 
@@ -13,7 +13,7 @@ from tests.accel.isa.gemmini.vectors import dram_for, names, needs_gemmini_golde
 def test_every_byte_that_an_instruction_writes_is_the_recorded_one(name):
     steps = read(name)
     dram = dram_for(steps)
-    machine = Machine(GemminiParameters())
+    machine = StreamMachine(GemminiParameters())
     for number, step in enumerate(steps):
         for address, data in step.host:
             dram[address : address + len(data)] = np.frombuffer(data, np.uint8)
@@ -40,7 +40,7 @@ def stretches(steps):
 def test_instructions_in_one_stream_do_what_they_do_one_by_one(name):
     steps = read(name)
     dram = dram_for(steps)
-    machine = Machine(GemminiParameters())
+    machine = StreamMachine(GemminiParameters())
     for run in stretches(steps):
         for address, data in run[0].host:
             dram[address : address + len(data)] = np.frombuffer(data, np.uint8)

@@ -8,7 +8,7 @@ import pytest
 
 from accel.catalog import load_accelerator
 from accel.isa.decode import decode
-from accel.isa.gemmini.family import FAMILY
+from accel.isa.gemmini.gemmini_family import FAMILY
 from accel.open_program import open_program
 from accel.program import Launch, Program
 from accel.run_program import SimulateOptions, run_program

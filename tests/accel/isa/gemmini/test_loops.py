@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from accel.catalog import load_accelerator
 from accel.errors import SimulationError
 from accel.isa.decode import decode
-from accel.isa.gemmini.family import FAMILY
-from accel.isa.gemmini.machine import Machine
-from accel.isa.gemmini.parameters import GemminiParameters
-from accel.isa.gemmini.timing import time
+from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.function.stream_machine import StreamMachine
+from accel.isa.gemmini.gemmini_family import FAMILY
+from accel.isa.gemmini.timing.stream_timing import time_stream
 
 ONE = 0x3F800000
 INPUT, WEIGHTS, BIAS, OUTPUT = 1 << 17, 1 << 14, 1 << 12, 1 << 16
@@ -65,7 +65,7 @@ def run_conv(shape):
     dram = np.zeros(1 << 18, np.uint8)
     for address, array in ((INPUT, x), (WEIGHTS, w), (BIAS, bias)):
         dram[address : address + array.nbytes] = array.reshape(-1).view(np.uint8)
-    machine = Machine(GemminiParameters())
+    machine = StreamMachine(GemminiParameters())
     machine.run(np.array(head(shape["stride"], shape["dilated"]) + conv_rows(**shape), np.uint64), dram)
     size = shape["o"][0] * shape["o"][1] * CHANNELS
     got = dram[OUTPUT : OUTPUT + size].view(np.int8).reshape(*shape["o"], CHANNELS)
@@ -112,7 +112,7 @@ def test_any_activation_of_a_pooling_convolution_is_relu(activation):
     dram = np.zeros(1 << 18, np.uint8)
     dram[BIAS : BIAS + 64] = np.full(16, -7, "<i4").view(np.uint8)
     dram[OUTPUT : OUTPUT + 64] = 99
-    Machine(GemminiParameters()).run(np.array(head() + rows, np.uint64), dram)
+    StreamMachine(GemminiParameters()).run(np.array(head() + rows, np.uint64), dram)
     assert not dram[OUTPUT : OUTPUT + 2 * CHANNELS].any()
 
 
@@ -140,10 +140,10 @@ def test_a_product_does_not_depend_on_the_block_stride(block, transposed):
         (8, 1, transposed << 1),
     ]
     words = np.array(rows, np.uint64)
-    Machine(GemminiParameters()).run(words, dram)
+    StreamMachine(GemminiParameters()).run(words, dram)
     want = np.clip(a.astype(int) @ b.astype(int) + d, -128, 127)
     assert np.array_equal(dram[32768 : 32768 + 16 * 48].view(np.int8).reshape(16, 48), want)
-    assert time(words, GemminiParameters()).cycles > 0
+    assert time_stream(words, GemminiParameters()).cycles > 0
 
 
 @pytest.mark.parametrize(

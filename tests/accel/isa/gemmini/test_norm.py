@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from accel.isa.gemmini.machine import Machine
-from accel.isa.gemmini.parameters import GemminiParameters
+from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.function.stream_machine import StreamMachine
 
 ACC = 1 << 31
 ONE = 0x3F800000
@@ -37,7 +37,7 @@ def stored(data, act, commands, scale, softmax=0):
     for _, last in commands:  # the hardware turns the last block's command into the others'
         words.append((3, OUT, 1 << 48 | 32 << 32 | last << 26 | ACC))
     words.append((3, OUT, 1 << 48 | 32 << 32 | ACC))
-    Machine(GemminiParameters()).run(np.array(words, np.uint64), dram)
+    StreamMachine(GemminiParameters()).run(np.array(words, np.uint64), dram)
     return dram[OUT : OUT + 32].view(np.int8)
 
 

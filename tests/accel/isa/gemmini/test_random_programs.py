@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.errors import SimulationError
-from accel.isa.gemmini.check import check
-from accel.isa.gemmini.machine import Machine
-from accel.isa.gemmini.parameters import GemminiParameters
-from accel.isa.gemmini.timing import time
-from accel.isa.gemmini.traffic import dram_accesses
+from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.function.stream_machine import StreamMachine
+from accel.isa.gemmini.stream.stream_check import check_stream
+from accel.isa.gemmini.timing.stream_timing import time_stream
+from accel.isa.gemmini.timing.stream_traffic import dram_accesses
 from tests.accel.isa.gemmini.programs import DRAM_BYTES, Writer
 from tests.reference.gemmini import Reference
 
@@ -33,7 +33,7 @@ def test_random_streams_do_what_the_reference_does(dim, seed):
         np.zeros((parameters.accumulator_rows, dim), np.int32),
         dram.copy(),
     )
-    machine = Machine(parameters)
+    machine = StreamMachine(parameters)
     middle = int(random.integers(0, len(words)))
     for part in (words[:middle], words[middle:]):  # what the first launch leaves, the second finds
         machine.run(part, dram)
@@ -47,7 +47,7 @@ def test_random_streams_do_what_the_reference_does(dim, seed):
 @given(seed=st.integers(0, 1 << 32))
 def test_random_streams_have_times_and_traffic(seed):
     words = Writer(seed, 16).draw(40)
-    timing = time(words, parameters_of(16))
+    timing = time_stream(words, parameters_of(16))
     assert (timing.start >= 0).all()
     assert (timing.end >= timing.start).all()
     assert timing.cycles >= timing.end.max(initial=0)
@@ -76,11 +76,11 @@ def test_any_words_run_or_are_refused_by_name(words):
     guard = 1 << 16
     memory = np.full(3 * guard, 0xA5, np.uint8)
     dram = memory[guard : 2 * guard]
-    machine = Machine(GemminiParameters())
+    machine = StreamMachine(GemminiParameters())
     refused = None
     try:
         machine.run(stream, dram)
-        time(stream, GemminiParameters())
+        time_stream(stream, GemminiParameters())
         dram_accesses(stream, GemminiParameters())
     except SimulationError as error:
         refused = error
@@ -111,6 +111,6 @@ CASES = [
 @pytest.mark.parametrize(("words", "kind"), CASES)
 def test_what_is_wrong_is_named(words, kind):
     with pytest.raises(SimulationError) as caught:
-        check(np.array(words, np.uint64), GemminiParameters(), 1 << 15)
+        check_stream(np.array(words, np.uint64), GemminiParameters(), 1 << 15)
     assert caught.value.kind == kind
     assert caught.value.instruction == len(words) - 1

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from accel.catalog import load_accelerator
-from accel.isa.gemmini.document_check import parameters_of
-from accel.isa.gemmini.parameters import GemminiParameters
-from accel.isa.gemmini.timing import time
-from accel.isa.gemmini.traffic import counted_bytes_read, dram_accesses
+from accel.isa.gemmini.document.gemmini_document import parameters_of
+from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.timing.stream_timing import time_stream
+from accel.isa.gemmini.timing.stream_traffic import counted_bytes_read, dram_accesses
 from accel.open_program import open_program
 from accel.run_program import SimulateOptions, run_program
 from tests.accel.isa.gemmini.doors import write_parts
@@ -68,7 +68,7 @@ def test_traffic_is_what_the_fpga_counted_if_its_operands_are_aligned():
 @pytest.mark.parametrize("name", ["tiled_matmul_ws", "tiled_matmul_ws_perf"])
 def test_times_keep_order_and_fold_back(name):
     words = trace(name)
-    timing = time(words, LEAN)
+    timing = time_stream(words, LEAN)
     assert timing.start.shape == timing.end.shape == (len(words),)
     assert (timing.end >= timing.start).all()
     assert (timing.primitive_end >= timing.primitive_start).all()
@@ -82,6 +82,8 @@ def test_times_keep_order_and_fold_back(name):
 @needs_gemmini_golden
 def test_slower_memory_is_never_faster_and_a_wider_bus_never_slower():
     words = trace("tiled_matmul_ws_perf")
-    cycles = [time(words, GemminiParameters(memory_latency=latency)).cycles for latency in (10, 100, 400)]
+    cycles = [time_stream(words, GemminiParameters(memory_latency=latency)).cycles for latency in (10, 100, 400)]
     assert cycles == sorted(cycles)
-    assert time(words, GemminiParameters(dma_bus_bytes=64)).cycles <= time(words, GemminiParameters()).cycles
+    assert (
+        time_stream(words, GemminiParameters(dma_bus_bytes=64)).cycles <= time_stream(words, GemminiParameters()).cycles
+    )

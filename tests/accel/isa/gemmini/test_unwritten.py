@@ -7,8 +7,8 @@ import pytest
 
 from accel.catalog import load_accelerator
 from accel.isa.decode import decode
-from accel.isa.gemmini.family import FAMILY
-from accel.isa.hazards import Unwritten
+from accel.isa.gemmini.gemmini_family import FAMILY
+from accel.isa.hazard_findings import Unwritten
 from accel.open_program import open_program
 from accel.program import Window
 from accel.run_program import SimulateOptions, run_program

@@ -8,13 +8,11 @@ import pytest
 from accel.accelerator.document import Accelerator
 from accel.catalog import load_accelerator, parse_accelerator
 from accel.isa.decode import decode
-from accel.isa.vta import calibration
-from accel.isa.vta.calibration import timing_model
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.presets import PRESETS
-from accel.isa.vta.ten_keys import VtaConfig
-from accel.isa.vta.timing import time_launch
-from accel.isa.vta.variant import Variant
+from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
+from accel.isa.vta.document.vta_document import PRESETS, vta_accelerator
+from accel.isa.vta.timing import vta_calibration
+from accel.isa.vta.timing.vta_calibration import timing_model
+from accel.isa.vta.timing.vta_timing import time_launch
 from tests.accel.golden import FOLDER, board, documents, needs_golden, words
 
 VTA = board()
@@ -44,23 +42,23 @@ def programs() -> Iterator[tuple[int, int]]:
 @needs_golden
 def test_the_stated_error_is_that_of_the_recordings() -> None:
     pairs = list(programs())
-    assert len(pairs) == calibration.PROGRAMS
-    assert sum(ours == rtl for ours, rtl in pairs) == calibration.EXACT_PROGRAMS
-    assert max(100 * abs(ours - rtl) / rtl for ours, rtl in pairs) == calibration.WORST_PERCENT
+    assert len(pairs) == vta_calibration.PROGRAMS
+    assert sum(ours == rtl for ours, rtl in pairs) == vta_calibration.EXACT_PROGRAMS
+    assert max(100 * abs(ours - rtl) / rtl for ours, rtl in pairs) == vta_calibration.WORST_PERCENT
     streams = words("microbenchmarks.npz")
     rtl = {name: entry["rtl_cycles"] for name, entry in documents("microbenchmarks.json").items()}
-    assert len(rtl) == calibration.MICRO_BENCHMARKS
+    assert len(rtl) == vta_calibration.MICRO_BENCHMARKS
     exact = sum(time_launch(decode(VTA, streams[name]), {}).cycles == cycles for name, cycles in rtl.items())
-    assert exact == calibration.EXACT_MICRO_BENCHMARKS
+    assert exact == vta_calibration.EXACT_MICRO_BENCHMARKS
     latencies = {int(key) for entry in documents("streams.json").values() for key in latencies_of(entry)}
-    assert latencies | {16} == set(calibration.LATENCIES)
+    assert latencies | {16} == set(vta_calibration.LATENCIES)
 
 
 def latencies_of(entry: dict) -> list[str]:
     return list(entry.get("rtl_cycles_by_dram_latency") or {})
 
 
-@pytest.mark.parametrize("latency", calibration.LATENCIES)
+@pytest.mark.parametrize("latency", vta_calibration.LATENCIES)
 def test_the_calibrated_accelerators(latency: int) -> None:
     for accelerator in (at_latency(latency), vta_accelerator(VtaConfig(), Variant(read_latency=latency))):
         model = timing_model(accelerator)

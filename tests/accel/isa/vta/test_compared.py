@@ -10,9 +10,9 @@ import pytest
 from accel.accelerator.instructions import Copy
 from accel.catalog import load_accelerator
 from accel.isa.decode import Decoded, decode
-from accel.isa.vta import compared
-from accel.isa.vta.calibration import timing_model
-from accel.isa.vta.view import view
+from accel.isa.vta.document.instruction_view import instructions_of
+from accel.isa.vta.timing import vta_calibration
+from accel.isa.vta.timing.vta_calibration import timing_model
 from accel.program import Program
 from accel.simulate.engine import simulate
 from accel.simulation_report import timing_model_of
@@ -129,7 +129,7 @@ def recorded() -> Iterator[Decoded]:
 
 @needs_golden
 def test_the_recordings_have_what_the_tables_say_and_nothing_beyond() -> None:
-    vta, operations, padding = view(board()), set(), defaultdict(set)
+    vta, operations, padding = instructions_of(board()), set(), defaultdict(set)
     roles = dict(zip(vta.memories, ("microops", "data", "weights", "results"), strict=True))
     for decoded in recorded():
         rows = decoded.rows(vta.alu.instruction)
@@ -142,8 +142,8 @@ def test_the_recordings_have_what_the_tables_say_and_nothing_beyond() -> None:
                 pads = (names.pad_top, names.pad_bottom, names.pad_left, names.pad_right)
                 columns = [(decoded.column(name)[rows] > 0).tolist() for name in pads]
                 for sides in set(zip(*columns, strict=True)):
-                    there = tuple(side for side, is_there in zip(compared.SIDES, sides, strict=True) if is_there)
+                    there = tuple(side for side, is_there in zip(vta_calibration.SIDES, sides, strict=True) if is_there)
                     padding[roles[copy.memory]] |= {there} if there else set()
-        assert compared.beyond([decoded]) == []
-    assert operations == compared.OPERATIONS
-    assert {role: frozenset(padding[role]) for role in roles.values()} == compared.PADDING
+        assert vta_calibration.not_compared([decoded]) == []
+    assert operations == vta_calibration.OPERATIONS
+    assert {role: frozenset(padding[role]) for role in roles.values()} == vta_calibration.PADDING

@@ -3,16 +3,16 @@ import re
 import pytest
 import tvm
 
-from accel.isa.vta import function_kernel
-from accel.isa.vta.dot_product import DotProduct
-from accel.isa.vta.geometry import Geometry
+from accel.isa.vta.function import launch_kernel
+from accel.isa.vta.function.dot_product import DotProduct
+from accel.isa.vta.function.functional_table import Geometry
 from tests.accel.golden import board
 
 GEOMETRY = Geometry.of(board())
 
 
 def assembly(dot, **target):
-    module = tvm.IRModule({"launch": function_kernel._launch(GEOMETRY, dot)})
+    module = tvm.IRModule({"launch": launch_kernel._launch(GEOMETRY, dot)})
     return str(tvm.compile(module, target=tvm.target.Target({"kind": "llvm"} | target)).mod.inspect_source("asm"))
 
 
@@ -24,7 +24,9 @@ def test_on_aarch64_the_portable_kernel_multiplies_in_vectors(cpu):
 
 def test_without_a_host_that_is_known_the_portable_kernel_is_chosen(monkeypatch):
     target = tvm.target.Target({"kind": "llvm"})
-    monkeypatch.setattr("accel.isa.vta.dot_product.codegen.llvm_get_system_triple", lambda: "riscv64-linux-gnu")
+    monkeypatch.setattr(
+        "accel.isa.vta.function.dot_product.codegen.llvm_get_system_triple", lambda: "riscv64-linux-gnu"
+    )
     assert DotProduct.of_host(GEOMETRY, target) == DotProduct(16, None)
 
 

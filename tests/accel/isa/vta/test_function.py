@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.errors import SimulationError
-from accel.isa.arrays import aligned_zeros
 from accel.isa.decode import decode
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.dot_product import DotProduct
-from accel.isa.vta.function import Machine
-from accel.isa.vta.geometry import Geometry
-from accel.isa.vta.ten_keys import VtaConfig
+from accel.isa.kernel_arrays import aligned_zeros
+from accel.isa.vta.document.vta_configuration import VtaConfig
+from accel.isa.vta.document.vta_document import vta_accelerator
+from accel.isa.vta.function.dot_product import DotProduct
+from accel.isa.vta.function.functional_table import Geometry
+from accel.isa.vta.function.vta_machine import VtaMachine
 from tests.accel.golden import FOLDER, board, documents, needs_golden
 from tests.accel.random_programs import by_reference, random_dram, random_program
 from tests.accel.streams import stream
@@ -34,9 +34,9 @@ DRAM_BYTES = 1 << 16
 
 
 @functools.cache
-def machine_of(shape: tuple[int, int]) -> Machine:
+def machine_of(shape: tuple[int, int]) -> VtaMachine:
     """The machine of a shape, whose kernel is compiled when a test first asks for it."""
-    return Machine(SHAPES[shape])
+    return VtaMachine(SHAPES[shape])
 
 
 @settings(max_examples=60, deadline=None)
@@ -54,7 +54,7 @@ def test_random_programs_do_what_numpy_does(shape, seed, length):
 
 @needs_golden
 def test_golden_runs_leave_the_same_dram_byte_for_byte():
-    machine = Machine(board())
+    machine = VtaMachine(board())
     for entry in documents("runs/index.json"):
         run = np.load(FOLDER / "runs" / f"{entry['name']}.npz")
         if entry["name"].endswith("_r0"):
@@ -71,7 +71,7 @@ def test_golden_runs_leave_the_same_dram_byte_for_byte():
 
 def test_plain_arithmetic_gives_the_bits_of_the_dot_product_instructions():
     accelerator = SHAPES[0, 4]
-    with_instruction, without = Machine(accelerator), Machine(accelerator, dot=DotProduct(16, None))
+    with_instruction, without = VtaMachine(accelerator), VtaMachine(accelerator, dot=DotProduct(16, None))
     extremes = np.array([-128, 127, -1, 0], np.int8)
     program = [
         ("load_uop", {"y_size": 1, "x_size": 1, "x_stride": 1}),
@@ -96,7 +96,7 @@ def test_plain_arithmetic_gives_the_bits_of_the_dot_product_instructions():
 
 def test_an_8_bit_load_extends_the_sign():
     accelerator = board()
-    machine = Machine(accelerator)
+    machine = VtaMachine(accelerator)
     dram = aligned_zeros(64)
     dram[:16] = np.arange(-8, 8).astype(np.int8).view(np.uint8)
     machine.run(stream(accelerator, [("load_acc_8bit", {"y_size": 1, "x_size": 1, "x_pad_0": 1, "x_stride": 1})]), dram)

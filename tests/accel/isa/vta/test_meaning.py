@@ -9,11 +9,10 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
 from accel.accelerator.meanings import meanings
 from accel.expression.run import compile_statement
-from accel.isa.arrays import aligned_zeros
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.function import Machine
-from accel.isa.vta.ten_keys import VtaConfig
-from accel.isa.vta.variant import Variant
+from accel.isa.kernel_arrays import aligned_zeros
+from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
+from accel.isa.vta.document.vta_document import vta_accelerator
+from accel.isa.vta.function.vta_machine import VtaMachine
 from tests.accel.streams import stream
 
 SIZES = {"LOG_UOP_BUFF_SIZE": 9, "LOG_INP_BUFF_SIZE": 12, "LOG_WGT_BUFF_SIZE": 14, "LOG_ACC_BUFF_SIZE": 14}
@@ -28,7 +27,7 @@ class Case:
 
     def __init__(self, accelerator: Accelerator) -> None:
         self.accelerator = accelerator
-        self.machine = Machine(accelerator)
+        self.machine = VtaMachine(accelerator)
         self.expressions = [(meaning, compile_statement(meaning.typed)) for meaning in meanings(accelerator)]
 
     def __repr__(self) -> str:

@@ -13,10 +13,10 @@ from accel.catalog import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.decode import decode
 from accel.isa.encode import encode
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.function import Machine
-from accel.isa.vta.ten_keys import VtaConfig
-from accel.isa.vta.timing import time_launch
+from accel.isa.vta.document.vta_configuration import VtaConfig
+from accel.isa.vta.document.vta_document import vta_accelerator
+from accel.isa.vta.function.vta_machine import VtaMachine
+from accel.isa.vta.timing.vta_timing import time_launch
 from tests.accel.random_programs import by_reference, random_dram, random_program
 from tests.accel.streams import stream
 
@@ -222,7 +222,7 @@ def test_a_small_program_on_any_ten_keys_does_what_numpy_does(keys: dict[str, in
     assert [accelerator.instructions[kind].name for kind in decoded.kind] == [name for name, _ in program]
     dram = random_dram(accelerator, seed, DRAM_BYTES)
     reference = by_reference(accelerator, program, dram.copy())
-    machine = Machine(accelerator)
+    machine = VtaMachine(accelerator)
     machine.run(decoded, dram)
     assert np.array_equal(machine.accumulators(), reference.memories["acc"])
     assert np.array_equal(dram, reference.dram)

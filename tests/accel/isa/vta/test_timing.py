@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from accel.errors import SimulationError
 from accel.isa.decode import decode
-from accel.isa.traffic import traffic
-from accel.isa.vta import timing_fill
-from accel.isa.vta.boxes import boxes_of
-from accel.isa.vta.timing import time_launch
+from accel.isa.family import dram_traffic
+from accel.isa.vta.timing import timing_table
+from accel.isa.vta.timing.vta_timing import time_launch
+from accel.isa.vta.timing.vta_work import boxes_of
 from tests.accel.golden import FOLDER, board, documents, needs_golden, words
 from tests.accel.streams import stream
 
@@ -59,7 +59,7 @@ def test_traffic_is_what_the_functional_simulator_counted():
     streams = words("streams.npz")
     for name, entry in documents("streams.json").items():
         if "rtl_cycles" in entry:
-            read, written = traffic(boxes_of(decode(VTA, streams[name])))
+            read, written = dram_traffic(boxes_of(decode(VTA, streams[name])))
             counters = entry["fsim"]
             assert read == sum(counters[f"{m}_load_nbytes"] for m in ("inp", "wgt", "acc", "uop")), name
             assert written == counters["out_store_nbytes"], name
@@ -139,7 +139,7 @@ def test_without_finish_a_launch_lasts_until_its_last_instruction():
 )
 def test_sums_of_quotients_are_counted_in_closed_form(count, step, first, divisor):
     expected = sum((first + i * step) // divisor for i in range(count))
-    assert timing_fill.floors(count, step, first, divisor) == expected
+    assert timing_table.floors(count, step, first, divisor) == expected
 
 
 def test_a_hundred_thousand_stores_of_65535_rows_take_neither_time_nor_memory():

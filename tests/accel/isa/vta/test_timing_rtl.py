@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from accel.isa.decode import decode
-from accel.isa.vta.timing import time_launch
+from accel.isa.vta.timing.vta_timing import time_launch
 from tests.accel.golden import FOLDER, board, documents, needs_golden, words
 from tests.accel.streams import stream
 from tests.marking import rest_slow

@@ -7,15 +7,14 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
-from accel.isa.arrays import aligned_zeros
-from accel.isa.vta.config import vta_accelerator
-from accel.isa.vta.function import Machine
-from accel.isa.vta.parameters import VtaParameters
-from accel.isa.vta.ten_keys import VtaConfig
-from accel.isa.vta.timing import time_launch, token_state
-from accel.isa.vta.variant import CHISEL, SPECIFICATION, Variant
-from accel.isa.vta.view import view
-from accel.isa.vta.work import work_of
+from accel.isa.kernel_arrays import aligned_zeros
+from accel.isa.vta.document.instruction_view import instructions_of
+from accel.isa.vta.document.vta_configuration import CHISEL, SPECIFICATION, Variant, VtaConfig
+from accel.isa.vta.document.vta_document import vta_accelerator
+from accel.isa.vta.document.vta_parameters import VtaParameters
+from accel.isa.vta.function.vta_machine import VtaMachine
+from accel.isa.vta.timing.vta_timing import time_launch, token_state
+from accel.isa.vta.timing.vta_work import work_of
 from tests.accel.random_programs import by_reference, random_dram, random_program
 from tests.accel.streams import stream
 
@@ -38,7 +37,7 @@ def test_an_immediate_meets_the_operand_that_the_document_names(accelerator: Acc
     program = random_program(seed, accelerator, 16, DRAM_BYTES)
     dram = random_dram(accelerator, seed, DRAM_BYTES)
     reference = by_reference(accelerator, program, dram.copy())
-    machine = Machine(accelerator)
+    machine = VtaMachine(accelerator)
     machine.run(stream(accelerator, program), dram)
     assert np.array_equal(machine.accumulators(), reference.memories["acc"])
     assert np.array_equal(dram, reference.dram)
@@ -50,7 +49,7 @@ def test_where_dst_and_src_differ_the_implementations_do(immediate_with: str, wa
     dram = aligned_zeros(256)
     dram.view(np.int32)[0] = 1 << 11  # a micro-op: dst 0, src 1
     dram.view(np.int32)[32:48] = 7
-    machine = Machine(target)
+    machine = VtaMachine(target)
     one = {"y_size": 1, "x_size": 1, "x_stride": 1}
     program = [
         ("load_uop", one),
@@ -65,8 +64,8 @@ def test_src_beyond_the_memory_matters_only_where_it_is_read() -> None:
     alu = {"uop_end": 1, "iter_out": 1, "iter_in": 2, "src_factor_in": 2047, "use_imm": 1, "alu_opcode": 2}
     alu |= {"iter_out": 2, "src_factor_out": 2047}
     for target in (vta(), vta(immediate_with="src")):
-        machine, decoded = Machine(target), stream(target, [("alu", alu)])
-        if view(target).alu.immediate_with == "dst":
+        machine, decoded = VtaMachine(target), stream(target, [("alu", alu)])
+        if instructions_of(target).alu.immediate_with == "dst":
             machine.run(decoded, aligned_zeros(64))
         else:
             with pytest.raises(SimulationError, match="beyond its 2048 elements"):
@@ -78,12 +77,12 @@ def test_multiply_wraps_and_is_undefined_where_there_is_none() -> None:
     dram = aligned_zeros(128)
     dram.view(np.int32)[16:32] = 1 << 30
     one = {"y_size": 1, "x_size": 1, "x_stride": 1}
-    machine = Machine(vta())
+    machine = VtaMachine(vta())
     machine.run(stream(vta(), [("load_acc", one | {"dram_base": 1}), ("alu", alu)]), dram)
     assert (machine.accumulators()[0] == 1 << 30).all()  # -3 x 2^30 modulo 2^32
     without = vta(multiply=False)
     with pytest.raises(SimulationError, match="operation 4 is undefined; there are min 0, max 1") as caught:
-        Machine(without).run(stream(without, [("alu", alu)]), dram)
+        VtaMachine(without).run(stream(without, [("alu", alu)]), dram)
     assert caught.value.kind == "undefined-opcode"
 
 
@@ -134,7 +133,7 @@ def test_the_rtls_micro_op_memory_is_shallower_than_its_fields() -> None:
     assert target.memory("uop").depth == 2048
     assert target.bits(target.instruction("gemm"), "uop_bgn") == 13
     with pytest.raises(SimulationError, match="index 2048 of uop is out of range; it has 2048"):
-        Machine(target).run(stream(target, [("gemm", {"uop_bgn": 2048, "uop_end": 2049})]), aligned_zeros(64))
+        VtaMachine(target).run(stream(target, [("gemm", {"uop_bgn": 2048, "uop_end": 2049})]), aligned_zeros(64))
 
 
 def test_every_field_has_a_description_and_the_defaults_are_the_specifications() -> None:

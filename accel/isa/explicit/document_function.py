@@ -1,0 +1,287 @@
+"""Function of a document: what a launch leaves in DRAM and in the on-chip memories, bit by bit.
+
+One TIR function runs a launch's instructions in program order. It takes the launch as a table, one row an instruction,
+whose columns depend on the instruction's sort.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+from tvm import tirx
+from tvm.target import codegen
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy
+from accel.accelerator.memories import DTYPE_BYTES, Dram, DType
+from accel.expression.nest import Place, nest
+from accel.isa.decode import Decoded
+from accel.isa.explicit.accesses import copying, extents_of
+from accel.isa.explicit.boxes import check_bounds
+from accel.isa.explicit.operations import Executions, Sort, executions_of, sorts_of
+from accel.isa.kernel_arrays import aligned_zeros
+
+Int64 = npt.NDArray[np.int64]
+
+CODE = 0
+COPY = ("sram", "dram", "rows", "columns", "row_stride", "top", "left", "height", "width")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column of a row holds what, for one sort.
+
+    ``shape`` are those of a copy, by their names in ``COPY``. Of a compute, ``extents`` has one for each loop, and
+    ``bases`` and ``steps`` one for each tensor, the latter for each of its loops.
+    """
+
+    shape: dict[str, int]
+    extents: tuple[int, ...]
+    bases: tuple[int, ...]
+    steps: tuple[tuple[int, ...], ...]
+    scalars: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """Columns that the sort needs, the code among them."""
+        loops = sum(map(len, self.steps))
+        return 1 + len(self.shape) + len(self.extents) + len(self.bases) + loops + len(self.scalars)
+
+
+def columns_of(sort: Sort) -> Columns:
+    """Where the kernel finds the numbers of ``sort``; column ``CODE`` holds its code."""
+    free = iter(range(CODE + 1, 1 << 16))
+    if isinstance(sort.instruction, Copy):
+        shape = {name: next(free) for name in COPY}
+        return Columns(shape, (), (), (), tuple(next(free) for _ in sort.scalars))
+    extents = tuple(next(free) for _ in sort.instruction.loops)
+    bases = tuple(next(free) for _ in sort.tensors)
+    steps = tuple(tuple(next(free) for _ in tensor.steps) for tensor in sort.tensors)
+    return Columns({}, extents, bases, steps, tuple(next(free) for _ in sort.scalars))
+
+
+def table_width(sorts: tuple[Sort, ...]) -> int:
+    """Columns of the table: those of the sort that needs most."""
+    return max((columns_of(sort).count for sort in sorts), default=1)
+
+
+def launch_table(decoded: Decoded) -> Int64:
+    """The kernel's table (n, width); instructions that do nothing have code 0.
+
+    Raises:
+        SimulationError: see :func:`executions_of`.
+    """
+    width = table_width(sorts_of(decoded.accelerator))
+    table = aligned_zeros(len(decoded) * width * 8).view(np.int64).reshape(-1, width)
+    for executions in executions_of(decoded):
+        if len(executions.words):
+            _fill(table, executions)
+    return table
+
+
+def _fill(table: Int64, executions: Executions) -> None:
+    """The rows of one sort."""
+    sort, words = executions.sort, executions.words
+    columns, rows = columns_of(sort), words.rows
+    table[rows, CODE] = sort.code
+    if isinstance(sort.instruction, Copy):
+        shape = copying(words, sort.instruction)
+        size = DTYPE_BYTES[sort.instruction.dram_dtype]
+        for name, column in columns.shape.items():
+            values = getattr(shape, name)
+            table[rows, column] = values // size if name in ("dram", "row_stride") else values
+    elif isinstance(sort.instruction, Compute):
+        for extent, column in zip(extents_of(words, sort.instruction.loops), columns.extents, strict=True):
+            table[rows, column] = extent
+        for tensor, base, steps in zip(sort.tensors, columns.bases, columns.steps, strict=True):
+            table[rows, base] = words.column(tensor.address)
+            for step, column in zip(tensor.steps, steps, strict=True):
+                table[rows, column] = words.column(step) if isinstance(step, str) else step
+    for (_, field), column in zip(sort.scalars, columns.scalars, strict=True):
+        table[rows, column] = words.column(field)
+
+
+Int = Any  # a tirx.Expr of int64; TVM's operators are untyped
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The compiled function: call ``run(table, *drams, *memories)``.
+
+    ``drams`` are the types as which it takes DRAM, each a view of the same bytes; ``memories`` are flat.
+    """
+
+    run: Any
+    drams: tuple[DType, ...]
+
+
+def build(accelerator: Accelerator) -> Kernel:
+    """The kernel, compiled for this host. It keeps no state, and serves every machine of the same instructions."""
+    timeless = {"name": "any", "title": "any", "clock_mhz": 1.0, "dram": Dram(), "composites": ()}
+    functional = accelerator.model_copy(update={**timeless, "parameters": {}, "source": {}})
+    return _built(functional.model_dump_json(), str(codegen.llvm_get_system_cpu()))
+
+
+@functools.lru_cache(maxsize=16)
+def _built(document: str, cpu: str) -> Kernel:
+    accelerator = Accelerator.model_validate_json(document)
+    sorts = sorts_of(accelerator)
+    drams = tuple(dict.fromkeys(sort.instruction.dram_dtype for sort in sorts if isinstance(sort.instruction, Copy)))
+    target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
+    function = _Launch(accelerator, sorts, drams).function()
+    return Kernel(tvm.compile(tvm.IRModule({"launch": function}), target=target)["launch"], drams)
+
+
+def _constant(value: int) -> Int:
+    return tirx.const(value, "int64")
+
+
+class _Launch:
+    """The function over a launch, and its buffers."""
+
+    def __init__(self, accelerator: Accelerator, sorts: tuple[Sort, ...], drams: tuple[DType, ...]) -> None:
+        self._sorts = sorts
+        self._names = [memory.name for memory in accelerator.memories]
+        self._count = tirx.Var("count", "int64")
+        self._table = tirx.decl_buffer((self._count, table_width(sorts)), "int64", "table")
+        sizes = {dtype: tirx.Var(f"{dtype}_scalars", "int64") for dtype in drams}
+        self._drams = {dtype: tirx.decl_buffer((sizes[dtype],), dtype, f"dram_{dtype}") for dtype in drams}
+        self._elements = [memory.element_count for memory in accelerator.memories]
+        self._memories = [
+            tirx.decl_buffer((tirx.Var(f"{memory.name}_scalars", "int64"),), memory.dtype, memory.name)
+            for memory in accelerator.memories
+        ]
+
+    def function(self) -> tirx.PrimFunc:
+        """A loop over the rows of the table."""
+        row = tirx.Var("row", "int64")
+        code = tirx.Var("code", "int64")
+        body = tirx.SeqStmt([tirx.Bind(code, self._table[row, CODE]), self._dispatch(self._sorts, code, row)])
+        loop = tirx.For(row, _constant(0), self._count, tirx.ForKind.SERIAL, body)
+        function = tirx.PrimFunc([self._table, *self._drams.values(), *self._memories], loop)
+        # DRAM is there once a type, so the compiler must not take buffers for distinct
+        return function.with_attr({"global_symbol": "launch", "tirx.noalias": False})
+
+    def _dispatch(self, sorts: tuple[Sort, ...], code: Int, row: Int) -> tirx.Stmt:
+        """A binary tree of tests, as codes are dense."""
+        if not sorts:
+            return tirx.Evaluate(_constant(0))
+        if len(sorts) == 1:
+            return tirx.IfThenElse(code == sorts[0].code, self._execution(sorts[0], row), None)
+        middle = len(sorts) // 2
+        low, high = self._dispatch(sorts[:middle], code, row), self._dispatch(sorts[middle:], code, row)
+        return tirx.IfThenElse(code < sorts[middle].code, low, high)
+
+    def _execution(self, sort: Sort, row: Int) -> tirx.Stmt:
+        """One execution; what it takes from the table is read once, as each store could change the table."""
+        columns, read = columns_of(sort), _Read(self._table, row)
+        scalars = {
+            name: read.scalar(column, sort.meaning.typed.scalars[name])
+            for (name, _), column in zip(sort.scalars, columns.scalars, strict=True)
+        }
+        if isinstance(sort.instruction, Copy):
+            body = self._copy(sort, sort.instruction, columns, scalars, read)
+        else:
+            body = self._compute(sort, sort.instruction, columns, scalars, read)
+        return tirx.SeqStmt([*read.statements, body])
+
+    def _compute(
+        self, sort: Sort, compute: Compute, columns: Columns, scalars: Mapping[str, Int], read: "_Read"
+    ) -> tirx.Stmt:
+        variables = [tirx.Var(f"loop{number}", "int64") for number in range(len(compute.loops))]
+        extents = [read(column) for column in columns.extents]
+        places = {}
+        for tensor, base, steps in zip(sort.tensors, columns.bases, columns.steps, strict=True):
+            address = read(base)
+            for variable, step in zip(variables, steps, strict=True):
+                address = address + variable * read(step)
+            places[tensor.name] = self._place(tensor.memory, address)
+        return _loops(variables, extents, nest(sort.meaning.typed, places, scalars))
+
+    def _copy(self, sort: Sort, copy: Copy, columns: Columns, scalars: Mapping[str, Int], read: "_Read") -> tirx.Stmt:
+        shape = {name: read(column) for name, column in columns.shape.items()}
+        memory = self._names.index(copy.memory)
+        y, x = tirx.Var("y", "int64"), tirx.Var("x", "int64")
+        padded = any(getattr(copy.copy_fields, f"pad_{side}") for side in ("top", "bottom", "left", "right"))
+        row, column = (y - shape["top"], x - shape["left"]) if padded else (y, x)
+        scalar = shape["dram"] + row * shape["row_stride"] + column * self._elements[memory]
+        chip = shape["sram"] + y * shape["width"] + x
+        places = {"dram": Place(self._drams[copy.dram_dtype], scalar), "sram": self._place(memory, chip)}
+        moved = nest(sort.meaning.typed, places, scalars)
+        if padded:
+            inside = functools.reduce(tirx.And, (row >= 0, row < shape["rows"], column >= 0, column < shape["columns"]))
+            moved = tirx.IfThenElse(inside, moved, self._zeros(memory, chip))
+        return _loops([y, x], [shape["height"], shape["width"]], moved)
+
+    def _place(self, memory: int, element: Int) -> Place:
+        return Place(self._memories[memory], element * self._elements[memory])
+
+    def _zeros(self, memory: int, element: Int) -> tirx.Stmt:
+        buffer, scalar = self._memories[memory], tirx.Var("scalar", "int64")
+        index = element * self._elements[memory] + scalar
+        store = tirx.BufferStore(buffer, tirx.const(0, buffer.dtype), [index])
+        return tirx.For(scalar, _constant(0), _constant(self._elements[memory]), tirx.ForKind.SERIAL, store)
+
+
+class _Read:
+    """Reads columns of one row of the table, each once; ``statements`` are the reads."""
+
+    def __init__(self, table: Any, row: Int) -> None:
+        self._table, self._row = table, row
+        self.statements: list[tirx.Stmt] = []
+
+    def __call__(self, column: int) -> Int:
+        """The number in a column."""
+        variable = tirx.Var(f"column{column}", "int64")
+        self.statements.append(tirx.Bind(variable, self._table[self._row, column]))
+        return variable
+
+    def scalar(self, column: int, dtype: str) -> Int:
+        """The field in a column as a scalar of an expression: an integer of 32 bits, or a float32 by its bits."""
+        variable = tirx.Var(f"scalar{column}", dtype)
+        bits = tirx.Cast("int32", self._table[self._row, column])
+        self.statements.append(tirx.Bind(variable, tirx.reinterpret(dtype, bits) if dtype == "float32" else bits))
+        return variable
+
+
+def _loops(variables: list[Any], extents: list[Int], body: tirx.Stmt) -> tirx.Stmt:
+    for variable, extent in zip(reversed(variables), reversed(extents), strict=True):
+        body = tirx.For(variable, _constant(0), extent, tirx.ForKind.SERIAL, body)
+    return body
+
+
+class ExplicitMachine:
+    """The on-chip memories, which keep their contents from launch to launch, and the compiled kernel.
+
+    Making one compiles; only :meth:`run` executes compiled code, so a process that will fork may make them.
+    """
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.accelerator = accelerator
+        self._kernel = build(accelerator)
+        self._memories = [
+            aligned_zeros(memory.depth * memory.element_bytes).view(memory.dtype) for memory in accelerator.memories
+        ]
+
+    def contents(self, name: str) -> npt.NDArray[Any]:
+        """A copy of the memory called ``name``, (depth, *shape of an element)."""
+        names = [memory.name for memory in self.accelerator.memories]
+        memory = self.accelerator.memory(name)
+        scalars = self._memories[names.index(name)][: memory.depth * memory.element_count]
+        return scalars.reshape(memory.depth, *memory.shape).copy()
+
+    def run(self, decoded: Decoded, dram: npt.NDArray[np.uint8]) -> None:
+        """Run a launch, reading and writing ``dram`` (bytes,), which :func:`aligned_zeros` made.
+
+        Raises:
+            SimulationError: see :func:`check_bounds`; nothing has run then.
+        """
+        check_bounds(decoded, len(dram))
+        if not len(decoded):
+            return
+        drams = [dram.view(dtype) for dtype in self._kernel.drams]
+        self._kernel.run(launch_table(decoded), *drams, *self._memories)

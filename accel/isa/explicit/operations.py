@@ -1,0 +1,255 @@
+"""Operations of a document, one sort for each with the tensors that it touches, and their executions in a launch.
+
+Limits are sizes at which all arithmetic is exact and memory bounded.
+"""
+
+import functools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy, HardwareLoop, Instruction, Part
+from accel.accelerator.meanings import Meaning, meanings, scalar_field
+from accel.errors import SimulationError
+from accel.isa.decode import Decoded
+
+LOOPS = 3  # hardware loops of an instruction
+MAX_CHIP_BYTES = 1 << 30
+MAX_ELEMENT_BYTES = 1 << 16
+MAX_POINTS = 1 << 24  # values that one execution computes
+MAX_SORTS = 512  # operations of all instructions together; each is compiled
+
+ADDRESS_BITS = 48  # a DRAM address or stride, and an address in a memory
+COUNT_BITS = 20  # an extent, rows, columns, padding
+STEP_BITS = 32
+MAX_CYCLES = 1 << 40  # of one instruction
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor that an operation of a compute touches, as runs of ``span`` elements of a memory.
+
+    ``memory`` is the number of the memory, ``address`` the field of its first element. ``steps`` has, for each
+    hardware loop, the field of its step or the step itself, elements.
+    """
+
+    name: str
+    memory: int
+    reads: bool
+    writes: bool
+    address: str
+    span: int
+    steps: tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Sort:
+    """One operation of one instruction of a document.
+
+    ``code`` counts from 1. ``tensors`` are those of a compute; a copy has none here, as its fields say all.
+    ``scalars`` are the names that the expression uses, each with its field.
+    """
+
+    code: int
+    meaning: Meaning
+    tensors: tuple[Tensor, ...]
+    scalars: tuple[tuple[str, str], ...]
+
+    @property
+    def instruction(self) -> Copy | Compute:
+        """The instruction that does it."""
+        return self.meaning.instruction
+
+    @property
+    def points(self) -> int:
+        """Values that one execution computes, or that a copy computes for one element."""
+        return math.prod(self.meaning.typed.extents.values())
+
+
+def sorts_of(accelerator: Accelerator) -> tuple[Sort, ...]:
+    """Every sort of ``accelerator``, in the order of the document.
+
+    Raises:
+        ExpressionError: an expression that means nothing; :func:`check_document` would have refused it.
+    """
+    text = accelerator.model_dump_json(exclude={"source", "parameters", "composites"})
+    return _sorts(text)
+
+
+@functools.lru_cache(maxsize=32)
+def _sorts(document: str) -> tuple[Sort, ...]:
+    accelerator = Accelerator.model_validate_json(document)
+    return tuple(_sort(code, meaning, accelerator) for code, meaning in enumerate(meanings(accelerator), 1))
+
+
+def _sort(code: int, meaning: Meaning, accelerator: Accelerator) -> Sort:
+    instruction = meaning.instruction
+    scalars = tuple((name, scalar_field(accelerator, instruction, name)) for name in meaning.typed.scalars)
+    tensors = _tensors(instruction, meaning, accelerator) if isinstance(instruction, Compute) else ()
+    return Sort(code, meaning, tensors, scalars)
+
+
+def _tensors(instruction: Compute, meaning: Meaning, accelerator: Accelerator) -> tuple[Tensor, ...]:
+    """Those that the operation names, its target first."""
+    statement = meaning.typed.statement
+    memories = [memory.name for memory in accelerator.memories]
+    found = []
+    for name, tensor in meaning.typed.tensors.items():
+        operand = instruction.operands[name]
+        target = name == statement.target.name
+        memory = memories.index(operand.memory)
+        assert operand.address is not None  # check_explicit has seen to it
+        found.append(
+            Tensor(
+                name=name,
+                memory=memory,
+                reads=not target or statement.accumulate or statement.reads_target,
+                writes=target,
+                address=operand.address,
+                span=math.prod(tensor.shape) // accelerator.memories[memory].element_count,
+                steps=tuple(_step(loop, name) for loop in instruction.loops),
+            )
+        )
+    assert len(instruction.loops) <= LOOPS
+    return tuple(found)
+
+
+def _step(loop: HardwareLoop, operand: str) -> str | int:
+    return loop.factors.get(operand, loop.steps.get(operand, 0))
+
+
+Int64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ExecutedWords:
+    """m executions of an instruction: ``rows`` (m,) where it stands in the launch, its last part if it has parts.
+
+    ``at`` maps each part to the word (m,) whose fields count; it is empty where the instruction is one word.
+    """
+
+    decoded: Decoded
+    rows: Int64
+    at: Mapping[str, Int64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str | None) -> Int64:
+        """The values (m,) of a field, called part.field in a sequence; zeros where ``name`` is None."""
+        if name is None:
+            return np.zeros(len(self.rows), np.int64)
+        part, _, plain = name.rpartition(".")
+        return self.decoded.column(plain)[self.at[part] if part else self.rows]
+
+    def where(self, keep: npt.NDArray[np.bool_]) -> "ExecutedWords":
+        """Those of them that ``keep`` (m,) says."""
+        return ExecutedWords(self.decoded, self.rows[keep], {part: rows[keep] for part, rows in self.at.items()})
+
+
+@dataclass(frozen=True)
+class Executions:
+    """All executions of one sort in a launch."""
+
+    sort: Sort
+    words: ExecutedWords
+
+
+def executions_of(decoded: Decoded) -> list[Executions]:
+    """What a launch does, sort by sort; parts that end no sequence, syncs and finishes are not among it.
+
+    Raises:
+        SimulationError: the first instruction whose fields choose none of its operations, or that lacks a part.
+    """
+    accelerator, found = decoded.accelerator, []
+    for sort, words in _all(decoded, accelerator):
+        chosen = np.ones(len(words), np.bool_)
+        for name, value in sort.meaning.operation.when.items():
+            chosen &= words.column(name) == value
+        found.append(Executions(sort, words.where(chosen)))
+    _refuse_undefined(decoded, found)
+    return found
+
+
+def _all(decoded: Decoded, accelerator: Accelerator) -> Iterator[tuple[Sort, ExecutedWords]]:
+    """Every sort with the executions of its instruction."""
+    words: dict[str, ExecutedWords] = {}
+    for sort in sorts_of(accelerator):
+        name = sort.instruction.name
+        if name not in words:
+            words[name] = words_of(decoded, accelerator.instruction(name))
+        yield sort, words[name]
+
+
+def words_of(decoded: Decoded, instruction: Instruction) -> ExecutedWords:
+    """Where ``instruction`` stands in a launch; if it has parts, where its last one stands behind the others."""
+    if not instruction.sequence:
+        return ExecutedWords(decoded, decoded.rows(instruction), {})
+    parts = decoded.accelerator.parts(instruction)
+    rows = decoded.rows(parts[-1])
+    whole = np.ones(len(rows), np.bool_)
+    before, at = rows, {parts[-1].name: rows}
+    for part in reversed(parts[:-1]):
+        assert isinstance(part, Part)
+        before, value, there = _part_before(decoded, part, before)
+        whole &= there
+        at[part.name] = value
+    return ExecutedWords(decoded, rows, at).where(whole)
+
+
+def _part_before(decoded: Decoded, part: Part, before: Int64) -> tuple[Int64, Int64, npt.NDArray[np.bool_]]:
+    """The word of ``part`` for each that stands directly before, or where it is sticky anywhere before, ``before``.
+
+    Returns where the parts in front of it must end, where its words are, and whether they are there.
+    """
+    number = decoded.accelerator.instructions.index(part)
+    next_to: npt.NDArray[np.bool_] = (before > 0) & (decoded.kind[np.maximum(before - 1, 0)] == number)
+    moved: Int64 = np.where(next_to, before - 1, before)
+    if not part.sticky:
+        return moved, moved, next_to
+    rows = decoded.rows(part)
+    latest = np.searchsorted(rows, before) - 1
+    there = latest >= 0
+    value = rows[np.maximum(latest, 0)] if len(rows) else np.zeros_like(before)
+    return moved, value, there
+
+
+def _refuse_undefined(decoded: Decoded, found: list[Executions]) -> None:
+    """Every word that should do something does."""
+    does = np.zeros(len(decoded), np.bool_)
+    for executions in found:
+        does[executions.words.rows] = True
+    ends = {i.sequence[-1] for i in decoded.accelerator.instructions if i.sequence}
+    acts = [
+        (isinstance(i, Copy | Compute) and not i.sequence) or i.name in ends for i in decoded.accelerator.instructions
+    ]
+    wrong = np.flatnonzero(np.array(acts, np.bool_)[decoded.kind] & ~does)
+    if len(wrong):
+        raise _undefined(decoded, int(wrong[0]))
+
+
+def _undefined(decoded: Decoded, index: int) -> SimulationError:
+    """Why an instruction does nothing."""
+    accelerator = decoded.accelerator
+    word = accelerator.instructions[decoded.kind[index]]
+    meant = [i for i in accelerator.instructions if i.sequence and i.sequence[-1] == word.name] or [word]
+    there = [i for i in meant if not i.sequence or index in words_of(decoded, i).rows]
+    if not there:
+        whole = " or ".join(" + ".join(i.sequence) for i in meant)
+        return decoded.error(index, "undefined-opcode", f"it ends {whole}, and not all of that stands before it")
+    choices = [sort for sort in sorts_of(accelerator) if any(sort.instruction.name == i.name for i in there)]
+    names = dict.fromkeys(name for sort in choices for name in sort.meaning.operation.when)
+    values = words_of(decoded, there[0])
+    at = int(np.searchsorted(values.rows, index))
+    held = ", ".join(f"{name} = {int(values.column(name)[at])}" for name in names) if len(there) == 1 else ""
+    known = "; ".join(_described(sort) for sort in choices)
+    return decoded.error(index, "undefined-opcode", f"{held or 'its fields'} chooses no operation; there are {known}")
+
+
+def _described(sort: Sort) -> str:
+    when = ", ".join(f"{name} = {value}" for name, value in sort.meaning.operation.when.items())
+    return f"{sort.meaning.operation.name} ({when})"

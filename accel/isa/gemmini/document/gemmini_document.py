@@ -1,0 +1,253 @@
+"""Accelerator document of a Gemmini: what follows from its parameters, and whether a document describes one."""
+
+import json
+import struct
+from typing import Any
+
+import pydantic
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import (
+    Compute,
+    Copy,
+    CopyFields,
+    HardwareLoop,
+    Instruction,
+    Operand,
+    Operation,
+    Part,
+)
+from accel.accelerator.memories import Dram, Memory
+from accel.accelerator.require import require
+from accel.accelerator.synchronisation import HazardSync
+from accel.errors import InvalidAccelerator
+from accel.isa.gemmini.document import rocc_encoding
+from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.document.rocc_encoding import LATER
+
+_ONE = struct.unpack("<I", struct.pack("<f", 1.0))[0]
+_WEIGHT_STATIONARY = 1
+_RELU = 1
+_GARBAGE = {"row": (1 << 26) - 1, "norm": 7, "full": 1, "accumulate": 1, "is_acc": 1}
+_SPAD, _ACC = "spad", "acc"
+
+
+def gemmini_accelerator(
+    parameters: GemminiParameters, *, name: str = "gemmini", title: str = "", clock_mhz: float = 1000.0
+) -> Accelerator:
+    """The document of a configuration; ``parameters`` are in it."""
+    dim = parameters.dim
+    return Accelerator(
+        name=name,
+        title=title or f"Gemmini {dim}x{dim}",
+        family="gemmini",
+        clock_mhz=clock_mhz,
+        word_bits=rocc_encoding.WORD_BITS,
+        memories=(
+            Memory(
+                name=_SPAD,
+                scope="local.scratchpad",
+                dtype="int8",
+                shape=(dim,),
+                depth=parameters.scratchpad_rows,
+                ports=parameters.scratchpad_banks,
+            ),
+            Memory(
+                name=_ACC,
+                scope="local.accumulator",
+                dtype="int32",
+                shape=(dim,),
+                depth=parameters.accumulator_rows,
+                ports=parameters.accumulator_banks,
+            ),
+        ),
+        units=("load", "execute", "store"),
+        synchronisation=HazardSync(
+            window=parameters.load_entries + parameters.store_entries + parameters.execute_entries
+        ),
+        instructions=(
+            *(rocc_encoding.config_ld(state) for state in rocc_encoding.LOADS),
+            rocc_encoding.config_ex(),
+            rocc_encoding.config_st(),
+            rocc_encoding.config_norm(),
+            *rocc_encoding.moves(),
+            *rocc_encoding.execution(),
+            *rocc_encoding.asides(),
+            *rocc_encoding.loops(),
+            _load("load_rows", _SPAD, "int8", 0, dim),
+            _load("load_accumulators", _ACC, "int32", 2, dim),
+            _matmul(dim),
+            _store_scaled(dim),
+            _store_full(dim),
+        ),
+        dram=Dram(
+            bus_bytes=parameters.dma_bus_bytes,
+            read_latency=parameters.memory_latency,
+            burst_beats=max(1, parameters.dma_max_bytes // parameters.dma_bus_bytes),
+            burst_boundary_bytes=parameters.dma_max_bytes,
+            alignment_bytes=64,
+        ),
+        parameters=parameters.model_dump(exclude_defaults=True),
+    )
+
+
+def _load(name: str, memory: str, dtype: str, state: int, dim: int) -> Copy:
+    config, move = f"config_ld{state}", rocc_encoding.LOADS[state][0]
+    when = {f"{config}.scale": _ONE, f"{move}.columns": dim, f"{move}.is_acc": int(memory == _ACC)}
+    return Copy(
+        name=name,
+        unit="load",
+        sequence=(config, move),
+        pragma="pragma_mvin",
+        direction="load",
+        memory=memory,
+        dram_dtype="int32" if dtype == "int32" else "int8",
+        dram_unit="byte",
+        max_rows=dim,
+        copy_fields=CopyFields(
+            sram=f"{move}.row", dram=f"{move}.dram", rows=f"{move}.rows", row_stride=f"{config}.stride"
+        ),
+        operations=(Operation(name="copy", when=when, does="sram[n] = dram[n]"),),
+    )
+
+
+def _matmul(dim: int) -> Compute:
+    config, preload, compute = "config_ex", "preload", "compute_preloaded"
+    when = {
+        f"{config}.dataflow": _WEIGHT_STATIONARY,
+        f"{config}.c_stride": 1,
+        f"{preload}.b_columns": dim,
+        f"{preload}.b_rows": dim,
+        f"{preload}.c_columns": dim,
+        f"{preload}.c_is_acc": 1,
+        f"{preload}.c_accumulate": 1,
+        f"{compute}.a_columns": dim,
+        f"{compute}.d_columns": dim,
+        f"{compute}.d_rows": dim,
+        **{f"{compute}.d_{field}": value for field, value in _GARBAGE.items()},
+    }
+    return Compute(
+        name="matmul",
+        unit="execute",
+        sequence=(config, preload, compute),
+        pragma="pragma_matmul",
+        operands={
+            "C": Operand(memory=_ACC, address=f"{preload}.c_row"),
+            "A": Operand(memory=_SPAD, address=f"{compute}.a_row"),
+            "B": Operand(memory=_SPAD, shape=(dim, dim), address=f"{preload}.b_row"),
+        },
+        operations=(Operation(name="accumulate", when=when, does="C[n] += i32(A[k]) * i32(B[k, n])"),),
+        loops=(
+            HardwareLoop(
+                extent=f"{compute}.a_rows",
+                repeated_in=(f"{preload}.c_rows",),
+                limit=dim,
+                factors={"A": f"{config}.a_stride"},
+                steps={"C": 1},
+            ),
+        ),
+    )
+
+
+def _store(name: str, dtype: str, dim: int, operations: dict[str, tuple[dict[str, int], str]]) -> Copy:
+    return Copy(
+        name=name,
+        unit="store",
+        sequence=("config_st", "mvout"),
+        pragma="pragma_mvout",
+        direction="store",
+        memory=_ACC,
+        dram_dtype="int32" if dtype == "int32" else "int8",
+        dram_unit="byte",
+        max_rows=dim,
+        copy_fields=CopyFields(sram="mvout.row", dram="mvout.dram", rows="mvout.rows", row_stride="config_st.stride"),
+        operations=tuple(
+            Operation(name=kind, when={"mvout.columns": dim, "mvout.is_acc": 1} | when, does=does)
+            for kind, (when, does) in operations.items()
+        ),
+    )
+
+
+def _store_scaled(dim: int) -> Copy:
+    scaled = "dram[n] = i8(clip(rint(f32(sram[n]) * scale), {low}, 127.0))"
+    return _store(
+        "store_scaled",
+        "int8",
+        dim,
+        {
+            "scale": ({"config_st.activation": 0}, scaled.format(low="-128.0")),
+            "scale_relu": ({"config_st.activation": _RELU}, scaled.format(low="0.0")),
+        },
+    )
+
+
+def _store_full(dim: int) -> Copy:
+    when = {"mvout.full": 1, "config_st.scale": _ONE}
+    return _store("store_full", "int32", dim, {"full": (when, "dram[n] = sram[n]")})
+
+
+def parameters_of(accelerator: Accelerator) -> GemminiParameters:
+    """The parameters of a document.
+
+    Raises:
+        InvalidAccelerator: there is no such configuration; ``field`` is the path in the document.
+    """
+    try:
+        return GemminiParameters.model_validate(accelerator.parameters)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        path = ".".join(["parameters", *(str(part) for part in first["loc"])])
+        raise InvalidAccelerator(f"{path}: {first['msg']}", field=f"accelerator.{path}") from error
+
+
+def check_gemmini(accelerator: Accelerator) -> None:
+    """Refuse a document whose stream a Gemmini of its parameters would not understand.
+
+    Names of composed instructions, costs and composites are the document's own; what a word means is Gemmini's.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path in the document.
+    """
+    like = gemmini_accelerator(parameters_of(accelerator))
+    require(accelerator.word_bits == like.word_bits, "word_bits", f"{accelerator.word_bits}; it must be 192")
+    require(accelerator.units == like.units, "units", f"they must be {', '.join(like.units)}, in that order")
+    kind = accelerator.synchronisation.kind
+    require(kind == "hazards", "synchronisation.kind", f"{kind}; a Gemmini's reservation station orders hazards")
+    _check_memories(accelerator, like)
+    known = {part.name: part for part in like.instructions if isinstance(part, Part)}
+    for index, instruction in enumerate(accelerator.instructions):
+        if instruction.sequence:
+            continue
+        at = f"instructions.{index}"
+        same = known.get(instruction.name)
+        require(same is not None, at, f"Gemmini has no instruction {instruction.name}")
+        assert same is not None
+        _check_word(at, instruction, same)
+    missing = sorted(set(known) - set(LATER) - {instruction.name for instruction in accelerator.instructions})
+    require(not missing, "instructions", f"there is no {', '.join(missing)}")
+
+
+def _check_memories(accelerator: Accelerator, like: Accelerator) -> None:
+    two = "a Gemmini has a scratchpad and an accumulator"
+    for index, memory in enumerate(accelerator.memories):
+        require(index < len(like.memories), f"memories.{index}", f"{memory.name} is one too many; {two}")
+        for key in ("dtype", "shape", "depth"):
+            found, wanted = _json(getattr(memory, key)), _json(getattr(like.memories[index], key))
+            message = f"{memory.name} has {found}; with these parameters it must be {wanted}"
+            require(found == wanted, f"memories.{index}.{key}", message)
+    require(len(accelerator.memories) == len(like.memories), "memories", two)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=lambda model: model.model_dump(exclude_defaults=True))
+
+
+def _check_word(path: str, found: Instruction, wanted: Part) -> None:
+    """Whether a word is encoded as Gemmini's: its kind, its unit, and each field."""
+    for key in ("kind", "unit", "sticky"):
+        here, there = getattr(found, key, False), getattr(wanted, key)
+        require(here == there, f"{path}.{key}", f"{_json(here)}; of Gemmini's {wanted.name} it is {_json(there)}")
+    for index, (here, there) in enumerate(zip(found.fields, wanted.fields, strict=False)):
+        require(here == there, f"{path}.fields.{index}", f"{_json(here)}; Gemmini's {wanted.name} has {_json(there)}")
+    count, due = len(found.fields), len(wanted.fields)
+    require(count == due, f"{path}.fields", f"{count} fields; Gemmini's {wanted.name} has {due}")

@@ -1,0 +1,85 @@
+"""What a launch finds in the registers: the loops', the configuration and its scales, as launches before left them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.isa.compiled_kernels import compiled
+from accel.isa.decode import Decoded
+from accel.isa.dram_windows import window_map
+from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.stream import kernel_layout as at
+from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, reset_registers
+from accel.isa.gemmini.stream.loop_expansion import Words, as_signed, expand_loops, loop_registers
+from accel.program import Window
+
+Int64 = npt.NDArray[np.int64]
+Int32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class LaunchContext:
+    """Registers, and where DRAM lies; nothing changes these arrays.
+
+    Attributes:
+        loops: (LOOPS,) the registers of the loops.
+        state: (CONFIGURATION,) what config and preload left.
+        bits: (SCALES,) the scales as bits.
+        windows: (windows, 3) as :func:`accel.isa.dram_windows.window_map` makes it; no rows: addresses are indices.
+    """
+
+    loops: Int64
+    state: Int64
+    bits: Int32
+    windows: Int64
+
+    @staticmethod
+    def fresh(parameters: GemminiParameters, windows: Sequence[Window] = ()) -> "LaunchContext":
+        """After power-on."""
+        where = window_map(windows, 0) if windows else np.zeros((0, 3), np.int64)
+        return LaunchContext(loop_registers(), *reset_registers(parameters), where)
+
+    def map(self, dram_bytes: int) -> Int64:
+        """The windows of a DRAM of that size."""
+        return self.windows if len(self.windows) else window_map((), dram_bytes)
+
+    def after(self, words: Words, parameters: GemminiParameters) -> "LaunchContext":
+        """What a stream (n, 3) leaves.
+
+        Raises:
+            SimulationError: an undefined instruction, or a loop that does not fit.
+        """
+        loops, state, bits = self.loops.copy(), self.state.copy(), self.bits.copy()
+        primitive = as_signed(words)
+        if _unrolls(primitive):
+            primitive = expand_loops(words, parameters, loops).words
+        else:
+            expand_loops(words[_registers(primitive)], parameters, loops)
+        _configure_all(primitive, state, bits)
+        return replace(self, loops=loops, state=state, bits=bits)
+
+
+def context_of(decoded: Decoded, parameters: GemminiParameters) -> LaunchContext:
+    """What the launch finds; the state after power-on if nobody has said."""
+    return decoded.context if isinstance(decoded.context, LaunchContext) else LaunchContext.fresh(parameters)
+
+
+def _unrolls(words: Int64) -> bool:
+    return bool(np.isin(words[:, 0], (at.LOOP_WS, at.LOOP_CONV)).any())
+
+
+def _registers(words: Int64) -> npt.NDArray[np.bool_]:
+    funct = words[:, 0]
+    matmul = (funct >= at.LOOP_BOUNDS) & (funct <= at.LOOP_STRIDES_DC)
+    return np.asarray(matmul | (funct == at.CONFIG) | (funct >= at.CONV_1) & (funct <= at.CONV_6))
+
+
+@compiled
+def _configure_all(words: Int64, state: Int64, bits: Int32) -> None:
+    for index in range(len(words)):
+        if words[index, 0] == at.CONFIG:
+            apply_config(state, bits, words[index, 1], words[index, 2])
+        elif words[index, 0] == at.PRELOAD:
+            apply_preload(state, words[index, 1], words[index, 2])

@@ -1,0 +1,116 @@
+"""Gemmini's cycles: when each instruction starts and ends, and what it waited for.
+
+The processor sends instructions; the loop unrollers write loops out, two loops at once (LoopMatmul.scala); the
+reservation station keeps three queues in order and holds back what overlaps (ReservationStation.scala); controllers
+take it from there. Rules are cited where they act. What the model leaves out: misses of the TLB and of caches, stores
+and mesh that read one bank, and what the processor does between instructions beyond a constant.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.stream.launch_context import LaunchContext
+from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, Words, as_signed, expand_loops
+from accel.isa.gemmini.timing import reservation_station as kernel
+from accel.isa.gemmini.timing import timing_columns as at
+from accel.isa.kernel_arrays import Signed, narrowed
+
+Int64 = npt.NDArray[np.int64]
+_UNITS = ("load", "execute", "store")
+
+
+@dataclass(frozen=True)
+class StreamTiming:
+    """Cycles of a stream of n instructions, and of the m primitive ones that its loops are.
+
+    Attributes:
+        start: (n,) when the first of its primitive instructions starts; when it arrives, if it has none.
+        end: (n,) when the last of them has completed.
+        waits: cause to cycles (n,), summed over its primitive instructions: ``processor``, ``reservation_station`` (no
+            entry), ``load``, ``execute`` and ``store`` (rows that these use), ``unit`` (its controller was busy).
+        cycles: when everything is done, writes acknowledged.
+        busy: cycles at work of ``load``, ``execute`` and ``store``.
+        expanded: the primitive instructions.
+        primitive_start: (m,)
+        primitive_end: (m,)
+    """
+
+    start: Signed
+    end: Signed
+    waits: dict[str, Signed]
+    cycles: int
+    busy: dict[str, int]
+    expanded: ExpandedStream
+    primitive_start: Int64
+    primitive_end: Int64
+
+
+def kernel_parameters(parameters: GemminiParameters) -> Int64:
+    """What the kernel needs of the configuration.
+
+    The mesh's latency is (dim - 1) rows of input skew, dim of processing elements and (dim - 1) of output skew
+    (MeshWithDelays.scala, Mesh.scala); from the last row that is sent to the last result, one skew less.
+    """
+    out = np.zeros(at.PARAMETERS, np.int64)
+    dim = parameters.dim
+    out[at.DIM] = dim
+    out[at.LOAD_ENTRIES] = parameters.load_entries
+    out[at.EXECUTE_ENTRIES] = parameters.execute_entries
+    out[at.STORE_ENTRIES] = parameters.store_entries
+    out[at.COMMANDS] = parameters.requests_in_flight // dim + 1  # LoadController.scala nCmds
+    out[at.IN_FLIGHT] = parameters.requests_in_flight
+    out[at.BUS], out[at.MAX_BYTES] = parameters.dma_bus_bytes, parameters.dma_max_bytes
+    out[at.LATENCY], out[at.ISSUE] = parameters.memory_latency, parameters.issue_cycles
+    out[at.SPAD_DELAY] = parameters.scratchpad_read_delay
+    out[at.ACC_LATENCY] = parameters.accumulator_latency
+    out[at.ACC_SCALE], out[at.MVIN_SCALE] = parameters.accumulator_scale_latency, parameters.mvin_scale_latency
+    out[at.MESH] = 2 * dim * (parameters.tile_latency + 1) + parameters.mesh_output_delay
+    out[at.BANKS] = parameters.scratchpad_banks
+    out[at.BANK_ROWS] = parameters.scratchpad_rows // parameters.scratchpad_banks
+    out[at.ACC_BANK_ROWS] = parameters.accumulator_rows // parameters.accumulator_banks
+    out[at.STATION], out[at.STORE_DELAY] = parameters.station_latency, parameters.store_latency
+    return out
+
+
+def _folded(values: Int64, first: Int64, how: np.ufunc, empty: Int64) -> Signed:
+    """``values`` (m,) of primitive instructions by instruction (n,); ``empty`` (n,) where there are none."""
+    some = first[1:] > first[:-1]
+    out = empty.copy()
+    if some.any():
+        out[some] = how.reduceat(values, first[:-1][some])
+    return narrowed(out)
+
+
+def time_stream(words: Words, parameters: GemminiParameters, context: LaunchContext | None = None) -> StreamTiming:
+    """Time a stream (n, 3) that starts on an idle accelerator and finds ``context``, or what is there after power-on.
+
+    Raises:
+        SimulationError: an undefined instruction, or a loop that does not fit.
+    """
+    found = LaunchContext.fresh(parameters) if context is None else context
+    expanded = expand_loops(words, parameters, found.loops.copy(), alternate=True)
+    signed = as_signed(words)
+    count, total = len(signed), len(expanded.words)
+    first = np.searchsorted(expanded.origin, np.arange(count + 1)).astype(np.int64)
+    times, waits = np.zeros((2, total), np.int64), np.zeros((at.CAUSES, total), np.int64)
+    arrivals, busy = np.zeros(count, np.int64), np.zeros(3, np.int64)
+    state, bits = found.state.copy(), found.bits.copy()
+    functs = np.ascontiguousarray(signed[:, 0])
+    del signed  # there may be millions of instructions
+    cycles = kernel.run_clock(
+        expanded.words, first, functs, kernel_parameters(parameters), state, bits, times, arrivals, waits, busy
+    )
+    none = np.zeros(count, np.int64)
+    return StreamTiming(
+        start=_folded(times[0], first, np.minimum, arrivals),
+        end=_folded(times[1], first, np.maximum, arrivals),
+        waits={name: _folded(row, first, np.add, none) for name, row in zip(at.NAMES, waits, strict=True)},
+        cycles=cycles,
+        busy=dict(zip(_UNITS, busy.tolist(), strict=True)),
+        expanded=expanded,
+        primitive_start=times[0],
+        primitive_end=times[1],
+    )

@@ -1,0 +1,158 @@
+"""DRAM traffic of a stream as boxes of rows; and how long Gemmini's units must work for it, whatever the schedule."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.isa.compiled_kernels import compiled
+from accel.isa.family import Work
+from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.document.rocc_encoding import COMPUTE_ACCUMULATED, COMPUTE_PRELOADED
+from accel.isa.gemmini.stream import kernel_layout as at
+from accel.isa.gemmini.stream.configuration_registers import apply_config, load_configuration_of
+from accel.isa.gemmini.stream.launch_context import LaunchContext
+from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, Words, expand_loops
+from accel.isa.gemmini.timing.controllers import packet
+
+Int64 = npt.NDArray[np.int64]
+Int32 = npt.NDArray[np.int32]
+
+# columns of a box
+_INDEX, _FIRST, _ROWS, _STRIDE, _BYTES, _WRITE = range(6)
+
+
+@dataclass(frozen=True)
+class StreamAccesses:
+    """Boxes (b,) in the order of the stream; ``row_bytes`` from ``first``, then ``stride`` further on, ``rows`` times.
+
+    A mvin with stride 0 reads its row once (LoadController.scala ``actual_rows_read``).
+    """
+
+    instruction: Int64
+    first: Int64
+    rows: Int64
+    stride: Int64
+    row_bytes: Int64
+    is_write: npt.NDArray[np.bool_]
+
+    @property
+    def bytes_read(self) -> int:
+        """All bytes that are read, those that are read again too."""
+        return int((self.rows * self.row_bytes)[~self.is_write].sum())
+
+    @property
+    def bytes_written(self) -> int:
+        """All bytes that are written, those that are written again too."""
+        return int((self.rows * self.row_bytes)[self.is_write].sum())
+
+
+@compiled
+def _box(out: Int64, count: int, index: int, first: int, shape: tuple[int, int, int], write: int) -> int:
+    """Write a box of ``shape`` rows, stride and row bytes, if there is room and it is not empty; the next count."""
+    if shape[0] == 0 or shape[2] == 0:
+        return count
+    if count < len(out):
+        out[count, 0], out[count, 1], out[count, 5] = index, first, write
+        out[count, 2], out[count, 3], out[count, 4] = shape
+    return count + 1
+
+
+@compiled
+def _store(out: Int64, count: int, index: int, rs1: int, rs2: int, state: Int64) -> int:
+    columns, rows, stride = rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF, state[at.ST_STRIDE]
+    accumulator = rs2 & at.ACCUMULATOR
+    if state[at.POOL_STRIDE]:
+        for prow in range(state[at.POROWS]):
+            first = rs1 + prow * state[at.POOL_OUT] * stride
+            count = _box(out, count, index, first, (state[at.POCOLS], stride, columns), 1)
+        return count
+    if accumulator and rs2 >> 26 & 7:  # a statistic
+        return count
+    size = 4 if accumulator and rs2 & at.FULL else 1
+    return _box(out, count, index, rs1, (rows, stride, columns * size), 1)
+
+
+@compiled
+def _boxes(words: Int64, state: Int64, bits: Int32, out: Int64) -> int:
+    """Count the boxes of primitive instructions (m, 3), and write as many as ``out`` (b, 6) has room for."""
+    count = 0
+    for index in range(len(words)):
+        funct, rs1, rs2 = words[index, 0], words[index, 1], words[index, 2]
+        if funct == at.CONFIG:
+            apply_config(state, bits, rs1, rs2)
+        elif funct == at.MVOUT:
+            count = _store(out, count, index, rs1, rs2, state)
+        elif funct in (at.MVIN, at.MVIN2, at.MVIN3) and rs1 != 0:
+            which = load_configuration_of(funct)
+            columns, rows, stride = rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF, state[at.LD_STRIDE + which]
+            size = 4 if rs2 & at.ACCUMULATOR and not state[at.LD_SHRUNK + which] else 1
+            count = _box(out, count, index, rs1, (rows if stride else min(rows, 1), stride, columns * size), 0)
+    return count
+
+
+def accesses_of(expanded: ExpandedStream, context: LaunchContext) -> StreamAccesses:
+    """The boxes of primitive instructions that find the configuration of ``context``."""
+    state, bits = context.state.copy(), context.bits.copy()
+    count = _boxes(expanded.words, state.copy(), bits.copy(), np.empty((0, 6), np.int64))
+    out = np.empty((count, 6), np.int64)
+    _boxes(expanded.words, state, bits, out)
+    return StreamAccesses(
+        instruction=expanded.origin[out[:, _INDEX]],
+        first=out[:, _FIRST].copy(),
+        rows=out[:, _ROWS].copy(),
+        stride=out[:, _STRIDE].copy(),
+        row_bytes=out[:, _BYTES].copy(),
+        is_write=out[:, _WRITE].astype(np.bool_),
+    )
+
+
+def dram_accesses(words: Words, parameters: GemminiParameters, context: LaunchContext | None = None) -> StreamAccesses:
+    """The boxes of a stream (n, 3) that finds ``context``, or starts after power-on.
+
+    Raises:
+        SimulationError: an undefined instruction, or a loop that does not fit.
+    """
+    found = LaunchContext.fresh(parameters) if context is None else context
+    return accesses_of(expand_loops(words, parameters, found.loops.copy()), found)
+
+
+@compiled
+def _counted(boxes: Int64, bus: int, most: int) -> int:
+    total = 0
+    for box in range(len(boxes)):
+        for r in range(boxes[box, 1]):
+            address, left = boxes[box, 0] + r * boxes[box, 2], boxes[box, 3]
+            while left > 0:
+                size, useful = packet(address, left, bus, most)
+                total += size * (size // bus)
+                address += useful
+                left -= useful
+    return total
+
+
+def counted_bytes_read(accesses: StreamAccesses, parameters: GemminiParameters) -> int:
+    """What the hardware's counter RDMA_BYTES_REC shows: a request's whole size with each of its beats (DMA.scala)."""
+    columns = (accesses.first, accesses.rows, accesses.stride, accesses.row_bytes)
+    boxes = np.stack([column[~accesses.is_write] for column in columns], axis=1)
+    return int(_counted(np.ascontiguousarray(boxes), parameters.dma_bus_bytes, parameters.dma_max_bytes))
+
+
+_ROWS_BIT = 48  # where an operand word says its rows (GemminiISA.scala)
+_MIN_ROWS = 4  # rows that a product takes at least (ExecuteController.scala total_rows)
+
+
+def work_of(words: Words, parameters: GemminiParameters, context: LaunchContext | None = None) -> Work:
+    """The work of a stream (n, 3) that finds ``context``, or starts after power-on.
+
+    A product takes the mesh a cycle a row of A, at least four; reads and writes have a channel each.
+    """
+    found = LaunchContext.fresh(parameters) if context is None else context
+    expanded = expand_loops(words, parameters, found.loops.copy())
+    primitive = expanded.words
+    products = np.isin(primitive[:, 0], (COMPUTE_PRELOADED, COMPUTE_ACCUMULATED))
+    rows = primitive[products, 1] >> _ROWS_BIT & 0xFFFF
+    contract = int(np.maximum(rows, _MIN_ROWS).sum())
+    moved = accesses_of(expanded, found)
+    bus = -(-max(moved.bytes_read, moved.bytes_written) // parameters.dma_bus_bytes)
+    return Work(contract, contract, bus, max(contract, bus))

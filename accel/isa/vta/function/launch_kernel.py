@@ -1,0 +1,251 @@
+"""VTA's meaning as one TIR function: it runs a launch's instructions, in program order, on the machine's memories.
+
+Copies are in :mod:`accel.isa.vta.function.copy_kernel`. Their bounds are checked before (:mod:`accel.isa.vta.function.launch_bounds`);
+bounds of micro-ops here, because only here their values are known.
+"""
+
+# TVMScript's decorators are untyped
+# mypy: disable-error-code="untyped-decorator"
+
+import functools
+from typing import Any
+
+import tvm
+from tvm.script import tirx as T  # noqa: N812  TVM's own name for it
+from tvm.target import codegen
+
+from accel.isa.vta.function.copy_kernel import copy
+from accel.isa.vta.function.dot_product import DotProduct, vector
+from accel.isa.vta.function.functional_table import (
+    ADD,
+    BAD_DST,
+    BAD_SRC,
+    BAD_WGT,
+    BEGIN,
+    BOTH,
+    CODE,
+    COUNT,
+    DST_IN,
+    DST_LIMIT,
+    DST_OUT,
+    FINE,
+    GEMM,
+    IMM,
+    INNER,
+    MAX,
+    MIN,
+    MULTIPLY,
+    NOTHING,
+    OP,
+    OUTER,
+    RESET,
+    SHIFT_RIGHT,
+    SRC_IN,
+    SRC_LIMIT,
+    SRC_OUT,
+    STATUS,
+    TABLE,
+    USE_IMM,
+    WGT_IN,
+    WGT_LIMIT,
+    WGT_OUT,
+    WITH_SRC,
+    Geometry,
+)
+
+
+def build(geometry: Geometry, dot: DotProduct | None = None) -> Any:
+    """The kernel, compiled for the host: ``launch(table, dram8, dram32, uop, inp, wgt, acc, status)``.
+
+    ``dot`` overrides the choice of the host's instruction. The kernel keeps no state, so one serves all machines of
+    these shapes.
+    """
+    cpu = str(codegen.llvm_get_system_cpu())
+    target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
+    return _compiled(geometry, dot or DotProduct.of_host(geometry, target), cpu)
+
+
+@functools.cache
+def _compiled(geometry: Geometry, dot: DotProduct, cpu: str) -> Any:
+    """The kernel of one shape, once a process: what it is asked by is what it depends on."""
+    target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
+    return tvm.compile(tvm.IRModule({"launch": _launch(geometry, dot)}), target=target)["launch"]
+
+
+def _field(word: Any, field: tuple[int, int]) -> Any:
+    return T.Cast("int64", T.bitwise_and(T.shift_right(word, field[0]), (1 << field[1]) - 1))
+
+
+def _wrapping_add(a: Any, b: Any, lanes: int) -> Any:
+    """TVM's signed addition promises the compiler that nothing overflows; the accumulator wraps."""
+    unsigned = vector("uint32", lanes)
+    return T.Cast(vector("int32", lanes), T.Cast(unsigned, a) + T.Cast(unsigned, b))
+
+
+def _sum(terms: list[Any]) -> Any:
+    """A balanced tree, so that the additions do not wait for each other."""
+    while len(terms) > 1:
+        terms = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)] + terms[len(terms) & ~1 :]
+    return terms[0]
+
+
+def _matrix_row(acc: Any, inp: Any, wgt: Any, bases: tuple[Any, Any, Any], geometry: Geometry, dot: DotProduct) -> Any:
+    """``lanes`` outputs of one row: what is there plus the dot products over the block's input channels."""
+
+    def lanes_at(memory: Any, base: Any) -> Any:
+        return memory[T.Ramp(base, 1, dot.lanes)] if dot.lanes > 1 else memory[base]
+
+    def splat(value: Any) -> Any:
+        return T.Broadcast(value, dot.lanes) if dot.lanes > 1 else value
+
+    terms = [
+        dot.multiply(splat(inp[bases[1] + k]), lanes_at(wgt, bases[2] + k * geometry.block_out))
+        for k in range(geometry.pairs)
+    ]
+    return _wrapping_add(lanes_at(acc, bases[0]), _sum(terms), dot.lanes)
+
+
+def _operate(code: int, x: Any, y: Any) -> Any:
+    """One elementwise operation on int32; the hardware takes five bits of a shift, and negative is left."""
+    if code == MIN:
+        return T.min(x, y)
+    if code == MAX:
+        return T.max(x, y)
+    if code == ADD:
+        return _wrapping_add(x, y, 1)
+    if code == MULTIPLY:
+        return T.Cast("int32", T.Cast("uint32", x) * T.Cast("uint32", y))
+    left = T.shift_left(x, T.bitwise_and(0 - y, 31))
+    return T.Select(y < 0, left, T.shift_right(x, T.bitwise_and(y, 31)))
+
+
+@T.inline
+def _check(pc: Any, table: Any, uop: Any, status: Any, geometry: Any) -> None:
+    """Micro-op indices against the limits that the loops' steps leave."""
+    for u in T.serial(table[pc, COUNT]):
+        word: T.let = uop[table[pc, BEGIN] + u]
+        if status[0] == FINE:
+            status[1] = pc
+            status[2] = table[pc, BEGIN] + u
+            if _field(word, geometry.wgt) > table[pc, WGT_LIMIT]:
+                status[0] = BAD_WGT
+                status[3] = _field(word, geometry.wgt)
+            if _field(word, geometry.src) > table[pc, SRC_LIMIT]:
+                status[0] = BAD_SRC
+                status[3] = _field(word, geometry.src)
+            if _field(word, geometry.dst) > table[pc, DST_LIMIT]:
+                status[0] = BAD_DST
+                status[3] = _field(word, geometry.dst)
+
+
+@T.inline
+def _gemm(pc: Any, table: Any, uop: Any, inp: Any, wgt: Any, acc: Any, geometry: Any, dot: Any) -> None:
+    # read once: the compiler must think that each store to acc changes the table
+    begin: T.let = table[pc, BEGIN]
+    dst_out: T.let = table[pc, DST_OUT]
+    dst_in: T.let = table[pc, DST_IN]
+    src_out: T.let = table[pc, SRC_OUT]
+    src_in: T.let = table[pc, SRC_IN]
+    wgt_out: T.let = table[pc, WGT_OUT]
+    wgt_in: T.let = table[pc, WGT_IN]
+    for i, j, u in T.grid(table[pc, OUTER], table[pc, INNER], table[pc, COUNT]):
+        word: T.let = uop[begin + u]
+        dst: T.let = _field(word, geometry.dst) + i * dst_out + j * dst_in
+        src: T.let = _field(word, geometry.src) + i * src_out + j * src_in
+        wgt_: T.let = _field(word, geometry.wgt) + i * wgt_out + j * wgt_in
+        for b, v in T.grid(geometry.batch, geometry.block_out // dot.lanes):
+            into: T.let = dst * geometry.acc_words + b * geometry.block_out + v * dot.lanes
+            data: T.let = src * geometry.inp_words + b * geometry.pairs
+            weights: T.let = wgt_ * geometry.wgt_words + v * dot.lanes
+            if dot.lanes > 1:
+                acc[T.Ramp(into, 1, dot.lanes)] = _matrix_row(acc, inp, wgt, (into, data, weights), geometry, dot)
+            else:
+                acc[into] = _matrix_row(acc, inp, wgt, (into, data, weights), geometry, dot)
+
+
+@T.inline
+def _reset(pc: Any, table: Any, uop: Any, acc: Any, geometry: Any) -> None:
+    begin: T.let = table[pc, BEGIN]
+    dst_out: T.let = table[pc, DST_OUT]
+    dst_in: T.let = table[pc, DST_IN]
+    for i, j, u in T.grid(table[pc, OUTER], table[pc, INNER], table[pc, COUNT]):
+        dst: T.let = _field(uop[begin + u], geometry.dst) + i * dst_out + j * dst_in
+        for e in T.vectorized(geometry.acc_words):
+            acc[dst * geometry.acc_words + e] = 0
+
+
+@T.inline
+def _alu(pc: Any, table: Any, uop: Any, acc: Any, geometry: Any, code: Any) -> None:
+    begin: T.let = table[pc, BEGIN]
+    dst_out: T.let = table[pc, DST_OUT]
+    dst_in: T.let = table[pc, DST_IN]
+    src_out: T.let = table[pc, SRC_OUT]
+    src_in: T.let = table[pc, SRC_IN]
+    mode: T.let = table[pc, USE_IMM]
+    immediate: T.let = T.Cast("int32", table[pc, IMM])
+    for i, j, u in T.grid(table[pc, OUTER], table[pc, INNER], table[pc, COUNT]):
+        word: T.let = uop[begin + u]
+        dst: T.let = (_field(word, geometry.dst) + i * dst_out + j * dst_in) * geometry.acc_words
+        src: T.let = (_field(word, geometry.src) + i * src_out + j * src_in) * geometry.acc_words
+        if mode != BOTH:
+            first: T.let = T.Select(mode == WITH_SRC, src, dst)
+            for e in T.vectorized(geometry.acc_words):
+                acc[dst + e] = _operate(code, acc[first + e], immediate)
+        else:
+            for e in T.vectorized(geometry.acc_words):
+                acc[dst + e] = _operate(code, acc[dst + e], acc[src + e])
+
+
+@T.inline
+def _compute(pc: Any, table: Any, uop: Any, inp: Any, wgt: Any, acc: Any, geometry: Any, dot: Any) -> None:
+    if table[pc, OP] == GEMM:
+        _gemm(pc, table, uop, inp, wgt, acc, geometry, dot)
+    elif table[pc, OP] == RESET:
+        _reset(pc, table, uop, acc, geometry)
+    elif table[pc, CODE] == MIN:
+        _alu(pc, table, uop, acc, geometry, MIN)
+    elif table[pc, CODE] == MAX:
+        _alu(pc, table, uop, acc, geometry, MAX)
+    elif table[pc, CODE] == ADD:
+        _alu(pc, table, uop, acc, geometry, ADD)
+    elif table[pc, CODE] == MULTIPLY:
+        _alu(pc, table, uop, acc, geometry, MULTIPLY)
+    else:
+        _alu(pc, table, uop, acc, geometry, SHIFT_RIGHT)
+
+
+def _launch(geometry: Geometry, dot: DotProduct) -> Any:
+    @T.prim_func(s_tir=True)
+    def launch(
+        table_: T.handle,
+        dram8_: T.handle,
+        dram32_: T.handle,
+        uop_: T.handle,
+        inp_: T.handle,
+        wgt_: T.handle,
+        acc_: T.handle,
+        status_: T.handle,
+    ) -> None:
+        # the DRAM is there twice, as bytes and as words, so the compiler must not take buffers for distinct
+        T.func_attr({"global_symbol": "launch", "tirx.noalias": False})
+        count, nbytes, nwords = T.int64(), T.int64(), T.int64()
+        uop_words, inp_words, wgt_words, acc_words = T.int64(), T.int64(), T.int64(), T.int64()
+        table = T.match_buffer(table_, (count, TABLE), "int64")
+        dram8 = T.match_buffer(dram8_, (nbytes,), "int8")
+        dram32 = T.match_buffer(dram32_, (nwords,), "int32")
+        uop = T.match_buffer(uop_, (uop_words,), "int32")
+        inp = T.match_buffer(inp_, (inp_words,), "int32")
+        wgt = T.match_buffer(wgt_, (wgt_words,), "int32")
+        acc = T.match_buffer(acc_, (acc_words,), "int32")
+        status = T.match_buffer(status_, (STATUS,), "int64")
+        pc = T.int64(0)
+        while pc < count and status[0] == FINE:
+            if table[pc, OP] >= GEMM:
+                _check(pc, table, uop, status, geometry)
+                if status[0] == FINE:
+                    _compute(pc, table, uop, inp, wgt, acc, geometry, dot)
+            elif table[pc, OP] != NOTHING:
+                copy(pc, table, (dram8, dram32), uop, inp, wgt, acc, geometry)
+            pc = pc + T.int64(1)
+
+    return launch

@@ -1,0 +1,1 @@
+"""Analysis: what composites compute, where their data come from, and what the accelerator can do of it."""

@@ -1,0 +1,250 @@
+"""What an accelerator can do after a contraction: each question is put to what inject uses.
+
+Of arithmetic it is a nest over whole tiles, as an instruction may work on more than one element; of copies, which move
+one element like the other, a store of one scalar.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from tvm import tirx
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy
+from accel.accelerator.meanings import Meaning, meanings
+from accel.accelerator.roles import Contraction, contraction
+from accel.accelerator.synchronisation import TokenSync
+from accel.errors import CompileError
+from accel.expression.tree import Binary, Call, Expression, Select, walk
+from accel.lowering.inject.compute_injection import inject_compute
+from accel.lowering.inject.operation_matching import matching_operations
+from accel.lowering.ir.affine_nest import AffineNest, simplify
+from accel.lowering.ir.epilogue_arithmetic import apply_pair, apply_steps, stored_value
+from accel.region.epilogue import INT8, TENSOR_OPS, EpilogueOp, Scaling, Shifting, Steps
+from accel.region.tile_steps import PairOp
+
+_SHIFT = 8  # bits of a byte plane
+_FACTOR = 3  # of several, so that no shift does it
+_PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109)
+
+
+_TENSOR_STEPS = {"add_tensor": "addition of a tensor", "multiply_tensor": "multiplication by a tensor"}
+
+Multiplication = Literal["multiply", "multiply at once", "multiply and round"]
+
+
+@dataclass(frozen=True)
+class CapabilityAnswer:
+    """The operation that does what was asked for, or None; and ``why`` what comes nearest does not, if known."""
+
+    meaning: Meaning | None
+    why: str = ""
+
+    @property
+    def pragma(self) -> str | None:
+        """The pragma of the operation's instruction."""
+        return None if self.meaning is None else self.meaning.instruction.pragma
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """The document's contraction, and its operations, checked once.
+
+    ``answers`` are those given before: layers ask the same.
+    """
+
+    accelerator: Accelerator
+    gemm: Contraction
+    known: tuple[Meaning, ...]
+    answers: dict[Hashable, CapabilityAnswer] = field(default_factory=dict, compare=False)
+
+    @staticmethod
+    def of(accelerator: Accelerator) -> "Capabilities":
+        """Those of ``accelerator``.
+
+        Raises:
+            InvalidAccelerator: nothing in it contracts.
+        """
+        gemm = contraction(accelerator)
+        known = tuple(meaning for meaning in meanings(accelerator) if _in_step(meaning.instruction, gemm, accelerator))
+        return Capabilities(accelerator, gemm, known)
+
+    def step(self, name: EpilogueOp, immediate: int) -> str | None:
+        """The pragma of what does a step on the accumulators, or None; a tensor that it reads can be loaded."""
+        return self.steps(((name, immediate),)).pragma
+
+    def steps(self, steps: Steps) -> CapabilityAnswer:
+        """What does all of ``steps`` on the accumulators in one instruction; of those at most one reads a tensor."""
+        results = self.gemm.dst.memory
+        tensors = any(name in TENSOR_OPS for name, _ in steps)
+        if tensors and self.load(results.name, results.dtype) is None:
+            return CapabilityAnswer(None, f"no load brings a tensor of {results.dtype} to {results.name}")
+        return self._arithmetic(steps, lambda value, other: apply_steps(value, steps, other), shared=tensors)
+
+    def pair(self, name: PairOp) -> CapabilityAnswer:
+        """What does ``name`` of two accumulators in the place of the first."""
+        return self._arithmetic(("pair", name), lambda value, other: apply_pair(value, name, other), shared=False)
+
+    def store(self, dtype: str, scaling: Scaling | Shifting | None = None) -> str | None:
+        """The pragma of the copy that stores accumulators as ``dtype``, as ``scaling`` says or their low bits."""
+
+        def question() -> tirx.BufferStore:
+            value = stored_value(self.accumulator("a")[0], dtype, scaling)
+            return tirx.BufferStore(tirx.decl_buffer((1,), dtype, "d"), value, [0])
+
+        return self._copied(("store", dtype, scaling), question)
+
+    def load(self, memory: str, dtype: str) -> str | None:
+        """The pragma of the copy that loads ``dtype`` into a memory, extended if that is wider, or None."""
+
+        def question() -> tirx.BufferStore:
+            target = self.accelerator.memory(memory)
+            value = tirx.decl_buffer((1,), dtype, "d")[0]
+            into = tirx.decl_buffer((1,), target.dtype, "a", scope=target.scope)
+            return tirx.BufferStore(into, value.astype(target.dtype), [0])
+
+        return self._copied(("load", memory, dtype), question)
+
+    @property
+    def scales(self) -> bool:
+        """Whether a store scales accumulators by a float."""
+        return self.store("int8", Scaling(0.5, -128, 127)) is not None
+
+    @property
+    def multiplies(self) -> Multiplication | None:
+        """How accumulators are multiplied, by an immediate or by a tensor, and shifted to the right; None if not.
+
+        One after the other (``multiply``); or in one instruction, which may be a store, without what rounds
+        (``multiply at once``) or with it (``multiply and round``).
+        """
+        products: Steps = (("multiply", _FACTOR), ("multiply_tensor", 0))
+        shift: Steps = (("shift_right", _SHIFT),)
+        half: Steps = (("add", 1 << _SHIFT - 1),)
+        if any(self.step(*product) for product in products) and self.step(*shift[0]):
+            return "multiply"
+        ways: tuple[tuple[Multiplication, Steps], ...] = (("multiply at once", ()), ("multiply and round", half))
+        for way, rounding in ways:
+            if self.store("int8", Shifting(_SHIFT, *INT8, bool(rounding), _FACTOR)) is not None:
+                return way
+            for product in products:
+                whole = (product, *rounding, *shift)
+                if self.steps(whole).pragma or self.steps((*whole, ("max", INT8[0]), ("min", INT8[1]))).pragma:
+                    return way
+        return None
+
+    @cached_property
+    def fuses(self) -> bool:
+        """Whether an instruction does more than one step of an epilogue."""
+        computes = (meaning for meaning in self.known if isinstance(meaning.instruction, Compute))
+        return any(_operations(meaning.typed.statement.value) > 1 for meaning in computes)
+
+    def lacks(self, name: EpilogueOp, immediate: int) -> str:
+        """That no instruction does a step, in words."""
+        wanted = _TENSOR_STEPS.get(name, f"{name} by {immediate}")
+        why = self.steps(((name, immediate),)).why
+        return f"{self.accelerator.title} has no {wanted} on its accumulators{f': {why}' if why else ''}"
+
+    @property
+    def planes(self) -> bool:
+        """Whether an int32 accumulator can leave as four byte planes."""
+        return self.store("int8") is not None and self.step("shift_right", _SHIFT) is not None
+
+    @property
+    def offset(self) -> bool:
+        """Whether the data in memory are more than the model's int8, as uint8 are."""
+        return self.gemm.data.memory.dtype != "int8"
+
+    def accumulator(self, name: str) -> Any:
+        """A buffer of one accumulator."""
+        memory = self.gemm.dst.memory
+        return tirx.decl_buffer((1,), memory.dtype, name, scope=memory.scope)
+
+    def _copied(self, key: Hashable, question: Callable[[], tirx.BufferStore]) -> str | None:
+        """The pragma of the first copy that does the store."""
+        if key not in self.answers:
+            known = [meaning for meaning in self.known if isinstance(meaning.instruction, Copy)]
+            choice = next(matching_operations(_as_compiled(question()), known, self.accelerator), None)
+            self.answers[key] = CapabilityAnswer(None if choice is None else choice.meaning)
+        return self.answers[key].pragma
+
+    def _arithmetic(
+        self, key: Hashable, value: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], *, shared: bool
+    ) -> CapabilityAnswer:
+        """The first operation that does ``value`` of accumulators and of others, in the place of the first."""
+        if key not in self.answers:
+            nest, why = self._nest(value, shared=shared), ""
+            known = [meaning for meaning in self.known if isinstance(meaning.instruction, Compute)]
+            for choice in matching_operations(nest.store, known, self.accelerator):
+                try:
+                    inject_compute(nest, [choice.meaning], self.accelerator)
+                except CompileError:
+                    why = why or self._unlike(choice.meaning)
+                else:
+                    self.answers[key] = CapabilityAnswer(choice.meaning)
+                    break
+            else:
+                self.answers[key] = CapabilityAnswer(None, why)
+        return self.answers[key]
+
+    def _nest(self, value: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], *, shared: bool) -> AffineNest:
+        """The nest of ``value`` over some tiles; what does it does any tiles.
+
+        No loop around a tile is a multiple of an axis of an instruction. ``shared``: one tile of the others is for
+        several of the accumulators.
+        """
+        shape, count = self.gemm.dst.shape, self._unlike_count
+        names = [tirx.Var(name, "int32") for name in ("c", "x", "first", "second")]
+        loops = [(name, extent) for name, extent in zip(names, (count, count, *shape), strict=True) if extent > 1]
+        inside = sum((names[2 + at] * math.prod(shape[at + 1 :]) for at in range(2) if shape[at] > 1), start=0)
+
+        def place(pitch: int, along: int) -> tirx.Expr:
+            return (names[0] * pitch + names[1] * along) * math.prod(shape) + inside
+
+        acc, other = self.accumulator("a"), self.accumulator("b")
+        at, beside = place(count + 1, 1), place(1, 0) if shared else place(count + 2, 1)
+        store = _as_compiled(tirx.BufferStore(acc, value(acc[at], other[beside]), [at]))
+        return AffineNest(tuple(name for name, _ in loops), tuple(extent for _, extent in loops), store)
+
+    @cached_property
+    def _unlike_count(self) -> int:
+        """A prime that no axis of an instruction is as long as."""
+        extents = {extent for meaning in self.known for extent in meaning.typed.extents.values()}
+        return next(prime for prime in _PRIMES if prime not in extents)
+
+    def _unlike(self, meaning: Meaning) -> str:
+        """Why an operation that does the right thing does not do it to a tile of the contraction."""
+        name, statement = meaning.instruction.name, meaning.typed.statement
+        wide, tile = meaning.typed.tensors[statement.target.name].shape, self.gemm.dst.shape
+        if math.prod(tile) % math.prod(wide):
+            works = f"{name} works on {_size(wide)} of {self.gemm.dst.memory.name} at once"
+            return f"{works}, and a tile of {self.gemm.instruction.name} has {_size(tile)}"
+        return f"{name} does {statement}, which does not walk a tile of {self.gemm.instruction.name} as it lies"
+
+
+def _as_compiled(store: tirx.BufferStore) -> tirx.BufferStore:
+    """The store as the stage ``flatten`` leaves it, which simplifies: bounds beyond others are dropped, say."""
+    return tirx.BufferStore(store.buffer, simplify(store.value), list(store.indices))
+
+
+def _operations(value: Expression) -> int:
+    """Operations of an expression; a clip is two."""
+    found = [node for node in walk(value) if isinstance(node, Binary | Call | Select)]
+    return sum(2 if isinstance(node, Call) and node.function == "clip" else 1 for node in found)
+
+
+def _size(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
+
+
+def _in_step(instruction: Copy | Compute, gemm: Contraction, accelerator: Accelerator) -> bool:
+    """Whether the contraction and what its accumulators go through next can wait for each other."""
+    other = gemm.instruction
+    if isinstance(instruction, Copy) or instruction.unit == other.unit:
+        return True  # a copy that they cannot wait for is refused with the document
+    if not isinstance(accelerator.synchronisation, TokenSync):
+        return True
+    ends = ((instruction.tokens, other.unit), (other.tokens, instruction.unit))
+    return all(unit in tokens.pop and unit in tokens.push for tokens, unit in ends)

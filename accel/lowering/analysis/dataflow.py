@@ -1,0 +1,93 @@
+"""Dataflow of ``main``: where composites are called, where their data come from, and lower bounds of int8 values."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir, relax
+
+from accel.lowering.analysis.composite import is_composite_call
+from accel.region.epilogue import INT8
+
+
+@dataclass(frozen=True)
+class CompositeUse:
+    """The call of a composite, and whether its first operand comes from the host."""
+
+    call: ir.Call
+    from_host: bool
+
+
+def composite_uses(module: ir.IRModule, operators: Collection[str]) -> dict[str, CompositeUse]:
+    """The use of each composite of ``operators``, by its name; what none of them makes comes from the host."""
+    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
+    calls, made = [], set()
+    for binding in bindings:
+        value = binding.value
+        if is_composite_call(module, value) and str(module[value.op].attrs["op"]) in operators:
+            calls.append(value)
+            made.add(binding.var)
+        elif _joins(value) and made.issuperset(value.args[0]):
+            made.add(binding.var)
+    return {str(call.op.name_hint): CompositeUse(call, call.args[0] not in made) for call in calls}
+
+
+def _joins(value: Any) -> bool:
+    """Whether it puts tensors together, as they lie if they can be."""
+    return isinstance(value, ir.Call) and value.op == ir.Op.get("relax.concat")
+
+
+_KEEPING = (
+    "relax.expand_dims", "relax.flatten", "relax.permute_dims", "relax.reshape", "relax.squeeze", "relax.strided_slice",
+    "relax.nn.max_pool2d",
+)  # fmt: skip
+
+
+def lower_bounds_of_operands(module: ir.IRModule) -> dict[str, int]:
+    """For each function that ``main`` calls, the least value that its first argument can have; -128 where unknown."""
+    lowest: dict[relax.Var, int] = {}
+    found: dict[str, int] = {}
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            value = binding.value
+            if isinstance(value, ir.Call) and isinstance(value.op, ir.GlobalVar):
+                found[str(value.op.name_hint)] = _lower_bound(value.args[0], lowest)
+            lowest[binding.var] = _lower_bound_of_value(module, value, lowest)
+    return found
+
+
+def _lower_bound(value: Any, lowest: dict[relax.Var, int]) -> int:
+    return lowest.get(value, INT8[0]) if isinstance(value, relax.Var) else INT8[0]
+
+
+def _lower_bound_of_value(module: ir.IRModule, value: Any, lowest: dict[relax.Var, int]) -> int:
+    if isinstance(value, relax.Var):
+        return _lower_bound(value, lowest)
+    if not isinstance(value, ir.Call):
+        return INT8[0]
+    if isinstance(value.op, ir.GlobalVar):
+        return _lower_bound_of_call(module[value.op], _lower_bound(value.args[0], lowest))
+    name = value.op.name
+    if name == "relax.concat":
+        return min((_lower_bound(field, lowest) for field in value.args[0].fields), default=INT8[0])
+    first = _lower_bound(value.args[0], lowest) if value.args else INT8[0]
+    clipped = {"relax.maximum": max, "relax.minimum": min}.get(name)
+    bound = value.args[1] if clipped is not None else None
+    if clipped is not None and isinstance(bound, ir.GenericConst) and str(bound.value.dtype) == "int8":
+        return clipped(first, int(bound.value.numpy().min()))
+    return first if name in _KEEPING else INT8[0]
+
+
+def _lower_bound_of_call(function: relax.Function, first: int) -> int:
+    """The lower bound of a composite's clip, and of a maximum's operand."""
+    if not isinstance(function, relax.Function) or str(function.ret_ty.dtype.dtype) != "int8":
+        return INT8[0]
+    bound = INT8[0]
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            call = binding.value
+            if call.op.name == "relax.maximum" and isinstance(call.args[1], ir.GenericConst):
+                bound = max(bound, int(call.args[1].value.numpy()))
+            elif call.op.name == "relax.clip":
+                bound = max(bound, int(call.args[1].value))
+    return max(bound, first) if str(function.attrs["op"]) == "max_pool" else bound

@@ -1,0 +1,1 @@
+"""Code generation: scratchpad addresses, micro-op tables, instruction words, relocatable objects, linking."""

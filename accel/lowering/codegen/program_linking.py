@@ -1,0 +1,252 @@
+"""Emit: the allocated module becomes a Program: DRAM map, launches with their words and origins, host steps."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm import ir, relax, tirx
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy
+from accel.errors import CompiledTooLarge, CompileError
+from accel.frontend.integer.integers import HOST_NODES
+from accel.host_graph.write import write_host_graph
+from accel.lowering.codegen.microop_tables import expand_tables, microops_of
+from accel.lowering.codegen.region_object import LoweredModule
+from accel.lowering.ir.function_attributes import LAUNCHES, LaunchInfo, load_launches
+from accel.lowering.ir.host_runs import (
+    HostRun,
+    LaunchRun,
+    free_vars,
+    host_module,
+    main_results,
+    needed_bindings,
+    split_main,
+)
+from accel.program import MOST_INSTRUCTIONS, HostStep, Launch, Origin, Program, Segment
+
+_LIMIT = 1 << 32  # bytes of DRAM that a program may map
+
+
+def emit(module: LoweredModule | ir.IRModule, accelerator: Accelerator) -> Program:
+    """The program of a module whose regions are compiled, or of an allocated one.
+
+    Raises:
+        CompileError: a field that cannot hold its value, or more DRAM than can be addressed.
+    """
+    lowered = module if isinstance(module, LoweredModule) else LoweredModule.of(module, accelerator)
+    return _Emitter(lowered, accelerator).program()
+
+
+@dataclass
+class _Dram:
+    """The DRAM map under construction."""
+
+    alignment: int
+    segments: dict[str, Segment] = field(default_factory=dict)
+    image: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    top: int = 0
+
+    def place(self, name: str, shape: tuple[int, ...], dtype: str) -> Segment:
+        unique, count = name, 0
+        while unique in self.segments:
+            count += 1
+            unique = f"{name}.{count}"
+        segment = Segment(unique, self.top, shape, dtype)
+        self.segments[unique] = segment
+        self.top += -(-max(segment.nbytes, 1) // self.alignment) * self.alignment
+        if self.top > _LIMIT:
+            raise CompiledTooLarge(f"the tensors need more than {_LIMIT} bytes of DRAM", field=name)
+        return segment
+
+    def constant(self, name: str, value: npt.NDArray[Any]) -> Segment:
+        segment = self.place(name, value.shape, str(value.dtype))
+        self.image[segment.name] = value
+        return segment
+
+
+class _Emitter:
+    """Walks ``main`` once, placing tensors as they are first met."""
+
+    def __init__(self, lowered: LoweredModule, accelerator: Accelerator) -> None:
+        module = lowered.module
+        self.module = module
+        self.accelerator = accelerator
+        self.dram = _Dram(_alignment(accelerator))
+        self.places: dict[relax.Var, Segment] = {}
+        self.planes: dict[relax.Var, list[Segment]] = {}
+        self.nodes: dict[str, str] = json.loads(str(module["main"].attrs[HOST_NODES]))
+        self.launches: dict[str, LaunchInfo] = load_launches(str(module["main"].attrs[LAUNCHES]))
+        self.objects = lowered.objects
+        self.microops: dict[str, Segment] = {}
+        self.steps: list[Launch | HostStep] = []
+        self.words: npt.NDArray[np.uint64] = np.zeros((0, accelerator.word_bits // 64), np.uint64)
+        self.origin: npt.NDArray[np.int32] = np.zeros(0, np.int32)
+        self.count = 0  # of instructions so far
+        self.origins: list[Origin] = []
+
+    def program(self) -> Program:
+        main = self.module["main"]
+        for parameter in main.params:
+            self._place(parameter)
+        runs = split_main(self.module)
+        self._reserve(runs)
+        results = main_results(main)
+        last_read = _last_reads(runs) | dict.fromkeys(results, len(runs))
+        for index, run in enumerate(runs):
+            if isinstance(run, LaunchRun):
+                self._launch(run)
+            else:
+                self._host(run, {b.var for b in run.bindings if last_read.get(b.var, -1) > index})
+        return Program(
+            accelerator=self.accelerator,
+            segments=self.dram.segments,
+            image=self.dram.image,
+            inputs=tuple(self.places[parameter].name for parameter in main.params),
+            outputs=tuple(self._output(result, index) for index, result in enumerate(results)),
+            steps=tuple(self.steps),
+            words=self.words[: self.count],
+            origin=self.origin[: self.count],
+            origins=tuple(self.origins),
+            dram_bytes=self.dram.top,
+        )
+
+    def _reserve(self, runs: list[HostRun | LaunchRun]) -> None:
+        """Room for all instructions; what linking leaves out of them is never touched, and takes no memory."""
+        names = [str(run.call.args[0].name_hint) for run in runs if isinstance(run, LaunchRun)]
+        most = sum(len(self.objects[name].code.words) for name in names)
+        if most > MOST_INSTRUCTIONS:
+            raise CompiledTooLarge(f"the model takes {most} instructions; the limit is {MOST_INSTRUCTIONS}")
+        self.words = np.empty((most, self.accelerator.word_bits // 64), np.uint64)
+        self.origin = np.empty(most, np.int32)
+
+    def _output(self, result: relax.Expr, index: int) -> str:
+        """The segment of a result of ``main``, which may be a constant."""
+        if isinstance(result, relax.Var):
+            return self._place(result).name
+        return self.dram.constant(f"output{index}", result.value.numpy()).name
+
+    def _place(self, var: relax.Var) -> Segment:
+        if var not in self.places:
+            shape = static_shape(var, self.nodes.get(str(var.name), str(var.name)))
+            self.places[var] = self.dram.place(str(var.name), shape, str(var.ty.dtype))
+        return self.places[var]
+
+    def _host(self, run: HostRun, used: set[relax.Var]) -> None:
+        for binding in run.bindings:  # a plane of a launch's result needs no step, only a name
+            value = binding.value
+            if isinstance(value, relax.TupleGetItem) and value.tuple_value in self.planes:
+                self.places[binding.var] = self.planes[value.tuple_value][value.index]
+        bindings = needed_bindings([binding for binding in run.bindings if binding.var not in self.places], used)
+        outputs = [binding.var for binding in bindings if binding.var in used]
+        if not outputs:
+            return
+        step, inputs = host_module(self.module, HostRun(bindings), outputs)
+        names = [str(binding.var.name) for binding in bindings]
+        self.steps.append(
+            HostStep(
+                name=f"host{len(self.steps)}",
+                module=write_host_graph(step),
+                nodes=tuple(dict.fromkeys(self.nodes[name] for name in names if name in self.nodes)),
+                inputs=tuple(self._place(var).name for var in inputs),
+                outputs=tuple(self._place(var).name for var in outputs),
+            )
+        )
+
+    def _launch(self, run: LaunchRun) -> None:
+        function = str(run.call.args[0].name_hint)
+        info = self.launches[str(run.var.name)]
+        inputs = [self._argument(argument, info.name, i) for i, argument in enumerate(run.call.args[1].fields)]
+        outputs = self._results(run.var)
+        region, segments = self.objects[function], [*inputs, *outputs]
+        bases = [segment.address // unit for segment, unit in zip(segments, region.units, strict=True)]
+        table = self._microops(function)
+        bases += [entry.address // table_unit(entry) for entry in table]
+        words, origin = region.code.link(bases, self.accelerator)
+        begin = self.count
+        self.count += len(words)
+        self.words[begin : self.count] = words
+        self.origin[begin : self.count] = origin + np.int32(len(self.origins))
+        self._add_origins(function, info)
+        self.steps.append(
+            Launch(
+                name=info.name,
+                op=info.op,
+                nodes=info.nodes,
+                begin=begin,
+                count=len(words),
+                macs=info.macs,
+                inputs=tuple(segment.name for segment in [*inputs, *table]),
+                outputs=tuple(segment.name for segment in outputs),
+            )
+        )
+
+    def _argument(self, argument: relax.Expr, launch: str, index: int) -> Segment:
+        if isinstance(argument, relax.Var):
+            return self._place(argument)
+        # the program's image and the module share it
+        return self.dram.constant(f"{launch}.constant{index}", np.from_dlpack(argument.value))
+
+    def _results(self, var: relax.Var) -> list[Segment]:
+        if isinstance(var.ty, relax.TensorType):
+            return [self._place(var)]
+        segments = [
+            self.dram.place(f"{var.name}.plane{i}", tuple(int(extent) for extent in ty.shape), str(ty.dtype))
+            for i, ty in enumerate(var.ty.fields)
+        ]
+        self.planes[var] = segments
+        return segments
+
+    def _microops(self, function: str) -> list[Segment]:
+        """The table of the function's micro-ops, if it walks any."""
+        tables, layout = self.objects[function].tables, microops_of(self.accelerator)
+        if not tables or layout is None:
+            return []
+        if function not in self.microops:
+            self.microops[function] = self.dram.constant(f"{function}.microops", expand_tables(tables, layout))
+        return [self.microops[function]]
+
+    def _add_origins(self, function: str, info: LaunchInfo) -> None:
+        layout = microops_of(self.accelerator)
+        for site in self.objects[function].code.sites:
+            instruction = self.accelerator.instruction(site.instruction)
+            pragma = instruction.pragma if isinstance(instruction, Copy | Compute) else ""
+            table = isinstance(instruction, Copy) and layout is not None and instruction.memory == layout.memory
+            stage = "allocate" if table else "inject" if pragma else "sync"
+            self.origins.append(Origin(info.nodes, function, site.number, "" if table else pragma, stage))
+
+
+def _alignment(accelerator: Accelerator) -> int:
+    """Bytes that every tensor's address is a multiple of: copies count addresses in their own elements."""
+    copies = [copy for copy in accelerator.instructions if isinstance(copy, Copy)]
+    units = [copy.dram_bytes(accelerator.memory(copy.memory)) for copy in copies]
+    return math.lcm(accelerator.dram.alignment_bytes, *units)
+
+
+def static_shape(var: relax.Var, node: str) -> tuple[int, ...]:
+    """The shape of a tensor that model node ``node`` makes, elements.
+
+    Raises:
+        CompileError: it depends on the data, so no place in DRAM can be kept for it.
+    """
+    shape = getattr(var.ty, "shape", None)
+    if not isinstance(shape, relax.ShapeExpr) or not all(isinstance(extent, tirx.IntImm) for extent in shape.values):
+        raise CompileError(f"the shape of what {node} makes depends on the data", field=f"node:{node}")
+    return tuple(int(extent) for extent in shape.values)
+
+
+def table_unit(table: Segment) -> int:
+    """Bytes of one micro-op in DRAM."""
+    return np.dtype(table.dtype).itemsize
+
+
+def _last_reads(runs: list[HostRun | LaunchRun]) -> dict[relax.Expr, int]:
+    """For each variable the last run that reads it."""
+    last: dict[relax.Expr, int] = {}
+    for index, run in enumerate(runs):
+        values = [run.call] if isinstance(run, LaunchRun) else [binding.value for binding in run.bindings]
+        last.update((var, index) for value in values for var in free_vars(value))
+    return last

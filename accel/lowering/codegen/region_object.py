@@ -1,0 +1,148 @@
+"""A compiled region, as a linker takes it, and as bytes: arrays behind a header of JSON."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import TypeAdapter
+from tvm import ir, tirx
+
+from accel.accelerator.document import Accelerator
+from accel.lowering.codegen.instruction_encoding import encode
+from accel.lowering.codegen.microop_tables import MicroOpTable, load_tables
+from accel.lowering.codegen.relocatable_code import CallSite, CheckedField, FieldOverflow, RegionCode, Relocation
+from accel.lowering.ir.function_attributes import DRAM_UNITS, MICROOPS, region_functions
+
+_LENGTH = 8  # bytes of the header's length
+
+
+@dataclass(frozen=True)
+class RegionObject:
+    """A region's code, bytes a unit of each tensor's DRAM address, and the tables of micro-ops that it walks.
+
+    The code takes the addresses of the tensors, in their units, and after them that of the tables, if there are any.
+    """
+
+    code: RegionCode
+    units: tuple[int, ...]
+    tables: tuple[MicroOpTable, ...]
+
+
+def region_object(function: tirx.PrimFunc, accelerator: Accelerator) -> RegionObject:
+    """The object of an allocated function.
+
+    Raises:
+        CompileError: as ``encode`` does.
+    """
+    units = tuple(json.loads(str(function.attrs[DRAM_UNITS])))
+    return RegionObject(encode(function, accelerator), units, tuple(load_tables(str(function.attrs[MICROOPS]))))
+
+
+@dataclass(frozen=True)
+class LoweredModule:
+    """A module whose ``main`` launches regions, and the objects of these by name."""
+
+    module: ir.IRModule
+    objects: Mapping[str, RegionObject]
+
+    @classmethod
+    def of(cls, module: ir.IRModule, accelerator: Accelerator) -> "LoweredModule":
+        """An allocated module.
+
+        Raises:
+            CompileError: as ``encode`` does.
+        """
+        regions = region_functions(module).items()
+        return cls(
+            module, {str(variable.name_hint): region_object(region, accelerator) for variable, region in regions}
+        )
+
+
+@dataclass(frozen=True)
+class _Relocated:
+    field: int
+    count: int
+    multiples: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Header:
+    """All of an object but its arrays, which follow in this order: words, origin, rows and values of relocations."""
+
+    count: int
+    words_each: int
+    sites: tuple[CallSite, ...]
+    fields: tuple[CheckedField, ...]
+    relocations: tuple[_Relocated, ...]
+    overflows: tuple[FieldOverflow, ...]
+    units: tuple[int, ...]
+    tables: tuple[MicroOpTable, ...]
+
+
+_HEADER = TypeAdapter(_Header)
+
+
+def dump_object(region: RegionObject) -> bytes:
+    """The object as bytes."""
+    code = region.code
+    header = _Header(
+        count=len(code.words),
+        words_each=code.words.shape[1],
+        sites=code.sites,
+        fields=code.fields,
+        relocations=tuple(_Relocated(one.field, len(one.rows), one.multiples) for one in code.relocations),
+        overflows=code.overflows,
+        units=region.units,
+        tables=region.tables,
+    )
+    text = _HEADER.dump_json(header)
+    arrays = [code.words.astype("<u8"), code.origin.astype("<i4")]
+    arrays += [array.astype("<i8") for one in code.relocations for array in (one.rows, one.values)]
+    return b"".join([len(text).to_bytes(_LENGTH, "little"), text, *(array.tobytes() for array in arrays)])
+
+
+def load_object(data: bytes) -> RegionObject:
+    """The inverse of ``dump_object``.
+
+    Raises:
+        ValueError: these are not the bytes of an object.
+    """
+    end = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
+    header = _HEADER.validate_json(data[_LENGTH:end])
+    arrays = _Arrays(data, end)
+    words = arrays.next("<u8", header.count * header.words_each).reshape(header.count, header.words_each)
+    origin = arrays.next("<i4", header.count)
+    relocations = tuple(
+        Relocation(one.field, arrays.next("<i8", one.count), arrays.next("<i8", one.count), one.multiples)
+        for one in header.relocations
+    )
+    code = RegionCode(words, origin, header.sites, header.fields, relocations, header.overflows)
+    _check(code)
+    return RegionObject(code, header.units, header.tables)
+
+
+class _Arrays:
+    """Arrays one behind the other."""
+
+    def __init__(self, data: bytes, begin: int) -> None:
+        self._data = data
+        self._at = begin
+
+    def next(self, dtype: str, count: int) -> npt.NDArray[Any]:
+        array = np.frombuffer(self._data, dtype, count, self._at)
+        self._at += array.nbytes
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _check(code: RegionCode) -> None:
+    """Raise ValueError for an index that points nowhere."""
+    one_past: list[tuple[npt.NDArray[Any], int]] = [(code.origin, len(code.sites))]
+    one_past += [(one.rows, len(code.words)) for one in code.relocations]
+    fields = [one.field for one in code.relocations] + [one.field for one in code.overflows]
+    one_past.append((np.array(fields, np.int32), len(code.fields)))
+    for indices, end in one_past:
+        if indices.size and not 0 <= indices.min() <= indices.max() < end:
+            raise ValueError("an index of the object points nowhere")

@@ -1,0 +1,137 @@
+"""The code of a region as a linker has it: instruction words, and what in them depends on where tensors lie."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import BitField, Part
+from accel.errors import CompileError
+
+WORD = 64
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class CheckedField:
+    """A field of an instruction whose value varies; ``path`` is its place in the document."""
+
+    instruction: str
+    field: BitField
+    path: str
+
+    def error(self, value: int) -> CompileError:
+        """What is wrong where it must hold ``value``."""
+        name = f"field {self.field.name} of {self.instruction}"
+        if value < 0 and self.field.type != "signed":
+            return CompileError(f"{name} has no sign; {value} needs one", field=self.path)
+        need = (value if value >= 0 else ~value).bit_length() + (self.field.type == "signed")
+        return CompileError(f"{name} has {self.field.bits} bits; {value} needs {need}", field=self.path)
+
+
+@dataclass(frozen=True)
+class FieldOverflow:
+    """A field cannot hold its values: number ``row`` is the first such instruction, ``value`` the largest of them."""
+
+    row: int
+    field: int
+    value: int
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """A field that holds ``values + sum(multiples[p] * bases[p])`` in instructions ``rows``; both are ``(n,)``."""
+
+    field: int
+    rows: npt.NDArray[np.int64]
+    values: npt.NDArray[np.int64]
+    multiples: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """A call in the function: its site, a number that the function's TIR has too, and what it calls."""
+
+    number: int
+    instruction: str
+
+
+@dataclass(frozen=True)
+class RegionCode:
+    """A region without its place in memory.
+
+    ``words`` are ``(n, words_each)``, with 0 in the fields of ``relocations``; ``origin`` is the index in ``sites`` of
+    the call that each instruction comes from, ``(n,)``. ``fields`` are those whose values vary, in
+    the order in which they are checked; ``overflows`` are of those that do not depend on addresses.
+    """
+
+    words: Words
+    origin: npt.NDArray[np.int32]
+    sites: tuple[CallSite, ...]
+    fields: tuple[CheckedField, ...]
+    relocations: tuple[Relocation, ...]
+    overflows: tuple[FieldOverflow, ...]
+
+    def link(self, bases: Sequence[int], accelerator: Accelerator) -> tuple[Words, npt.NDArray[np.int32]]:
+        """The words ``(m, words_each)`` and the index of each one's call, ``(m,)``, where the tensors lie at ``bases``.
+
+        ``bases`` are in the unit of the copies that move the tensor. Instructions that would set registers to what
+        they hold are left out.
+
+        Raises:
+            CompileError: a value that its field cannot hold; the message names both.
+        """
+        words, overflows = self.words.copy(), list(self.overflows)
+        for relocation in self.relocations:
+            field = self.fields[relocation.field].field
+            shift = sum(many * base for many, base in zip(relocation.multiples, bases, strict=True))
+            values = relocation.values + shift
+            overflows += field_overflow(relocation.field, field, relocation.rows, values)
+            put_field(words, relocation.rows, field, values)
+        if overflows:
+            first = min(overflows, key=lambda one: (one.row, one.field))
+            raise self.fields[first.field].error(first.value)
+        kept = _needed(words, accelerator)
+        return words[kept], self.origin[kept]
+
+
+def field_overflow(
+    number: int, field: BitField, rows: npt.NDArray[np.int64], values: npt.NDArray[np.int64]
+) -> list[FieldOverflow]:
+    """What of ``values`` the field with this number cannot hold: nothing, or one overflow."""
+    low, high = field.limits
+    outside = (values < low) | (values >= high) if high <= np.iinfo(np.int64).max else values < low
+    if not outside.any():
+        return []
+    return [FieldOverflow(int(rows[outside].min()), number, int(values[outside].max()))]
+
+
+def put_field(words: Words, rows: npt.NDArray[np.int64], field: BitField, values: npt.NDArray[np.int64]) -> None:
+    """Set the field, which is 0, in ``rows`` of the words."""
+    word, shift = divmod(field.lsb, WORD)
+    mask = np.uint64((1 << field.bits) - 1)
+    words[rows, word] |= (values.astype(np.uint64) & mask) << np.uint64(shift)
+
+
+def _needed(words: Words, accelerator: Accelerator) -> npt.NDArray[np.bool_]:
+    """Which of the words are not the same as the one before that sets the same registers."""
+    kept = np.ones(len(words), np.bool_)
+    for part in accelerator.instructions:
+        if isinstance(part, Part) and part.sticky:
+            mask, value = _constant_bits(part, words.shape[1])
+            rows = np.flatnonzero(((words & mask) == value).all(axis=1))
+            kept[rows[1:]] = (words[rows[1:]] != words[rows[:-1]]).any(axis=1)
+    return kept
+
+
+def _constant_bits(part: Part, words_each: int) -> tuple[Words, Words]:
+    """Mask and value of a part's constant bits, ``(words_each,)``."""
+    mask, value = np.zeros((2, words_each), np.uint64)
+    for field in part.fields:
+        if field.value is not None:
+            word, shift = divmod(field.lsb, WORD)
+            mask[word] |= np.uint64(((1 << field.bits) - 1) << shift)
+            value[word] |= np.uint64(field.value << shift)
+    return mask, value

@@ -1,0 +1,244 @@
+"""Allocate: every scratchpad buffer gets an address in its own memory, and none is left in host memory.
+
+The function that results takes the DRAM addresses of its tensors, in elements of the memory that they are
+copied to, and its calls hold every field of their instruction.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tvm import ir, tirx
+from tvm_ffi import structural_mutate
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy, MicroOps
+from accel.errors import CompileError
+from accel.lowering.codegen.microop_tables import MicroOpTable, OperandWalk, dump_tables, microops_of
+from accel.lowering.ir import instruction_calls
+from accel.lowering.ir.affine_nest import constant_value, simplify
+from accel.lowering.ir.document_paths import instruction_path, memory_path
+from accel.lowering.ir.function_attributes import ADDRESSES, CONTEXTS_PRAGMA, DRAM_UNITS, MICROOPS, map_regions
+from accel.lowering.ir.injected_function import (
+    InjectedFunction,
+    Loop,
+    buffer_contexts,
+    injected_function_of,
+    linear_index,
+)
+from accel.lowering.ir.tir_walk import collect, next_site, rewrite_calls, scope_of
+from accel.region.kinds import Region
+
+
+def allocate(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
+    """Give addresses to the buffers of every region and fill its micro-op table.
+
+    Raises:
+        CompileError: a memory that the buffers overflow; the message gives both sizes.
+    """
+
+    def allocated(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
+        view = injected_function_of(function, accelerator)
+        places = _places(view, accelerator)
+        rewriter = _Rewriter(accelerator, places, _dram_bases(function, view, accelerator))
+        body = rewriter.rewrite(function.body)
+        parameters = list(rewriter.dram.values())
+        if rewriter.tables:
+            parameters.append(rewriter.microop_base)
+            table = _load_microops(rewriter.tables, accelerator, rewriter.microop_base, next_site(body))
+            body = tirx.SeqStmt([table, body])
+        result = tirx.PrimFunc(parameters, body, attrs=function.attrs)
+        addresses = {p.name: [p.memory, p.address, p.elements, p.copies] for p in places.values()}
+        attributes = {
+            MICROOPS: dump_tables(rewriter.tables),
+            ADDRESSES: json.dumps(addresses),
+            DRAM_UNITS: json.dumps([rewriter.units.get(base, 1) for base in rewriter.dram.values()]),
+        }
+        return result.with_attrs(attributes)
+
+    return map_regions(module, allocated)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a buffer lies: ``copies`` contexts of ``elements`` each, from ``address`` on."""
+
+    name: str
+    memory: str
+    address: int
+    elements: int
+    copies: int
+    loops: tuple[Loop, ...]
+
+
+def _places(view: InjectedFunction, accelerator: Accelerator) -> dict[tirx.Var, _Place]:
+    used = {memory.name: 0 for memory in accelerator.memories}
+    places = {}
+    for buffer, allocation in view.allocations.items():
+        memory = accelerator.memory_of_scope(scope_of(buffer))
+        size = constant_value(buffer.shape[0])
+        if memory is None or size is None or size % memory.element_count:
+            raise CompileError(
+                f"{buffer.name} is no whole number of elements of a scratchpad", field="accelerator.memories"
+            )
+        elements, copies = size // memory.element_count, buffer_contexts(allocation, view)
+        places[buffer] = _Place(str(buffer.name), memory.name, used[memory.name], elements, copies, allocation.loops)
+        used[memory.name] += elements * copies
+    for memory in accelerator.memories:
+        if used[memory.name] > memory.depth:
+            raise CompileError(
+                f"the buffers need {used[memory.name]} elements of {memory.name}; it has {memory.depth}",
+                field=memory_path(accelerator, memory.name, "depth"),
+            )
+    return places
+
+
+def _dram_bases(function: tirx.PrimFunc, view: InjectedFunction, accelerator: Accelerator) -> dict[tirx.Var, tirx.Var]:
+    """A base address for each tensor in DRAM; one that counts bytes may pass 31 bits."""
+    copies = [accelerator.instruction(site.name) for site in view.sites]
+    wide = any(isinstance(copy, Copy) and copy.dram_unit == "byte" for copy in copies)
+    dtype = "int64" if wide else "int32"
+    return {buffer: tirx.Var(f"{buffer.name}_base", dtype) for buffer in function.params}
+
+
+def _load_microops(tables: Sequence[MicroOpTable], accelerator: Accelerator, base: tirx.Var, site: int) -> tirx.Stmt:
+    layout = microops_of(accelerator)
+    assert layout is not None
+    memory = accelerator.memory(layout.memory)
+    entries = max(table.begin + table.size for table in tables)
+    copy = accelerator.copy_instruction(memory.name, "load")
+    if copy is None or entries > memory.depth:
+        need = f"the region needs {entries} micro-ops; {memory.name} has {memory.depth}"
+        raise CompileError(need, field=memory_path(accelerator, memory.name, "depth"))
+    names, one = copy.copy_fields, tirx.const(1, "int32")
+    count = tirx.const(entries, "int32")
+    fields = {names.sram: tirx.const(0, "int32"), names.dram: base}
+    sizes = {names.rows: one, names.columns: count, names.row_stride: count}
+    fields |= {name: value for name, value in sizes.items() if name is not None}
+    return instruction_calls.call(copy.name, fields, site=site)
+
+
+class _Rewriter:
+    """Replace buffers by addresses in every call, collecting the micro-op tables on the way."""
+
+    def __init__(
+        self, accelerator: Accelerator, places: dict[tirx.Var, _Place], dram: dict[tirx.Var, tirx.Var]
+    ) -> None:
+        self.accelerator = accelerator
+        self.places = places
+        self.dram = dram
+        self.views: dict[tirx.Var, tirx.Var] = dict(dram)
+        self.units: dict[tirx.Var, int] = {}
+        self.tables: list[MicroOpTable] = []
+        self.microop_base = tirx.Var("microops_base", "int32")
+
+    def rewrite(self, body: tirx.Stmt) -> tirx.Stmt:
+        for statement in collect(body, tirx.DeclBuffer):
+            source = instruction_calls.buffer_of(statement.data)
+            self.views[statement.buffer] = self.dram[source]
+
+        def sequence(statement: tirx.SeqStmt, mutator: Any) -> tirx.Stmt:
+            gone = (tirx.AllocBuffer, tirx.DeclBuffer)
+            kept = [mutator.mutate(child) for child in statement.seq if not isinstance(child, gone)]
+            return tirx.SeqStmt(kept) if len(kept) > 1 else kept[0]
+
+        def attribute(statement: tirx.AttrStmt, mutator: Any) -> tirx.Stmt:
+            done = statement.attr_key == CONTEXTS_PRAGMA
+            return mutator.mutate(statement.body) if done else mutator.default_mutate(statement)
+
+        rules = [(tirx.SeqStmt, sequence), (tirx.AttrStmt, attribute)]
+        return structural_mutate(rewrite_calls(body, self._call), rules)
+
+    def _call(self, _number: int, statement: tirx.Evaluate) -> tirx.Stmt:
+        name, fields, loops = instruction_calls.parse(statement)
+        instruction = self.accelerator.instruction(name)
+        if isinstance(instruction, Copy):
+            return instruction_calls.call(name, self._copy(instruction, fields))
+        if isinstance(instruction, Compute):
+            if instruction.microops is not None:
+                return instruction_calls.call(name, self._walked(instruction, instruction.microops, fields, loops))
+            return instruction_calls.call(name, self._addressed(instruction, fields))
+        return statement
+
+    def _place(self, name: str, fields: dict[str, Any]) -> tuple[_Place, Any]:
+        """Where an operand's buffer lies, and the index into it; takes both from the fields."""
+        place = self.places[instruction_calls.buffer_of(fields.pop(instruction_calls.operand(name)))]
+        return place, fields.pop(instruction_calls.index(name))
+
+    def _copy(self, copy: Copy, fields: dict[str, Any]) -> dict[str, Any]:
+        names = copy.copy_fields
+        place, index = self._place("sram", fields)
+        base = self.views[instruction_calls.buffer_of(fields.pop(instruction_calls.operand("dram")))]
+        offset = fields.pop(instruction_calls.index("dram"))
+        size = copy.dram_bytes(self.accelerator.memory(copy.memory))
+        self.units[base] = size if copy.dram_unit == "element" else 1
+        if copy.dram_unit == "byte":
+            offset = tirx.Cast("int64", offset) * tirx.const(size, "int64")
+        elif str(base.ty.dtype) == "int64":
+            offset = tirx.Cast("int64", offset)
+        addresses = {names.sram: _address(place, index), names.dram: simplify(offset + base)}
+        return addresses | fields
+
+    def _addressed(self, instruction: Compute, fields: dict[str, Any]) -> dict[str, Any]:
+        """Every operand's address in its own field; one that the operation does not use is at 0."""
+        addresses = {}
+        for name, operand in instruction.operands.items():
+            if operand.address is not None and instruction_calls.operand(name) in fields:
+                addresses[operand.address] = _address(*self._place(name, fields))
+        return addresses | fields
+
+    def _walked(
+        self, instruction: Compute, microops: MicroOps, fields: dict[str, Any], loops: list[tuple[int, ...]]
+    ) -> dict[str, Any]:
+        operands = [name for name in instruction.operands if instruction_calls.operand(name) in fields]
+        found = {name: self._place(name, fields) for name in operands}
+        places = {name: place for name, (place, _) in found.items()}
+        bases = {name: constant_value(index) for name, (_, index) in found.items()}
+        # contexts that always change together are one
+        contexts = {_lifetime(place): place for place in places.values() if place.copies > 1}
+        walks = {}
+        for field, operand in microops.operands.items():
+            if operand not in places:
+                continue
+            place, base = places[operand], bases[operand]
+            if base is None:
+                varies = f"{instruction.name} walks {place.name} from a base that varies"
+                raise CompileError(varies, field=instruction_path(self.accelerator, instruction.name))
+            walks[field] = OperandWalk(
+                base=place.address + base,
+                contexts=tuple(place.elements if _lifetime(place) == key else 0 for key in contexts),
+                loops=tuple(loop[1 + operands.index(operand)] for loop in loops),
+            )
+        table = MicroOpTable(
+            0, tuple(place.copies for place in contexts.values()), tuple(loop[0] for loop in loops), walks
+        )
+        begin = self._place_table(table)
+        index: Any = 0
+        for place in contexts.values():
+            index = index * place.copies + _context(place)
+        first = simplify(tirx.const(begin, "int32") + index * table.length)
+        return {**fields, microops.begin: first, microops.end: simplify(first + table.length)}
+
+    def _place_table(self, table: MicroOpTable) -> int:
+        """Where the table begins; one that is there already is used again."""
+        for known in self.tables:
+            if replace(known, begin=0) == table:
+                return known.begin
+        begin = sum(known.size for known in self.tables)
+        self.tables.append(replace(table, begin=begin))
+        return begin
+
+
+def _lifetime(place: _Place) -> tuple[Any, ...]:
+    """Equal for buffers whose contexts alternate together."""
+    return (place.copies, tuple(loop.variable for loop in place.loops if loop.extent > 1))
+
+
+def _address(place: _Place, index: Any) -> tirx.Expr:
+    context = _context(place) * place.elements + place.address if place.copies > 1 else place.address
+    return simplify(index + context)
+
+
+def _context(place: _Place) -> tirx.Expr:
+    return tirx.floormod(linear_index(place.loops), place.copies)

@@ -1,0 +1,1 @@
+"""Inject: each nest under a pragma becomes calls of an instruction that does the same."""

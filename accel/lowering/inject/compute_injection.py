@@ -1,0 +1,152 @@
+"""A nest of arithmetic becomes a compute instruction, by matching it against the instruction's expressions."""
+
+from typing import Any
+
+from tvm import tirx
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute
+from accel.accelerator.meanings import Meaning, scalar_field
+from accel.errors import CompileError
+from accel.lowering.inject.hardware_loops import LoopAxis, assign_hardware_loops
+from accel.lowering.inject.operation_matching import MatchFailures, OperationMatch, matching_operations
+from accel.lowering.ir import instruction_calls
+from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, simplify
+from accel.lowering.ir.document_paths import INSTRUCTIONS
+
+
+def inject_compute(nest: AffineNest, known: list[Meaning], accelerator: Accelerator) -> tirx.Stmt:
+    """The first instruction of ``known`` that does what the nest does, inside the loops that it does not make itself.
+
+    Raises:
+        CompileError: none does; the message says what stands against the one that comes nearest.
+    """
+    refused = MatchFailures()
+    for choice in matching_operations(nest.store, known, accelerator, refused):
+        try:
+            return _made(nest, choice, accelerator)
+        except CompileError as error:
+            refused.near.append(error.detail)
+    raise CompileError(
+        f"no instruction does {nest.store.buffer.name} = {nest.store.value}: {refused.nearest}", field=INSTRUCTIONS
+    )
+
+
+def _made(nest: AffineNest, choice: OperationMatch, accelerator: Accelerator) -> tirx.Stmt:
+    instruction = choice.meaning.instruction
+    assert isinstance(instruction, Compute)
+    accesses = _accesses(nest, choice)
+    axes = _outer_axes(nest, choice.meaning, accesses, accelerator)
+    assignment = assign_hardware_loops(axes, instruction, list(accesses), accelerator)
+    fields: dict[str, Any] = {}
+    for name, access in accesses.items():
+        size = accelerator.memory(instruction.operands[name].memory).element_count
+        index = simplify(tirx.floordiv(access.base, size))
+        fields |= {instruction_calls.operand(name): access.buffer.data, instruction_calls.index(name): index}
+    for name, value in choice.scalars.items():
+        fields[scalar_field(accelerator, instruction, name)] = value
+    fields |= {name: tirx.const(value, "int32") for name, value in choice.meaning.operation.when.items()}
+    fields |= assignment.fields
+    if instruction.microops is not None:
+        loops = [(axis.extent, *axis.strides) for axis in assignment.left]
+        return instruction_calls.call(instruction.name, fields, loops)
+    return _around(assignment.left, list(accesses), instruction, fields)
+
+
+def _accesses(nest: AffineNest, choice: OperationMatch) -> dict[str, AffineAccess]:
+    """How each operand steps; one that the operation does not read points where the target does, if it may."""
+    instruction, statement = choice.meaning.instruction, choice.meaning.typed.statement
+    assert isinstance(instruction, Compute)
+    found = {statement.target.name: nest.target}
+    for name, load in choice.operands.items():
+        found[name] = nest.access(load.source, load.indices)
+    if statement.reads_target or statement.accumulate:
+        read = choice.target_read
+        again = nest.access(read.source, read.indices) if read is not None else nest.target
+        if again.strides != nest.target.strides or constant_value(simplify(again.base - nest.target.base)) != 0:
+            raise CompileError(f"{instruction.name} works in place", field=INSTRUCTIONS)
+    target = instruction.operands[statement.target.name]
+    for name, operand in instruction.operands.items():
+        if name not in found and (operand.memory, operand.shape) == (target.memory, target.shape):
+            found[name] = nest.target
+    return {name: found[name] for name in instruction.operands if name in found}
+
+
+def _outer_axes(
+    nest: AffineNest, meaning: Meaning, accesses: dict[str, AffineAccess], accelerator: Accelerator
+) -> list[LoopAxis]:
+    """Take the instruction's own tile out of the nest; what is left steps over whole elements."""
+    instruction = meaning.instruction
+    assert isinstance(instruction, Compute)
+    left = [
+        (extent, tuple(access.strides[i] for access in accesses.values()), nest.variables[i])
+        for i, extent in enumerate(nest.extents)
+    ]
+    inner = {name: _inner_strides(name, meaning) for name in accesses}
+    longer: list[tuple[str, int, tuple[int, ...]]] = []
+    for axis, extent in meaning.typed.extents.items():
+        pattern = (extent, tuple(inner[name].get(axis, 0) for name in accesses))
+        at = next((i for i in reversed(range(len(left))) if left[i][:2] == pattern), None)
+        if at is not None and extent > 1:
+            del left[at]
+        elif extent > 1:
+            longer.append((axis, *pattern))
+    for axis, extent, strides in sorted(longer, key=lambda one: max(one[2])):
+        _take_part(left, axis, extent, strides, instruction)
+    sizes = [accelerator.memory(instruction.operands[name].memory).element_count for name in accesses]
+    if any(stride % size for _, strides, _ in left for stride, size in zip(strides, sizes, strict=True)):
+        raise CompileError(
+            f"a loop of the nest cuts through an element of {instruction.name}'s operands", field=INSTRUCTIONS
+        )
+    return [
+        LoopAxis(extent, tuple(stride // size for stride, size in zip(strides, sizes, strict=True)), variable)
+        for extent, strides, variable in left
+    ]
+
+
+def _take_part(
+    left: list[tuple[int, tuple[int, ...], tirx.Var]],
+    axis: str,
+    extent: int,
+    strides: tuple[int, ...],
+    instruction: Compute,
+) -> None:
+    """Take an axis out of a loop of ``left`` that is so many times as long; the rest of that takes longer steps."""
+    for at, (whole, steps, variable) in reversed(list(enumerate(left))):
+        if steps == strides and whole % extent == 0:
+            rest = (whole // extent, tuple(step * extent for step in strides), variable)
+            left[at : at + 1] = [rest] if rest[0] > 1 else []
+            return
+    raise CompileError(f"no loop walks axis {axis} of {instruction.name} ({extent} wide)", field=INSTRUCTIONS)
+
+
+def _inner_strides(name: str, meaning: Meaning) -> dict[str, int]:
+    """Scalars from one index to the next along each axis of the expression, within the operand.
+
+    An operand that the operation does not name walks as its target does.
+    """
+    statement = meaning.typed.statement
+    used = (statement.target, *statement.accesses)
+    access = next((access for access in used if access.name == name), statement.target)
+    strides: dict[str, int] = {}
+    stride = 1
+    for index, extent in zip(reversed(access.indices), reversed(meaning.typed.tensors[access.name].shape), strict=True):
+        if isinstance(index, str):
+            strides[index] = stride
+        stride *= extent
+    return strides
+
+
+def _around(axes: tuple[LoopAxis, ...], operands: list[str], instruction: Compute, fields: dict[str, Any]) -> tirx.Stmt:
+    """The call inside the loops that are left, its addresses stepping with them."""
+    for number, name in enumerate(operands):
+        index = fields[instruction_calls.index(name)]
+        for axis in axes:
+            if axis.strides[number] and axis.variable is not None:
+                index = index + axis.variable * axis.strides[number]
+        fields[instruction_calls.index(name)] = simplify(index)
+    statement = instruction_calls.call(instruction.name, fields)
+    for axis in reversed(axes):
+        zero, extent = tirx.const(0, "int32"), tirx.const(axis.extent, "int32")
+        statement = tirx.For(axis.variable, zero, extent, tirx.ForKind.SERIAL, statement)
+    return statement

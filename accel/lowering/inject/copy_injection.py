@@ -1,0 +1,274 @@
+"""A nest that moves a tensor between DRAM and a scratchpad becomes two-dimensional copy instructions."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir, tirx
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Copy
+from accel.accelerator.meanings import Meaning, scalar_field
+from accel.accelerator.memories import Memory
+from accel.errors import CompileError
+from accel.lowering.inject.operation_matching import MatchFailures, OperationMatch, matching_operations
+from accel.lowering.ir import instruction_calls
+from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, simplify
+from accel.lowering.ir.document_paths import INSTRUCTIONS
+from accel.lowering.ir.tir_walk import scope_of
+
+_ZERO = tirx.const(0, "int32")
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One loop of the copy, in elements: extent, steps in the scratchpad and in DRAM, padding before and after."""
+
+    variable: tirx.Var
+    extent: Any  # an int but for the rows of a piece
+    sram: int
+    dram: int
+    before: tirx.Expr | None = None
+    after: tirx.Expr | None = None
+
+    @property
+    def padded(self) -> bool:
+        return self.before is not None or self.after is not None
+
+
+def inject_copy(nest: AffineNest, known: list[Meaning], accelerator: Accelerator) -> tirx.Stmt:
+    """The copy instruction for ``nest``, inside the loops that one instruction has no dimension for.
+
+    The nest stores one buffer from another with equal element order; a guard that yields zero outside bounds
+    becomes padding.
+
+    Raises:
+        CompileError: no such copy in the accelerator, or a shape that its fields cannot say.
+    """
+    guard, store = _unguarded(nest.store)
+    refused = MatchFailures()
+    for choice in matching_operations(store, known, accelerator, refused):
+        try:
+            return _made(nest, guard, choice, accelerator)
+        except CompileError as error:
+            refused.near.append(error.detail)
+    raise CompileError(
+        f"no instruction copies {store.value} to {store.buffer.name} in {scope_of(store.buffer)}: {refused.nearest}",
+        field=INSTRUCTIONS,
+    )
+
+
+def _made(nest: AffineNest, guard: tirx.Expr | None, choice: OperationMatch, accelerator: Accelerator) -> tirx.Stmt:
+    copy = choice.meaning.instruction
+    assert isinstance(copy, Copy)
+    memory = accelerator.memory(copy.memory)
+    load = choice.operands["dram" if copy.direction == "load" else "sram"]
+    target, source = nest.target, nest.access(load.source, load.indices)
+    sram, dram = (target, source) if copy.direction == "load" else (source, target)
+    axes = _with_padding(_element_axes(nest, sram, dram, memory), nest, guard)
+    fields: dict[str, Any] = {
+        scalar_field(accelerator, copy, name): value for name, value in choice.scalars.items()
+    } | {name: tirx.const(value, "int32") for name, value in choice.meaning.operation.when.items()}
+    return _Copying(copy, memory, accelerator).statement(sram, dram, axes, fields)
+
+
+def _unguarded(store: tirx.BufferStore) -> tuple[tirx.Expr | None, tirx.BufferStore]:
+    """The condition of ``if_then_else(condition, value, 0)``, if there is one, and the store of the value."""
+    value = store.value
+    if isinstance(value, ir.Call) and value.op.name == "prim.if_then_else" and constant_value(value.args[2]) == 0:
+        return value.args[0], tirx.BufferStore(store.buffer, value.args[1], store.indices)
+    return None, store
+
+
+def _element_axes(nest: AffineNest, sram: AffineAccess, dram: AffineAccess, memory: Memory) -> list[_Axis]:
+    """Strip the inner loops that make up one element of the memory; the rest counts in elements."""
+    size, dense = memory.element_count, 1
+    axes = list(zip(nest.variables, nest.extents, sram.strides, dram.strides, strict=True))
+    while dense < size:
+        if not axes or axes[-1][2] != dense or axes[-1][3] != dense:
+            raise CompileError(
+                f"the innermost loops do not walk one element of {memory.name} ({size} scalars)", field=INSTRUCTIONS
+            )
+        dense *= axes.pop()[1]
+    if dense != size or any(s % size or d % size for _, _, s, d in axes):
+        raise CompileError(f"the tile is not made of whole elements of {memory.name}", field=INSTRUCTIONS)
+    return [_Axis(variable, extent, s // size, d // size) for variable, extent, s, d in axes]
+
+
+def _with_padding(axes: list[_Axis], nest: AffineNest, guard: tirx.Expr | None) -> list[_Axis]:
+    """Turn each bound of the guard into padding of the loop that it limits."""
+    for bound in _conjunction(guard):
+        axes = _apply_bound(axes, nest, _difference(bound), bound)
+    return axes
+
+
+def _conjunction(guard: tirx.Expr | None) -> list[tirx.Expr]:
+    if guard is None:
+        return []
+    if isinstance(guard, tirx.And):
+        return _conjunction(guard.a) + _conjunction(guard.b)
+    if isinstance(guard, tirx.EQ):  # what TVM makes of two bounds that leave one value
+        return [guard.a <= guard.b, guard.a >= guard.b]
+    return [guard]
+
+
+def _difference(bound: tirx.Expr) -> tirx.Expr:
+    """An expression that is >= 0 exactly where ``bound`` holds."""
+    if isinstance(bound, tirx.LE):
+        return bound.b - bound.a
+    if isinstance(bound, tirx.LT):
+        return bound.b - bound.a - 1
+    if isinstance(bound, tirx.GE):
+        return bound.a - bound.b
+    if isinstance(bound, tirx.GT):
+        return bound.a - bound.b - 1
+    raise CompileError(f"the guard {bound} is no bound on an index", field=INSTRUCTIONS)
+
+
+def _apply_bound(axes: list[_Axis], nest: AffineNest, difference: tirx.Expr, bound: tirx.Expr) -> list[_Axis]:
+    line = nest.line(difference)
+    limited = [i for i, step in enumerate(line.strides) if step]
+    # the loops inside one element come last, and no padding cuts through an element
+    if len(limited) != 1 or limited[0] >= len(axes) or abs(line.strides[limited[0]]) != 1:
+        raise CompileError(f"the guard {bound} does not limit exactly one loop of the copy", field=INSTRUCTIONS)
+    index = limited[0]
+    axis = axes[index]
+    if line.strides[index] > 0:
+        padding = {"before": tirx.max(_ZERO, -line.base)}
+    else:
+        padding = {"after": tirx.max(_ZERO, axis.extent - 1 - line.base)}
+    return [*axes[:index], _Axis(**{**vars(axis), **padding}), *axes[index + 1 :]]
+
+
+class _Copying:
+    """One copy instruction and the fields it has."""
+
+    def __init__(self, copy: Copy, memory: Memory, accelerator: Accelerator) -> None:
+        self.copy = copy
+        self.memory = memory
+        self.names = copy.copy_fields
+        self.most_columns = self._most(self.names.columns, None, accelerator)
+        self.most_rows = self._most(self.names.rows, copy.max_rows, accelerator)
+        unit = copy.dram_bytes(memory) if copy.dram_unit == "byte" else 1
+        self.unit = unit
+        name = self.names.row_stride
+        self.most_stride = ((1 << accelerator.bits(copy, name)) - 1) // unit if name is not None else 0
+
+    def _most(self, name: str | None, limit: int | None, accelerator: Accelerator) -> int:
+        if name is None:
+            return 1
+        most = (1 << accelerator.bits(self.copy, name)) - 1
+        return most if limit is None else min(most, limit)
+
+    def statement(self, sram: AffineAccess, dram: AffineAccess, axes: list[_Axis], fields: dict[str, Any]) -> tirx.Stmt:
+        """The call, inside loops over the dimensions that it has not."""
+        axes = self._coalesced(axes)
+        columns = self._columns(axes)
+        pitch = columns.extent if columns else 1
+        rows = self._rows(axes, pitch)
+        if any(axis.padded for axis in axes):
+            raise CompileError(f"{self.copy.name} cannot pad a dimension that it has not", field=INSTRUCTIONS)
+        if rows is not None and rows.extent > self.most_rows:
+            rows, piece = self._pieces(rows)
+            axes = [*axes, piece]
+        size = self.memory.element_count
+        sram_base, dram_base = _whole(sram.base, size), _whole(dram.base, size)
+        for axis in axes:
+            sram_base = sram_base + axis.variable * axis.sram
+            dram_base = dram_base + axis.variable * axis.dram
+        for inner in (rows, columns):
+            if inner is not None and inner.before is not None:
+                dram_base = dram_base + inner.before * inner.dram
+        operands = {
+            instruction_calls.operand("sram"): sram.buffer.data,
+            instruction_calls.index("sram"): simplify(sram_base),
+            instruction_calls.operand("dram"): dram.buffer.data,
+            instruction_calls.index("dram"): simplify(dram_base),
+        }
+        statement = instruction_calls.call(self.copy.name, operands | self._sizes(rows, columns) | fields)
+        for axis in reversed(axes):
+            extent = tirx.const(constant_value(axis.extent), "int32")
+            statement = tirx.For(axis.variable, _ZERO, extent, tirx.ForKind.SERIAL, statement)
+        return statement
+
+    def _coalesced(self, axes: list[_Axis]) -> list[_Axis]:
+        """Merge neighbouring loops that both sides walk as one, as far as the fields can count."""
+        limit = None if self.names.columns is None else min(self.most_columns, self.most_rows)
+        merged: list[_Axis] = []
+        for axis in axes:
+            outer = merged[-1] if merged else None
+            if (
+                outer
+                and not outer.padded
+                and not axis.padded
+                and outer.sram == axis.sram * axis.extent
+                and outer.dram == axis.dram * axis.extent
+                and (limit is None or outer.extent * axis.extent <= limit)
+            ):
+                merged[-1] = _Axis(axis.variable, outer.extent * axis.extent, axis.sram, axis.dram)
+            else:
+                merged.append(axis)
+        return merged
+
+    def _columns(self, axes: list[_Axis]) -> _Axis | None:
+        """Take the loop that walks along rows, if the last one does."""
+        if self.names.columns is None or not axes or axes[-1].extent > self.most_columns:
+            return None
+        last = axes[-1]
+        return axes.pop() if last.sram == 1 and (last.dram == 1 or _is_single(last)) else None
+
+    def _rows(self, axes: list[_Axis], pitch: int) -> _Axis | None:
+        """Take the loop that walks from row to row, if the last one does."""
+        if self.names.rows is None or not axes or axes[-1].sram != pitch or axes[-1].dram > self.most_stride:
+            return None
+        return axes.pop() if axes[-1].extent <= self.most_rows or not axes[-1].padded else None
+
+    def _pieces(self, rows: _Axis) -> tuple[_Axis, _Axis]:
+        """Rows beyond the instruction's most: the rows of one piece, and the loop over the pieces."""
+        most = self.most_rows
+        variable = tirx.Var(f"{rows.variable.name}_piece", "int32")
+        count = -(-rows.extent // most)
+        rest = tirx.min(tirx.const(most, "int32"), tirx.const(rows.extent, "int32") - variable * most)
+        extent: Any = most if rows.extent % most == 0 else simplify(rest)
+        return (
+            _Axis(rows.variable, extent, rows.sram, rows.dram),
+            _Axis(variable, count, rows.sram * most, rows.dram * most),
+        )
+
+    def _sizes(self, rows: _Axis | None, columns: _Axis | None) -> dict[str, Any]:
+        """The fields of rows, columns, stride and padding that the instruction has."""
+        names, fields = self.names, {}
+        for name, axis in ((names.rows, rows), (names.columns, columns)):
+            if name is not None:
+                fields[name] = _size(axis)
+        if names.row_stride is not None:
+            fields[names.row_stride] = tirx.const((rows.dram if rows else 1) * self.unit, "int32")
+        for inner, before, after in (
+            (rows, names.pad_top, names.pad_bottom),
+            (columns, names.pad_left, names.pad_right),
+        ):
+            if inner is not None and inner.padded and (before is None or after is None):
+                raise CompileError(f"{self.copy.name} cannot pad", field=INSTRUCTIONS)
+            if before is not None and after is not None:
+                fields[before] = simplify(inner.before) if inner and inner.before is not None else _ZERO
+                fields[after] = simplify(inner.after) if inner and inner.after is not None else _ZERO
+        return fields
+
+
+def _is_single(axis: _Axis) -> bool:
+    """One element and otherwise padding: its step in DRAM, of a dimension of extent 1, does not matter."""
+    return axis.padded and constant_value(_size(axis)) == 1
+
+
+def _size(axis: _Axis | None) -> tirx.Expr:
+    """Elements that come from DRAM along this axis: its extent less the padding."""
+    if axis is None:
+        return tirx.const(1, "int32")
+    if not axis.padded:
+        return tirx.const(axis.extent, "int32") if isinstance(axis.extent, int) else axis.extent
+    return simplify(
+        axis.extent - (_ZERO if axis.before is None else axis.before) - (_ZERO if axis.after is None else axis.after)
+    )
+
+
+def _whole(base: tirx.Expr, size: int) -> tirx.Expr:
+    return simplify(tirx.floordiv(base, size))

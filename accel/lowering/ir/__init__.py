@@ -1,0 +1,1 @@
+"""Intermediate representation: attributes on functions, calls of instructions, loop nests, walks over TIR."""

@@ -1,0 +1,64 @@
+"""Epilogues as TIR expressions: steps on an int32 accumulator, pairs of accumulators, and what a store makes of one."""
+
+from tvm import tirx
+
+from accel.region.epilogue import TENSOR_OPS, EpilogueOp, Relu, Scaling, Shifting, Steps
+from accel.region.tile_steps import PairOp
+
+
+def apply_steps(value: tirx.Expr, steps: Steps, other: tirx.Expr | None = None) -> tirx.Expr:
+    """The steps of an epilogue on an int32, one after the other; ``other`` is the tensor of those that read one."""
+    for name, immediate in steps:
+        value = apply_step(value, name, other if name in TENSOR_OPS else tirx.const(immediate, "int32"))
+    return value
+
+
+def apply_step(value: tirx.Expr, name: EpilogueOp, operand: tirx.Expr) -> tirx.Expr:
+    """One step of an epilogue on an int32; a negative shift to the right goes left."""
+    if name == "shift_right":
+        negative = int(operand) < 0
+        return value << tirx.const(-int(operand), "int32") if negative else value >> operand
+    if name in ("add", "add_tensor"):
+        return value + operand
+    if name in ("multiply", "multiply_tensor"):
+        return value * operand
+    return tirx.max(value, operand) if name == "max" else tirx.min(value, operand)
+
+
+def apply_pair(value: tirx.Expr, name: PairOp, other: tirx.Expr) -> tirx.Expr:
+    """An operation on two int32."""
+    if name in ("max", "min"):
+        return tirx.max(value, other) if name == "max" else tirx.min(value, other)
+    return value + other if name == "add" else value * other
+
+
+def stored_value(value: tirx.Expr, dtype: str, scaling: Scaling | Shifting | None) -> tirx.Expr:
+    """What a store makes of an int32 accumulator: scaled or shifted and clipped, or its low bits."""
+    if scaling is None:
+        return value.astype(dtype)
+
+    def relu(at: Relu, found: tirx.Expr) -> tirx.Expr:
+        return tirx.max(found, tirx.const(0, str(found.ty.dtype))) if scaling.relu == at else found
+
+    value = relu("sums", value)
+    if isinstance(scaling, Scaling):
+        product = relu("floats", value.astype("float32")) * tirx.const(scaling.scale, "float32")
+        value = tirx.nearbyint(relu("product", product))
+    else:
+        value = _shift_right(value, scaling)
+    clipped = relu("clipped", clip_to(relu("rounded", value), (scaling.low, scaling.high)))
+    return relu("narrowed", clipped.astype("int8"))
+
+
+def clip_to(value: tirx.Expr, bounds: tuple[int, int]) -> tirx.Expr:
+    """A value clipped to ``bounds``."""
+    low, high = (tirx.const(bound, str(value.ty.dtype)) for bound in bounds)
+    return tirx.max(tirx.min(value, high), low)
+
+
+def _shift_right(value: tirx.Expr, shifting: Shifting) -> tirx.Expr:
+    if shifting.factor != 1:
+        value = value * tirx.const(shifting.factor, "int32")
+    if shifting.rounds:
+        value = value + tirx.const(1 << shifting.shift - 1, "int32")
+    return value >> tirx.const(shifting.shift, "int32") if shifting.shift else value

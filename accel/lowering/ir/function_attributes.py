@@ -1,0 +1,85 @@
+"""What the stages write on functions for the stages after them.
+
+Everything a later stage needs travels in the IRModule itself, as attributes holding JSON, so that a dump shows
+it and a stage can be run alone.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
+from tvm import ir, tirx
+
+from accel.accelerator import check_names
+from accel.region.kinds import Region
+
+REGION = "cyclops.region"
+HOST_REASON = "cyclops.host_reason"
+JOINED = "cyclops.joined"  # on a composite: the place of its result among the operands of the addition that takes it in
+LAUNCHES = "cyclops.launches"
+MICROOPS = "cyclops.microops"
+ADDRESSES = "cyclops.addresses"
+DRAM_UNITS = "cyclops.dram_units"
+CONTEXTS_PRAGMA = check_names.CONTEXTS_PRAGMA
+
+
+@dataclass(frozen=True)
+class LaunchInfo:
+    """What the report says of one call of a region: the layer's name, operator, model nodes and MACs.
+
+    ``host_reason`` says why the host finishes what the region begins; empty where it does not. ``host_nodes`` are those
+    that it has a part in then; none where that is all of them.
+    """
+
+    name: str
+    op: str
+    nodes: tuple[str, ...]
+    macs: int
+    host_reason: str = ""
+    host_nodes: tuple[str, ...] = ()
+
+
+_REGION = TypeAdapter(Region)
+_LAUNCHES = TypeAdapter(dict[str, LaunchInfo])
+
+
+def dump_region(region: Region) -> str:
+    """A region as JSON, for a function's attribute."""
+    return _REGION.dump_json(region).decode()
+
+
+def region_of(function: ir.BaseFunc) -> Region | None:
+    """The region that a composite or a PrimFunc is marked as, or None for host functions."""
+    if function.attrs is None or REGION not in function.attrs:
+        return None
+    return _REGION.validate_json(str(function.attrs[REGION]))
+
+
+def dump_launches(launches: dict[str, LaunchInfo]) -> str:
+    """Launches by the name of the variable that the call is bound to, as JSON."""
+    return _LAUNCHES.dump_json(launches).decode()
+
+
+def load_launches(text: str) -> dict[str, LaunchInfo]:
+    """The inverse of ``dump_launches``."""
+    return _LAUNCHES.validate_json(text)
+
+
+def region_functions(module: ir.IRModule) -> dict[ir.GlobalVar, tirx.PrimFunc]:
+    """The PrimFuncs that the accelerator runs, in the order of their names."""
+    functions = sorted(module.functions.items(), key=lambda item: str(item[0].name_hint))
+    return {
+        variable: function
+        for variable, function in functions
+        if isinstance(function, tirx.PrimFunc) and function.attrs is not None and REGION in function.attrs
+    }
+
+
+def map_regions(module: ir.IRModule, transform: Callable[[tirx.PrimFunc, Region], tirx.PrimFunc]) -> ir.IRModule:
+    """Apply ``transform`` to every region's PrimFunc."""
+    result = ir.IRModule(dict(module.functions.items()), attrs=module.attrs)
+    for variable, function in region_functions(module).items():
+        region = region_of(function)
+        assert region is not None
+        result.update_func(variable, transform(function, region))
+    return result

@@ -1,0 +1,150 @@
+"""Tensor expressions of epilogues: what follows an accumulation, and how sums begin."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import ir, s_tir, te, tirx
+from tvm_ffi import structural_mutate
+
+from accel.accelerator.roles import Contraction, Tile
+from accel.lowering.ir.epilogue_arithmetic import apply_steps, stored_value
+from accel.lowering.packing.tiled_layout import packed_shape
+from accel.region.epilogue import SUMS, TENSOR_OPS, Epilogue, EpilogueOp, Steps
+from accel.region.shapes import Packed
+
+Element = Callable[..., Any]
+
+ACCUMULATE = "accumulate"
+_TENSORS: dict[EpilogueOp, str] = {"add_tensor": "bias", "multiply_tensor": "multiplier"}
+
+
+@dataclass
+class _Stages:
+    """The stages so far: the last of them, the parameters that they take, and the sums that go on from others."""
+
+    last: te.Tensor
+    parameters: list[te.Tensor] = field(default_factory=list)
+    starts: dict[str, str] = field(default_factory=dict)
+
+    def placeholder(self, name: str, shape: Sequence[Any], dtype: str) -> te.Tensor:
+        """A further parameter."""
+        made = te.placeholder(tuple(shape), dtype, name=name)
+        self.parameters.append(made)
+        return made
+
+
+def stage_name(number: int, steps: Steps) -> str:
+    """The block of what one instruction does of an epilogue."""
+    return f"epilogue{number}_{steps[0][0]}"
+
+
+def with_epilogue(
+    operands: list[te.Tensor],
+    accumulated: te.Tensor,
+    start: list[te.Tensor],
+    epilogue: Epilogue,
+    gemm: Contraction,
+    addend: Packed | None = None,
+    starts: Mapping[str, str] | None = None,
+) -> tirx.PrimFunc:
+    """The PrimFunc of an accumulation and what follows it.
+
+    Its parameters are ``operands``, the tensor that the accumulators begin as (``start``, if any), those of the steps,
+    then one result a plane. ``starts`` are the blocks of sums before the last, and of the stages that these go on from.
+    What one instruction does is a stage of its own, so that it can carry a pragma. Of its steps
+
+    - ``add_tensor`` takes the bias and ``multiply_tensor`` the multipliers, int32 ``[out_blocks, *tile of dst]``;
+    - ``add_product`` takes one tile of data, and a tile of weights a block: ``[out_blocks, *tile of weights]``;
+    - ``add_operand`` takes ``addend``, data of the result's own blocks and pixels, and one tile of weights.
+    """
+    stages = _Stages(accumulated, starts=dict(starts or {}))
+    if start:
+        stages.starts[ACCUMULATE] = str(start[0].name)
+    for number, steps in enumerate(epilogue.grouped):
+        stages.last = _stage(stages, stage_name(number, steps), steps, gemm, addend)
+    results = []
+    for plane in range(epilogue.planes):
+        if plane:
+            stages.last = elementwise_stage(stages.last, (("shift_right", 8),), f"plane{plane}_shift_right")
+        results.append(te.compute(accumulated.shape, _stored(stages.last, epilogue), name=f"result{plane}"))
+    function = te.create_prim_func([*operands, *start, *stages.parameters, *results])
+    return _begun(function, stages.starts)
+
+
+def _stage(stages: _Stages, label: str, steps: Steps, gemm: Contraction, addend: Packed | None) -> te.Tensor:
+    before, shape = stages.last, stages.last.shape
+    tensor = next((name for name, _ in steps if name in TENSOR_OPS), None)
+    if tensor is not None:
+        vector = stages.placeholder(_TENSORS[tensor], (shape[1], shape[4], shape[5]), "int32")
+        return te.compute(shape, _by_channel(before, steps, vector), name=label)
+    if steps[0][0] not in SUMS:
+        return elementwise_stage(before, steps, label)
+    stages.starts[label] = str(before.name)
+    return _summed_on(stages, label, addend if steps[0][0] == "add_operand" else None, gemm)
+
+
+def _summed_on(stages: _Stages, label: str, addend: Packed | None, gemm: Contraction) -> te.Tensor:
+    """Accumulators plus products with more data: ``addend``, or one tile where there is none."""
+    before, shape = stages.last, stages.last.shape
+    tiles = () if addend is None else packed_shape(addend, gemm.data)[:4]
+    data = stages.placeholder(f"{label}_data", (*tiles, *gemm.data.shape), gemm.data.memory.dtype)
+    blocks = (shape[1],) if addend is None else ()
+    weights = stages.placeholder(f"{label}_weights", (*blocks, *gemm.weights.shape), gemm.weights.memory.dtype)
+    lane = te.reduce_axis((0, gemm.in_channels), f"{label}_lane")
+
+    def sums(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, first: tirx.Var, second: tirx.Var) -> tirx.Expr:
+        place = dict(zip(gemm.dst.axes, (first, second), strict=True))
+        element = data[*((n, c, y, x) if tiles else ()), *inner(gemm.data, m=place["m"], k=lane)]
+        weight = weights[*((c,) if blocks else ()), *inner(gemm.weights, n=place["n"], k=lane)]
+        product = element.astype("int32") * weight.astype("int32")
+        return te.sum(product, axis=lane, init=before[n, c, y, x, first, second])
+
+    return te.compute(shape, sums, name=label)
+
+
+def inner(tile: Tile, **indices: tirx.Expr) -> tuple[tirx.Expr, ...]:
+    """The indices of a tile's two axes in the order in which they lie."""
+    return tuple(indices[axis] for axis in tile.axes)
+
+
+def _by_channel(stage: te.Tensor, steps: Steps, vector: te.Tensor) -> Element:
+    return lambda n, c, y, x, b, o: apply_steps(stage[n, c, y, x, b, o], steps, vector[c, b, o])
+
+
+def elementwise_stage(before: te.Tensor, steps: Steps, label: str) -> te.Tensor:
+    """The block ``label``: operations with immediates on every accumulator."""
+
+    def element(*indices: tirx.Var) -> tirx.Expr:
+        return apply_steps(before(*indices), steps)
+
+    return te.compute(before.shape, element, name=label)
+
+
+def _stored(stage: te.Tensor, epilogue: Epilogue) -> Element:
+    return lambda *indices: stored_value(stage(*indices), epilogue.result, epilogue.scaling)
+
+
+def _begun(function: tirx.PrimFunc, starts: dict[str, str]) -> tirx.PrimFunc:
+    """The function whose sums begin as other buffers do; those of ``te.create_prim_func`` begin at zero.
+
+    ``starts`` has the name of a buffer for that of each such sum: accumulators that are summed on, or a parameter
+    ``[out_blocks, *tile]``.
+    """
+    buffers = {str(buffer.name): buffer for buffer in (*function.params, *function.body.block.alloc_buffers)}
+
+    def begun(block: s_tir.SBlock, start: Any) -> s_tir.SBlock:
+        indices = list(block.init.indices)
+        first = tirx.BufferLoad(start, indices if len(start.shape) == len(indices) else [indices[1], *indices[4:]])
+        store = tirx.BufferStore(block.init.buffer, first, indices)
+        region = tirx.BufferRegion(start, [ir.Range.from_min_extent(index, 1) for index in first.indices])
+        return s_tir.SBlock(
+            block.iter_vars, [*block.reads, region], block.writes, block.name_hint, block.body, store,
+            block.alloc_buffers, block.match_buffers, block.annotations,
+        )  # fmt: skip
+
+    def sums(block: s_tir.SBlock, mutator: Any) -> s_tir.SBlock:
+        start = starts.get(str(block.name_hint)) if block.init is not None else None
+        return mutator.default_mutate(block) if start is None else begun(block, buffers[start])
+
+    return function.with_body(structural_mutate(function.body, (s_tir.SBlock, sums))) if starts else function

@@ -1,0 +1,97 @@
+"""Constants of a region: its weights, biases and multipliers a channel, and what its sums begin with."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from tvm import ir, relax
+
+from accel.accelerator.roles import Contraction
+from accel.lowering.analysis.composite import Composite, MergedGroups
+from accel.lowering.packing import tiled_layout
+from accel.lowering.packing.tiled_layout import unfold_weights
+from accel.region.epilogue import Epilogue, Shifting, bias_data_tile, bias_weight_tiles
+from accel.region.kinds import Region
+from accel.region.shapes import Convolution
+
+
+def merged_weights(weights: npt.NDArray[np.int8], groups: int, lots: MergedGroups) -> npt.NDArray[np.int8]:
+    """Weights [O, C / groups, KH, KW] as those of ``lots``: [count * outputs, inputs, KH, KW].
+
+    Zeros stand between the groups of a lot, and for the groups that the last lot lacks.
+    """
+    outputs, inputs = weights.shape[0] // groups, weights.shape[1]
+    result = np.zeros((lots.count, lots.merged, outputs, lots.merged, inputs, *weights.shape[2:]), np.int8)
+    group = np.arange(groups)
+    lot, place = group // lots.merged, group % lots.merged
+    result[lot, place, :, place] = weights.reshape(groups, outputs, *weights.shape[1:])
+    return result.reshape(lots.count * lots.outputs, lots.inputs, *weights.shape[2:])
+
+
+def channel_multipliers(call: ir.Call, composite: Composite, channels: int) -> npt.NDArray[np.int32]:
+    """What a composite multiplies each of ``channels`` by, 0 beyond those that it has; int32 [channels].
+
+    A number that the instruction cannot hold is that of every channel; 1 is where the composite does not multiply.
+    """
+    factors = np.zeros(channels, np.int32)
+    steps = dict(composite.steps)
+    if "multiply_tensor" not in steps:
+        factors[:] = steps.get("multiply", 1)
+    else:
+        given = call.args[2 + composite.has_bias].value.numpy().ravel()
+        factors[: given.size] = given
+    return factors
+
+
+def weighted_identities(levels: Sequence[Sequence[int]], gemm: Contraction) -> npt.NDArray[np.int8]:
+    """``diag(weight)`` for each weight of each level in turn, ``[weights, *tile]``."""
+    eye = np.eye(gemm.out_channels, gemm.in_channels, dtype=np.int8)
+    return np.stack([eye * np.int8(weight) for level in levels for weight in level])
+
+
+def convolution_weights(
+    call: ir.Call, composite: Composite, conv: Convolution, gemm: Contraction
+) -> npt.NDArray[np.int8]:
+    """The weights of a convolution or dense layer as (filters, channels, rows, columns) of what is contracted."""
+    weights: npt.NDArray[np.int8] = call.args[1].value.numpy()
+    if composite.op == "dense":
+        weights = weights.T[:, :, None, None]
+    else:
+        weights = merged_weights(weights, composite.groups, composite.lots(gemm))
+    return weights if conv.unfolded is None else unfold_weights(weights)
+
+
+def bias_constant(
+    call: ir.Call, composite: Composite, region: Region, weights: npt.NDArray[np.int8], gemm: Contraction
+) -> npt.NDArray[np.int32]:
+    """The bias a channel (int32, wrapping as they do), with what else must be added to the sums.
+
+    That is the rounding constant, where it has no step, and what data that are more than the model's add too much.
+    """
+    bias = np.zeros(weights.shape[0], np.int32)
+    if composite.has_bias:
+        given = call.args[2].value.numpy().ravel()
+        bias[: given.size] = given
+    bias = bias + np.int32(rounding_constant(composite, region))
+    if gemm.data.memory.dtype == "uint8":
+        bias = bias - np.int32(tiled_layout.OFFSET) * weights.astype(np.int32).sum(axis=(1, 2, 3), dtype=np.int32)
+    return bias
+
+
+def bias_operands(bias: npt.NDArray[np.int32], epilogue: Epilogue, blocks: int, gemm: Contraction) -> list[relax.Expr]:
+    """What adds the bias, as :func:`accel.lowering.packing.epilogue_stages.with_epilogue` takes it."""
+    if epilogue.has_bias or epilogue.start == "bias":
+        return [relax.const(tiled_layout.pack_bias(bias, blocks, gemm.dst))]
+    if epilogue.has_product:
+        return [relax.const(bias_data_tile(gemm)), relax.const(bias_weight_tiles(bias, blocks, gemm))]
+    return []
+
+
+def rounding_constant(composite: Composite, region: Region) -> int:
+    """What the accumulators begin with so that a shift rounds; 0 where a step or the store sees to that."""
+    scaling, first = region.epilogue.scaling, composite.steps[:1]
+    if not first or first[0][0] != "add" or region.epilogue.wide:
+        return 0
+    if region.epilogue.steps.count(first[0]) == composite.steps.count(first[0]):  # a zero point may be as large
+        return 0
+    return 0 if isinstance(scaling, Shifting) and scaling.rounds else first[0][1]

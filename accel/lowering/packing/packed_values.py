@@ -1,0 +1,197 @@
+"""Packed values while ``main`` is rebuilt: what exists packed, unpacked or both, and how operands come to a region.
+
+Operators that only move whole blocks of channels work on packed tensors as they lie.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from tvm import ir, relax
+from tvm_ffi import structural_map
+
+from accel.accelerator.roles import Contraction
+from accel.lowering.packing import tiled_layout
+from accel.lowering.packing.tiled_layout import Pads, pack_constant, pack_tensor, unfold_patches
+from accel.region.epilogue import INT8
+from accel.region.kinds import lane_tile
+from accel.region.shapes import Convolution, Packed, SlidingWindow
+
+
+@dataclass(frozen=True)
+class OperandLayout:
+    """An operand as a region wants it: its layout, and what of that is ``padding`` (top, left, bottom, right).
+
+    The padding is of the least int8. ``direct``: the tiles are those of the accumulators.
+    """
+
+    packed: Packed
+    padding: Pads = (0, 0, 0, 0)
+    direct: bool = False
+
+    def of_packed(self, tensor: relax.Expr, known: Packed) -> tuple[relax.Expr, Packed] | None:
+        """Another region's result as the operand, with its layout; None if it is of another size."""
+        if any(self.padding):
+            return _padded(tensor, known, self.padding), self.packed
+        pitches = replace(self.packed, pitch_h=known.pitch_h, pitch_w=known.pitch_w)
+        return (tensor, pitches) if pitches == known else None
+
+    def of_constant(self, value: npt.NDArray[np.int8], gemm: Contraction) -> npt.NDArray[np.int8]:
+        """A constant as the operand, which is not padded."""
+        return pack_constant(value, self.packed, lane_tile(gemm, direct=self.direct))
+
+    def of_plain(self, source: relax.Expr, gemm: Contraction, builder: relax.BlockBuilder) -> relax.Expr:
+        """A tensor of the graph as the operand."""
+        if any(self.padding):
+            top, left, bottom, right = self.padding
+            widths = [0, 0, 0, 0, top, bottom, left, right]
+            source = builder.emit(relax.op.nn.pad(source, widths, pad_value=float(INT8[0])))
+        tile = lane_tile(gemm, direct=self.direct)
+        return pack_tensor(builder.normalize(source), self.packed, tile, (0, 0, 0, 0))
+
+
+def _padded(source: relax.Expr, packed: Packed, padding: Pads) -> relax.Expr:
+    """A packed image without what its pitches have beyond it, and the padding around it, tile by tile."""
+    top, left, bottom, right = padding
+    if (packed.pitch_h, packed.pitch_w) != (packed.height, packed.width):
+        source = relax.op.strided_slice(source, [2, 3], [0, 0], [packed.height, packed.width])
+    widths = [0, 0, 0, 0, top, bottom, left, right, 0, 0, 0, 0]
+    return relax.op.nn.pad(source, widths, pad_value=float(INT8[0]))
+
+
+VIEWS = ("relax.expand_dims", "relax.flatten", "relax.reshape", "relax.squeeze")
+
+_IMAGE = 4
+_BLOCKS = 1  # the axis of a packed tensor along which blocks of channels lie
+_CHANNELS = 1  # the axis of an image
+
+
+def concatenate_blocks(tensors: Sequence[relax.Expr], layouts: Sequence[Packed]) -> tuple[relax.Expr, Packed]:
+    """Packed images one behind the other, and their layout; what pitches have beyond an image goes if they differ."""
+    first = layouts[0]
+    pitches = {(layout.pitch_h, layout.pitch_w) for layout in layouts}
+    if len(pitches) > 1:
+        tensors = [_cut(tensor, layout) for tensor, layout in zip(tensors, layouts, strict=True)]
+        pitches = {(first.height, first.width)}
+    ((high, wide),) = pitches
+    blocks = sum(layout.blocks for layout in layouts)
+    packed = Packed(first.batch, blocks, first.height, first.width, high, wide)
+    return relax.op.concat(list(tensors), axis=_BLOCKS), packed
+
+
+def are_whole_blocks(shapes: Sequence[tuple[int, ...]], axis: int, channels: int) -> bool:
+    """Whether images that are put together along an axis are whole blocks of so many channels, but for the last."""
+    image = all(len(shape) == _IMAGE for shape in shapes)
+    return image and axis == _CHANNELS and all(shape[_CHANNELS] % channels == 0 for shape in shapes[:-1])
+
+
+def have_one_layout(layout: Packed, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """Whether both shapes, [N, C] or [N, C, 1, 1], have one layout: of so few rows that they fill no second tile."""
+    one = (layout.batch, layout.pitch_h, layout.pitch_w) == (1, 1, 1)
+    return one and before[:2] == after[:2] and all(shape[2:] in ((), (1, 1)) for shape in (before, after))
+
+
+def _cut(tensor: relax.Expr, layout: Packed) -> relax.Expr:
+    if (layout.pitch_h, layout.pitch_w) == (layout.height, layout.width):
+        return tensor
+    return relax.op.strided_slice(tensor, [2, 3], [0, 0], [layout.height, layout.width])
+
+
+@dataclass(frozen=True)
+class PackedValue:
+    """A value that exists packed: its variables (one a plane), its layout, and the shape it stands for.
+
+    ``image`` is that of the image whose pixels are the rows of a matrix, if it is one.
+    """
+
+    planes: tuple[relax.Var, ...]
+    packed: Packed
+    shape: tuple[int, ...]
+    image: tuple[int, ...] | None = None
+
+    @property
+    def lanes(self) -> bool:
+        """Whether elementwise work can load it into the accumulators as it is."""
+        return len(self.planes) == 1 and self.image is None and str(self.planes[0].ty.dtype) == "int8"
+
+
+class PackedValues:
+    """The values of ``main`` by their variables there; what must be laid out anew is emitted."""
+
+    def __init__(self, builder: relax.BlockBuilder, gemm: Contraction) -> None:
+        self.builder = builder
+        self.gemm = gemm
+        self.plain: dict[relax.Var, relax.Expr] = {}
+        self.packed: dict[relax.Var, PackedValue] = {}
+
+    def rebuilt(self, value: relax.Expr) -> relax.Expr:
+        """The value with its variables replaced by unpacked ones."""
+        used = {leaf for leaf in relax.analysis.free_vars(value) if leaf in self.packed}
+        for leaf in used:
+            self.unpacked(leaf)
+        return structural_map(
+            value,
+            [
+                (relax.Var, lambda leaf: self.plain.get(leaf, leaf)),
+                (ir.GlobalVar, lambda leaf: self.plain.get(leaf, leaf)),
+            ],
+        )
+
+    def unpacked(self, var: relax.Var) -> relax.Expr:
+        """A result as the model means it, laid out by the host."""
+        if var not in self.plain:
+            value = self.packed[var]
+            tensor = tiled_layout.unpack_tensor(value.planes, value.shape, value.packed, self.gemm.dst)
+            if value.image is not None:
+                tensor = tiled_layout.fold_rows_to_image(tensor, value.image)
+            self.plain[var] = self.builder.emit(tensor, name_hint=f"{var.name}_unpacked")
+        return self.plain[var]
+
+    def data(self, var: relax.Var, conv: Convolution) -> tuple[relax.Var, Packed]:
+        """The operand packed, and its pitches: as it is if a region made it, else packed by the host."""
+        known = self.packed.get(var)
+        wanted, padding = conv.data, conv.host_padding
+        if known and self._passes(known) and not any(padding) and conv.unfolded is None:
+            pitches = replace(wanted, pitch_h=known.packed.pitch_h, pitch_w=known.packed.pitch_w)
+            if pitches == known.packed:
+                return known.planes[0], pitches
+        source = self.rebuilt(var)
+        if conv.unfolded is not None:
+            source = self._unfolded(self.builder.emit(source), conv, conv.unfolded)
+        tensor = tiled_layout.pack_tensor(source, wanted, self.gemm.data, padding)
+        name = getattr(var, "name", "constant")
+        return self.builder.emit(tensor, name_hint=f"{name}_packed"), wanted
+
+    def _unfolded(self, source: relax.Var, conv: Convolution, window: SlidingWindow) -> relax.Expr:
+        channels = int(source.ty.shape[1])
+        if conv.groups > 1:  # the last lot may have fewer
+            channels = conv.data.blocks * self.gemm.in_channels // math.prod(window.kernel)
+        return self.builder.normalize(unfold_patches(source, window, conv.patches, channels, conv.groups))
+
+    def _passes(self, value: PackedValue) -> bool:
+        """Whether a result can be the data of another region as it is."""
+        data, dst = self.gemm.data, self.gemm.dst
+        rows = {"m": "m", "n": "k"}  # a result's channels are summed by its reader
+        alike = tuple(rows[axis] for axis in dst.axes) == data.axes and dst.shape == data.shape
+        dtype = str(value.planes[0].ty.dtype)
+        return len(value.planes) == 1 and alike and value.image is None and dtype == data.memory.dtype
+
+    def lanes(self, var: relax.Var, wanted: OperandLayout) -> tuple[relax.Var, Packed]:
+        """The operand of elementwise work, and its pitches: as a region made it, or packed by the host."""
+        if isinstance(var, ir.GenericConst):
+            return relax.const(wanted.of_constant(var.value.numpy(), self.gemm)), wanted.packed
+        known = self.packed.get(var)
+        if known and (self._passes(known) or (wanted.direct and known.lanes)):
+            passed = wanted.of_packed(known.planes[0], known.packed)
+            if passed is not None:
+                tensor, packed = passed
+                return (tensor if tensor is known.planes[0] else self.builder.emit(tensor)), packed
+        tensor = wanted.of_plain(self.rebuilt(var), self.gemm, self.builder)
+        return self.builder.emit(tensor, name_hint=f"{getattr(var, 'name', 'constant')}_packed"), wanted.packed
+
+
+def layout_as_read(packed: Packed) -> Convolution:
+    """Data that are read as they are."""
+    return Convolution(packed, 1, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), packed.height, packed.width)

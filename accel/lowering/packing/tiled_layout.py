@@ -1,0 +1,186 @@
+"""Tiled layouts: how the host packs and unpacks activations, in Relax operators, and how constants are packed.
+
+Patches of an image, which the host lays out, turn a convolution into a product (im2col).
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from tvm import relax
+
+from accel.accelerator.roles import Contraction, Tile
+from accel.region.shapes import Packed, Patches, SlidingWindow
+
+Shape = tuple[int, ...]
+Pads = tuple[int, int, int, int]
+
+OFFSET = 128  # what uint8 data hold more than the int8 they stand for
+
+
+def packed_shape(packed: Packed, tile: Tile) -> Shape:
+    """Shape in memory of a packed activation."""
+    return (packed.batch, packed.blocks, packed.pitch_h, packed.pitch_w, *tile.shape)
+
+
+def pack_tensor(source: relax.Expr, packed: Packed, tile: Tile, padding: Pads) -> relax.Expr:
+    """int8 [N, C, H, W] or [M, K] to packed, with ``padding`` (top, left, bottom, right) of zeros around an image."""
+    shape = [int(extent) for extent in source.ty.shape]
+    wanted, split, order = _axes_of_layout(packed, tile, len(shape))
+    before = (0, 0, *padding[:2]) if len(shape) == 4 else (0, 0)
+    after = [want - first - extent for want, first, extent in zip(wanted, before, shape, strict=True)]
+    value = source
+    if tuple(shape) != wanted:
+        value = relax.op.nn.pad(value, [width for pair in zip(before, after, strict=True) for width in pair])
+    value = relax.op.permute_dims(relax.op.reshape(value, split), order)
+    return value if tile.memory.dtype == "int8" else _offset(value)
+
+
+def pack_constant(value: npt.NDArray[np.int8], packed: Packed, tile: Tile) -> npt.NDArray[np.int8]:
+    """What :func:`pack_tensor` does, without padding, of a constant."""
+    wanted, split, order = _axes_of_layout(packed, tile, value.ndim)
+    whole = np.pad(value, [(0, want - extent) for want, extent in zip(wanted, value.shape, strict=True)])
+    return np.ascontiguousarray(whole.reshape(split).transpose(order))
+
+
+def _axes_of_layout(packed: Packed, tile: Tile, axes: int) -> tuple[Shape, Shape, Shape]:
+    """The whole tensor of so many axes that a packed one holds; that split into tiles; and the order of those axes."""
+    rows, channels = tile.extent("m"), tile.extent("k")
+    if axes == 4:
+        return (
+            (packed.batch * rows, packed.blocks * channels, packed.pitch_h, packed.pitch_w),
+            (packed.batch, rows, packed.blocks, channels, packed.pitch_h, packed.pitch_w),
+            (0, 2, 4, 5, *_tile_axes(tile, m=1, k=3)),
+        )
+    return (
+        (packed.pitch_w * rows, packed.blocks * channels),
+        (1, 1, packed.pitch_w, rows, packed.blocks, channels),
+        (0, 4, 1, 2, *_tile_axes(tile, m=3, k=5)),
+    )
+
+
+def _offset(value: relax.Expr) -> relax.Expr:
+    """int8 as the uint8 that is 128 more."""
+    wide = relax.op.add(relax.op.astype(value, "int16"), relax.const(OFFSET, "int16"))
+    return relax.op.astype(wide, "uint8")
+
+
+def _tile_axes(tile: Tile, **axes: int) -> tuple[int, ...]:
+    return tuple(axes[axis] for axis in tile.axes)
+
+
+def fold_rows_to_image(matrix: relax.Expr, shape: Shape) -> relax.Expr:
+    """A matrix [N * OH * OW, O] as the image [N, O, OH, OW] of ``shape``."""
+    batch, channels, height, width = shape
+    return relax.op.permute_dims(relax.op.reshape(matrix, (batch, height, width, channels)), [0, 3, 1, 2])
+
+
+def unpack_tensor(planes: Sequence[relax.Expr], shape: Shape, packed: Packed, tile: Tile) -> relax.Expr:
+    """A packed result (one plane), or four byte planes of int32, low byte first, to ``shape``."""
+    plain = [_unpack_plane(plane, shape, packed, tile) for plane in planes]
+    if len(plain) == 1:
+        return plain[0]
+    value = relax.op.astype(plain[-1], "int32")  # the top byte carries the sign
+    for plane in reversed(plain[:-1]):
+        low = relax.op.bitwise_and(relax.op.astype(plane, "int32"), relax.const(255, "int32"))
+        value = relax.op.bitwise_or(relax.op.left_shift(value, relax.const(8, "int32")), low)
+    return value
+
+
+def _unpack_plane(plane: relax.Expr, shape: Shape, packed: Packed, tile: Tile) -> relax.Expr:
+    rows, channels = tile.extent("m"), tile.extent("n")
+    at = {axis: 4 + place for place, axis in enumerate(tile.axes)}
+    whole: Shape
+    order: tuple[int, ...]
+    if len(shape) == 4:
+        order = (0, at["m"], 1, at["n"], 2, 3)
+        whole = (packed.batch * rows, packed.blocks * channels, packed.pitch_h, packed.pitch_w)
+    else:
+        order = (0, 2, 3, at["m"], 1, at["n"])
+        whole = (packed.pitch_w * rows, packed.blocks * channels)
+    value = relax.op.reshape(relax.op.permute_dims(plane, order), whole)
+    if whole == shape:
+        return value
+    axes = list(range(len(shape)))
+    return relax.op.strided_slice(value, axes, [0] * len(axes), list(shape))
+
+
+def pack_weights(weights: npt.NDArray[np.int8], tile: Tile) -> npt.NDArray[np.int8]:
+    """[O, C, KH, KW] to ``[O/n, C/k, KH, KW, *tile]``."""
+    n, k = tile.extent("n"), tile.extent("k")
+    out, channels, kh, kw = weights.shape
+    blocks = -(-out // n), -(-channels // k)
+    padded = np.zeros((blocks[0] * n, blocks[1] * k, kh, kw), dtype=np.int8)
+    padded[:out, :channels] = weights
+    split = padded.reshape(blocks[0], n, blocks[1], k, kh, kw)
+    return np.ascontiguousarray(split.transpose(0, 2, 4, 5, *_tile_axes(tile, n=1, k=3)))
+
+
+def pack_bias(bias: npt.NDArray[np.int32], blocks: int, tile: Tile) -> npt.NDArray[np.int32]:
+    """A bias a channel to ``[blocks, *tile]``, the same for every row of a tile."""
+    channels = tile.extent("n")
+    padded = np.zeros(blocks * channels, dtype=np.int32)
+    padded[: bias.size] = bias.ravel()
+    split = padded.reshape(blocks, 1, channels) if tile.axes == ("m", "n") else padded.reshape(blocks, channels, 1)
+    return np.ascontiguousarray(np.broadcast_to(split, (blocks, *tile.shape)))
+
+
+def identities(shifts: Sequence[int], gemm: Contraction) -> npt.NDArray[np.int8]:
+    """``diag(1 << shift)`` for each of ``shifts``, ``[len(shifts), *tile]``."""
+    eye = np.eye(gemm.out_channels, gemm.in_channels, dtype=np.int8)
+    return np.stack([eye << shift for shift in shifts]).astype(np.int8)
+
+
+def diagonals(factors: Sequence[int], gemm: Contraction) -> npt.NDArray[np.int8]:
+    """``diag(factor)`` for each of ``factors``, ``[len(factors), *tile]``."""
+    eye = np.eye(gemm.out_channels, gemm.in_channels, dtype=np.int8)
+    return np.stack([eye * np.int8(factor) for factor in factors])
+
+
+def unfold_patches(
+    source: relax.Expr, window: SlidingWindow, patches: Patches, channels: int, groups: int
+) -> relax.Expr:
+    """The patches of an image int8 [N, C, H, W], whose channels zeros make ``channels``.
+
+    A patch has its taps in row-major order, with the channels of each, group after group: [N * OH * OW, groups * KH *
+    KW * channels / groups] as rows, [N, KH * KW * channels, OH, OW] as channels of one group.
+    """
+    batch, given, height, width = (int(extent) for extent in source.ty.shape)
+    size = _result_size(window, height, width)
+    image = _taps(source, window, size, channels - given)
+    if patches == "channels":
+        return image
+    taps = math.prod(window.kernel)
+    value = relax.op.reshape(image, (batch, taps, groups, channels // groups, *size))
+    rows = relax.op.permute_dims(value, [0, 4, 5, 2, 1, 3])
+    return relax.op.reshape(rows, (batch * math.prod(size), channels * taps))
+
+
+def _result_size(window: SlidingWindow, height: int, width: int) -> tuple[int, int]:
+    top, left, bottom, right = window.padding
+    reach = [(extent - 1) * step + 1 for extent, step in zip(window.kernel, window.dilation, strict=True)]
+    return (
+        (height + top + bottom - reach[0]) // window.strides[0] + 1,
+        (width + left + right - reach[1]) // window.strides[1] + 1,
+    )
+
+
+def _taps(source: relax.Expr, window: SlidingWindow, size: tuple[int, int], beyond: int) -> relax.Expr:
+    """The image once a tap, shifted and strided to the result's ``size``, one behind the other as channels."""
+    top, left, bottom, right = window.padding
+    value = source
+    if any(window.padding) or beyond:
+        value = relax.op.nn.pad(value, [0, 0, 0, beyond, top, bottom, left, right])
+    taps = []
+    for y in range(window.kernel[0]):
+        for x in range(window.kernel[1]):
+            first = (y * window.dilation[0], x * window.dilation[1])
+            last = [f + (n - 1) * step + 1 for f, n, step in zip(first, size, window.strides, strict=True)]
+            taps.append(relax.op.strided_slice(value, [2, 3], list(first), last, list(window.strides)))
+    return relax.op.concat(taps, axis=1) if len(taps) > 1 else taps[0]
+
+
+def unfold_weights(weights: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    """[O, C / groups, KH, KW] to [O, KH * KW * C / groups, 1, 1], in the order of :func:`unfold`."""
+    return np.ascontiguousarray(weights.transpose(0, 2, 3, 1).reshape(weights.shape[0], -1, 1, 1))

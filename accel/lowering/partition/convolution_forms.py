@@ -1,0 +1,126 @@
+"""Forms of a composite as a convolution over tiles: direct, as a matrix product, or as a product of its patches."""
+
+import math
+from dataclasses import replace
+
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.composite import Composite
+from accel.region.shapes import Convolution, Packed, SlidingWindow
+
+
+def convolution_forms(composite: Composite, able: Capabilities, *, from_host: bool) -> list[list[Convolution]]:
+    """The ways to see the composite as a convolution over tiles; those of a list are alternatives, the best list first.
+
+    ``from_host``: its data come from the host, which can lay them out as it likes.
+    """
+    if composite.op == "dense":
+        return [[_dense(composite, able)]]
+    if able.gemm.rows > 1:
+        return [[_unfolded(composite, able)]]  # a tile of several rows would need them side by side in the image
+    shape = _convolution(composite, able)
+    folded = [_folded(composite, shape, able)] if from_host and _gains_by_folding(composite, shape, able) else []
+    if able.gemm.data.memory.dtype != "int8":
+        return [[_padded_on_host(shape), *folded]]  # its zeros are no zeros of ours
+    return [[shape, *folded], [_padded_on_host(shape)]]
+
+
+def packed(batch: int, blocks: int, height: int, width: int) -> Packed:
+    """A packed activation without room between its rows."""
+    return Packed(batch, blocks, height, width, height, width)
+
+
+def _convolution(composite: Composite, able: Capabilities) -> Convolution:
+    n, _, h, w = composite.shapes[0]
+    window, lots = _window(composite), composite.lots(able.gemm)
+    return Convolution(
+        data=packed(math.ceil(n / able.gemm.rows), lots.count * math.ceil(lots.inputs / able.gemm.in_channels), h, w),
+        out_blocks=lots.count * math.ceil(lots.outputs / able.gemm.out_channels),
+        kernel=window.kernel,
+        strides=window.strides,
+        dilation=window.dilation,
+        padding=window.padding,
+        out_height=composite.result[2],
+        out_width=composite.result[3],
+        groups=lots.count,
+        uniform=_uniform(composite, able),
+    )
+
+
+def _uniform(composite: Composite, able: Capabilities) -> bool:
+    """Whether an identity is all the weights that it needs."""
+    return composite.average and able.gemm.in_channels == able.gemm.out_channels
+
+
+def _window(composite: Composite) -> SlidingWindow:
+    assert composite.root is not None
+    attrs = composite.root.attrs
+    top, left, bottom, right = (int(p) for p in attrs.padding)
+    return SlidingWindow(
+        kernel=(composite.shapes[1][2], composite.shapes[1][3]),
+        strides=(int(attrs.strides[0]), int(attrs.strides[1])),
+        dilation=(int(attrs.dilation[0]), int(attrs.dilation[1])),
+        padding=(top, left, bottom, right),
+    )
+
+
+def _dense(composite: Composite, able: Capabilities) -> Convolution:
+    """A dense layer as a 1x1 convolution over a line: its rows are the columns of an image one row high."""
+    (m, k), (_, n) = composite.shapes[:2]
+    return _matrix(m, k, n, able)
+
+
+def _unfolded(composite: Composite, able: Capabilities) -> Convolution:
+    """A convolution as the product of its patches, a row for each pixel of the result, with its kernels."""
+    (n, _, _, _), (_, _, kh, kw) = composite.shapes[:2]
+    rows, lots = n * composite.result[2] * composite.result[3], composite.lots(able.gemm)
+    one = _matrix(rows, lots.inputs * kh * kw, lots.outputs, able)
+    return replace(
+        one,
+        data=replace(one.data, blocks=lots.count * one.data.blocks),
+        out_blocks=lots.count * one.out_blocks,
+        unfolded=_window(composite),
+        groups=lots.count,
+    )
+
+
+def _gains_by_folding(composite: Composite, shape: Convolution, able: Capabilities) -> bool:
+    """Whether its few channels leave much of a tile empty that taps could fill."""
+    taps, channels = math.prod(shape.kernel), composite.shapes[0][1]
+    return composite.groups == 1 and math.ceil(channels * taps / able.gemm.in_channels) < shape.data.blocks * taps
+
+
+def _folded(composite: Composite, shape: Convolution, able: Capabilities) -> Convolution:
+    """A convolution as a 1x1 one over the image of its patches, whose channels are those of every tap."""
+    channels = composite.shapes[0][1] * math.prod(shape.kernel)
+    blocks = math.ceil(channels / able.gemm.in_channels)
+    return replace(
+        shape,
+        data=packed(shape.data.batch, blocks, shape.out_height, shape.out_width),
+        kernel=(1, 1),
+        strides=(1, 1),
+        dilation=(1, 1),
+        padding=(0, 0, 0, 0),
+        unfolded=_window(composite),
+        patches="channels",
+    )
+
+
+def _matrix(m: int, k: int, n: int, able: Capabilities) -> Convolution:
+    rows = math.ceil(m / able.gemm.rows)
+    return Convolution(
+        data=packed(1, math.ceil(k / able.gemm.in_channels), 1, rows),
+        out_blocks=math.ceil(n / able.gemm.out_channels),
+        kernel=(1, 1),
+        strides=(1, 1),
+        dilation=(1, 1),
+        padding=(0, 0, 0, 0),
+        out_height=1,
+        out_width=rows,
+    )
+
+
+def _padded_on_host(conv: Convolution) -> Convolution:
+    """The same convolution over data that the host has padded, for padding that the loads cannot make."""
+    top, left, bottom, right = conv.padding
+    data = packed(conv.data.batch, conv.data.blocks, conv.data.height + top + bottom, conv.data.width + left + right)
+    return replace(conv, data=data, padding=(0, 0, 0, 0), host_padding=conv.padding)

@@ -1,0 +1,160 @@
+"""Tilings of a convolution that fit scratchpads, micro-op memory and instruction fields, the cheapest first."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.roles import Contraction
+from accel.accelerator.synchronisation import TokenSync
+from accel.lowering.analysis.buffer_contexts import bias_contexts, needs_double_buffer
+from accel.region.epilogue import Epilogue
+from accel.region.shapes import Convolution
+from accel.region.tilings import Candidates, Ints, Order, Tiling, TilingCost, ceil_div, loop_orders, tiling_candidates
+
+
+def fits_memory(
+    c: Candidates, conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction, order: Order
+) -> npt.NDArray[np.bool_]:
+    """Which of the candidates (n,) fit."""
+    bias = c.out_blocks * bias_contexts(c, conv, epilogue, accelerator, gemm, order)
+    weights = c.contexts * c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
+    results = c.result_contexts * c.out_blocks * c.out_rows * c.out_columns
+    more = _operands_of_sums(c, epilogue, results)
+    sizes = (
+        (gemm.data, c.contexts * c.data_blocks * c.data_rows * c.data_columns + more[0]),
+        (gemm.weights, (np.ones_like(weights) if conv.uniform else weights) + more[1]),
+        (gemm.dst, results + bias),
+    )
+    used: dict[str, Ints] = {}
+    for tile, count in sizes:
+        used[tile.memory.name] = used.get(tile.memory.name, np.int64(0)) + count * tile.elements
+    fit = np.ones(c.out_rows.shape, np.bool_)
+    for name, elements in used.items():
+        fit &= elements <= accelerator.memory(name).depth
+    fit &= _padding_fits(c, conv, accelerator, gemm)
+    instruction = gemm.instruction
+    if instruction.microops is not None:
+        fit &= _resident_microops(c, epilogue) <= accelerator.memory(instruction.microops.memory).depth
+        for extent in (c.out_rows * c.out_columns, c.in_blocks, c.out_blocks):
+            fit &= extent < 1 << min(accelerator.bits(instruction, loop.extent) for loop in instruction.loops)
+    if epilogue.adds_operand:
+        fit &= _operand_fits(c, conv, accelerator)
+    if c.result_contexts == 1 and needs_double_buffer(epilogue, accelerator, gemm):
+        fit &= c.tiles == 1
+    if order != "stream":  # the operand that stays is guarded by the tokens of the one that passes: it must pass twice
+        inner = c.tiles * c.reductions // (c.weight_loads if order == "weights" else c.data_loads)
+        fit &= inner >= c.contexts
+    return fit
+
+
+def _operands_of_sums(c: Candidates, epilogue: Epilogue, results: Ints) -> tuple[Ints, Ints]:
+    """Tiles of data and of weights that the contractions of an epilogue keep."""
+    data, weights = np.zeros_like(results), np.zeros_like(results)
+    if epilogue.has_product:
+        data, weights = data + 1, weights + c.contexts * c.out_blocks
+    if epilogue.adds_operand:
+        data, weights = data + results, weights + 1
+    return data, weights
+
+
+def _operand_fits(c: Candidates, conv: Convolution, accelerator: Accelerator) -> npt.NDArray[np.bool_]:
+    """Whether a tensor that is added comes in whole tiles, as nothing pads it.
+
+    Its tiles have the contexts of the results. Where units wait by tokens, those of the inner loads must cover them.
+    """
+    fit = (conv.out_height % c.out_rows == 0) & (conv.out_width % c.out_columns == 0)
+    if isinstance(accelerator.synchronisation, TokenSync):
+        alone = (c.reductions == 1) & (c.contexts == c.result_contexts)
+        fit &= (c.tiles == 1) | alone | ((c.reductions > c.contexts) & (c.result_contexts > 1))
+    return np.asarray(fit)
+
+
+def _resident_microops(c: Candidates, epilogue: Epilogue) -> Ints:
+    """An upper bound: the two longest loops run in hardware, the rest are micro-ops, one set a context."""
+    extents = np.stack([c.out_blocks, c.out_rows, c.out_columns, c.in_blocks, c.kernel_rows, c.kernel_columns])
+    table = np.prod(np.sort(extents, axis=0)[:-2], axis=0)
+    # passes walk the accumulators: at worst one micro-op a block, one set a context; sums walk weights too
+    walks = 2 + max(epilogue.tensors, 1) + epilogue.sums * c.contexts
+    return np.asarray(table * c.contexts**2 * c.result_contexts + walks * c.result_contexts * c.out_blocks)
+
+
+def _padding_fits(
+    c: Candidates, conv: Convolution, accelerator: Accelerator, gemm: Contraction
+) -> npt.NDArray[np.bool_]:
+    """Every tile must hold at least one row and column of real data, and its padding must fit the fields."""
+    copy = accelerator.copy_instruction(gemm.data.memory.name, "load")
+    names = (copy.copy_fields.pad_top, copy.copy_fields.pad_left) if copy else (None, None)
+    fit = np.ones(c.out_rows.shape, dtype=np.bool_)
+    for axis, tile, extent, out, size, name in (
+        (0, c.out_rows, c.data_rows, conv.out_height, conv.data.height, names[0]),
+        (1, c.out_columns, c.data_columns, conv.out_width, conv.data.width, names[1]),
+    ):
+        before = conv.padding[axis]
+        last = (ceil_div(out, tile) - 1) * tile * conv.strides[axis] - before
+        reach = (tile - 1) * conv.strides[axis] + (conv.kernel[axis] - 1) * conv.dilation[axis] + 1
+        after = np.maximum(last + reach - size, 0)
+        limit = (1 << accelerator.bits(copy, name)) - 1 if copy and name else 0
+        fit &= (before < extent) & (last < size) & (before <= limit) & (after <= limit)
+    return fit
+
+
+@dataclass(frozen=True)
+class PricedTiling:
+    """A tiling and its estimated cycles."""
+
+    cycles: float
+    tiling: Tiling
+
+
+def plan_convolution(
+    conv: Convolution, epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction, cost: TilingCost, count: int = 1
+) -> list[PricedTiling]:
+    """The ``count`` cheapest tilings that fit, the best first; none if not even the smallest does.
+
+    The result's pitches are its height and width rounded up to whole tiles.
+    """
+    # where store and compute alternate inside a tile (planes) a second context gains nothing
+    needed = needs_double_buffer(epilogue, accelerator, gemm)
+    result_choices = (2, 1) if epilogue.planes == 1 or needed else (1,)
+    for operand_contexts in (2, 1):
+        found = []
+        for result_contexts in result_choices:
+            for order in loop_orders(conv) if operand_contexts == 2 else ("stream",):
+                c = tiling_candidates(conv, order, operand_contexts, result_contexts)
+                fitting = fits_memory(c, conv, epilogue, accelerator, gemm, order)
+                if fitting.any():
+                    price = np.where(fitting, cost(c, conv, epilogue, gemm, accelerator), np.inf)
+                    found += _cheapest(price, c, conv, order, count)
+        if found:
+            return sorted(found, key=lambda priced: priced.cycles)[:count]
+    return []
+
+
+def _cheapest(
+    price: npt.NDArray[np.float64], c: Candidates, conv: Convolution, order: Order, count: int
+) -> list[PricedTiling]:
+    """The ``count`` candidates of least ``price`` (n,), which is infinite where one does not fit."""
+    best = np.argsort(price, kind="stable")[:count]
+    return [
+        PricedTiling(float(price[i]), _tiling(c, int(i), conv, order)) for i in best.tolist() if np.isfinite(price[i])
+    ]
+
+
+def _tiling(c: Candidates, i: int, conv: Convolution, order: Order) -> Tiling:
+    """Candidate ``i``."""
+    rows, columns = int(c.out_rows[i]), int(c.out_columns[i])
+    return Tiling(
+        out_blocks=int(c.out_blocks[i]),
+        out_rows=rows,
+        out_columns=columns,
+        in_blocks=int(c.in_blocks[i]),
+        kernel_rows=int(c.kernel_rows[i]),
+        kernel_columns=int(c.kernel_columns[i]),
+        order=order,
+        operand_contexts=c.contexts,
+        result_contexts=c.result_contexts,
+        out_pitch_h=-(-conv.out_height // rows) * rows,
+        out_pitch_w=-(-conv.out_width // columns) * columns,
+    )

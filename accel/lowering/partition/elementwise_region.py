@@ -1,0 +1,78 @@
+"""Where elementwise work runs: as a region of the accelerator, or on the host, with the reason."""
+
+import math
+from dataclasses import replace
+
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.composite import Composite, WeightedOperands, clip_bounds
+from accel.lowering.analysis.lanewise_capabilities import (
+    identity_obstacle,
+    initial_accumulators,
+    lane_capabilities,
+    load_obstacle,
+)
+from accel.lowering.analysis.store_mismatch import store_mismatch
+from accel.lowering.partition.epilogue_planning import narrowing_epilogues, steps_per_instruction
+from accel.lowering.partition.lanewise_tiling import lanewise_tiling
+from accel.region.elementwise import PAIRS, Elementwise, can_weight
+from accel.region.epilogue import Epilogue
+from accel.region.kinds import Region
+from accel.region.shapes import Packed
+
+_MAX_OPERANDS = 127  # what a weight can be
+_NAMES = {"sum": "sum", "max": "maximum", "min": "minimum", "product": "product"}
+
+
+def elementwise_region(composite: Composite, terms: WeightedOperands, able: Capabilities) -> Region | str:
+    """The region of a composite ``elementwise`` or ``add``, or why there is none."""
+    epilogue = _ending(composite, able)
+    obstacle = load_obstacle(able) or _obstacle(terms, able)
+    if obstacle or isinstance(epilogue, str):
+        return obstacle or str(epilogue)
+    gemm = able.gemm
+    if len(composite.result) == 4:
+        n, c, h, w = composite.result
+        packed = Packed(math.ceil(n / gemm.rows), math.ceil(c / gemm.out_channels), h, w, h, w)
+    else:
+        m, k = composite.result
+        rows = math.ceil(m / gemm.rows)
+        packed = Packed(1, math.ceil(k / gemm.out_channels), 1, rows, 1, rows)
+    inputs = (packed,) * len(terms.weights)
+    shape = Elementwise(inputs, terms.weights, terms.combination, direct=bool(identity_obstacle(able)))
+    tiling = lanewise_tiling(shape, able, epilogue)
+    if tiling is None:
+        return f"no tile of it fits the scratchpads of {able.accelerator.title}"
+    return Region("elementwise", shape, epilogue, tiling)
+
+
+def _obstacle(terms: WeightedOperands, able: Capabilities) -> str:
+    """What the accelerator lacks to combine the operands; empty where nothing."""
+    title, direct = able.accelerator.title, bool(identity_obstacle(able))
+    if not direct and any(abs(weight) > _MAX_OPERANDS for weight in terms.weights):
+        return "the operands' scales lie more than a factor 64 apart"
+    ways = lane_capabilities(able, PAIRS[terms.combination], terms.weights)
+    needed = len(terms.weights) > 1 and (terms.combination != "sum" or direct)
+    if needed and not ways.pair and not ways.difference:
+        why = able.pair(PAIRS[terms.combination]).why
+        return f"{title} has no {_NAMES[terms.combination]} of two accumulators{f': {why}' if why else ''}"
+    if not direct:
+        return ""
+    for weight in terms.weights:
+        if weight < 0 and not can_weight(weight, ways):
+            return f"{title} loads int8 into its accumulators but cannot negate it there"
+        if not can_weight(weight, ways):
+            return f"{title} can neither multiply its accumulators by {weight}, nor make that of shifts left and sums"
+    return ""
+
+
+def _ending(composite: Composite, able: Capabilities) -> Epilogue | str:
+    """The whole epilogue on the accelerator, or why it cannot be."""
+    lacking = ""
+    for epilogue in narrowing_epilogues(composite, initial_accumulators(able) or "zero"):
+        if able.store("int8", epilogue.scaling) is None:
+            continue
+        groups = steps_per_instruction(epilogue.steps, able)
+        if not isinstance(groups, str):
+            return replace(epilogue, groups=groups)
+        lacking = lacking or groups
+    return lacking or store_mismatch(clip_bounds(composite), able)

@@ -1,0 +1,108 @@
+"""Tile of a lane-wise region, which is made of steps on accumulators: the cheapest that fits."""
+
+from accel.lowering.analysis.buffer_contexts import needs_double_buffer
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.lanewise_capabilities import tile_planner
+from accel.region.elementwise import Elementwise
+from accel.region.epilogue import Epilogue
+from accel.region.kinds import lane_tile
+from accel.region.pooling import Pooling
+from accel.region.tile_steps import Lanewise, TilePlan, iterations_of_steps
+from accel.region.tilings import Tiling, divisors, tile_extents
+
+_SIDES = (("pad_top", "pad_bottom"), ("pad_left", "pad_right"))
+
+Tile = tuple[int, int, int]  # blocks, rows, columns
+
+
+def lanewise_tiling(shape: Pooling | Elementwise, able: Capabilities, epilogue: Epilogue) -> Tiling | None:
+    """The cheapest tile, by the iterations of its steps and the bytes of its data; None if none fits.
+
+    The pitches of the result are its size in whole tiles.
+    """
+    planned, (height, width), steps = tile_planner(shape, able), shape.size, len(epilogue.grouped)
+    whole = not shape.direct and needs_double_buffer(
+        epilogue, able.accelerator, able.gemm
+    )  # a tile of one context is all of it
+    data = shape.operands[0]
+    for contexts in (2, 1):
+        best: tuple[float, Tiling] | None = None
+        for rows in tile_extents(height):
+            for columns in tile_extents(width):
+                if not _padding_is_loadable(shape, able, rows, columns):
+                    continue
+                plan = planned(rows, columns)
+                for blocks in divisors(data.blocks):
+                    tile = blocks, rows, columns
+                    if not _fits_scratchpads(shape, plan, able, tile, contexts, steps):
+                        break
+                    if whole and contexts == 1 and (tile, data.batch) != ((data.blocks, height, width), 1):
+                        continue
+                    price = _price(shape, plan, able, tile, contexts, steps)
+                    if best is None or price < best[0]:
+                        pitches = -(-height // rows) * rows, -(-width // columns) * columns
+                        best = price, Tiling(*tile, 1, 1, 1, "stream", contexts, contexts, *pitches)
+        if best is not None:
+            return best[1]
+    return None
+
+
+def _padding_is_loadable(shape: Lanewise, able: Capabilities, rows: int, columns: int) -> bool:
+    """Whether every tile has real data, and the loads can add the zeros around them."""
+    copy = None if shape.direct else able.accelerator.copy_instruction(able.gemm.data.memory.name, "load")
+    data = shape.operands[0]
+    axes = zip(
+        (rows, columns), shape.size, (data.height, data.width), shape.reach(rows, columns), shape.strides,
+        shape.padding[:2], _SIDES, strict=True,
+    )  # fmt: skip
+    for tile, out, size, reach, stride, before, names in axes:
+        last = (-(-out // tile) - 1) * tile * stride - before
+        after = max(last + reach - size, 0)
+        fields = [None if copy is None else getattr(copy.copy_fields, name) for name in names]
+        most = [(1 << able.accelerator.bits(copy, name)) - 1 if copy and name else 0 for name in fields]
+        if not (before < reach and last < size and before <= most[0] and after <= most[1]):
+            return False
+    return True
+
+
+def _fits_scratchpads(
+    shape: Lanewise, plan: TilePlan, able: Capabilities, tile: Tile, contexts: int, steps: int
+) -> bool:
+    """Whether data, accumulators, scaled identities and micro-ops have room."""
+    gemm, accelerator = able.gemm, able.accelerator
+    blocks, rows, columns = tile
+    height, width = shape.reach(rows, columns)
+    own = plan.result.rows * plan.result.columns
+    copies = contexts * plan.accumulators if shape.direct else contexts * own + plan.accumulators - own
+    used = {gemm.dst.memory.name: blocks * copies * gemm.dst.elements}
+    if not shape.direct:
+        data = contexts * len(shape.operands) * blocks * height * width
+        for operand, count in ((gemm.data, data), (gemm.weights, len(shape.factors))):
+            used[operand.memory.name] = used.get(operand.memory.name, 0) + count * operand.elements
+    if any(elements > accelerator.memory(name).depth for name, elements in used.items()):
+        return False
+    table = gemm.instruction.microops
+    if table is None:
+        return True
+    bits = min(accelerator.bits(gemm.instruction, loop.extent) for loop in gemm.instruction.loops)
+    entries = sum(min(blocks, *step.extents) for step in plan.steps) + blocks * steps
+    longest = max(max(blocks, *step.extents) for step in plan.steps)
+    return contexts * entries <= accelerator.memory(table.memory).depth and longest < 1 << bits
+
+
+def _price(shape: Lanewise, plan: TilePlan, able: Capabilities, tile: Tile, contexts: int, steps: int) -> float:
+    """An estimate in cycles: the busiest of loads, computation and stores, which overlap with two contexts."""
+    dram, source = able.accelerator.dram, lane_tile(able.gemm, direct=shape.direct)
+    blocks, rows, columns = tile
+    height, width = shape.reach(rows, columns)
+    size = source.shape[0] * source.shape[1]
+    load = 0.0
+    if not shape.direct:
+        load = len(shape.operands) * blocks * (dram.read_latency + height * width * size / dram.bus_bytes)
+    compute = iterations_of_steps(plan.steps, blocks) + steps * blocks * rows * columns
+    store = blocks * rows * columns * size / dram.bus_bytes
+    data = shape.operands[0]
+    tiles = data.batch * (data.blocks // blocks) * -(-shape.size[0] // rows) * -(-shape.size[1] // columns)
+    if contexts == 1:
+        return tiles * (load + compute + store)
+    return tiles * max(load, compute, store) + load + store

@@ -1,0 +1,86 @@
+"""Where a maximum over windows runs: as a region of the accelerator, or on the host, with the reason."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.composite import Composite
+from accel.lowering.analysis.lanewise_capabilities import clipping_epilogue, lane_capabilities, load_obstacle
+from accel.lowering.partition.lanewise_tiling import lanewise_tiling
+from accel.region.epilogue import INT8
+from accel.region.kinds import Region
+from accel.region.pooling import Pooling
+from accel.region.shapes import Packed, SlidingWindow
+from accel.region.tile_steps import LaneCapabilities
+
+
+def pooling_region(composite: Composite, able: Capabilities, lowest: int) -> Region | str:
+    """The region of a composite ``max_pool`` whose data are at least ``lowest``, or why there is none."""
+    title, ways = able.accelerator.title, lane_capabilities(able, "max")
+    if not ways.pair and not ways.difference:
+        why = able.pair("max").why
+        return f"{title} has no maximum of two accumulators{f': {why}' if why else ''}"
+    bounds = dict(composite.steps)
+    epilogue = clipping_epilogue((bounds.get("max", INT8[0]), bounds.get("min", INT8[1])), able)
+    obstacle = load_obstacle(able) or (epilogue if isinstance(epilogue, str) else "")
+    if obstacle or isinstance(epilogue, str):
+        return obstacle
+    for candidate in _shapes(composite, able, lowest, ways):
+        tiling = lanewise_tiling(candidate, able, epilogue)
+        if tiling is not None:
+            return Region("pooling", candidate, epilogue, tiling)
+    return f"no tile of it fits the scratchpads of {title}"
+
+
+def _shapes(composite: Composite, able: Capabilities, lowest: int, ways: LaneCapabilities) -> Iterator[Pooling]:
+    """Padded by the loads, if zeros do not matter, and padded by the host."""
+    (n, c, h, w), window = composite.shapes[0], _window(composite)
+    gemm = able.gemm
+    data = Packed(math.ceil(n / gemm.rows), math.ceil(c / gemm.out_channels), h, w, h, w)
+    pooling = Pooling(data, window, composite.result[2], composite.result[3], ways.direct)
+    if not any(window.padding) or (lowest >= 0 and _all_real(pooling)):
+        yield pooling
+    yield _padded_on_host(pooling)
+
+
+def _window(composite: Composite) -> SlidingWindow:
+    assert composite.root is not None
+    attrs = composite.root.attrs
+    top, left, bottom, right = (int(width) for width in attrs.padding)
+    return SlidingWindow(
+        kernel=(int(attrs.pool_size[0]), int(attrs.pool_size[1])),
+        strides=(int(attrs.strides[0]), int(attrs.strides[1])),
+        dilation=(int(attrs.dilation[0]), int(attrs.dilation[1])),
+        padding=(top, left, bottom, right),
+    )
+
+
+def _all_real(pooling: Pooling) -> bool:
+    """Whether every window has an element that is no padding."""
+    window = pooling.window
+    for axis, (out, size) in enumerate(
+        ((pooling.out_height, pooling.data.height), (pooling.out_width, pooling.data.width))
+    ):
+        starts = np.arange(out) * window.strides[axis] - window.padding[axis]
+        places = starts[:, None] + np.arange(window.kernel[axis]) * window.dilation[axis]
+        if not ((places >= 0) & (places < size)).any(axis=1).all():
+            return False
+    return True
+
+
+def _padded_on_host(pooling: Pooling) -> Pooling:
+    """The same over data that the host has padded with the least int8, as far as the windows reach."""
+    window, data = pooling.window, pooling.data
+    top, left, _, _ = window.padding
+    height, width = pooling.reach(pooling.out_height, pooling.out_width)
+    bottom, right = max(height - top - data.height, 0), max(width - left - data.width, 0)
+    high, wide = data.height + top + bottom, data.width + left + right
+    return replace(
+        pooling,
+        data=Packed(data.batch, data.blocks, high, wide, high, wide),
+        window=replace(window, padding=(0, 0, 0, 0)),
+        host_padding=(top, left, bottom, right),
+    )

@@ -1,0 +1,108 @@
+"""Residual additions behind their convolution: which pairs of composites become one region, and what it does.
+
+The accumulators of a tile, requantised, take the other operand by a contraction with an identity, and are requantised
+again; nothing between the two operators leaves the accelerator.
+"""
+
+from dataclasses import dataclass, replace
+
+from tvm import ir, relax
+
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.composite import Composite, is_composite_call, read_composite
+from accel.lowering.partition.epilogue_planning import composite_operators, plan_epilogue
+from accel.region.epilogue import Epilogue, EpilogueOp, Steps
+
+_CONTRACTIONS = ("conv2d", "dense")
+_MOST = 127  # of a weight
+
+
+@dataclass(frozen=True)
+class ResidualPair:
+    """A contraction and the addition that alone reads its result, as operand ``place`` (0 or 1).
+
+    ``epilogue`` is that of both, ``ending`` that of the addition alone. ``macs`` are the contraction's
+    multiply-accumulates: of two convolutions the larger hides more of what the addition loads.
+    """
+
+    contraction: Composite
+    call: ir.Call
+    addition: Composite
+    place: int
+    epilogue: Epilogue
+    ending: Epilogue
+    macs: int
+
+
+def residual_pairs(module: ir.IRModule, able: Capabilities) -> dict[str, ResidualPair]:
+    """The pairs that the accelerator can run as one, by the name of the addition's composite."""
+    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
+    calls = {binding.var: binding.value for binding in bindings if is_composite_call(module, binding.value)}
+    reads: dict[relax.Var, int] = {}
+    for value in (*(binding.value for binding in bindings), module["main"].body.body):
+        for var in relax.analysis.free_vars(value):
+            reads[var] = reads.get(var, 0) + 1
+    found: dict[str, ResidualPair] = {}
+    for call in calls.values():
+        addition = module[call.op]
+        if str(addition.attrs["op"]) != "add" or call.args[0].same_as(call.args[1]):
+            continue
+        made = {place: calls[var] for place, var in enumerate(call.args) if reads.get(var) == 1 and var in calls}
+        pairs = [_pair(before, read_composite(addition), place, module, able) for place, before in made.items()]
+        best = max(pairs, key=lambda pair: -1 if pair is None else pair.macs, default=None)
+        if best is not None:
+            found[str(call.op.name_hint)] = best
+    return found
+
+
+def _pair(
+    made: ir.Call, addition: Composite, place: int, module: ir.IRModule, able: Capabilities
+) -> ResidualPair | None:
+    function = module[made.op]
+    if str(function.attrs["op"]) not in _CONTRACTIONS:
+        return None
+    contraction = read_composite(function)
+    epilogues = _fused_epilogue(contraction, addition, place, able)
+    if epilogues is None:
+        return None
+    return ResidualPair(contraction, made, addition, place, *epilogues, int(function.attrs.get("macs", 0)))
+
+
+def _fused_epilogue(
+    contraction: Composite, addition: Composite, place: int, able: Capabilities
+) -> tuple[Epilogue, Epilogue] | None:
+    """The epilogue of a contraction and then an addition, and the addition's own.
+
+    None where the accumulators cannot stay between them.
+    """
+    gemm = able.gemm
+    if gemm.data.memory.dtype != "int8" or gemm.in_channels != gemm.out_channels:
+        return None
+    declared = [composite.operators for composite in able.accelerator.composites]
+    if declared and (*composite_operators(contraction), *composite_operators(addition)) not in declared:
+        return None
+    endings = [plan_epilogue(composite, able) for composite in (contraction, addition)]
+    if any(isinstance(ending, str) or ending.host_reason for ending in endings):
+        return None
+    first, second = (ending.epilogue for ending in endings if not isinstance(ending, str))
+    if first.scaling is not None or (first.start, second.start) != ("zero", "zero"):
+        return None
+    ours, theirs = addition.factors[place], addition.factors[1 - place]
+    scaled = _scaled(ours, able)
+    if scaled is None or theirs > _MOST or second.tensors:
+        return None
+    between: Steps = (*scaled, ("add_operand", theirs))
+    steps = (*first.steps, *between, *second.steps)
+    groups = (*map(len, first.grouped), *(1 for _ in between), *map(len, second.grouped))
+    both = replace(second, steps=steps, groups=groups if len(groups) < len(steps) else ())
+    return both, second
+
+
+def _scaled(factor: int, able: Capabilities) -> tuple[tuple[EpilogueOp, int], ...] | None:
+    """The steps that multiply accumulators by ``factor``: a shift where that does it; None if nothing does."""
+    if factor == 1:
+        return ()
+    shift: tuple[EpilogueOp, int] = ("shift_right", 1 - factor.bit_length())
+    multiply: tuple[EpilogueOp, int] = ("multiply", factor)
+    steps = [multiply] if factor & (factor - 1) else [shift, multiply]
+    return next(((step,) for step in steps if able.step(*step) is not None), None)

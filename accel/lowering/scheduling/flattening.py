@@ -1,0 +1,85 @@
+"""Flatten: from S-TIR blocks to plain loops over flat buffers, pragmas as attributes around their nests."""
+
+from typing import Any
+
+from tvm import ir, s_tir, tirx
+from tvm.ir import TensorLoad
+from tvm_ffi import structural_equal, structural_mutate
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute
+from accel.lowering.ir.affine_nest import nest_of
+from accel.lowering.ir.function_attributes import map_regions, region_functions
+from accel.lowering.ir.tir_walk import loads_of, pragma_nests, rename_buffers, scope_of
+from accel.region.kinds import Region
+
+
+def flatten(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
+    """Lower every region's blocks; buffers shrink to one tile and keep their scope.
+
+    TVM's own passes do the lowering; what is ours is that elementwise stages share one buffer, so that
+    instructions can work in place.
+    """
+    lowered = _TVM_PASSES(ir.IRModule(region_functions(module)))
+    computes = {i.pragma for i in accelerator.instructions if isinstance(i, Compute)}
+
+    def flattened(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
+        return share_buffers_in_place(lowered[str(function.attrs["global_symbol"])], accelerator.pragmas, computes)
+
+    return tirx.transform.RemoveNoOp()(map_regions(module, flattened))
+
+
+_TVM_PASSES = ir.transform.Sequential(
+    [
+        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+        s_tir.transform.ConvertBlocksToOpaque(),
+        s_tir.transform.CompactBufferAllocation(),
+        s_tir.transform.LowerMatchBuffer(),
+        s_tir.transform.LowerOpaqueBlock(),
+        tirx.transform.FlattenBuffer(),
+        tirx.transform.UnrollLoop(),
+        s_tir.transform.StmtSimplify(),
+        tirx.transform.RemoveNoOp(),
+    ]
+)
+
+
+def share_buffers_in_place(function: tirx.PrimFunc, pragmas: set[str], computes: set[str]) -> tirx.PrimFunc:
+    """Let an elementwise stage write where it read, if nobody reads the old value afterwards."""
+    nests = pragma_nests(function.body, pragmas)
+    shared: dict[tirx.Var, tirx.Var] = {}
+    for position, statement in enumerate(nests):
+        if statement.attr_key not in computes:
+            continue
+        store = nest_of(statement.body).store
+        if any(load.source.same_as(store.buffer) for load in loads_of(store.value)):
+            continue  # it works in place as it is
+        read_later = {load.source for later in nests[position + 1 :] for load in loads_of(later)}
+        for load in loads_of(store.value):
+            other = not load.source.same_as(store.buffer)
+            if other and load.source not in read_later and _same_element(load, store):
+                shared[store.buffer] = shared.get(load.source, load.source)
+                break
+    return function.with_body(_without_moves(rename_buffers(function.body, shared), computes))
+
+
+def _without_moves(body: tirx.Stmt, computes: set[str]) -> tirx.Stmt:
+    """The body without the nests that put accumulators where they are: a sum that goes on from them begins so."""
+
+    def kept(statement: tirx.AttrStmt, mutator: Any) -> tirx.Stmt:
+        if statement.attr_key in computes:
+            store = nest_of(statement.body).store
+            value = store.value
+            if isinstance(value, TensorLoad) and value.source.same_as(store.buffer) and _same_element(value, store):
+                return tirx.Evaluate(0)
+        return mutator.default_mutate(statement)
+
+    return structural_mutate(body, (tirx.AttrStmt, kept))
+
+
+def _same_element(load: TensorLoad, store: tirx.BufferStore) -> bool:
+    return (
+        scope_of(load.source) == scope_of(store.buffer)
+        and structural_equal(load.source.shape, store.buffer.shape)
+        and structural_equal(list(load.indices), list(store.indices))
+    )

@@ -1,0 +1,1 @@
+"""Regions: what planner, instruction sets and reports share of one: its shape, epilogue, tilings and steps."""

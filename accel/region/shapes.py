@@ -1,0 +1,114 @@
+"""Shapes of convolutions and additions over packed operands, counted in blocks of the accelerator's tile.
+
+Weights of an addition that int8 cannot hold are split into an upper and a lower part of 7 bits: ``a * m + b * n`` is
+then two sums with int8 weights, the first shifted left before the second is added to it.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+"""What int8 holds."""
+Patches = Literal["rows", "channels"]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A packed activation ``[batch, blocks, pitch_h, pitch_w, *tile]``; the document orders the tile's two axes.
+
+    ``height`` and ``width`` are the rows and columns that mean something; the pitches may be larger, as the
+    producer's tiles need not divide its height and width.
+    """
+
+    batch: int
+    blocks: int
+    height: int
+    width: int
+    pitch_h: int
+    pitch_w: int
+
+
+@dataclass(frozen=True)
+class SlidingWindow:
+    """How a convolution over [N, C, H, W] walks its data; ``padding`` is top, left, bottom, right."""
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A two-dimensional convolution over packed operands; a dense layer has height 1 and its rows as width.
+
+    Output block i sums the ``data.blocks / groups`` blocks of data of its group, of ``out_blocks / groups`` blocks.
+    ``uniform``: one tile of weights, the identity, is that of every block and tap. ``addend``: data of the result's own
+    shape, which the epilogue adds.
+    ``padding`` is what the loads add; ``host_padding`` (top, left, bottom, right) is already in ``data``. Where
+    ``unfolded`` is set it stands for the convolution with that window, whose patches the host makes the ``rows`` of a
+    matrix or the ``channels`` of an image, as ``patches`` says.
+    """
+
+    data: Packed
+    out_blocks: int
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int, int, int]  # top, left, bottom, right
+    out_height: int
+    out_width: int
+    host_padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    unfolded: SlidingWindow | None = None
+    patches: Patches = "rows"
+    groups: int = 1
+    uniform: bool = False
+    addend: Packed | None = None
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether its result is a matrix whose rows are the pixels of an image."""
+        return self.unfolded is not None and self.patches == "rows"
+
+    @property
+    def reduced_blocks(self) -> int:
+        """Blocks of data that an output block sums."""
+        return self.data.blocks // self.groups
+
+    @property
+    def group_blocks(self) -> int:
+        """Output blocks of a group."""
+        return self.out_blocks // self.groups
+
+
+@dataclass(frozen=True)
+class Addition:
+    """``a * m + b * n`` of two packed operands of one logical shape, by the int8 weights of ``levels``.
+
+    They are (m, n), or the upper and the lower parts of those: between the levels the sum is shifted left by 7.
+    """
+
+    operands: tuple[Packed, Packed]
+    levels: tuple[tuple[int, int], ...]
+
+    @property
+    def pixels(self) -> tuple[int, int]:
+        """Height and width of the result, elements."""
+        return self.operands[0].height, self.operands[0].width
+
+
+"""Where a store does ``max(..., 0)`` beside its clip, if anywhere: of what it reads, or of what it made of that."""
+
+
+LEVEL_BITS = 7
+_WEIGHT_MAX = 127
+
+SplitWeights = tuple[tuple[int, int], ...]
+
+
+def split_weights(factors: tuple[int, int]) -> SplitWeights | None:
+    """The int8 weights that ``factors``, which are positive, are made of; None if two levels do not reach."""
+    if max(factors) <= _WEIGHT_MAX:
+        return (factors,)
+    upper = [(factor + (1 << LEVEL_BITS - 1)) >> LEVEL_BITS for factor in factors]
+    lower = [factor - (part << LEVEL_BITS) for factor, part in zip(factors, upper, strict=True)]
+    return ((upper[0], upper[1]), (lower[0], lower[1])) if max(upper) <= _WEIGHT_MAX else None

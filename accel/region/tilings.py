@@ -1,0 +1,154 @@
+"""Tilings: how a region is cut, all candidates as numpy arrays, and the contract of the function that prices them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.roles import Contraction
+from accel.region.epilogue import Epilogue
+from accel.region.shapes import Convolution
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a region is cut so that its tiles fit the scratchpads.
+
+    Extents are blocks (``out_blocks``, ``in_blocks``) and elements (the rest). ``order`` says which operand
+    stays while the others pass: none (``stream``), the weights of one group of output channels
+    (``weights``), or the data of one output tile (``data``). A tile has output blocks of one group, or those of several
+    groups of one block each. Contexts are the copies of each buffer: 2 let the
+    next tile load while this one computes.
+    """
+
+    out_blocks: int
+    out_rows: int
+    out_columns: int
+    in_blocks: int
+    kernel_rows: int
+    kernel_columns: int
+    order: Literal["stream", "weights", "data"]
+    operand_contexts: int
+    result_contexts: int
+    out_pitch_h: int
+    out_pitch_w: int
+
+
+Ints = npt.NDArray[np.int64]
+Cycles = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+Order = Literal["stream", "weights", "data"]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Tilings as arrays of one shape. Tile extents as in ``Tiling``; the counts are over the whole region.
+
+    ``data_blocks`` are the blocks of data of a tile: ``in_blocks`` of each of its groups.
+    """
+
+    out_blocks: Ints
+    out_rows: Ints
+    out_columns: Ints
+    in_blocks: Ints
+    data_blocks: Ints
+    kernel_rows: Ints
+    kernel_columns: Ints
+    data_rows: Ints
+    data_columns: Ints
+    tiles: Ints
+    reductions: Ints
+    data_loads: Ints
+    weight_loads: Ints
+    contexts: int
+    result_contexts: int
+
+    def overlapped(self, load: Cycles, compute: Cycles, store: Cycles, ends: Cycles) -> npt.NDArray[np.float64]:
+        """Cycles (n,) of three units that overlap as far as the contexts let them.
+
+        The arguments are the cycles of each, and ``ends`` those of the first load and the last store.
+        """
+        if self.contexts == 1:
+            return np.asarray(load + compute + store, dtype=np.float64)
+        if self.result_contexts == 1:
+            return np.asarray(np.maximum(load, compute + store) + ends, dtype=np.float64)
+        return np.asarray(np.maximum(np.maximum(load, compute), store) + ends, dtype=np.float64)
+
+
+def loop_orders(conv: Convolution) -> tuple[Order, ...]:
+    """Data stay only for the tiles of one group, so where there are more they had better pass."""
+    if conv.uniform:
+        return ("stream",)
+    return ("stream", "weights", "data") if conv.groups == 1 else ("stream", "weights")
+
+
+def divisors(n: int) -> list[int]:
+    """The divisors of ``n``, ascending."""
+    return [d for d in range(1, n + 1) if n % d == 0]
+
+
+def tile_extents(n: int) -> list[int]:
+    """Tile extents that give distinct tile counts, each the smallest for its count."""
+    return sorted({-(-n // count) for count in range(1, n + 1)})
+
+
+def ceil_div(size: int, tile: Ints) -> Ints:
+    """``size / tile``, rounded up."""
+    return np.asarray(-(-size // tile), dtype=np.int64)
+
+
+def tiling_candidates(conv: Convolution, order: Order, contexts: int, result_contexts: int) -> Candidates:
+    """All tilings worth a price: every tile count along rows and columns, divisors along blocks and the kernel."""
+    kernel_rows, kernel_columns = conv.kernel
+    split_rows = sum(conv.padding[0::2]) == 0
+    split_columns = sum(conv.padding[1::2]) == 0
+    whole = order != "stream"  # an operand that stays is not cut along the reduction
+    axes = [
+        [blocks for blocks in divisors(conv.out_blocks) if conv.group_blocks == 1 or not conv.group_blocks % blocks],
+        tile_extents(conv.out_height),
+        tile_extents(conv.out_width),
+        [conv.reduced_blocks] if whole else divisors(conv.reduced_blocks),
+        [kernel_rows] if whole or not split_rows else divisors(kernel_rows),
+        [kernel_columns] if whole or not split_columns else divisors(kernel_columns),
+    ]
+    grids = np.meshgrid(*(np.array(axis, dtype=np.int64) for axis in axes), indexing="ij")
+    return candidates_of_tiles(conv, [grid.ravel() for grid in grids], order, contexts, result_contexts)
+
+
+def candidates_of_tiles(
+    conv: Convolution, tiles: Sequence[Ints], order: Order, contexts: int, result_contexts: int
+) -> Candidates:
+    """Candidates from their tiles: output blocks, rows and columns, blocks of a sum, kernel rows and columns."""
+    out_blocks, rows, columns, in_blocks, k_rows, k_columns = tiles
+    spatial = conv.data.batch * ceil_div(conv.out_height, rows) * ceil_div(conv.out_width, columns)
+    stacks = conv.out_blocks // out_blocks
+    reductions = (conv.reduced_blocks // in_blocks) * (conv.kernel[0] // k_rows) * (conv.kernel[1] // k_columns)
+    count = spatial * stacks
+    return Candidates(
+        out_blocks=out_blocks,
+        out_rows=rows,
+        out_columns=columns,
+        in_blocks=in_blocks,
+        data_blocks=in_blocks * (out_blocks if conv.groups > 1 and conv.group_blocks == 1 else 1),
+        kernel_rows=k_rows,
+        kernel_columns=k_columns,
+        data_rows=(rows - 1) * conv.strides[0] + (k_rows - 1) * conv.dilation[0] + 1,
+        data_columns=(columns - 1) * conv.strides[1] + (k_columns - 1) * conv.dilation[1] + 1,
+        tiles=count,
+        reductions=reductions,
+        data_loads=spatial if order == "data" else count * reductions,
+        weight_loads=_weight_loads(conv, order, stacks, count * reductions),
+        contexts=contexts,
+        result_contexts=result_contexts,
+    )
+
+
+def _weight_loads(conv: Convolution, order: Order, stacks: Ints, steps: Ints) -> Ints:
+    if conv.uniform:
+        return np.zeros_like(steps)  # but for one tile
+    return stacks if order == "weights" else steps
+
+
+TilingCost = Callable[[Candidates, Convolution, Epilogue, Contraction, Accelerator], npt.NDArray[np.float64]]
