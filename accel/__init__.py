@@ -1,6 +1,6 @@
 """Cyclops the library: a model and an accelerator become a program, and the program is simulated and verified.
 
-``accel.run.run_model`` is the whole job; ``accel.lowering.pipeline`` lists the compiler's stages.
+``accel.driver.run_model.run_model`` is the whole job; ``accel.lowering.pipeline`` lists the compiler's stages.
 """
 
 import os

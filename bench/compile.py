@@ -11,15 +11,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from accel.catalog import load_accelerator
-from accel.frontend.integer.integers import import_integer_model
-from accel.frontend.quantization.quantize import quantize_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.quantize.quantize_model import quantize_model
 from accel.isa.family_registry import family_of
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.pipeline import lowering_stages
-from accel.program import Launch, Program
+from accel.program.program_model import Launch, Program
 from accel.simulate.engine import simulate
-from accel.simulate.prepare import prepare
+from accel.simulate.prepare_simulation import prepare
 from examples.resnet8 import resnet8
 
 T = TypeVar("T")

@@ -27,13 +27,13 @@ from tvm.script import tirx as T  # noqa: N812  TVM's own name for it
 from tvm.target import codegen
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
 from accel.isa.kernel_arrays import aligned_zeros
 from accel.isa.vta.function.dot_product import DotProduct
 from accel.isa.vta.function.functional_table import Geometry
 from accel.isa.vta.function.vta_machine import VtaMachine
-from accel.program import Launch
+from accel.program.program_model import Launch
 from accel.simulate.engine import simulate
 
 Array = npt.NDArray[Any]

@@ -17,11 +17,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
-from accel.folder_cache import FolderCache
-from accel.options import Options
-from accel.progress import Progress
-from accel.run import run_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options, Progress
+from accel.util.content_cache import FolderCache
 from examples.networks import NETWORKS, build
 
 _USUAL = ["autoencoder", "keyword_spotting", "resnet8", "visual_wake_words", "resnet18"]

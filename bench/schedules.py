@@ -11,18 +11,18 @@ from collections.abc import Collection
 import onnx
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
-from accel.frontend.integer.integers import import_integer_model
-from accel.frontend.quantization.quantize import quantize_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import region_timer
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.quantize.quantize_model import quantize_model
 from accel.isa.family_registry import family_of
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.isa.vta.timing.vta_work import work_of
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.pipeline import lowering_stages
-from accel.program import Program
+from accel.program.program_model import Program
 from accel.simulate.engine import simulate
-from accel.trial_timing import region_timer
 from examples import networks
 from examples.conv224 import conv224
 from examples.single import Conv, Dense, conv_model, dense_model

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
 from accel.isa.vta.timing.vta_timing import time_launch
 

@@ -15,13 +15,16 @@ from pathlib import Path
 
 from timing import launches, least
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_options import SimulateOptions
+from accel.driver.run_program import run_program
 from accel.isa.decode import decode
-from accel.program import Launch, Origin, Program
-from accel.run_program import SimulateOptions, run_program
+from accel.program.program_model import Launch, Origin, Program
 from accel.simulate.engine import simulate
-from accel.trace import Trace, Window, make_trace
-from accel.trace.ranges import Ranges
+from accel.trace.byte_ranges import Ranges
+from accel.trace.perfetto.trace_window import Window
+from accel.trace.program_trace import Trace
+from accel.trace.trace_builder import make_trace
 
 _AWAY = 0.005  # seconds of a request to a store
 

@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from accel.frontend.quantization.grid import Scales
+from accel.frontend.quantize.scale_grid import Scales
 from examples.networks import NETWORKS, build
 from examples.qdq import to_qdq
 

@@ -2,8 +2,8 @@
 
 import onnx
 
-from accel.frontend.quantization.grid import Scales
-from accel.frontend.quantization.quantize import ensure_quantised
+from accel.frontend.quantize.quantize_model import ensure_quantised
+from accel.frontend.quantize.scale_grid import Scales
 
 __all__ = ["Scales", "to_qdq"]
 

@@ -10,7 +10,7 @@ from fastapi.telemetry import TelemetryConfig
 from fastapi_offline import FastAPIOffline
 from opentelemetry.trace import Tracer
 
-from accel.accelerator.read_text import MAX_BYTES
+from accel.accelerator.document_text import MAX_BYTES
 from service import openapi, prometheus
 from service.auth.concurrency import FairSemaphore, OwnerSlots
 from service.auth.key_cache import KeyCache

@@ -16,10 +16,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from accel.catalog import load_accelerator, preset_names
-from accel.folder_cache import FolderCache
-from accel.options import Options
-from accel.run import run_model
+from accel.catalog.load_accelerator import load_accelerator, preset_names
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
+from accel.util.content_cache import FolderCache
 from examples.networks import build
 from tests.exported.test_exported import CASES
 

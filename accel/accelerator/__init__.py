@@ -1,1 +1,1 @@
-"""Accelerators as documents: the schema, the presets, and how a document is found."""
+"""Accelerators as documents: their schema, their text, what their instructions mean, and what the compiler reads off them."""

@@ -1,17 +1,54 @@
-"""The accelerator document: what a target is, as data.
-
-Nothing here computes; the passes, the encoder and the simulator read these fields. Sizes are in
-elements unless the name says bytes; times are in cycles.
-"""
+"""The accelerator document: what a target is, as data, and how its units wait for each other."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from accel.accelerator.base import Label, Model, Name
+from accel.accelerator.base import Count, Label, Model, Name
 from accel.accelerator.instructions import AnyInstruction, BitField, Compute, Copy, Finish, Instruction
 from accel.accelerator.memories import Dram, Memory
-from accel.accelerator.synchronisation import Synchronisation
+
+
+class TokenSync(Model):
+    """Units run apart, and wait only for the tokens that instructions pop from and push to queues between units."""
+
+    kind: Annotated[Literal["tokens"], Field(description="units run apart and wait for tokens")] = "tokens"
+    limit: Annotated[
+        Count, Field(le=1 << 20, description="where the counter of a token queue stops, tokens", examples=[255])
+    ] = 255
+    carry: Annotated[
+        bool, Field(strict=True, description="tokens left over from a launch are there in the next", examples=[True])
+    ] = True
+
+
+class HazardSync(Model):
+    """An instruction waits for those before it in the program that touch the same addresses, if one of them writes.
+
+    Units run apart: one that waits does not hold up the others.
+    """
+
+    kind: Annotated[
+        Literal["hazards"],
+        Field(description="units run apart, and an instruction waits for earlier ones that touch its addresses"),
+    ] = "hazards"
+    window: Annotated[
+        Count, Field(le=4096, description="instructions that wait or run at one time, of all units", examples=[16])
+    ] = 16
+
+
+class InOrderSync(Model):
+    """Instructions start in the order of the program, one a cycle at most.
+
+    One whose unit is busy, or whose addresses an unfinished one touches, waits, and all behind it wait too.
+    """
+
+    kind: Annotated[Literal["in_order"], Field(description="instructions start in the order of the program")] = (
+        "in_order"
+    )
+
+
+Synchronisation = Annotated[TokenSync | HazardSync | InOrderSync, Field(discriminator="kind")]
+
 
 Operator = Literal["conv2d", "dense", "add", "bias", "requantize", "clip"]
 
@@ -34,7 +71,7 @@ class Composite(Model):
 class Accelerator(Model):
     """A whole accelerator, as one document.
 
-    That its parts agree is for :mod:`accel.accelerator.check`; what a family can execute is for its own check.
+    That its parts agree is for :mod:`accel.accelerator.checks.document_checks`; what a family can execute is for its own check.
     """
 
     schema_version: Annotated[Literal[2], Field(description="of this schema", examples=[2])] = 2

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from accel.expression.errors import ExpressionError
+from accel.expression.syntax_tree import ExpressionError
 
 CASTS: Mapping[str, str] = MappingProxyType(
     {

@@ -10,9 +10,24 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
 
-from accel.expression.alike import ascending, called, clips, equal, put, same_place, turned, uncast, uses
 from accel.expression.element_types import is_float
-from accel.expression.terms import IDENTITY, has_loads, join, operation_of, rest_without, terms_of
+from accel.expression.tir_terms import (
+    IDENTITY,
+    as_less_than,
+    call_parts,
+    clips,
+    equal,
+    has_loads,
+    is_ascending,
+    join,
+    operation_of,
+    rest_without,
+    same_place,
+    substitute,
+    terms_of,
+    uncast,
+    uses_variable,
+)
 
 Accept = Callable[[str, TensorLoad], bool]
 
@@ -120,8 +135,8 @@ class Matcher:
             self._progress, self.reason = progress, reason
 
     def _ways(self, pattern: Any, found: Any, bound: Bound) -> Iterator[Bound]:
-        found = turned(found)
-        pattern = turned(pattern)
+        found = as_less_than(found)
+        pattern = as_less_than(pattern)
         if isinstance(found, tirx.IntImm):
             yield from self._kept(pattern, found, bound)
         if isinstance(pattern, TensorLoad):
@@ -148,11 +163,11 @@ class Matcher:
         """Arithmetic on one scalar that leaves the number as it is, such as keeping its low bits: then it is that."""
         if isinstance(pattern, tirx.Var | tirx.IntImm | TensorLoad) or has_loads(pattern):
             return
-        used = [variable for variable in self.scalars if uses(pattern, variable)]
+        used = [variable for variable in self.scalars if uses_variable(pattern, variable)]
         if (
             len(used) == 1
             and str(used[0].ty.dtype) == str(found.ty.dtype)
-            and equal(put(pattern, used[0], found), found)
+            and equal(substitute(pattern, used[0], found), found)
         ):
             yield from self.bind_scalar(used[0], found, bound)
 
@@ -173,8 +188,8 @@ class Matcher:
             yield from self.match(pattern.value, constant, bound)
 
     def _call(self, pattern: Any, found: Any, bound: Bound) -> Iterator[Bound]:
-        name, arguments = called(pattern)
-        other, others = called(found)
+        name, arguments = call_parts(pattern)
+        other, others = call_parts(found)
         if name == other and len(arguments) == len(others):
             yield from self._all(list(zip(arguments, others, strict=True)), bound)
 
@@ -254,7 +269,7 @@ class Matcher:
         for (x, inner), outer in clips(pattern, other):
             for (found_x, found_inner), found_outer in clips(found, kind):
                 low, high = (found_outer, found_inner) if kind is tirx.Min else (found_inner, found_outer)
-                if ascending(low, high):
+                if is_ascending(low, high):
                     yield from self._all([(x, found_x), (inner, found_outer), (outer, found_inner)], bound)
 
 

@@ -1,13 +1,14 @@
-"""Recursive descent over tokens: what statements and costs have in common."""
+"""Parsing of statements and costs: text to tokens, and recursive descent over them."""
 
+import functools
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
 from accel.expression.element_types import CASTS
-from accel.expression.errors import ExpressionError
-from accel.expression.tokens import Token, tokenize
-from accel.expression.tree import (
+from accel.expression.syntax_tree import (
     COMPARISONS,
     PRECEDENCE,
     Access,
@@ -15,12 +16,76 @@ from accel.expression.tree import (
     Call,
     Cast,
     Expression,
+    ExpressionError,
     Literal,
     Negate,
     Scalar,
     Select,
+    Statement,
     children,
 )
+
+MAX_LENGTH = 2000
+
+_TOKEN = re.compile(
+    r"""(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
+      | (?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)?)
+      | (?P<symbol>\+=|<<|>>|<=|>=|==|!=|//|[-+*/&|^<>=()\[\],])""",
+    re.VERBOSE,
+)
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of the text; ``kind`` is ``number``, ``name``, ``symbol`` or ``end``; columns count from 1."""
+
+    kind: str
+    text: str
+    column: int
+
+    def __str__(self) -> str:
+        return "the end" if self.kind == "end" else f"'{self.text}'"
+
+    @property
+    def value(self) -> int | float:
+        """What a number says.
+
+        Raises:
+            ExpressionError: it is beyond any type.
+        """
+        if self.text.isdigit():
+            value: int | float = int(self.text) if len(self.text) <= 20 else math.inf
+        else:
+            value = float(self.text)
+        if math.isinf(value):
+            raise ExpressionError(f"column {self.column}: the number {self.text[:24]} is out of range")
+        return value
+
+
+def tokenize(text: str) -> list[Token]:
+    """The tokens of ``text``, an ``end`` last.
+
+    Raises:
+        ExpressionError: the text is too long, or has a character that begins no token.
+    """
+    if len(text) > MAX_LENGTH:
+        raise ExpressionError(f"the text has {len(text)} characters; expected at most {MAX_LENGTH}")
+    tokens: list[Token] = []
+    position = _after_space(text, 0)
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if not found or found.lastgroup is None:
+            raise ExpressionError(f"column {position + 1}: found {text[position]!r}; expected a name, number or symbol")
+        tokens.append(Token(found.lastgroup, found.group(), position + 1))
+        position = _after_space(text, found.end())
+    return [*tokens, Token("end", "", len(text) + 1)]
+
+
+def _after_space(text: str, position: int) -> int:
+    found = _SPACE.match(text, position)
+    return found.end() if found else position
+
 
 MAX_DEPTH = 50
 # a printed tree has a bracket and the right side of an operator for each of its levels
@@ -202,3 +267,25 @@ class Parser:
 
     def _too_deep(self) -> NoReturn:
         raise ExpressionError(f"column {self.token.column}: found more than {MAX_DEPTH} levels; expected fewer")
+
+
+STATEMENTS = Dialect(
+    operators=frozenset({"+", "-", "*", "<<", ">>", "&", "^", "|"}),
+    functions={"min": (2, 2), "max": (2, 2), "clip": (3, 3), "abs": (1, 1), "rint": (1, 1), "relu": (1, 1)},
+    tensors=True,
+)
+
+
+@functools.lru_cache(maxsize=4096)  # a document's are asked for again and again
+def parse_statement(text: str) -> Statement:
+    """The statement that ``text`` is: ``target[axes] = expression``, or with ``+=``.
+
+    Raises:
+        ExpressionError: it is none; the message has the column, what was found and what was expected.
+    """
+    parser = Parser(text, STATEMENTS)
+    target = parser.access(parser.name("the target, such as C[i, j]"))
+    accumulate = parser.take("=", "+=") == "+="
+    value = parser.expression()
+    parser.end()
+    return Statement(target, accumulate, value)

@@ -1,1 +1,1 @@
-"""From an ONNX file to integer Relax: inspection, quantisation, import, recovery of the integers."""
+"""The front end, from an ONNX file to integer Relax: read, legalize, fold, quantize, import, recover the integers."""

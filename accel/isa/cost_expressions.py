@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.check_roles import field_names
 from accel.accelerator.document import Accelerator
+from accel.accelerator.field_roles import field_names
 from accel.accelerator.instructions import Copy, Instruction
-from accel.accelerator.meanings import scalar_field
+from accel.accelerator.semantics import scalar_field
 from accel.errors import SimulationError
-from accel.expression.cost import parse_cost
-from accel.expression.errors import ExpressionError
+from accel.expression.cost_expression import parse_cost
+from accel.expression.syntax_tree import ExpressionError
 from accel.isa.decode import Decoded
 
 Int64 = npt.NDArray[np.int64]
@@ -25,7 +25,7 @@ def evaluate_cost(text: str, accelerator: Accelerator, instruction: Instruction,
     Args:
         text: arithmetic over the instruction's fields, ``bus_bytes``, ``read_latency`` (cycles) and, in a copy,
             ``bytes`` of DRAM and ``elements`` moved.
-        accelerator: the document, which :func:`accel.accelerator.check.check_document` takes.
+        accelerator: the document, which :func:`accel.accelerator.checks.document_checks.check_document` takes.
         instruction: one of its instructions.
         columns: gives the values (n,) of a field by its name, which is part.field in a sequence.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from accel.program import Window
+from accel.program.program_model import Window
 
 Int64 = npt.NDArray[np.int64]
 PAGE = 4096

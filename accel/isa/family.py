@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.base import Model
+from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
-from accel.accelerator.roles import Contraction
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.decode import Decoded
 from accel.isa.hazard_findings import Hazards
 from accel.isa.kernel_arrays import Signed
-from accel.program import Window
+from accel.program.program_model import Window
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates

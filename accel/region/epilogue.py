@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.roles import Contraction
+from accel.accelerator.contraction import Contraction
 
 EpilogueOp = Literal[
     "add", "max", "min", "multiply", "shift_right", "add_tensor", "multiply_tensor", "add_product", "add_operand"

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from accel.accelerator.near_contraction import Axis
-from accel.accelerator.roles import Contraction, Tile
+from accel.accelerator.contraction import Axis, Contraction, Tile
 from accel.region.elementwise import Elementwise
 from accel.region.epilogue import Epilogue
 from accel.region.pooling import Pooling

@@ -1,1 +1,1 @@
-"""Running programs: function and cycles, host steps, and the check for races."""
+"""Running of programs: function and cycles, host steps, and the check for races."""

@@ -1,9 +1,8 @@
-"""Running a Program: launches on the simulated accelerator, host steps through Relax, over one DRAM.
+"""The engine that runs a Program: launches on the simulated accelerator, host steps through Relax, over one DRAM."""
 
-Function and timing are separate engines; either can run alone.
-"""
-
+import ctypes
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -13,14 +12,20 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded, decode
-from accel.isa.family import Timing
+from accel.isa.family import Boxes, Timing
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
 from accel.isa.kernel_arrays import narrowed
-from accel.memory import give_back
-from accel.program import HostStep, Launch, Program, Words
-from accel.simulate.runner import Array, Dram, Runner
-from accel.simulate.segments import Stray
+from accel.program.program_model import HostStep, Launch, Program, Words
+from accel.simulate.machine_state import Array, Dram, MachineState
+from accel.simulate.segment_bounds import Stray
+
+
+def release_free_memory() -> None:
+    """Give back what nothing uses; where the C library has no word for that, nothing happens."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
 
 T = TypeVar("T")
 
@@ -96,7 +101,7 @@ def simulate(
         InvalidAccelerator: its family is not installed.
     """
     family, sync = family_of(program.accelerator), program.accelerator.synchronisation
-    runner = Runner(program, function=function)
+    runner = MachineState(program, function=function)
     if function:
         runner.write_inputs(inputs)
     launches: list[LaunchResult] = []
@@ -134,7 +139,7 @@ def simulate(
 def _give_back(launch: Launch) -> None:
     """What one step of simulating a large launch leaves behind is not there for the next, whose arrays are larger."""
     if launch.count > _MANY:
-        give_back()
+        release_free_memory()
 
 
 def _narrow(timing: Timing) -> Timing:
@@ -162,3 +167,22 @@ def _decode(program: Program, launch: Launch) -> Decoded:
         )
     words = program.words[launch.begin : launch.begin + launch.count]
     return _in_launch(launch, lambda: decode(program.accelerator, words, launch.begin))
+
+
+def last_writer(program: Program, simulation: Simulation, address: int) -> int | None:
+    """Index of the last instruction of the program that stored DRAM byte ``address``; None if none did."""
+    family = family_of(program.accelerator)
+    for result in reversed(simulation.launches):
+        index = _last_store(family.boxes(result.decoded), address)
+        if index >= 0:
+            return result.launch.begin + index
+    return None
+
+
+def _last_store(boxes: Boxes, address: int) -> int:
+    """Position in the launch of the last store over ``address``; -1 if there is none."""
+    offset, stride = address - boxes.begin, boxes.row_stride
+    row = np.where(stride > 0, np.minimum(offset // np.maximum(stride, 1), boxes.rows - 1), 0)
+    within = offset - row * stride
+    hits = np.flatnonzero(boxes.write & (offset >= 0) & (boxes.rows > 0) & (within >= 0) & (within < boxes.row_bytes))
+    return int(boxes.instruction[hits].max(initial=-1))

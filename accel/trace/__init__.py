@@ -1,7 +1,7 @@
 """The trace of a program as it ran: made, stored, and given out in several forms."""
 
-from accel.trace.make import make_trace
-from accel.trace.perfetto import FEWEST, MOST, Window
-from accel.trace.trace import Trace
+from accel.trace.perfetto.trace_window import FEWEST, MOST, Window
+from accel.trace.program_trace import Trace
+from accel.trace.trace_builder import make_trace
 
 __all__ = ["FEWEST", "MOST", "Trace", "Window", "make_trace"]

@@ -11,8 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from accel.catalog import load_accelerator
-from accel.simulate.prepare import prepare
+from accel.catalog.load_accelerator import load_accelerator
+from accel.simulate.prepare_simulation import prepare
 from worker.config.settings import Settings
 from worker.execution.job_execution import execute
 from worker.execution.job_inputs import ProgramJobInputs

@@ -28,8 +28,8 @@ def check(
 
     Exit status: 0 it can be used, 1 it cannot: then where, what stands there, and what could.
     """
-    from accel.accelerator.read_text import MAX_BYTES
-    from accel.catalog import accelerator_id, load_accelerator, parse_accelerator
+    from accel.accelerator.document_text import MAX_BYTES
+    from accel.catalog.load_accelerator import accelerator_id, load_accelerator, parse_accelerator
     from accel.errors import CyclopsError
     from service.cli.accelerator_table import print_accelerator
 
@@ -55,7 +55,7 @@ def check(
 @app.command(name="list")
 def list_() -> None:
     """List the accelerators that come with Cyclops."""
-    from accel.catalog import load_accelerator, preset_names
+    from accel.catalog.load_accelerator import load_accelerator, preset_names
     from service.cli.accelerator_table import print_listing
 
     print_listing([load_accelerator(name) for name in preset_names()], Console())
@@ -67,7 +67,7 @@ def show(
     as_yaml: Annotated[bool, typer.Option("--yaml", help="YAML, without what is as it would be by default.")] = False,
 ) -> None:
     """Print a whole document, as JSON or YAML: to begin one of your own from. Exit status: 0 done, 1 there is none."""
-    from accel.catalog import load_accelerator
+    from accel.catalog.load_accelerator import load_accelerator
     from accel.errors import CyclopsError
     from service.http.accelerator_yaml import accelerator_yaml
 
@@ -81,7 +81,7 @@ def show(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of a document, for the families that are installed."""
-    from accel.schema import schema_text
+    from accel.catalog.document_schema import schema_text
 
     sys.stdout.write(schema_text())
 

@@ -6,11 +6,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.contraction import contraction
+from accel.accelerator.document import Accelerator, HazardSync, TokenSync
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy
-from accel.accelerator.roles import contraction
-from accel.accelerator.synchronisation import HazardSync, TokenSync
-from accel.catalog import accelerator_id
+from accel.catalog.load_accelerator import accelerator_id
 from accel.errors import InvalidAccelerator
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from accel.errors import CyclopsError
-from accel.plan_documents import Plan, PlannedLaunch
+from accel.report.plan_documents import Plan, PlannedLaunch
 from service.cli.local_run import check_files, model_in_one_file, print_error, print_problem, sources_of
 from service.cli.report_tables import accelerator_label, print_title
 from worker.config.settings import Settings

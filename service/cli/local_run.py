@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 from rich.console import Console
 
-from accel.catalog import document_digest
+from accel.catalog.load_accelerator import document_digest
 from accel.errors import CompileError, CyclopsError, InvalidModel, InvalidProgram, InvalidTensors, SimulationError
-from accel.folder_cache import FolderCache
-from accel.frontend.read.external import folder_data, single_file
-from accel.provenance import Sources, file_digest
+from accel.frontend.read.external_files import folder_data, single_file
+from accel.report.provenance import Sources, file_digest
+from accel.util.content_cache import FolderCache
 from service.cli.report_tables import print_report, print_simulation
 from worker.config.settings import Settings
 from worker.execution.job_execution import execute

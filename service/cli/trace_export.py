@@ -10,7 +10,8 @@ from typing import Literal
 from rich.console import Console
 
 from accel.errors import CyclopsError
-from accel.trace import Trace, Window
+from accel.trace.perfetto.trace_window import Window
+from accel.trace.program_trace import Trace
 
 _DONE, _FAILED, _REFUSED = 0, 1, 2
 Form = Literal["csv", "text", "perfetto"]

@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
-from accel.accelerator.once import from_pairs, repeated_key
+from accel.util.strict_json import object_from_pairs, repeated_key
 from service.http.problems import ProblemError
 
 
@@ -50,7 +50,7 @@ def parsed(body: bytes) -> Any:
     if text is None or not json.detect_encoding(body).startswith("utf-8"):
         raise ProblemError("invalid-request", "the body is not in UTF-8, as JSON is", field="body")
     try:
-        document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=from_pairs)
+        document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=object_from_pairs)
     except json.JSONDecodeError:
         raise
     except (RecursionError, ValueError) as error:  # Python's limits, of depth and of the digits of an integer

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 import redis
 from fastapi import Response
 
-from accel.catalog import preset_names
-from accel.frontend.read.axes import fix_axes
-from accel.frontend.read.info import TensorInfo
-from accel.options import Axes
+from accel.catalog.load_accelerator import preset_names
+from accel.frontend.read.model_info import Axes, TensorInfo, fix_axes
 from service.context import Context
 from service.http.problems import ProblemError
 from service.http.request_context import current_traceparent, request_id

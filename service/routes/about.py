@@ -6,8 +6,8 @@ import pydantic
 from fastapi import APIRouter
 from pydantic import Field
 
-from accel.accelerator.read_text import MAX_BYTES
-from accel.frontend.model.limits import LIMITS
+from accel.accelerator.document_text import MAX_BYTES
+from accel.frontend.onnx_model.model_limits import LIMITS
 from accel.isa.family_registry import family_names
 from service.auth.caller import NO_OWNER, CurrentCaller
 from service.context import RequestContext

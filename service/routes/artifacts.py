@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Response
 from fastapi.responses import StreamingResponse
 
-from accel.report_documents import Report, SimulationReport
+from accel.report.report_documents import Report, SimulationReport
 from service.context import Context, RequestContext
 from service.http.conditional import CONDITIONAL_RESPONSES, Conditional, Conditions, not_modified, send_blob
 from service.http.declarations import declare_content, declare_document, declare_problems

@@ -8,7 +8,7 @@ import redis
 from fastapi import APIRouter, Depends, Header, Query, Response
 from starlette.concurrency import run_in_threadpool
 
-from accel.plan_documents import Plan
+from accel.report.plan_documents import Plan
 from service.auth.caller import CurrentCaller, CurrentOwner
 from service.context import Context, RequestContext
 from service.http import conditional

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body
 
-from accel.catalog import preset_names
+from accel.catalog.load_accelerator import preset_names
 from service.auth.caller import CurrentOwner
 from service.context import RequestContext
 from service.http.declarations import declare_problems

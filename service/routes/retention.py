@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from accel.catalog import preset_names
+from accel.catalog.load_accelerator import preset_names
 from service.auth.caller import CurrentOwner
 from service.context import Context, RequestContext
 from service.http.declarations import declare_problems

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
 
-from accel.schema import MEDIA_TYPE, schema_digest, schema_text
+from accel.catalog.document_schema import MEDIA_TYPE, schema_digest, schema_text
 from service.http.conditional import etag_matches
 from service.http.declarations import Responses
 

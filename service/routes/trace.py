@@ -9,7 +9,8 @@ from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from accel.errors import CyclopsError
-from accel.trace import FEWEST, MOST, Trace, Window
+from accel.trace.perfetto.trace_window import FEWEST, MOST, Window
+from accel.trace.program_trace import Trace
 from service.context import Context, RequestContext
 from service.http.conditional import CONDITIONAL_RESPONSES, Conditions
 from service.http.declarations import declare_content, declare_problems

@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 from accel.errors import InvalidProgram
-from accel.names import member_fault, shown
-from accel.provenance import file_digest
+from accel.report.provenance import file_digest
+from accel.util.safe_names import member_fault, shown
 from service.http.problems import ProblemError
 from service.uploads.receive import ReceivedPart
 from worker.inspection.inspector import Inspector

@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.errors import InvalidProgram, SimulationError
-from accel.host_graph.graph import signature
-from accel.host_graph.operators import OPERATORS
-from accel.host_graph.read import read_host_graph
-from accel.program import HostStep
-from accel.simulate.host import HostFunctions
+from accel.host.host_executor import HostFunctions
+from accel.host.host_graph_reader import read_host_graph
+from accel.host.host_operators import OPERATORS, signature
+from accel.program.program_model import HostStep
 from tests.accel.lowering.build import build
 from tests.reference.operators import CONVERTED, PLAIN
 

@@ -17,7 +17,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Finish
 from accel.isa.decode import Decoded, decode
 from accel.isa.vta.document.instruction_view import instructions_of
-from accel.program import Launch, Program
+from accel.program.program_model import Launch, Program
 
 Elements = npt.NDArray[np.int64]
 Access = tuple[str, Elements, bool]  # memory, elements, written

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from accel.host_graph.write import write_host_graph
+from accel.host.host_graph_writer import write_host_graph
 from accel.isa.decode import Decoded
 from accel.isa.encode import encode, of_columns
-from accel.program import HostStep, Launch, Origin, Program, Segment
+from accel.program.program_model import HostStep, Launch, Origin, Program, Segment
 from tests.accel.golden import board
 
 

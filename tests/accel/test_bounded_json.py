@@ -1,6 +1,6 @@
 import pytest
 
-from accel.bounded_json import parse_json
+from accel.util.strict_json import parse_json
 
 BAD = {
     b"": "it is not JSON",

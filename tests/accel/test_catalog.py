@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import accelerator_id, canonical, load_accelerator, parse_accelerator, preset_names
+from accel.catalog.load_accelerator import accelerator_id, canonical, load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator, SimulationError
 from accel.isa.decode import decode
 from accel.isa.encode import encode

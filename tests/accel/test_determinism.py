@@ -12,8 +12,8 @@ import pytest
 _JOB = """
 import sys
 from pathlib import Path
-from accel.catalog import load_accelerator
-from accel.run import Options, run_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import Options, run_model
 from examples.resnet8 import resnet8
 run_model(resnet8().SerializeToString(), load_accelerator("vta"), Options(seed=3), Path(sys.argv[1]))
 """

@@ -14,22 +14,22 @@ from onnx import TensorProto
 from tvm import ir, tirx
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator, preset_names
-from accel.dry_run import plan_model
+from accel.catalog.load_accelerator import load_accelerator, preset_names
+from accel.driver.dry_run import plan_model
+from accel.driver.job_stages import job_stages
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
 from accel.errors import CyclopsError, InvalidModel, InvalidTensors, UnsupportedOperator
 from accel.isa.family_registry import family_of
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.function_attributes import region_functions, region_of
 from accel.lowering.ir.tir_walk import collect
 from accel.lowering.partition.graph_partition import partition
-from accel.options import Options
-from accel.plan_documents import Plan
-from accel.planned_launch import candidate
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates
-from accel.run import run_model
-from accel.stages import job_stages
+from accel.report.plan_documents import Plan
+from accel.report.planned_launches import candidate
 from examples.conv224 import conv224
 from examples.graph import Graph
 from examples.resnet8 import resnet8

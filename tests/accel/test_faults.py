@@ -9,16 +9,16 @@ import numpy as np
 import onnx
 import pytest
 
-from accel import run as run_module
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver import run_model as run_module
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
 from accel.errors import CyclopsError, Diagnosis, InternalError, SimulationError, VerificationError
 from accel.isa.decode import Decoded, decode
 from accel.isa.encode import encode
 from accel.lowering.codegen.program_linking import emit
-from accel.options import Options
-from accel.program import Program
-from accel.run import run_model
+from accel.program.program_model import Program
 from examples.single import Conv, conv_model
 
 VTA = load_accelerator("vta")
@@ -58,7 +58,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Callable[[Change], None]:
             change(decoded, accelerator)
             return dataclasses.replace(program, words=encode(decoded))
 
-        monkeypatch.setattr("accel.stages.emit", spoilt)
+        monkeypatch.setattr("accel.driver.job_stages.emit", spoilt)
 
     return spoil
 
@@ -126,7 +126,7 @@ def test_what_a_document_or_a_model_asks_too_much_is_not_ours(
     def refused(*_: object) -> None:
         raise SimulationError("its cycles would be -1", kind=kind)
 
-    monkeypatch.setattr("accel.stages.simulate", refused)
+    monkeypatch.setattr("accel.driver.job_stages.simulate", refused)
     with pytest.raises(SimulationError) as caught:
         run_model(MODEL, VTA, Options(), tmp_path)
     assert caught.value.kind == kind

@@ -9,10 +9,10 @@ import onnx
 import pytest
 from onnxruntime.quantization import QuantFormat, QuantType
 
-from accel.catalog import load_accelerator
-from accel.options import Options
-from accel.report_documents import Report
-from accel.run import run_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
+from accel.report.report_documents import Report
 from examples.resnet8 import resnet8
 from tests.accel.foreign_networks import inception, mobile
 from tests.accel.frontend.operator_models import SIGNED, UNSIGNED, quantised_dynamically, quantised_statically

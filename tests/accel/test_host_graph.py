@@ -14,15 +14,15 @@ from onnxruntime.quantization import QuantType
 from tvm import ir
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.errors import InvalidProgram, SimulationError
-from accel.frontend.quantization.quantize import quantize_model
-from accel.host_graph.operators import OPERATORS, attribute_fields, attributes_type
-from accel.host_graph.read import read_host_graph
-from accel.host_graph.write import write_host_graph
+from accel.frontend.quantize.quantize_model import quantize_model
+from accel.host.host_executor import HostFunctions
+from accel.host.host_graph_reader import read_host_graph
+from accel.host.host_graph_writer import write_host_graph
+from accel.host.host_operators import OPERATORS, attribute_fields, attributes_type
 from accel.lowering.codegen import program_linking
-from accel.program import HostStep
-from accel.simulate.host import HostFunctions
+from accel.program.program_model import HostStep
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from tests.accel.lowering.build import build

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
 from accel.errors import InvalidModel
-from accel.options import Options
-from accel.run import run_model
 from examples.single import Conv, conv_model
 from tests.accel.lowering.test_residual import block
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.layer_report import _before, _busy
+from accel.report.layer_report import _before, _busy
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8)), max_size=8)
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accel.catalog import load_accelerator
-from accel.frontend.quantization.quantize import quantize_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.fault_localization import locate_fault
+from accel.frontend.quantize.quantize_model import quantize_model
 from accel.isa.decode import decode
-from accel.locate import locate_fault
-from accel.program import Launch
+from accel.program.program_model import Launch
 from accel.simulate.engine import simulate
 from examples.resnet8 import resnet8
 from tests.accel.lowering.build import build, lower

@@ -8,9 +8,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from accel.errors import InvalidModel, InvalidTensors
-from accel.frontend.read.inspect import inspect_model
-from accel.inputs import save_tensors
-from accel.names import name_fault, tensor_fault
+from accel.frontend.read.model_inspection import inspect_model
+from accel.util.safe_names import name_fault, tensor_fault
+from accel.verify.input_tensors import save_tensors
 
 GOOD = (
     "input",

@@ -6,10 +6,10 @@ import numpy as np
 import onnx
 import pytest
 
-from accel.catalog import load_accelerator
-from accel.options import Options
-from accel.report_documents import Report
-from accel.run import run_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
+from accel.report.report_documents import Report
 from examples.autoencoder import autoencoder
 from examples.resnet8 import resnet8
 from examples.single import Conv, Dense, conv_model, dense_model

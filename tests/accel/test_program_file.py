@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from accel.errors import InvalidAccelerator, InvalidProgram
-from accel.program import Program
-from accel.program_file import load_program, save_program
+from accel.program.program_model import Program
+from accel.program_files.program_container import load_program, save_program
 from accel.simulate.engine import simulate
 from tests.accel.streams import small_program
 

@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel import program_words, program_zip
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.errors import CyclopsError, InvalidAccelerator, InvalidProgram, ProgramTooLarge
 from accel.isa.encode import encode
-from accel.open_program import open_program
-from accel.program import Launch, Program
-from accel.program_file import save_program
-from accel.program_parts import assemble, load_parts
+from accel.program import instruction_words
+from accel.program.program_model import Launch, Program
+from accel.program_files import bounded_zip
+from accel.program_files.open_program import open_program
+from accel.program_files.program_container import save_program
+from accel.program_files.program_parts import assemble, load_parts
 from accel.simulate.engine import simulate
 from tests.accel.streams import small_program, stream
 
@@ -413,7 +414,7 @@ def test_a_file_that_is_no_program(name: str, tmp_path: Path) -> None:
 
 
 def test_compressed_parts_count_to_a_limit_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program_zip, "_MOST_INFLATED_BYTES", 1000)
+    monkeypatch.setattr(bounded_zip, "_MOST_INFLATED_BYTES", 1000)
     given = parts(expected=[]) | {"b.bin": bytes(1000)}
     open_program(zipped(given, tmp_path / "stored", method=zipfile.ZIP_STORED))
     with pytest.raises(ProgramTooLarge, match=r"b\.bin has more than \d+ bytes, which is what is left of the limit"):
@@ -421,7 +422,7 @@ def test_compressed_parts_count_to_a_limit_of_their_own(tmp_path: Path, monkeypa
 
 
 def test_a_stream_has_at_most_so_many_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program_words, "MOST_INSTRUCTIONS", 2)
+    monkeypatch.setattr(instruction_words, "MOST_INSTRUCTIONS", 2)
     with pytest.raises(ProgramTooLarge, match=r"instructions\.bin has 3 instructions; the limit is 2"):
         read(parts())
 

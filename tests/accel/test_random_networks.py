@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
 from accel.isa.vta.document.vta_configuration import VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
-from accel.options import Options
-from accel.program_file import load_program
-from accel.run import run_model
+from accel.program_files.program_container import load_program
 from accel.simulate.engine import simulate
 from examples.graph import Graph
 from tests.accel.races import assert_ordered

@@ -7,19 +7,18 @@ import numpy as np
 import onnx
 import pytest
 
-from accel.catalog import load_accelerator, parse_accelerator
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
+from accel.driver.job_stages import job_stages
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options, Progress, SimulateOptions
+from accel.driver.run_program import run_program
 from accel.errors import InvalidAccelerator, InvalidModel, InvalidTensors, VerificationError
-from accel.frontend.read.inspect import inspect_model
-from accel.inputs import checked_inputs, draw_inputs
-from accel.options import Options
-from accel.program_file import load_program
-from accel.progress import Progress
-from accel.run import run_model
-from accel.run_program import SimulateOptions, run_program
+from accel.frontend.read.model_inspection import inspect_model
+from accel.program_files.program_container import load_program
 from accel.simulate.engine import simulate
-from accel.stages import job_stages
-from accel.trace import Trace
-from accel.verify import check_equal, outputs_by_onnxruntime
+from accel.trace.program_trace import Trace
+from accel.verify.input_tensors import checked_inputs, draw_inputs
+from accel.verify.output_comparison import check_equal, outputs_by_onnxruntime
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model

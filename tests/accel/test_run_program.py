@@ -4,11 +4,12 @@ import json
 import numpy as np
 import pytest
 
+from accel.driver.run_options import SimulateOptions
+from accel.driver.run_program import run_program
 from accel.errors import InvalidTensors, SimulationError
-from accel.program import Segment
-from accel.program_file import load_program, save_program
-from accel.program_parts import load_parts
-from accel.run_program import SimulateOptions, run_program
+from accel.program.program_model import Segment
+from accel.program_files.program_container import load_program, save_program
+from accel.program_files.program_parts import load_parts
 from tests.accel.golden import documents, needs_golden, words
 from tests.accel.parts import golden_parts, write_parts
 from tests.accel.streams import small_program

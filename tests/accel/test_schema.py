@@ -9,11 +9,11 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from accel.accelerator.read_text import read_text
-from accel.catalog import load_accelerator, parse_accelerator, preset_names
+from accel.accelerator.document_text import read_text
+from accel.catalog.document_schema import DIALECT, ID, Schema, accelerator_schema, schema_digest, schema_text
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator
 from accel.isa.family_registry import family_names
-from accel.schema import DIALECT, ID, Schema, accelerator_schema, schema_digest, schema_text
 
 SCHEMA = accelerator_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)

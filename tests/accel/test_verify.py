@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from accel.verify import SQNR_CEILING_DB, cosine, sqnr_db
+from accel.verify.output_comparison import SQNR_CEILING_DB, cosine, sqnr_db
 
 INF, NAN = np.inf, np.nan
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from accel.catalog import preset_names
+from accel.catalog.load_accelerator import preset_names
 from examples.networks import NETWORKS, build
 
 TINY = ("autoencoder", "keyword_spotting", "resnet8", "visual_wake_words")
@@ -24,9 +24,9 @@ _TIMES = 4
 _JOB = """
 import json, re, sys
 from pathlib import Path
-from accel.catalog import load_accelerator
-from accel.options import Options
-from accel.run import run_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_options import Options
+from accel.driver.run_model import run_model
 model, accelerator, out = sys.argv[1:]
 report = run_model(Path(model), load_accelerator(accelerator), Options(trace=False), Path(out))
 # ru_maxrss would count what the process was before it became this one

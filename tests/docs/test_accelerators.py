@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from accel.accelerator.roles import contraction
-from accel.catalog import load_accelerator, preset_names
+from accel.accelerator.contraction import contraction
+from accel.catalog.load_accelerator import load_accelerator, preset_names
 from accel.isa.family_registry import family_names
 from accel.isa.vta.document.ten_keys_json import KNOWN_KEYS
 from accel.isa.vta.document.vta_configuration import Variant

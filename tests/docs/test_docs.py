@@ -10,11 +10,11 @@ from tvm import tirx
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.lowering.ir.tir_walk import collect
 from accel.lowering.pipeline import Stage
 from accel.simulate.engine import simulate
-from accel.trace import make_trace
+from accel.trace.trace_builder import make_trace
 from examples.conv224 import conv224
 from service.cli import app
 from tests.accel.lowering.build import build, lower, regions

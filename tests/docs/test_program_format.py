@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from accel.host_graph.operators import OPERATORS
-from accel.host_graph.read import read_host_graph
-from accel.open_program import open_program
-from accel.program_document import PartsDocument, ProgramDocument
-from accel.run_program import SimulateOptions, run_program
+from accel.driver.run_options import SimulateOptions
+from accel.driver.run_program import run_program
+from accel.host.host_graph_reader import read_host_graph
+from accel.host.host_operators import OPERATORS
+from accel.program.program_document import PartsDocument, ProgramDocument
+from accel.program_files.open_program import open_program
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "program-format.md").read_text(encoding="utf-8")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from accel.trace import Trace
+from accel.trace.program_trace import Trace
 from tests.accel.trace.made import random_trace
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "trace.md"

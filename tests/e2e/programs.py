@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.encode import encode
 from tests.accel.golden import FOLDER
 from tests.accel.streams import stream

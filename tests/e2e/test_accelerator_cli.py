@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel.catalog import load_accelerator, parse_accelerator, preset_names
-from accel.plan_documents import Plan
-from accel.schema import accelerator_schema
+from accel.catalog.document_schema import accelerator_schema
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names
+from accel.report.plan_documents import Plan
 from examples.graph import Graph
 from service.http.accelerator_yaml import accelerator_yaml
 from tests.e2e.commands import cyclops_here as cyclops

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel.provenance import versions
+from accel.report.provenance import versions
 from examples.single import Conv, conv_model
 from tests.accel.frontend.dynamic_models import flattening
 from tests.accel.frontend.external_models import FILE, in_one_file, two_weights, write
@@ -269,7 +269,7 @@ def test_an_error_of_ours_is_told_as_such(
     def broken(*_: object) -> None:
         raise AssertionError("no such lane")
 
-    monkeypatch.setattr("accel.stages.emit", broken)
+    monkeypatch.setattr("accel.driver.job_stages.emit", broken)
     monkeypatch.chdir(tmp_path)
     done = cyclops_here(
         "run", model, "--accelerator", "vta", *(["--out", "out"] if named else []), *(["--json"] if as_json else [])
@@ -293,7 +293,7 @@ def test_a_dry_run_that_fails_for_us_says_so(model: Path, monkeypatch: pytest.Mo
     def broken(*_: object) -> None:
         raise AssertionError("no such lane")
 
-    monkeypatch.setattr("accel.dry_run.host_ops", broken)
+    monkeypatch.setattr("accel.driver.dry_run.host_ops", broken)
     done = cyclops_here("plan", model, "--accelerator", "vta", "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["type"] == "/problems/internal-error"

@@ -19,8 +19,8 @@ MODEL = conv_model(Conv(channels=16, filters=16, height=8, width=8)).SerializeTo
 ACCELERATORS = ("vta", "gemmini", "mvin-mvout")
 _PREPARE = """
 import sys
-from accel.catalog import load_accelerator
-from accel.simulate.prepare import prepare
+from accel.catalog.load_accelerator import load_accelerator
+from accel.simulate.prepare_simulation import prepare
 for name in sys.argv[1:]:
     prepare(load_accelerator(name))
 """

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import accelerator_id, load_accelerator
+from accel.catalog.load_accelerator import accelerator_id, load_accelerator
 from examples.single import Conv, conv_model
 from service.http.accelerator_yaml import accelerator_yaml
 from tests.e2e.commands import cyclops_here

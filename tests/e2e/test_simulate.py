@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from service.cli import app
 from tests.accel.golden import documents, needs_golden
 from tests.e2e.programs import addition, instructions, recorded, words, written, zipped

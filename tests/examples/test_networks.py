@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from accel.frontend.read.inspect import inspect_model
+from accel.frontend.read.model_inspection import inspect_model
 from examples.fold import fold_batch_norms
 from examples.networks import build
 from tests.reference.host import draw_inputs, run_onnx

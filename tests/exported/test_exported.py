@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from accel.catalog import load_accelerator
-from accel.options import Options
-from accel.report_documents import Report
-from accel.run import run_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
+from accel.report.report_documents import Report
 from tests.exported.activations import ACTIVATIONS
 from tests.exported.case import Case, Catalogue
 from tests.exported.folds import FOLDS

@@ -15,12 +15,12 @@ import numpy as np
 
 import accel.isa.vta.function.vta_machine.functional_table
 import accel.isa.vta.function.vta_machine.vta_machine
-import accel.simulate.runner
-from accel.catalog import load_accelerator
+import accel.simulate.machine_state
+from accel.catalog.load_accelerator import load_accelerator
 from accel.errors import SimulationError
-from accel.program import Launch, Program, Segment
+from accel.program.program_model import Launch, Program, Segment
+from accel.report.simulation_report import warnings_of
 from accel.simulate.engine import Simulation, simulate
-from accel.simulation_report import warnings_of
 from examples.single import Conv, Dense, conv_model, dense_model
 from tests.accel.golden import FOLDER
 from tests.accel.lowering.build import build
@@ -34,8 +34,8 @@ _COMPARED = 100  # one in so many of the programs that ran is compared with the 
 
 
 def main(count: int, seed: int, state: Path) -> None:
-    accel.simulate.runner.WORK_LIMIT = _WORK
-    accel.simulate.runner.aligned_zeros = guarded_zeros
+    accel.simulate.machine_state.WORK_LIMIT = _WORK
+    accel.simulate.machine_state.aligned_zeros = guarded_zeros
     accel.isa.vta.function.vta_machine.aligned_zeros = guarded_zeros
     accel.isa.vta.function.functional_table.aligned_zeros = guarded_zeros
     programs = base_programs()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from accel.catalog import canonical, load_accelerator
+from accel.catalog.load_accelerator import canonical, load_accelerator
 from examples.single import Conv, conv_model
 from tests.conftest import ROOT, Service, running_service
 from tests.e2e.programs import addition, zipped

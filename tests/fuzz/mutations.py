@@ -8,7 +8,7 @@ import numpy as np
 from accel.accelerator.instructions import Copy
 from accel.isa.decode import Decoded, decode
 from accel.isa.encode import encode
-from accel.program import Launch, Program
+from accel.program.program_model import Launch, Program
 
 Random = np.random.Generator
 

@@ -11,7 +11,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 from tvm import relax
 from tvm.ir import IRModule
 
-from accel.frontend.integer.integers import ImportedModel
+from accel.frontend.integer_recovery.recover_integers import ImportedModel
 
 Array = npt.NDArray[Any]
 _SATURATING = {"ConvInteger", "MatMulInteger", "QGemm", "QLinearConv", "QLinearMatMul"}

@@ -11,8 +11,8 @@ import httpx2
 import numpy as np
 import pytest
 
-from accel.catalog import load_accelerator, preset_names
-from accel.plan_documents import Plan
+from accel.catalog.load_accelerator import load_accelerator, preset_names
+from accel.report.plan_documents import Plan
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model

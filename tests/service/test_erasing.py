@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel.catalog import canonical, load_accelerator
+from accel.catalog.load_accelerator import canonical, load_accelerator
 from tests.e2e.programs import addition, zipped
 from tests.service.quiet import Quiet, a_model, quiet_service
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accel.catalog import preset_names
+from accel.catalog.load_accelerator import preset_names
 from tests.service.quiet import Quiet, quiet_service
 
 Check = Callable[..., dict]

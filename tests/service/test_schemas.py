@@ -4,8 +4,8 @@ import httpx2
 import pytest
 from jsonschema import Draft202012Validator
 
-from accel.catalog import preset_names
-from accel.schema import ID, accelerator_schema
+from accel.catalog.document_schema import ID, accelerator_schema
+from accel.catalog.load_accelerator import preset_names
 from service.http.conditional import etag_matches
 
 PATH = "/v1/schemas/accelerator"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from accel.trace import Trace
+from accel.trace.program_trace import Trace
 from service.cli import app
 from tests.accel.trace.made import plain_csv, plain_text, random_trace
 from tests.reference.trace_events import check

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.accelerator.read_yaml import read_yaml
-from accel.catalog import load_accelerator, parse_accelerator, preset_names
+from accel.accelerator.document_text import read_yaml
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names
 from service.http.accelerator_yaml import accelerator_yaml, yaml_text
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

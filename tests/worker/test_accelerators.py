@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from accel.catalog import accelerator_id, load_accelerator, parse_accelerator, preset_names
+from accel.catalog.load_accelerator import accelerator_id, load_accelerator, parse_accelerator, preset_names
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from worker.records.accelerator_store import Accelerators

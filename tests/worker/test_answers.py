@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from accel.catalog import accelerator_id, load_accelerator, preset_names
-from accel.provenance import versions
+from accel.catalog.load_accelerator import accelerator_id, load_accelerator, preset_names
+from accel.report.provenance import versions
 from tests.worker.records import RESULT, publish_all
 from worker.records import result_cache as module
 from worker.records.accelerator_store import Accelerators

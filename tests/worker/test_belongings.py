@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from accel.catalog import load_accelerator, preset_names
+from accel.catalog.load_accelerator import load_accelerator, preset_names
 from worker.identity.ownership import Ownership, owned_ids
 from worker.records.accelerator_store import Accelerators
 from worker.records.job_record import LOCAL

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from tests.worker.records import RESULT
 from tests.worker.test_erasing import REQUEST, TENSORS, Place
 from worker.config.settings import Settings

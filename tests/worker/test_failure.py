@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accel.catalog import accelerator_id, load_accelerator, parse_accelerator
+from accel.catalog.load_accelerator import accelerator_id, load_accelerator, parse_accelerator
 from accel.errors import InternalError, InvalidModel
 from worker.config.settings import Settings
 from worker.execution.job_failure import INCIDENT, failure_problem, write_incident

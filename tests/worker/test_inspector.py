@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel.frontend.read.info import ModelContents
-from accel.frontend.read.inspect import inspect_upload
+from accel.frontend.read.model_info import ModelContents
+from accel.frontend.read.model_inspection import inspect_upload
 from examples.resnet8 import resnet8
 from tests.accel.frontend.external_models import FILE, in_one_file, two_weights
 from tests.e2e.programs import addition, zipped

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accel.errors import CyclopsError, ExternalData, InvalidModel, ModelTooLarge
-from accel.frontend.read.external import folder_data, single_file
+from accel.frontend.read.external_files import folder_data, single_file
 from tests.accel.frontend.external_models import FILE, in_a_file_each, in_one_file, two_weights, write
 from worker.config.settings import Settings
 from worker.inspection.model_files import model_of_files

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accel.catalog import load_accelerator, parse_accelerator
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import AcceleratorTooLarge, InvalidAccelerator
 from worker.inspection.document_errors import explain, with_explanation
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.catalog import load_accelerator
-from accel.stages import job_stages
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.job_stages import job_stages
 from service.http.problems import JOB_TYPES, accel_types
 from worker.queue.job_queue import JobQueue
 from worker.storage.redis_server import connect

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from accel.errors import InvalidTensors, UnsupportedOperator
-from accel.frontend.read.inspect import inspect_model
+from accel.frontend.read.model_inspection import inspect_model
 from examples.single import Conv, conv_model
 from worker.config.settings import Settings
 from worker.execution.job_execution import execute

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.errors import InvalidTensors, TensorsTooLarge
-from accel.frontend.read.info import TensorInfo
+from accel.frontend.read.model_info import TensorInfo
 from worker.execution.tensor_archives import NpzArchive, as_samples, check_fit
 
 LIMITS = {"max_bytes": 1 << 20, "max_arrays": 4}

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from accel.errors import CyclopsError
-from accel.trace import Trace
+from accel.trace.program_trace import Trace
 from tests.accel.trace.made import random_trace
 from tests.worker.records import ended
 from worker.records.job_artifacts import Artifacts, TraceCache

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from accel.frontend.read.info import TensorInfo
+from accel.frontend.read.model_info import TensorInfo
 from worker.records.uploads import Tensors, tensors
 from worker.storage.object_store import Store
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accel.catalog import preset_names
+from accel.catalog.load_accelerator import preset_names
 from worker.runner import warm_up as module
 from worker.runner.warm_up import WarmUp
 from worker.runner.worker_main import warmed_presets

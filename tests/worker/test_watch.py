@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from accel.cache import Cache
-from accel.folder_cache import FolderCache
+from accel.util.content_cache import CacheStore, FolderCache
 from worker.config.settings import Settings
 from worker.execution.job_inputs import ProgramJobInputs
 from worker.process.children import start_child
@@ -40,7 +39,7 @@ class Attended:
         *,
         seconds: float = 20,
         stop_after: float = 1e9,
-        cache: Cache | None = None,
+        cache: CacheStore | None = None,
         stage: Callable[[Stage | None], None] | None = None,
         **limits: int,
     ) -> None:

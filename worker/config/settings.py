@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from accel.frontend.model.limits import LIMITS
+from accel.frontend.onnx_model.model_limits import LIMITS
 from worker.config.webhook_settings import WebhookSettings
 
 _MIB = 1 << 20

@@ -9,7 +9,7 @@ import hashlib
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from accel.catalog import accelerator_id, canonical, parse_accelerator
+from accel.catalog.load_accelerator import accelerator_id, canonical, parse_accelerator
 from worker.storage.identifiers import ObjectKind
 
 _FOLDER = Path(__file__).parent

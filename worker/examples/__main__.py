@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pydantic
 
-from accel.frontend.read.inspect import inspect_model
-from accel.open_program import open_program
+from accel.frontend.read.model_inspection import inspect_model
+from accel.program_files.open_program import open_program
 from examples.single import Conv, conv_model
 from worker.config.settings import Settings
 from worker.examples import ACCELERATOR, FILES, INFO

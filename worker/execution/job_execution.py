@@ -8,19 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from accel.cache import Cache
-from accel.catalog import load_accelerator
-from accel.dry_run import plan_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.dry_run import plan_model
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options, SimulateOptions
+from accel.driver.run_program import run_program
 from accel.errors import InvalidAccelerator, InvalidProgram, InvalidTensors
-from accel.frontend.read.info import TensorInfo
-from accel.frontend.read.inspect import inspect_model
-from accel.open_program import open_program
-from accel.options import Options
-from accel.plan_documents import Plan
-from accel.program import HostStep, Program
-from accel.program_file import save_program
-from accel.run import run_model
-from accel.run_program import SimulateOptions, run_program
+from accel.frontend.read.model_info import TensorInfo
+from accel.frontend.read.model_inspection import inspect_model
+from accel.program.program_model import HostStep, Program
+from accel.program_files.open_program import open_program
+from accel.program_files.program_container import save_program
+from accel.report.plan_documents import Plan
+from accel.util.content_cache import CacheStore
 from worker.config.settings import Settings
 from worker.execution.job_inputs import ModelJobInputs, ProgramJobInputs
 from worker.execution.tensor_archives import Array, NpzArchive, as_samples, check_fit
@@ -37,7 +37,7 @@ def execute(
     out: Path,
     settings: Settings,
     progress: Callable[[Stage], None],
-    cache: Cache | None = None,
+    cache: CacheStore | None = None,
 ) -> Summary:
     """Run the job; the artifacts are files in ``out``. ``cache`` keeps what the compiler may need again.
 
@@ -50,7 +50,7 @@ def execute(
 
 
 def _execute_model(
-    work: ModelJobInputs, out: Path, settings: Settings, progress: Callable[[Stage], None], cache: Cache | None
+    work: ModelJobInputs, out: Path, settings: Settings, progress: Callable[[Stage], None], cache: CacheStore | None
 ) -> Summary:
     info = inspect_model(work.model.read_bytes(), axes=work.options.axes)
     wanted = info.inputs

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import canonical, load_accelerator
+from accel.catalog.load_accelerator import canonical, load_accelerator
 from accel.errors import CyclopsError
-from accel.provenance import provenance, versions
+from accel.report.provenance import provenance, versions
 from worker.config.settings import Settings
 from worker.execution.job_inputs import ModelJobInputs, ProgramJobInputs
 from worker.records.job_record import Stage

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from accel.catalog import preset_names
-from accel.provenance import Sources
+from accel.catalog.load_accelerator import preset_names
+from accel.report.provenance import Sources
 from worker.records.accelerator_store import Accelerators
 from worker.records.job_record import Document, Job
 from worker.records.job_request import JobOptions, JobRequest

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from accel.errors import InvalidTensors, TensorsTooLarge
-from accel.frontend.read.info import TensorInfo
-from accel.names import shown, tensor_fault
+from accel.frontend.read.model_info import TensorInfo
+from accel.util.safe_names import shown, tensor_fault
 from worker.execution.zip_limits import check_zip_directory
 
 Array = npt.NDArray[Any]

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import accel.isa.numba_dispatcher  # noqa: F401 - numba is loaded once, not by each task
 from accel.errors import InvalidProgram, ProgramTooLarge
-from accel.open_program import open_program
-from accel.plan_documents import Plan
-from accel.program_file import save_program
-from accel.provenance import versions
+from accel.program_files.open_program import open_program
+from accel.program_files.program_container import save_program
+from accel.report.plan_documents import Plan
+from accel.report.provenance import versions
 from worker.config.settings import Settings
 from worker.execution.job_execution import describe_program, execute_dry_run
 from worker.execution.job_inputs import ModelJobInputs

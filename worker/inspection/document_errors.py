@@ -7,9 +7,9 @@ from typing import Any
 
 import pydantic
 
-from accel.accelerator.read_text import read_text
+from accel.accelerator.document_text import read_text
+from accel.catalog.document_schema import Schema, accelerator_schema
 from accel.errors import InvalidAccelerator
-from accel.schema import Schema, accelerator_schema
 
 _ROOT = "accelerator."
 _SHOWN = 200

@@ -9,8 +9,8 @@ from typing import TypeVar
 import pydantic
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.read_text import MAX_BYTES
-from accel.frontend.read.info import ModelContents
+from accel.accelerator.document_text import MAX_BYTES
+from accel.frontend.read.model_info import ModelContents
 from worker.config.settings import Settings
 from worker.execution.job_inputs import ModelJobInputs
 from worker.inspection.task_arguments import ModelFiles, NamedFile, NoArguments, PackedProgram, PlanInputs, UploadedFile

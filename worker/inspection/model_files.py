@@ -16,10 +16,10 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from accel.errors import InvalidModel, ModelTooLarge
-from accel.frontend.model.limits import LIMITS
-from accel.frontend.read.external import OpenData, single_file
-from accel.frontend.read.info import ModelContents
-from accel.frontend.read.inspect import inspect_upload
+from accel.frontend.onnx_model.model_limits import LIMITS
+from accel.frontend.read.external_files import OpenData, single_file
+from accel.frontend.read.model_info import ModelContents
+from accel.frontend.read.model_inspection import inspect_upload
 from worker.config.settings import Settings
 from worker.execution.zip_limits import check_zip_directory
 from worker.inspection.task_arguments import ModelFiles, NamedFile

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pydantic
 
-from accel.provenance import Sources
+from accel.report.provenance import Sources
 from worker.records.job_request import JobOptions
 
 

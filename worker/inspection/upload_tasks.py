@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator, parse_accelerator, preset_names
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator
 from worker.config.settings import Settings
 from worker.execution.tensor_archives import NpzArchive

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import (
+from accel.catalog.load_accelerator import (
     accelerator_id,
     canonical,
     checked_accelerator,
@@ -156,7 +156,7 @@ class Accelerators:
         return known.model_copy(update={"label": self.labels([name_or_id])[0]})
 
     def fetch(self, name_or_id: str, path: Path) -> str:
-        """What :func:`accel.catalog.load_accelerator` takes: a preset's name, or ``path`` with the document written.
+        """What :func:`accel.catalog.load_accelerator.load_accelerator` takes: a preset's name, or ``path`` with the document written.
 
         ``path`` must end in ``.json``. KeyError if there is none of this name or id.
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pydantic
 from pydantic import Field
 
-from accel.trace import Trace
-from accel.trace.ranges import Ranges
+from accel.trace.byte_ranges import Ranges
+from accel.trace.program_trace import Trace
 from worker.records.job_record import Job
 from worker.storage.object_store import Store
 

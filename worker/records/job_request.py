@@ -6,7 +6,7 @@ import pydantic
 from pydantic import ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from accel.options import Options
+from accel.driver.run_options import Options
 
 DIGEST = "^[0-9a-f]{64}$"
 

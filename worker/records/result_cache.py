@@ -10,9 +10,9 @@ import json
 
 import pydantic
 
-from accel.cache import cache_key
-from accel.catalog import preset_names
-from accel.provenance import versions
+from accel.catalog.load_accelerator import preset_names
+from accel.report.provenance import versions
+from accel.util.content_cache import cache_key
 from worker.records.accelerator_store import Accelerators
 from worker.records.job_artifacts import manifest_key
 from worker.records.job_record import FORMAT, Document, Job

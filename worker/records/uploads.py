@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, Self, TypeVar
 import pydantic
 from pydantic import Field
 
-from accel.frontend.read.info import ModelContents, TensorInfo
+from accel.frontend.read.model_info import ModelContents, TensorInfo
 from worker.examples import FileKind, example
 from worker.identity.ownership import OwnedObject, Ownership, label_key, label_of
 from worker.identity.share_links import ShareTarget

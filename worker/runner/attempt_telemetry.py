@@ -14,7 +14,7 @@ import redis
 from opentelemetry.trace import Span, StatusCode, Tracer, set_span_in_context
 from opentelemetry.util.types import AnyValue
 
-from accel.cache import Cache
+from accel.util.content_cache import CacheStore
 from worker.records.job_record import Origin, Stage
 from worker.records.problem_details import Problem
 from worker.storage.identifiers import created_at
@@ -126,7 +126,7 @@ class AttemptTelemetry:
         if self._tracer is not None and self._span is not None:
             self._tracer.start_span(name, set_span_in_context(self._span), start_time=begun).end(over)
 
-    def counting(self, cache: Cache) -> Cache:
+    def counting(self, cache: CacheStore) -> CacheStore:
         """The cache, with what is found in it counted."""
         return _CountingCache(cache, lambda found: self._tally.count(CACHE, "hit" if found else "miss"))
 
@@ -166,7 +166,7 @@ class AttemptTelemetry:
 
 
 class _CountingCache:
-    def __init__(self, cache: Cache, told: Callable[[bool], None]) -> None:
+    def __init__(self, cache: CacheStore, told: Callable[[bool], None]) -> None:
         self._cache = cache
         self._told = told
 

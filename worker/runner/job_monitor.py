@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from accel.cache import Cache
+from accel.util.content_cache import CacheStore
 from worker.config.settings import Settings
 from worker.execution.job_failure import is_out_of_memory, memory_limit_problem
 from worker.execution.job_inputs import ModelJobInputs, ProgramJobInputs
@@ -88,7 +88,7 @@ class JobMonitor:
         scratch: Path,
         settings: Settings,
         *,
-        cache: Cache,
+        cache: CacheStore,
         stage: Callable[[Stage | None], None],
         log: JobLog,
         stopped: Callable[[], bool],

@@ -40,7 +40,7 @@ _MOST_TEXT = 4096  # characters of a logged line
 
 
 class SupervisorLink(logging.Handler):
-    """Sends stages and logged lines, and is the compiler's cache (``accel.cache.Cache``) at the other end of the line.
+    """Sends stages and logged lines, and is the compiler's cache (``accel.util.content_cache.CacheStore``) at the other end of the line.
 
     It blocks, and may be used from several threads. Raises ConnectionError where the other process is gone.
     """

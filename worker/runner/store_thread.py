@@ -10,7 +10,7 @@ import socket
 import threading
 from collections.abc import Callable
 
-from accel.cache import Cache
+from accel.util.content_cache import CacheStore
 from worker.records.job_record import Stage
 
 _log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class StoreThread:
         line: is readable once a question has been answered.
     """
 
-    def __init__(self, cache: Cache, stage: Callable[[Stage | None], None]) -> None:
+    def __init__(self, cache: CacheStore, stage: Callable[[Stage | None], None]) -> None:
         self._cache = cache
         self._stage = stage
         self._changed = threading.Condition()

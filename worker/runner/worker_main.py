@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator, preset_names
+from accel.catalog.load_accelerator import load_accelerator, preset_names
 from worker.config.settings import Settings
 from worker.process.children import run_in_child, share_with_children
 from worker.queue.job_queue import JobQueue, open_impatient_queue
@@ -49,8 +49,8 @@ def preload(presets: Sequence[str]) -> WarmUp:
     Returns what compiles the simulators of ``presets`` ahead.
     """
     tracing.preload()
-    importlib.import_module("accel.provenance").versions()  # reads the sources of the compiler
-    prepare: Callable[[Accelerator], None] = importlib.import_module("accel.simulate.prepare").prepare
+    importlib.import_module("accel.report.provenance").versions()  # reads the sources of the compiler
+    prepare: Callable[[Accelerator], None] = importlib.import_module("accel.simulate.prepare_simulation").prepare
     cache_folder: Callable[[], Path | None] = importlib.import_module("accel.isa.compiled_kernels").cache_folder
     cache_folder()  # it is there before the jobs learn what they may read
     prepare_confinement()

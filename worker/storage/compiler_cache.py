@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class StoreCache:
-    """``accel.cache.Cache`` over the store: where the store fails, there is no entry.
+    """``accel.util.content_cache.CacheStore`` over the store: where the store fails, there is no entry.
 
     Args:
         store: the store.

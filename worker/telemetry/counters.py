@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 OTHER = "other"
 _SUM, _OVER = "sum", "inf"
 _MODEL_STAGES = ("quantize", "import", "partition", "pack", "schedule", "flatten", "inject", "sync", "allocate", "emit")
-# what the attending process does itself, then the stages of ``accel/stages.py``
+# what the attending process does itself, then the stages of ``accel/driver/job_stages.py``
 STAGES = ("fetch", *_MODEL_STAGES, "simulate", "verify", "report", "publish", OTHER)
 _LIMITS = {"worker_lost", "time-limit", "memory-limit", "output-limit", "internal-error"}
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)

@@ -1,1 +1,1 @@
-"""Reading an uploaded model: limits, checks, what it holds."""
+"""Reading of an uploaded model: limits, checks, and what it holds."""

@@ -5,10 +5,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import Copy
 from accel.accelerator.memories import DTYPE_BYTES
-from accel.accelerator.synchronisation import TokenSync
 from accel.isa.compiled_kernels import compile_now
 from accel.isa.decode import Decoded
 from accel.isa.explicit import accesses as columns

@@ -6,11 +6,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.check_meanings import COPY_COST_NAMES
-from accel.accelerator.cost_numbers import cost_fields
+from accel.accelerator.checks.semantics_checks import COPY_COST_NAMES
+from accel.accelerator.cost_ranges import cost_fields
 from accel.accelerator.instructions import Copy, Instruction
-from accel.expression.cost import parse_cost
-from accel.expression.errors import ExpressionError
+from accel.expression.cost_expression import parse_cost
+from accel.expression.syntax_tree import ExpressionError
 from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import copying
 from accel.isa.explicit.operations import MAX_CYCLES, ExecutedWords, executions_of, words_of

@@ -18,7 +18,7 @@ from tvm.target import codegen
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.memories import DTYPE_BYTES, Dram, DType
-from accel.expression.nest import Place, nest
+from accel.expression.loop_builder import Place, build_loops
 from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import copying, extents_of
 from accel.isa.explicit.boxes import check_bounds
@@ -200,7 +200,7 @@ class _Launch:
             for variable, step in zip(variables, steps, strict=True):
                 address = address + variable * read(step)
             places[tensor.name] = self._place(tensor.memory, address)
-        return _loops(variables, extents, nest(sort.meaning.typed, places, scalars))
+        return _loops(variables, extents, build_loops(sort.meaning.typed, places, scalars))
 
     def _copy(self, sort: Sort, copy: Copy, columns: Columns, scalars: Mapping[str, Int], read: "_Read") -> tirx.Stmt:
         shape = {name: read(column) for name, column in columns.shape.items()}
@@ -211,7 +211,7 @@ class _Launch:
         scalar = shape["dram"] + row * shape["row_stride"] + column * self._elements[memory]
         chip = shape["sram"] + y * shape["width"] + x
         places = {"dram": Place(self._drams[copy.dram_dtype], scalar), "sram": self._place(memory, chip)}
-        moved = nest(sort.meaning.typed, places, scalars)
+        moved = build_loops(sort.meaning.typed, places, scalars)
         if padded:
             inside = functools.reduce(tirx.And, (row >= 0, row < shape["rows"], column >= 0, column < shape["columns"]))
             moved = tirx.IfThenElse(inside, moved, self._zeros(memory, chip))

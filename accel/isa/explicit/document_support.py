@@ -2,9 +2,9 @@
 
 from itertools import combinations
 
-from accel.accelerator.check_costs import check_cost
-from accel.accelerator.check_roles import roles
+from accel.accelerator.checks.cost_checks import check_cost
 from accel.accelerator.document import Accelerator
+from accel.accelerator.field_roles import field_roles
 from accel.accelerator.instructions import Compute, Copy, Instruction, Operation, Part
 from accel.accelerator.require import require
 from accel.isa.explicit import operations
@@ -48,7 +48,7 @@ def _check_memories(accelerator: Accelerator) -> None:
 
 def _check_bits(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
     """Fields narrow enough that products of them are exact."""
-    for role, name in roles(instruction):
+    for role, name in field_roles(instruction):
         if role.startswith("tokens."):
             continue
         bits, last = accelerator.bits(instruction, name), role.rpartition(".")[2]

@@ -11,13 +11,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.cost_numbers import cost_fields
+from accel.accelerator.contraction import Contraction
+from accel.accelerator.cost_ranges import cost_fields
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Instruction
 from accel.accelerator.memories import Memory
-from accel.accelerator.roles import Contraction
-from accel.expression.cost import parse_cost
-from accel.expression.errors import ExpressionError
+from accel.expression.cost_expression import parse_cost
+from accel.expression.syntax_tree import ExpressionError
 from accel.isa.explicit.costs import DEFAULT_CYCLES
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.base import Model
+from accel.accelerator.contraction import Contraction, contraction
 from accel.accelerator.document import Accelerator
-from accel.accelerator.roles import Contraction, contraction
 from accel.accelerator.timing_model import TimingModel
 from accel.errors import InvalidAccelerator
 from accel.isa.decode import Decoded
@@ -21,7 +21,7 @@ from accel.isa.explicit.operations import executions_of
 from accel.isa.explicit.parameters import ExplicitParameters
 from accel.isa.explicit.timing import prepare_timing, queue_names, time_launch, units_of
 from accel.isa.family import Boxes, HazardChecker, Machine, Timing, Work, dram_traffic
-from accel.program import Window
+from accel.program.program_model import Window
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates

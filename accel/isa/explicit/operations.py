@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, HardwareLoop, Instruction, Part
-from accel.accelerator.meanings import Meaning, meanings, scalar_field
+from accel.accelerator.semantics import Semantics, all_semantics, scalar_field
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
 
@@ -55,7 +55,7 @@ class Sort:
     """
 
     code: int
-    meaning: Meaning
+    meaning: Semantics
     tensors: tuple[Tensor, ...]
     scalars: tuple[tuple[str, str], ...]
 
@@ -83,17 +83,17 @@ def sorts_of(accelerator: Accelerator) -> tuple[Sort, ...]:
 @functools.lru_cache(maxsize=32)
 def _sorts(document: str) -> tuple[Sort, ...]:
     accelerator = Accelerator.model_validate_json(document)
-    return tuple(_sort(code, meaning, accelerator) for code, meaning in enumerate(meanings(accelerator), 1))
+    return tuple(_sort(code, meaning, accelerator) for code, meaning in enumerate(all_semantics(accelerator), 1))
 
 
-def _sort(code: int, meaning: Meaning, accelerator: Accelerator) -> Sort:
+def _sort(code: int, meaning: Semantics, accelerator: Accelerator) -> Sort:
     instruction = meaning.instruction
     scalars = tuple((name, scalar_field(accelerator, instruction, name)) for name in meaning.typed.scalars)
     tensors = _tensors(instruction, meaning, accelerator) if isinstance(instruction, Compute) else ()
     return Sort(code, meaning, tensors, scalars)
 
 
-def _tensors(instruction: Compute, meaning: Meaning, accelerator: Accelerator) -> tuple[Tensor, ...]:
+def _tensors(instruction: Compute, meaning: Semantics, accelerator: Accelerator) -> tuple[Tensor, ...]:
     """Those that the operation names, its target first."""
     statement = meaning.typed.statement
     memories = [memory.name for memory in accelerator.memories]

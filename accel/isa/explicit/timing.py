@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Accelerator
-from accel.accelerator.synchronisation import HazardSync, TokenSync
+from accel.accelerator.document import Accelerator, HazardSync, TokenSync
 from accel.errors import SimulationError
 from accel.isa.compiled_kernels import compile_now
 from accel.isa.decode import Decoded

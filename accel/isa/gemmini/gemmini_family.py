@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import numpy as np
 import numpy.typing as npt
 
+from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
-from accel.accelerator.roles import Contraction
 from accel.accelerator.timing_model import TimingModel
 from accel.errors import SimulationError
 from accel.isa.cost_expressions import energy_of
@@ -23,7 +23,7 @@ from accel.isa.gemmini.stream.stream_check import GemminiHazardChecker, check_ex
 from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
 from accel.isa.gemmini.timing.stream_traffic import dram_accesses, work_of
-from accel.program import Window
+from accel.program.program_model import Window
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates

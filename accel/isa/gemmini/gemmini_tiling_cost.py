@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
+from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
-from accel.accelerator.roles import Contraction
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
-from accel.accelerator.roles import Contraction
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.cost_expressions import energy_of
 from accel.isa.decode import Decoded
@@ -21,7 +21,7 @@ from accel.isa.vta.timing.vta_calibration import timing_model
 from accel.isa.vta.timing.vta_timing import time_launch, token_names
 from accel.isa.vta.timing.vta_work import boxes_of, effort_of, work_of
 from accel.isa.vta.vta_tiling_cost import tiling_cost
-from accel.program import Window
+from accel.program.program_model import Window
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates

@@ -3,10 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.contraction import Contraction
+from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import Compute, Copy
-from accel.accelerator.roles import Contraction
-from accel.accelerator.synchronisation import TokenSync
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates

@@ -12,13 +12,12 @@ from typing import Any, Literal
 
 from tvm import tirx
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.contraction import Contraction, contraction
+from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import Compute, Copy
-from accel.accelerator.meanings import Meaning, meanings
-from accel.accelerator.roles import Contraction, contraction
-from accel.accelerator.synchronisation import TokenSync
+from accel.accelerator.semantics import Semantics, all_semantics
 from accel.errors import CompileError
-from accel.expression.tree import Binary, Call, Expression, Select, walk
+from accel.expression.syntax_tree import Binary, Call, Expression, Select, walk
 from accel.lowering.inject.compute_injection import inject_compute
 from accel.lowering.inject.operation_matching import matching_operations
 from accel.lowering.ir.affine_nest import AffineNest, simplify
@@ -40,7 +39,7 @@ Multiplication = Literal["multiply", "multiply at once", "multiply and round"]
 class CapabilityAnswer:
     """The operation that does what was asked for, or None; and ``why`` what comes nearest does not, if known."""
 
-    meaning: Meaning | None
+    meaning: Semantics | None
     why: str = ""
 
     @property
@@ -58,7 +57,7 @@ class Capabilities:
 
     accelerator: Accelerator
     gemm: Contraction
-    known: tuple[Meaning, ...]
+    known: tuple[Semantics, ...]
     answers: dict[Hashable, CapabilityAnswer] = field(default_factory=dict, compare=False)
 
     @staticmethod
@@ -69,7 +68,9 @@ class Capabilities:
             InvalidAccelerator: nothing in it contracts.
         """
         gemm = contraction(accelerator)
-        known = tuple(meaning for meaning in meanings(accelerator) if _in_step(meaning.instruction, gemm, accelerator))
+        known = tuple(
+            meaning for meaning in all_semantics(accelerator) if _in_step(meaning.instruction, gemm, accelerator)
+        )
         return Capabilities(accelerator, gemm, known)
 
     def step(self, name: EpilogueOp, immediate: int) -> str | None:
@@ -214,7 +215,7 @@ class Capabilities:
         extents = {extent for meaning in self.known for extent in meaning.typed.extents.values()}
         return next(prime for prime in _PRIMES if prime not in extents)
 
-    def _unlike(self, meaning: Meaning) -> str:
+    def _unlike(self, meaning: Semantics) -> str:
         """Why an operation that does the right thing does not do it to a tile of the contraction."""
         name, statement = meaning.instruction.name, meaning.typed.statement
         wide, tile = meaning.typed.tensors[statement.target.name].shape, self.gemm.dst.shape

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import tvm
 from tvm import ir, relax
 
-from accel.accelerator.roles import Contraction
+from accel.accelerator.contraction import Contraction
 from accel.region.elementwise import Combination
 from accel.region.epilogue import EpilogueOp, Scaling
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tvm import tirx
 
 from accel.accelerator.instructions import Copy
-from accel.accelerator.meanings import Meaning
+from accel.accelerator.semantics import Semantics
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.inject.operation_matching import matching_operations
 from accel.lowering.ir.epilogue_arithmetic import clip_to, stored_value
@@ -35,7 +35,7 @@ def store_mismatch(bounds: tuple[int, int], able: Capabilities) -> str:
     return f"{missing}: {does}; {wanted.format(*bounds)} would do"
 
 
-def _difference(meaning: Meaning, bounds: tuple[int, int], able: Capabilities) -> str:
+def _difference(meaning: Semantics, bounds: tuple[int, int], able: Capabilities) -> str:
     """What a store does otherwise than one that could be used; empty where that is more than one thing."""
     for words, value in _variants(bounds, able):
         store = tirx.BufferStore(tirx.decl_buffer((1,), "int8", "d"), value, [0])

@@ -28,7 +28,7 @@ from accel.lowering.codegen.relocatable_code import (
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.affine_nest import constant_value
 from accel.lowering.ir.document_paths import field_path
-from accel.program import MOST_INSTRUCTIONS
+from accel.program.program_model import MOST_INSTRUCTIONS
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from tvm import ir, relax, tirx
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
 from accel.errors import CompiledTooLarge, CompileError
-from accel.frontend.integer.integers import HOST_NODES
-from accel.host_graph.write import write_host_graph
+from accel.frontend.integer_recovery.recover_integers import HOST_NODES
+from accel.host.host_graph_writer import write_host_graph
 from accel.lowering.codegen.microop_tables import expand_tables, microops_of
 from accel.lowering.codegen.region_object import LoweredModule
 from accel.lowering.ir.function_attributes import LAUNCHES, LaunchInfo, load_launches
@@ -26,7 +26,7 @@ from accel.lowering.ir.host_runs import (
     needed_bindings,
     split_main,
 )
-from accel.program import MOST_INSTRUCTIONS, HostStep, Launch, Origin, Program, Segment
+from accel.program.program_model import MOST_INSTRUCTIONS, HostStep, Launch, Origin, Program, Segment
 
 _LIMIT = 1 << 32  # bytes of DRAM that a program may map
 

@@ -16,10 +16,10 @@ from tvm.ir.instrument import pass_instrument
 from tvm_ffi import structural_equal
 
 from accel.accelerator.document import Accelerator
-from accel.cache import Cache, Kept, cache_key
 from accel.lowering.codegen.region_object import LoweredModule, RegionObject, dump_object, load_object, region_object
 from accel.lowering.codegen.relocatable_code import WORD
 from accel.lowering.ir.function_attributes import region_functions
+from accel.util.content_cache import CacheStore, ResultCache, cache_key
 
 _BEGIN = re.compile(r"^(?=    @)", re.MULTILINE)
 _NAME = re.compile(r"^    def (\w+)\(", re.MULTILINE)
@@ -145,13 +145,13 @@ class RegionCache:
         text: str,
         accelerator: Accelerator,
         stages: Sequence[str],
-        cache: Cache | None = None,
+        cache: CacheStore | None = None,
     ) -> None:
         functions = {str(variable.name_hint): function for variable, function in region_functions(packed).items()}
         document = accelerator.model_dump_json()
         self._main = packed
         self._accelerator = accelerator
-        self._kept = Kept(cache)
+        self._kept = ResultCache(cache)
         self._packed = ModuleText.of(text)
         self._current = {name: packed for name, packed in self._packed.functions.items() if name in functions}
         self._keys = {name: cache_key("region", document, packed) for name, packed in self._current.items()}

@@ -6,7 +6,7 @@ from tvm import tirx
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute
-from accel.accelerator.meanings import Meaning, scalar_field
+from accel.accelerator.semantics import Semantics, scalar_field
 from accel.errors import CompileError
 from accel.lowering.inject.hardware_loops import LoopAxis, assign_hardware_loops
 from accel.lowering.inject.operation_matching import MatchFailures, OperationMatch, matching_operations
@@ -15,7 +15,7 @@ from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_val
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 
 
-def inject_compute(nest: AffineNest, known: list[Meaning], accelerator: Accelerator) -> tirx.Stmt:
+def inject_compute(nest: AffineNest, known: list[Semantics], accelerator: Accelerator) -> tirx.Stmt:
     """The first instruction of ``known`` that does what the nest does, inside the loops that it does not make itself.
 
     Raises:
@@ -73,7 +73,7 @@ def _accesses(nest: AffineNest, choice: OperationMatch) -> dict[str, AffineAcces
 
 
 def _outer_axes(
-    nest: AffineNest, meaning: Meaning, accesses: dict[str, AffineAccess], accelerator: Accelerator
+    nest: AffineNest, meaning: Semantics, accesses: dict[str, AffineAccess], accelerator: Accelerator
 ) -> list[LoopAxis]:
     """Take the instruction's own tile out of the nest; what is left steps over whole elements."""
     instruction = meaning.instruction
@@ -120,7 +120,7 @@ def _take_part(
     raise CompileError(f"no loop walks axis {axis} of {instruction.name} ({extent} wide)", field=INSTRUCTIONS)
 
 
-def _inner_strides(name: str, meaning: Meaning) -> dict[str, int]:
+def _inner_strides(name: str, meaning: Semantics) -> dict[str, int]:
     """Scalars from one index to the next along each axis of the expression, within the operand.
 
     An operand that the operation does not name walks as its target does.

@@ -7,8 +7,8 @@ from tvm import ir, tirx
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
-from accel.accelerator.meanings import Meaning, scalar_field
 from accel.accelerator.memories import Memory
+from accel.accelerator.semantics import Semantics, scalar_field
 from accel.errors import CompileError
 from accel.lowering.inject.operation_matching import MatchFailures, OperationMatch, matching_operations
 from accel.lowering.ir import instruction_calls
@@ -35,7 +35,7 @@ class _Axis:
         return self.before is not None or self.after is not None
 
 
-def inject_copy(nest: AffineNest, known: list[Meaning], accelerator: Accelerator) -> tirx.Stmt:
+def inject_copy(nest: AffineNest, known: list[Semantics], accelerator: Accelerator) -> tirx.Stmt:
     """The copy instruction for ``nest``, inside the loops that one instruction has no dimension for.
 
     The nest stores one buffer from another with equal element order; a guard that yields zero outside bounds

@@ -7,7 +7,7 @@ from tvm_ffi import structural_mutate
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
-from accel.accelerator.meanings import Meaning, meanings
+from accel.accelerator.semantics import Semantics, all_semantics
 from accel.errors import CompileError
 from accel.lowering.inject.compute_injection import inject_compute
 from accel.lowering.inject.copy_injection import inject_copy
@@ -25,7 +25,7 @@ def inject(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     Raises:
         CompileError: a nest that no instruction can do; the message names the layer, and says what is in the way.
     """
-    known, layers = meanings(accelerator), layers_of(module)
+    known, layers = all_semantics(accelerator), layers_of(module)
 
     def injected(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
         nests = pragma_nests(function.body, accelerator.pragmas)
@@ -45,7 +45,7 @@ def inject(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     return map_regions(module, injected)
 
 
-def _call(pragma: str, nest: AffineNest, known: tuple[Meaning, ...], accelerator: Accelerator) -> tirx.Stmt:
+def _call(pragma: str, nest: AffineNest, known: tuple[Semantics, ...], accelerator: Accelerator) -> tirx.Stmt:
     """The calls for one nest, by the copies that answer to its pragma, or by the others.
 
     Where none does it, what stands against the copies counts if the nest touches DRAM.

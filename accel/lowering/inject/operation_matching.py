@@ -9,9 +9,9 @@ from tvm.ir import TensorLoad
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
-from accel.accelerator.meanings import Meaning, scalar_field
-from accel.expression.check import Typed, check
-from accel.expression.parse import parse
+from accel.accelerator.semantics import Semantics, scalar_field
+from accel.expression.parser import parse_statement
+from accel.expression.typecheck import Typed, check_statement
 from accel.expression.unify import Binding, Mismatch, bindings, unify
 from accel.lowering.ir.affine_nest import constant_value
 from accel.lowering.ir.tir_walk import collect, scope_of
@@ -28,7 +28,7 @@ class OperationMatch:
     ``target_read`` is the load of the target itself, where the operation reads it.
     """
 
-    meaning: Meaning
+    meaning: Semantics
     operands: dict[str, TensorLoad]
     scalars: dict[str, tirx.Expr]
 
@@ -55,7 +55,7 @@ class MatchFailures:
 
 
 def matching_operations(
-    store: tirx.BufferStore, known: Iterable[Meaning], accelerator: Accelerator, refused: MatchFailures | None = None
+    store: tirx.BufferStore, known: Iterable[Semantics], accelerator: Accelerator, refused: MatchFailures | None = None
 ) -> Iterator[OperationMatch]:
     """Every operation of ``known`` that does what ``store`` does, in order; why others do not goes to ``refused``."""
     refused = MatchFailures() if refused is None else refused
@@ -84,7 +84,7 @@ def matching_operations(
     refused.others += elsewhere
 
 
-def _bindings(meaning: Meaning, store: tirx.BufferStore, accelerator: Accelerator) -> Iterator[Binding]:
+def _bindings(meaning: Semantics, store: tirx.BufferStore, accelerator: Accelerator) -> Iterator[Binding]:
     """Those of the matcher; if there are none, with the amounts of shifts taken from the store beforehand.
 
     Of ``x + (1 << n - 1) >> n`` the sum alone does not tell n.
@@ -107,11 +107,13 @@ def _bindings(meaning: Meaning, store: tirx.BufferStore, accelerator: Accelerato
 
 def _with_amount(typed: Typed, name: str, amount: int) -> Typed:
     """The statement with a number for a scalar."""
-    statement = parse(re.sub(rf"\b{name}\b", str(amount), str(typed.statement)))
-    return check(statement, typed.tensors, {other: kind for other, kind in typed.scalars.items() if other != name})
+    statement = parse_statement(re.sub(rf"\b{name}\b", str(amount), str(typed.statement)))
+    return check_statement(
+        statement, typed.tensors, {other: kind for other, kind in typed.scalars.items() if other != name}
+    )
 
 
-def operand_scope(meaning: Meaning, name: str, accelerator: Accelerator) -> str:
+def operand_scope(meaning: Semantics, name: str, accelerator: Accelerator) -> str:
     """The storage scope where an operand of an operation lies."""
     instruction = meaning.instruction
     if isinstance(instruction, Copy):
@@ -119,14 +121,14 @@ def operand_scope(meaning: Meaning, name: str, accelerator: Accelerator) -> str:
     return accelerator.memory(instruction.operands[name].memory).scope
 
 
-def _acceptor(meaning: Meaning, accelerator: Accelerator) -> Callable[[str, TensorLoad], bool]:
+def _acceptor(meaning: Semantics, accelerator: Accelerator) -> Callable[[str, TensorLoad], bool]:
     def accept(name: str, load: TensorLoad) -> bool:
         return scope_of(load.source) == operand_scope(meaning, name, accelerator)
 
     return accept
 
 
-def _overflow(meaning: Meaning, binding: Binding, accelerator: Accelerator) -> str | None:
+def _overflow(meaning: Semantics, binding: Binding, accelerator: Accelerator) -> str | None:
     """The first scalar that its field cannot hold, in words."""
     for name, value in binding.scalars.items():
         number = constant_value(value)

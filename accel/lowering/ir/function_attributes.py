@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 from tvm import ir, tirx
 
-from accel.accelerator import check_names
+from accel.accelerator.checks import document_checks
 from accel.region.kinds import Region
 
 REGION = "cyclops.region"
@@ -20,7 +20,7 @@ LAUNCHES = "cyclops.launches"
 MICROOPS = "cyclops.microops"
 ADDRESSES = "cyclops.addresses"
 DRAM_UNITS = "cyclops.dram_units"
-CONTEXTS_PRAGMA = check_names.CONTEXTS_PRAGMA
+CONTEXTS_PRAGMA = document_checks.CONTEXTS_PRAGMA
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from tvm import ir, relax
 from tvm_ffi import structural_map
 
 from accel.errors import CompileError
-from accel.host_graph.graph import host_graph
+from accel.host.host_operators import host_graph
 from accel.lowering.ir.function_attributes import LAUNCHES, load_launches, region_of
 from accel.lowering.ir.tir_walk import collect
 
@@ -84,7 +84,7 @@ def free_vars(value: Any) -> list[relax.Var]:
 
 
 def host_module(module: ir.IRModule, run: HostRun, outputs: list[relax.Var]) -> tuple[ir.IRModule, list[relax.Var]]:
-    """The run as a module of its own (``accel/host_graph/graph.py``), and the variables it takes.
+    """The run as a module of its own (``accel/host/host_operators.py``), and the variables it takes.
 
     Composites that the host runs are put in place of their calls.
 

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import ir, s_tir, te, tirx
 from tvm_ffi import structural_mutate
 
-from accel.accelerator.roles import Contraction, Tile
+from accel.accelerator.contraction import Contraction, Tile
 from accel.lowering.ir.epilogue_arithmetic import apply_steps, stored_value
 from accel.lowering.packing.tiled_layout import packed_shape
 from accel.region.epilogue import SUMS, TENSOR_OPS, Epilogue, EpilogueOp, Steps

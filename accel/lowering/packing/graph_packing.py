@@ -10,8 +10,8 @@ import numpy as np
 from tvm import ir, relax
 from tvm_ffi import structural_map
 
+from accel.accelerator.contraction import contraction
 from accel.accelerator.document import Accelerator
-from accel.accelerator.roles import contraction
 from accel.lowering.analysis.composite import Composite, clip_bounds, is_composite_call, read_composite, shape_of
 from accel.lowering.ir.function_attributes import (
     JOINED,

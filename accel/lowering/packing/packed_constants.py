@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from tvm import ir, relax
 
-from accel.accelerator.roles import Contraction
+from accel.accelerator.contraction import Contraction
 from accel.lowering.analysis.composite import Composite, MergedGroups
 from accel.lowering.packing import tiled_layout
 from accel.lowering.packing.tiled_layout import unfold_weights

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tvm import ir, relax
 from tvm_ffi import structural_map
 
-from accel.accelerator.roles import Contraction
+from accel.accelerator.contraction import Contraction
 from accel.lowering.packing import tiled_layout
 from accel.lowering.packing.tiled_layout import Pads, pack_constant, pack_tensor, unfold_patches
 from accel.region.epilogue import INT8

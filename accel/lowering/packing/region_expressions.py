@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm import te, tirx
 
-from accel.accelerator.roles import Contraction, Tile
+from accel.accelerator.contraction import Contraction, Tile
 from accel.lowering.ir.epilogue_arithmetic import apply_pair, stored_value
 from accel.lowering.packing.epilogue_stages import ACCUMULATE, elementwise_stage, inner, stage_name, with_epilogue
 from accel.lowering.packing.tiled_layout import packed_shape

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from tvm import relax
 
-from accel.accelerator.roles import Contraction, Tile
+from accel.accelerator.contraction import Contraction, Tile
 from accel.region.shapes import Packed, Patches, SlidingWindow
 
 Shape = tuple[int, ...]

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Accelerator
-from accel.accelerator.roles import Contraction
-from accel.accelerator.synchronisation import TokenSync
+from accel.accelerator.contraction import Contraction
+from accel.accelerator.document import Accelerator, TokenSync
 from accel.lowering.analysis.buffer_contexts import bias_contexts, needs_double_buffer
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution

@@ -6,8 +6,7 @@ from typing import Any
 
 from tvm import ir, tirx
 
-from accel.accelerator.document import Accelerator
-from accel.accelerator.synchronisation import TokenSync
+from accel.accelerator.document import Accelerator, TokenSync
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.affine_nest import simplify
 from accel.lowering.ir.function_attributes import map_regions

@@ -4,7 +4,7 @@ The format: a JSON object whose ``traceEvents`` are slices (``X``), counters (``
 (``s``, ``f``), instants (``i``) and names of tracks (``M``); times in microseconds.
 """
 
-from accel.trace.perfetto.form import perfetto_form
-from accel.trace.perfetto.view import FEWEST, MOST, Window
+from accel.trace.perfetto.perfetto_document import perfetto_form
+from accel.trace.perfetto.trace_window import FEWEST, MOST, Window
 
 __all__ = ["FEWEST", "MOST", "Window", "perfetto_form"]

@@ -10,9 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.accelerator.read_text import MAX_BYTES, read_text
-from accel.accelerator.read_yaml import MAX_DEPTH, MAX_VALUES, read_yaml
-from accel.catalog import load_accelerator, parse_accelerator
+from accel.accelerator.document_text import MAX_BYTES, MAX_DEPTH, MAX_VALUES, read_text, read_yaml
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import AcceleratorTooLarge, InvalidAccelerator
 
 # what writes YAML for us takes 0E0 for text, as YAML 1.1 does; as in YAML 1.2 and JSON it is a number here
@@ -127,7 +126,7 @@ FILLED = {  # head, what fills the document, tail
 def test_more_values_than_may_be_are_refused_before_they_are_made(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     head, unit, tail = FILLED[name]
     made: list[object] = []
-    monkeypatch.setattr("accel.accelerator.read_text.from_pairs", made.append)
+    monkeypatch.setattr("accel.accelerator.document_text.from_pairs", made.append)
     with pytest.raises(AcceleratorTooLarge, match=f"{MAX_VALUES}") as caught:
         read_text((head + unit * ((MAX_BYTES - len(head + tail)) // len(unit)) + tail).encode())
     assert "keys and values" in caught.value.detail

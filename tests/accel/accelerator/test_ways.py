@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import tvm
 
-from accel.accelerator.check import check_document
-from accel.accelerator.check_names import CONTEXTS_PRAGMA, TVM_PRAGMAS
+from accel.accelerator.checks.dataflow_checks import copy_kind
+from accel.accelerator.checks.document_checks import CONTEXTS_PRAGMA, TVM_PRAGMAS, check_document
+from accel.accelerator.contraction import contraction
 from accel.accelerator.document import Accelerator
-from accel.accelerator.meanings import meanings_of
-from accel.accelerator.roles import contraction
-from accel.accelerator.ways import way_of
+from accel.accelerator.semantics import semantics_of
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.ir import function_attributes
 from accel.region.epilogue import Scaling
@@ -57,8 +56,8 @@ def _document(name: str, does: str, **fields: str) -> Accelerator:
 )
 def test_a_load_is_plain_where_the_compiler_takes_it_as_one(does: str, fields: dict[str, str]) -> None:
     accelerator = _document("load_c", does, **fields)
-    (meaning,) = meanings_of(accelerator, accelerator.instruction("load_c"))  # type: ignore[arg-type]
-    assert (way_of(meaning) == "plain") == (Capabilities.of(accelerator).load("c", "int32") is not None)
+    (meaning,) = semantics_of(accelerator, accelerator.instruction("load_c"))  # type: ignore[arg-type]
+    assert (copy_kind(meaning) == "plain") == (Capabilities.of(accelerator).load("c", "int32") is not None)
 
 
 _F32 = "f32(sram[m, n])"
@@ -81,8 +80,8 @@ _F32 = "f32(sram[m, n])"
 )
 def test_the_ways_of_a_store(value: str, fields: dict[str, str], way: str | None) -> None:
     accelerator = _document("store_scaled", f"dram[m, n] = {value}", **fields)
-    (meaning,) = meanings_of(accelerator, accelerator.instruction("store_scaled"))  # type: ignore[arg-type]
-    assert way_of(meaning) == way
+    (meaning,) = semantics_of(accelerator, accelerator.instruction("store_scaled"))  # type: ignore[arg-type]
+    assert copy_kind(meaning) == way
     able = Capabilities.of(accelerator)
     assert (way == "scaled") == (able.store("int8", _HALF) is not None)
     assert (way == "plain") == (able.store("int8") is not None)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from accel.expression.check import Typed, check
 from accel.expression.element_types import CASTS, ELEMENT_TYPES, TensorType, limits, single
-from accel.expression.parse import parse
-from accel.expression.tree import (
+from accel.expression.parser import parse_statement
+from accel.expression.syntax_tree import (
     COMPARISONS,
     Access,
     Binary,
@@ -22,6 +21,7 @@ from accel.expression.tree import (
     Select,
     Statement,
 )
+from accel.expression.typecheck import Typed, check_statement
 
 EXTENTS = {"i": 3, "j": 4, "k": 5}
 # a tensor is read at one place only, so its name says the place
@@ -139,7 +139,7 @@ def statements(draw: st.DrawFn, depth: int = 3) -> Typed:
     if not accumulate and not statement.reduced and draw(st.booleans()):
         statement = Statement(target, accumulate, Binary(draw(st.sampled_from("+-*")), target, value))
     tensors = {**TENSORS, "target": tensor_type(dtype, indices)}
-    return check(parse(str(statement)), tensors, SCALARS)
+    return check_statement(parse_statement(str(statement)), tensors, SCALARS)
 
 
 def data(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:

@@ -4,9 +4,8 @@ import itertools
 
 import numpy as np
 
-from accel.expression.check import Typed
-from accel.expression.infer import Node
-from accel.expression.tree import Access, Binary, Call, Cast, Literal, Negate, Scalar, Select
+from accel.expression.syntax_tree import Access, Binary, Call, Cast, Literal, Negate, Scalar, Select
+from accel.expression.typecheck import Node, Typed
 
 COMPARE = {
     "<": np.less,

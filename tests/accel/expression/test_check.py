@@ -2,11 +2,10 @@
 
 import pytest
 
-from accel.expression.check import Typed, check
 from accel.expression.element_types import TensorType
-from accel.expression.errors import ExpressionError
-from accel.expression.infer import Node
-from accel.expression.parse import parse
+from accel.expression.parser import parse_statement
+from accel.expression.syntax_tree import ExpressionError
+from accel.expression.typecheck import Node, Typed, check_statement
 
 TENSORS = {
     "A": TensorType("int8", (4, 8)),
@@ -22,7 +21,7 @@ FIELDS = {"imm": "int16", "scale": "float32", "n": "int32"}
 
 
 def checked(text: str) -> Typed:
-    return check(parse(text), TENSORS, FIELDS)
+    return check_statement(parse_statement(text), TENSORS, FIELDS)
 
 
 def types(node: Node) -> list[str]:
@@ -116,7 +115,7 @@ def test_tensors_and_scalars_of_other_types_are_refused() -> None:
     with pytest.raises(ExpressionError, match="positive extents"):
         TensorType("int8", (4, 0))
     with pytest.raises(ExpressionError, match="the scalar n is int64"):
-        check(parse("X[i] = n"), TENSORS, {"n": "int64"})
+        check_statement(parse_statement("X[i] = n"), TENSORS, {"n": "int64"})
 
 
 def test_strides_are_row_major() -> None:

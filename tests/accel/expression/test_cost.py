@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.expression.cost import parse_cost
-from accel.expression.errors import ExpressionError
+from accel.expression.cost_expression import parse_cost
+from accel.expression.syntax_tree import ExpressionError
 
 
 def test_a_column_of_instructions() -> None:

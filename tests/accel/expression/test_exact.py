@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from accel.expression.check import Typed, check
 from accel.expression.element_types import TensorType
-from accel.expression.exact import simplest
-from accel.expression.parse import parse
-from accel.expression.run import compile_statement
+from accel.expression.parser import parse_statement
+from accel.expression.simplify import simplify_product
+from accel.expression.typecheck import Typed, check_statement
+from tests.reference.compiled_statement import compile_statement
 
 _CANONICAL = "C[i, j] += i32(A[i, k]) * i32(B[k, j])"
 
@@ -18,7 +18,7 @@ def typed(value: str, data: str = "int8", weights: str = "int8", target: str = "
         "A": TensorType(data, (2, 5)),
         "B": TensorType(weights, (5, 3)),
     }
-    return check(parse(f"C[i, j] += {value}"), tensors, {})
+    return check_statement(parse_statement(f"C[i, j] += {value}"), tensors, {})
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def typed(value: str, data: str = "int8", weights: str = "int8", target: str = "
 )
 def test_casts_that_change_nothing_go(value: str, data: str) -> None:
     before = typed(value, data)
-    after = simplest(before)
+    after = simplify_product(before)
     assert str(after.statement) == _CANONICAL
     rng = np.random.default_rng(7)
     low, high = np.iinfo(data).min, np.iinfo(data).max
@@ -63,4 +63,4 @@ def test_casts_that_change_nothing_go(value: str, data: str) -> None:
 )
 def test_what_may_lose_a_bit_stays(value: str, data: str, weights: str) -> None:
     before = typed(value, data, weights)
-    assert simplest(before) is before
+    assert simplify_product(before) is before

@@ -5,11 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.errors import CyclopsError
-from accel.expression.cost import parse_cost
+from accel.expression.cost_expression import parse_cost
 from accel.expression.element_types import ELEMENT_TYPES
-from accel.expression.errors import ExpressionError
-from accel.expression.parse import parse
-from accel.expression.tree import Access, Binary, Cast, Literal, Negate, Statement, walk
+from accel.expression.parser import parse_statement
+from accel.expression.syntax_tree import Access, Binary, Cast, ExpressionError, Literal, Negate, Statement, walk
 from tests.accel.expression.random_statements import expressions
 
 # every piece of the language, to be put together at random
@@ -48,26 +47,26 @@ PIECES = [
     ],
 )
 def test_text_and_canonical_text(text: str, canonical: str) -> None:
-    statement = parse(text)
+    statement = parse_statement(text)
     assert str(statement) == canonical
-    assert parse(canonical) == statement
+    assert parse_statement(canonical) == statement
 
 
 def test_the_parts_of_a_statement() -> None:
-    statement = parse("C[i, j] += i32(A[i, k]) * i32(B[k, j]) >> n")
+    statement = parse_statement("C[i, j] += i32(A[i, k]) * i32(B[k, j]) >> n")
     assert statement.target == Access("C", ("i", "j"))
     assert (statement.operands, statement.scalars) == (("A", "B"), ("n",))
     assert (statement.axes, statement.reduced) == (("i", "j", "k"), ("k",))
     assert statement.accumulate
     assert not statement.reads_target
-    assert parse("C[i] = C[i] + D[i]").reads_target
-    assert parse("C[i] = C[i] + D[i]").operands == ("D",)
+    assert parse_statement("C[i] = C[i] + D[i]").reads_target
+    assert parse_statement("C[i] = C[i] + D[i]").operands == ("D",)
 
 
 def test_a_sign_belongs_to_its_number() -> None:
-    assert parse("y[i] = -3").value == Literal(-3)
-    assert parse("y[i] = -(3)").value == Negate(Literal(3))
-    assert parse("y[i] = 1 - 3").value == Binary("-", Literal(1), Literal(3))
+    assert parse_statement("y[i] = -3").value == Literal(-3)
+    assert parse_statement("y[i] = -(3)").value == Negate(Literal(3))
+    assert parse_statement("y[i] = 1 - 3").value == Binary("-", Literal(1), Literal(3))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +97,7 @@ def test_a_sign_belongs_to_its_number() -> None:
 )
 def test_what_is_wrong_and_where(text: str, message: str) -> None:
     with pytest.raises(ExpressionError, match=message) as raised:
-        parse(text)
+        parse_statement(text)
     assert isinstance(raised.value, CyclopsError)
     assert raised.value.type == "invalid-accelerator"
 
@@ -110,17 +109,17 @@ def test_fifty_levels_are_accepted_and_printed() -> None:
         "abs(" * 49 + "a" + ")" * 49,
         "-(" * 49 + "a" + ")" * 49,
     ):
-        statement = parse(f"C[i] = {text}")
-        assert parse(str(statement)) == statement
+        statement = parse_statement(f"C[i] = {text}")
+        assert parse_statement(str(statement)) == statement
     with pytest.raises(ExpressionError):
-        parse("C[i] = a" + " + a" * 50)
+        parse_statement("C[i] = a" + " + a" * 50)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(ELEMENT_TYPES).flatmap(lambda dtype: expressions(dtype, "pqrstv", 4)), st.booleans())
 def test_what_is_printed_parses_to_the_same(value: object, accumulate: bool) -> None:
     statement = Statement(Access("target", ("i", 0)), accumulate, value)
-    again = parse(str(statement))
+    again = parse_statement(str(statement))
     assert again == statement
     literals = [[type(node.value) for node in walk(tree) if isinstance(node, Literal)] for tree in (value, again.value)]
     assert literals[0] == literals[1]
@@ -129,7 +128,7 @@ def test_what_is_printed_parses_to_the_same(value: object, accumulate: bool) -> 
 @settings(max_examples=500, deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join)))
 def test_garbage_is_refused_or_read(text: str) -> None:
-    for read in (parse, parse_cost, lambda text: parse(f"C[i] = {text}")):
+    for read in (parse_statement, parse_cost, lambda text: parse_statement(f"C[i] = {text}")):
         try:
             assert read(text)
         except ExpressionError as error:
@@ -137,4 +136,4 @@ def test_garbage_is_refused_or_read(text: str) -> None:
 
 
 def test_a_cast_is_no_call() -> None:
-    assert parse("y[i] = i8(x[i])").value == Cast("i8", Access("x", ("i",)))
+    assert parse_statement("y[i] = i8(x[i])").value == Cast("i8", Access("x", ("i",)))

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel.expression.check import check
-from accel.expression.cost import parse_cost
+from accel.expression.cost_expression import parse_cost
 from accel.expression.element_types import CASTS, TensorType
-from accel.expression.parse import STATEMENTS, parse
-from accel.expression.run import compile_statement
+from accel.expression.parser import STATEMENTS, parse_statement
+from accel.expression.typecheck import check_statement
+from tests.reference.compiled_statement import compile_statement
 
 PAGE = (Path(__file__).parents[3] / "docs" / "expressions.md").read_text(encoding="utf-8")
 FIELDS = {"imm": "int32", "scale": "float32"}
@@ -24,7 +24,7 @@ def rows(header: str) -> list[list[str]]:
 
 @pytest.mark.parametrize(("text", "expected"), rows("expression | is"))
 def test_values(text: str, expected: str) -> None:
-    typed = check(parse(f"y[] = {text}"), {"y": TensorType("int32", ())}, {})
+    typed = check_statement(parse_statement(f"y[] = {text}"), {"y": TensorType("int32", ())}, {})
     assert compile_statement(typed)({"y": np.zeros((), np.int32)}).item() == int(expected)
 
 
@@ -34,7 +34,7 @@ def test_statements(text: str, operands: str) -> None:
     for operand in operands.split(", "):
         dtype, name, *shape = operand.split()
         tensors[name] = TensorType(dtype, tuple(int(extent) for part in shape for extent in part.split("x")))
-    assert check(parse(text), tensors, FIELDS)
+    assert check_statement(parse_statement(text), tensors, FIELDS)
 
 
 @pytest.mark.parametrize("text", [row[0] for row in rows("cost")])

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from accel.expression.check import check
 from accel.expression.element_types import TensorType
-from accel.expression.errors import ExpressionError
-from accel.expression.parse import parse
-from accel.expression.run import compile_statement
+from accel.expression.parser import parse_statement
+from accel.expression.syntax_tree import ExpressionError
+from accel.expression.typecheck import check_statement
 from tests.accel.expression.random_statements import Case, cases
 from tests.accel.expression.reference import run
+from tests.reference.compiled_statement import compile_statement
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
@@ -45,7 +45,7 @@ def test_many_random_statements(case: Case) -> None:
 
 def run_text(text: str, tensors: dict[str, np.ndarray], **scalars: tuple[str, float]) -> np.ndarray:
     types = {name: TensorType(str(array.dtype), array.shape) for name, array in tensors.items()}
-    typed = check(parse(text), types, {name: dtype for name, (dtype, _) in scalars.items()})
+    typed = check_statement(parse_statement(text), types, {name: dtype for name, (dtype, _) in scalars.items()})
     return compile_statement(typed)(tensors, {name: value for name, (_, value) in scalars.items()})
 
 
@@ -107,6 +107,6 @@ def test_rint_rounds_half_to_even() -> None:
 
 
 def test_an_array_of_another_shape_is_refused() -> None:
-    typed = check(parse("X[i] = 0"), {"X": TensorType("int8", (4,))}, {})
+    typed = check_statement(parse_statement("X[i] = 0"), {"X": TensorType("int8", (4,))}, {})
     with pytest.raises(ExpressionError, match="expected"):
         compile_statement(typed)({"X": np.zeros(5, np.int8)})

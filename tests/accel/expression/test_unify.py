@@ -11,12 +11,11 @@ from tvm import ir, s_tir, tirx
 from tvm.ir import TensorLoad
 from tvm_ffi import structural_walk
 
-from accel.expression.check import Typed, check
 from accel.expression.element_types import TensorType
-from accel.expression.parse import parse
-from accel.expression.plain import plain
-from accel.expression.tree import Access, Scalar
-from accel.expression.unify import Binding, Mismatch, bindings, unify
+from accel.expression.parser import parse_statement
+from accel.expression.syntax_tree import Access, Scalar
+from accel.expression.typecheck import Typed, check_statement
+from accel.expression.unify import Binding, Mismatch, bindings, tvm_form, unify
 from tests.accel.expression.random_statements import data, statements
 from tests.accel.expression.reference import run
 
@@ -52,7 +51,7 @@ def f32(value: tirx.Expr | float) -> tirx.Expr:
 
 
 def typed(text: str) -> Typed:
-    return check(parse(text), TENSORS, FIELDS)
+    return check_statement(parse_statement(text), TENSORS, FIELDS)
 
 
 def by_memory(name: str, load: TensorLoad) -> bool:
@@ -140,7 +139,7 @@ def test_it_does_not_fit(text: str, value: tirx.Expr, reason: str) -> None:
     mismatch = found(text, value)
     assert isinstance(mismatch, Mismatch), mismatch
     assert re.search(reason, mismatch.reason), mismatch.reason
-    assert mismatch.reason.startswith(str(parse(text)))
+    assert mismatch.reason.startswith(str(parse_statement(text)))
 
 
 def test_all_ways_are_offered() -> None:
@@ -177,7 +176,7 @@ def lowered(statement: Typed) -> tirx.BufferStore | None:
         return scalars.setdefault((node.name, dtype), tirx.Var(node.name.replace(".", "_"), dtype))
 
     target = statement.statement.target
-    value = plain(statement.value, leaf)
+    value = tvm_form(statement.value, leaf)
     if statement.statement.accumulate or statement.statement.reduced:
         value = tirx.Add(leaf(target, statement.dtype), value)
     assume(len(scalars) == len(statement.scalars))

@@ -7,7 +7,7 @@ import onnx
 from onnx import TensorProto
 from tvm import relax
 
-from accel.frontend.integer.integers import ImportedModel, import_integer_model
+from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
 from examples.graph import Graph
 from examples.single import Conv, Dense
 from tests.reference import dyadic

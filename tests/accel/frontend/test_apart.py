@@ -7,11 +7,18 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from accel.frontend.model.apart import LARGE, all_finite, array_of, is_apart, set_apart, whole
-from accel.frontend.model.runtime import session
-from accel.frontend.quantization.quantize import ensure_quantised, quantize_model
-from accel.frontend.read.inspect import inspect_model
-from accel.frontend.read.load import load_apart, load_model
+from accel.frontend.onnx_model.external_data import (
+    LARGE,
+    all_finite,
+    array_of,
+    externalize,
+    is_external,
+    with_embedded_data,
+)
+from accel.frontend.onnx_model.ort_session import session
+from accel.frontend.quantize.quantize_model import ensure_quantised, quantize_model
+from accel.frontend.read.load_model import load_externalized, load_model
+from accel.frontend.read.model_inspection import inspect_model
 from examples.ds_cnn import keyword_spotting
 from examples.resnet8 import resnet8
 
@@ -32,31 +39,31 @@ def test_they_come_back(tmp_path: Path, dtype: str) -> None:
         for name, shape in (("large", (LARGE + 1,)), ("small", (LARGE,)), ("other", (3, 50, 100)), ("none", (0,)))
     }
     model = model_of(arrays)
-    light = set_apart(model, tmp_path)
+    light = externalize(model, tmp_path)
     tensors = {tensor.name: tensor for tensor in light.graph.initializer}
-    assert {name for name, tensor in tensors.items() if is_apart(tensor)} == {"large", "other"}
+    assert {name for name, tensor in tensors.items() if is_external(tensor)} == {"large", "other"}
     for name, array in arrays.items():
         found = array_of(tensors[name])
         assert found.dtype == array.dtype
         np.testing.assert_array_equal(found, array)
-    assert whole(light) == model
-    assert whole(model) is model
+    assert with_embedded_data(light) == model
+    assert with_embedded_data(model) is model
 
 
 def test_what_is_apart_stays_where_it_is(tmp_path: Path) -> None:
     model = model_of({"large": np.arange(LARGE * 2, dtype=np.float32)})
     (tmp_path / "first").mkdir()
     (tmp_path / "second").mkdir()
-    light = set_apart(model, tmp_path / "first")
-    assert set_apart(light, tmp_path / "second") == light
-    assert whole(light) == model
+    light = externalize(model, tmp_path / "first")
+    assert externalize(light, tmp_path / "second") == light
+    assert with_embedded_data(light) == model
 
 
 def test_onnxruntime_finds_them(tmp_path: Path) -> None:
     model = resnet8()
     feed = {model.graph.input[0].name: np.random.default_rng(0).standard_normal((1, 3, 32, 32)).astype(np.float32)}
     (expected,) = session(model).run(None, feed)
-    (found,) = session(set_apart(model, tmp_path)).run(None, feed)
+    (found,) = session(externalize(model, tmp_path)).run(None, feed)
     np.testing.assert_array_equal(found, expected)
 
 
@@ -64,20 +71,20 @@ def test_onnxruntime_finds_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scales", ["power of two", "free"])
 def test_a_loaded_model_is_quantised_as_the_whole_one(tmp_path: Path, make, scales) -> None:
     data = make().SerializeToString()
-    info, light = load_apart(data, tmp_path)
+    info, light = load_externalized(data, tmp_path)
     assert info == inspect_model(data)
-    assert whole(light) == load_model(data)
+    assert with_embedded_data(light) == load_model(data)
     quantised = quantize_model(load_model(data), scales=scales)
     assert quantize_model(light, scales=scales) == quantised
     (tmp_path / "again").mkdir()
     (tmp_path / "model.onnx").write_bytes(quantised.SerializeToString())
-    _, again = load_apart(tmp_path / "model.onnx", tmp_path / "again")
-    assert whole(ensure_quantised(again)) == quantised
+    _, again = load_externalized(tmp_path / "model.onnx", tmp_path / "again")
+    assert with_embedded_data(ensure_quantised(again)) == quantised
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_one_number_that_is_not_finite(monkeypatch: pytest.MonkeyPatch, value: float) -> None:
-    monkeypatch.setattr("accel.frontend.model.apart._CHUNK", 10)
+    monkeypatch.setattr("accel.frontend.onnx_model.external_data._CHUNK", 10)
     array = np.zeros((5, 7), np.float32)
     assert all_finite(array)
     array[4, 6] = value

@@ -8,13 +8,13 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from accel.catalog import load_accelerator
-from accel.frontend.integer.scales import ratio_exponent
-from accel.frontend.quantization.bases import bases, reciprocal
-from accel.frontend.quantization.quantize import quantize_model
-from accel.frontend.quantization.targets import find_targets
-from accel.options import Options
-from accel.run import run_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
+from accel.frontend.integer_recovery.requantization import ratio_exponent
+from accel.frontend.quantize.quantization_targets import find_targets
+from accel.frontend.quantize.quantize_model import quantize_model
+from accel.frontend.quantize.scale_constraints import reciprocal, scale_factors
 from examples.graph import Graph
 from tests.reference.host import run_onnx
 
@@ -142,10 +142,10 @@ def test_an_average_has_a_scale_that_a_shift_makes_and_its_reader_takes_it_back(
 
 
 def test_bases() -> None:
-    found = bases(find_targets(network(then_add=False)))
+    found = scale_factors(find_targets(network(then_add=False)))
     assert found["pool"] == found["flat"] == pytest.approx(64 / 49)
     assert {found[name] for name in ("x", "conv", "dense")} == {1.0}
-    assert set(bases(find_targets(network(then_add=True))).values()) == {1.0}
+    assert set(scale_factors(find_targets(network(then_add=True))).values()) == {1.0}
     assert reciprocal(1.0) == 1.0
     assert reciprocal(64 / 49) == pytest.approx(49 / 32)
     quantize_model(network(then_add=True))

@@ -5,13 +5,11 @@ import pytest
 from onnx import TensorProto
 
 from accel.errors import InvalidAxes, InvalidModel
-from accel.frontend.importing.importer import import_onnx
-from accel.frontend.quantization.quantize import quantize_model
-from accel.frontend.read.axes import fix_axes
-from accel.frontend.read.info import ModelTensor
-from accel.frontend.read.inspect import inspect_model, inspect_upload
-from accel.frontend.read.load import load_model
-from accel.options import Axes
+from accel.frontend.quantize.quantize_model import quantize_model
+from accel.frontend.read.load_model import load_model
+from accel.frontend.read.model_info import Axes, ModelTensor, fix_axes
+from accel.frontend.read.model_inspection import inspect_model, inspect_upload
+from accel.frontend.relax_import.relax_importer import import_onnx
 from tests.accel.frontend.dynamic_models import convolving, flattening
 from tests.reference.host import draw_inputs, run_onnx
 

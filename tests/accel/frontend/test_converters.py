@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from accel.frontend.importing.importer import import_onnx
+from accel.frontend.relax_import.relax_importer import import_onnx
 from tests.reference.host import draw_inputs, run_onnx, run_relax
 from tests.reference.operators import CONVERTED
 

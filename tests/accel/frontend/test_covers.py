@@ -1,15 +1,15 @@
 import numpy as np
 import onnx
 
-from accel.frontend.importing.importer import import_onnx
-from accel.frontend.integer.integers import import_integer_model
-from accel.frontend.model.covers import covered
-from accel.frontend.quantization.quantize import quantize_model
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.onnx_model.node_origins import origins_of
+from accel.frontend.quantize.quantize_model import quantize_model
+from accel.frontend.relax_import.relax_importer import import_onnx
 from examples.graph import Graph
 
 
 def names(model: onnx.ModelProto) -> dict[str, list[str]]:
-    return {node.name: list(covered(node)) for node in model.graph.node}
+    return {node.name: list(origins_of(node)) for node in model.graph.node}
 
 
 def convolution() -> tuple[Graph, str]:
@@ -53,4 +53,4 @@ def test_nodes_of_constants_alone_are_nobodys() -> None:
 def test_a_note_that_is_no_note_is_ignored() -> None:
     node = onnx.helper.make_node("Relu", ["x"], ["y"], name="relu")
     node.metadata_props.add(key="cyclops.covers", value="[1]")
-    assert covered(node) == {"relu": "Relu"}
+    assert origins_of(node) == {"relu": "Relu"}

@@ -9,13 +9,13 @@ import pytest
 from onnx import TensorProto, helper
 
 from accel.errors import InvalidModel, UnsupportedOperator
-from accel.frontend.importing.importer import import_onnx
-from accel.frontend.model.limits import NEWEST_IR_VERSION, OPSETS, RUNTIME_IR_VERSION, RUNTIME_OPSET
-from accel.frontend.quantization.quantize import quantize_model
-from accel.frontend.read.downgrade import IMPLIED
-from accel.frontend.read.inspect import inspect_model
-from accel.frontend.read.load import load_model
-from accel.verify import reference_outputs
+from accel.frontend.legalize.opset_downgrade import IMPLIED
+from accel.frontend.onnx_model.model_limits import NEWEST_IR_VERSION, OPSETS, RUNTIME_IR_VERSION, RUNTIME_OPSET
+from accel.frontend.quantize.quantize_model import quantize_model
+from accel.frontend.read.load_model import load_model
+from accel.frontend.read.model_inspection import inspect_model
+from accel.frontend.relax_import.relax_importer import import_onnx
+from accel.verify.output_comparison import reference_outputs
 from tests.accel.frontend.habits import IMAGE, Habit, i64, layer
 from tests.reference.host import draw_inputs, run_onnx
 

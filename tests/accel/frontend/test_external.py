@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto
 
 from accel.errors import CyclopsError, ExternalData, InvalidModel, ModelTooLarge, UnsupportedOperator, UnsupportedType
-from accel.frontend.model.limits import LIMITS
-from accel.frontend.read.external import folder_data, single_file
-from accel.frontend.read.inspect import inspect_model
+from accel.frontend.onnx_model.model_limits import LIMITS
+from accel.frontend.read.external_files import folder_data, single_file
+from accel.frontend.read.model_inspection import inspect_model
 from tests.accel.frontend.external_models import (
     FILE,
     in_a_file_each,

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.errors import InvalidModel
-from accel.frontend.folding.fold import fold_layers
-from accel.frontend.model.names import name_nodes
-from accel.frontend.quantization.quantize import quantize_model
-from accel.frontend.read.inspect import inspect_model
-from accel.frontend.read.load import load_model
+from accel.frontend.fold.layer_folding import fold_layers
+from accel.frontend.onnx_model.onnx_nodes import name_nodes
+from accel.frontend.quantize.quantize_model import quantize_model
+from accel.frontend.read.load_model import load_model
+from accel.frontend.read.model_inspection import inspect_model
 from tests.accel.frontend.habits import Habit, layer
 from tests.exported.case import Case
 from tests.exported.folds import FOLDS
@@ -86,10 +86,10 @@ def test_a_norm_that_became_a_layer_has_no_multiply_accumulates(name: str) -> No
 
 @pytest.mark.parametrize("name", ["norm_before_gemm", "scale_in_disguise"])
 def test_every_node_of_the_user_is_covered(name: str) -> None:
-    from accel.frontend.model.covers import covered  # noqa: PLC0415
+    from accel.frontend.onnx_model.node_origins import origins_of  # noqa: PLC0415
 
     model = load_model(FOLDS[name].model(13).SerializeToString())
-    covers = [covered(node) for node in quantize_model(model).graph.node]
+    covers = [origins_of(node) for node in quantize_model(model).graph.node]
     assert {node.name for node in model.graph.node} <= set().union(*covers)
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accel.frontend.integer.epilogues import Requantize
-from accel.frontend.integer.integers import ImportedModel, import_integer_model
+from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
+from accel.frontend.integer_recovery.requantization import Requantize
 from tests.accel.frontend.foreign_layers import Kind, check_within_a_step, conv, dense, kinds
 from tests.accel.frontend.scaled_layers import composites
 from tests.reference.host import draw_inputs, run_relax

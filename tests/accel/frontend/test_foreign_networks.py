@@ -11,9 +11,9 @@ from onnx import TensorProto, helper
 from onnx.utils import Extractor
 from onnxruntime.quantization import QuantFormat, QuantType
 
-from accel.frontend.integer.epilogues import Requantize
-from accel.frontend.integer.integers import import_integer_model
-from accel.frontend.operator_form.form import in_qdq_form
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.integer_recovery.requantization import Requantize
+from accel.frontend.legalize.qdq_form import in_qdq_form
 from examples.resnet8 import resnet8
 from tests.accel.frontend.operator_models import SIGNED, UNSIGNED, quantised_statically
 from tests.reference.host import Array, draw_inputs, run_onnx, run_relax

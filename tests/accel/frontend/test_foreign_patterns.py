@@ -10,9 +10,9 @@ import pytest
 from onnxruntime.quantization import QuantFormat, QuantType
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from accel.frontend.integer.epilogues import Requantize
-from accel.frontend.integer.integers import import_integer_model
-from accel.frontend.read.inspect import inspect_model
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.integer_recovery.requantization import Requantize
+from accel.frontend.read.model_inspection import inspect_model
 from tests.accel.frontend.operator_models import SIGNED, UNSIGNED, Network, quantised_statically
 from tests.marking import rest_slow
 from tests.reference.host import draw_inputs, run_onnx, run_relax

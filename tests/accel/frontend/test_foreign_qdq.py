@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnxruntime.quantization import QuantType
 
-from accel.frontend.integer.epilogues import Requantize
-from accel.frontend.integer.integers import ImportedModel, import_integer_model
+from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
+from accel.frontend.integer_recovery.requantization import Requantize
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from tests.reference.foreign import quantise_by_onnxruntime

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.frontend.quantization.grid import GRIDS, Grid, quantised, squared_error
+from accel.frontend.quantize.scale_grid import GRIDS, Grid, quantised, squared_error
 
 grids = pytest.mark.parametrize("grid", GRIDS.values())
 

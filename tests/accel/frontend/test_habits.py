@@ -5,10 +5,10 @@ import pytest
 import tvm_ffi
 
 from accel.errors import UnsupportedOperator
-from accel.frontend.importing.importer import import_onnx
-from accel.frontend.read.inspect import inspect_model
-from accel.frontend.read.load import load_model
-from accel.verify import reference_outputs
+from accel.frontend.read.load_model import load_model
+from accel.frontend.read.model_inspection import inspect_model
+from accel.frontend.relax_import.relax_importer import import_onnx
+from accel.verify.output_comparison import reference_outputs
 from tests.accel.frontend.habits import HABITS, IMAGE, Habit, i64, layer, one
 from tests.reference.host import draw_inputs, run_onnx
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from accel.errors import UnsupportedOperator
-from accel.frontend.importing.importer import identifier, import_onnx
-from accel.frontend.model.padding import make_padding_explicit
+from accel.frontend.legalize.explicit_padding import make_padding_explicit
+from accel.frontend.relax_import.relax_importer import identifier, import_onnx
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from tests.reference.host import draw_inputs, run_onnx, run_relax

@@ -21,10 +21,10 @@ from accel.errors import (
     UnsupportedShape,
     UnsupportedType,
 )
-from accel.frontend.model.limits import Limits
-from accel.frontend.quantization.quantize import quantize_model
-from accel.frontend.read.inspect import inspect_model
-from accel.frontend.read.load import load_model
+from accel.frontend.onnx_model.model_limits import Limits
+from accel.frontend.quantize.quantize_model import quantize_model
+from accel.frontend.read.load_model import load_model
+from accel.frontend.read.model_inspection import inspect_model
 from examples.conv224 import conv224
 from examples.graph import Graph
 from examples.resnet8 import resnet8
@@ -307,7 +307,7 @@ def test_a_large_model_takes_less_than_four_times_its_size(tmp_path: Path) -> No
     file.write_bytes(model.SerializeToString())
     code = (
         "import pathlib, sys\n"
-        "from accel.frontend.read.inspect import inspect_model\n"
+        "from accel.frontend.read.model_inspection import inspect_model\n"
         "inspect_model(pathlib.Path(sys.argv[1]).read_bytes())\n"
         "print(pathlib.Path('/proc/self/status').read_text())\n"
     )
@@ -325,7 +325,7 @@ def test_an_output_may_lack_its_shape() -> None:
 
 
 def test_inspection_loads_neither_compiler_nor_runtime() -> None:
-    code = "import sys, accel.frontend.read.inspect; sys.exit(bool({'tvm', 'onnxruntime'} & set(sys.modules)))"
+    code = "import sys, accel.frontend.read.model_inspection; sys.exit(bool({'tvm', 'onnxruntime'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -7,8 +7,8 @@ from onnx import TensorProto
 from tvm import relax
 
 from accel.errors import UnsupportedOperator
-from accel.frontend.integer.integers import ImportedModel, import_integer_model
-from accel.frontend.quantization.quantize import quantize_model
+from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
+from accel.frontend.quantize.quantize_model import quantize_model
 from examples.conv224 import conv224
 from examples.graph import Graph
 from examples.resnet8 import resnet8

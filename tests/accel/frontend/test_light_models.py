@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from accel.frontend.importing.importer import import_onnx
-from accel.frontend.read.inspect import inspect_model
-from accel.frontend.read.load import load_model
-from accel.verify import reference_outputs
+from accel.frontend.read.load_model import load_model
+from accel.frontend.read.model_inspection import inspect_model
+from accel.frontend.relax_import.relax_importer import import_onnx
+from accel.verify.output_comparison import reference_outputs
 from tests.accel.frontend.light_models import LIGHT, light_model
 from tests.reference.host import draw_inputs, run_onnx
 

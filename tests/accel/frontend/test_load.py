@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from accel.errors import CyclopsError, InvalidModel, UnsupportedShape
-from accel.frontend.model.shapes import infer, without_weights
-from accel.frontend.read.inspect import inspect_model
-from accel.frontend.read.load import load_model
+from accel.frontend.onnx_model.shape_inference import infer_shapes, without_weights
+from accel.frontend.read.load_model import load_model
+from accel.frontend.read.model_inspection import inspect_model
 from examples.resnet8 import resnet8
 from tests.accel.frontend.habits import COMPUTED, HABITS, IMAGE, NETWORKS, Habit, layer
 from tests.reference.host import draw_inputs, run_onnx
@@ -34,7 +34,7 @@ def test_what_is_computed_of_shapes_becomes_a_constant(name: str) -> None:
 
 def test_the_values_are_those_of_onnxruntime() -> None:
     model = COMPUTED["pads by a computed vector"].model(13)
-    values = infer(model).values
+    values = infer_shapes(model).values
     graph = onnx.ModelProto.FromString(model.SerializeToString()).graph
     del graph.output[:]
     graph.output.extend(helper.make_tensor_value_info(name, TensorProto.INT64, None) for name in values)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accel.frontend.integer.multipliers import MULTIPLIER_MAX, Multiplier, multiplier
+from accel.frontend.integer_recovery.requantization import MULTIPLIER_MAX, Multiplier, multiplier
 
 INT32_MAX = 2**31 - 1
 

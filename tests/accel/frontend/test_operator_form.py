@@ -12,9 +12,9 @@ from onnx import TensorProto
 from onnxruntime.quantization import QuantFormat, QuantType
 
 from accel.errors import CyclopsError, InvalidModel, UnsupportedOperator
-from accel.frontend.integer.integers import import_integer_model
-from accel.frontend.operator_form.form import has_operator_form, in_qdq_form
-from accel.frontend.quantization.quantize import ensure_quantised, is_quantised
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.legalize.qdq_form import has_operator_form, in_qdq_form
+from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
 from examples.resnet8 import resnet8
 from tests.accel.frontend.operator_models import (
     MICROSOFT,

@@ -13,9 +13,9 @@ from onnx import TensorProto
 from onnxruntime.quantization import QuantType
 
 from accel.errors import CyclopsError, InvalidModel, UnsupportedOperator, UnsupportedShape
-from accel.frontend.integer.integers import import_integer_model
-from accel.frontend.operator_form.form import has_operator_form, in_qdq_form
-from accel.frontend.quantization.quantize import ensure_quantised, is_quantised
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.legalize.qdq_form import has_operator_form, in_qdq_form
+from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
 from tests.accel.frontend.operator_models import SIGNED, UNSIGNED, Network, one_operator, quantised_dynamically
 from tests.reference.host import Array, draw_inputs, run_onnx, run_relax
 

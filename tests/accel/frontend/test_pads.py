@@ -7,9 +7,9 @@ import numpy as np
 import onnx
 import pytest
 
-from accel.frontend.model.covers import covered
-from accel.frontend.model.pads import join_pads
-from accel.frontend.read.load import load_model
+from accel.frontend.legalize.explicit_padding import join_pads
+from accel.frontend.onnx_model.node_origins import origins_of
+from accel.frontend.read.load_model import load_model
 from tests.accel.frontend.habits import IMAGE, LINES, Habit, Layer, i64, layer
 from tests.reference.host import draw_inputs, run_onnx
 
@@ -78,7 +78,7 @@ def test_a_pad_joins(name: str) -> None:
     node, last = changed.graph.node[-1], model.graph.node[-1]
     assert "Pad" not in [other.op_type for other in changed.graph.node]
     assert [list(a.ints) for a in node.attribute if a.name == "pads"] == [pads]
-    assert covered(node) == {last.name: last.op_type, model.graph.node[-2].name: "Pad"}
+    assert origins_of(node) == {last.name: last.op_type, model.graph.node[-2].name: "Pad"}
 
 
 @pytest.mark.parametrize("name", APART)

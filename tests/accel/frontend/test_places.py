@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from accel.frontend.integer.integers import import_integer_model
-from accel.frontend.read.inspect import inspect_model
-from accel.frontend.read.load import load_model
-from accel.verify import reference_outputs
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.read.load_model import load_model
+from accel.frontend.read.model_inspection import inspect_model
+from accel.verify.output_comparison import reference_outputs
 from tests.accel.frontend.habits import IMAGE, LINES, ROWS, Habit, f32, i64, layer, one
 from tests.reference.host import draw_inputs, run_onnx
 

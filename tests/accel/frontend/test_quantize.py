@@ -8,10 +8,10 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
 from accel.errors import CyclopsError, InvalidModel, InvalidTensors
-from accel.frontend.integer.epilogues import Requantize
-from accel.frontend.integer.integers import import_integer_model
-from accel.frontend.quantization.grid import Scales
-from accel.frontend.quantization.quantize import quantize_model
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.integer_recovery.requantization import Requantize
+from accel.frontend.quantize.quantize_model import quantize_model
+from accel.frontend.quantize.scale_grid import Scales
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from tests.marking import rest_slow

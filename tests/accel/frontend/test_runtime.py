@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantFormat
 
-from accel.frontend.model.runtime import session
+from accel.frontend.onnx_model.ort_session import session
 from tests.accel.frontend.operator_models import SIGNED, every_layer, quantised_statically
 from tests.reference.host import draw_inputs, run_onnx
 

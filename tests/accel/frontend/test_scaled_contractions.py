@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
 
-from accel.frontend.integer.integers import import_integer_model
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from examples.graph import Graph
 from examples.single import Conv, Dense, conv_model, dense_model
 from tests.accel.frontend.scaled_layers import (

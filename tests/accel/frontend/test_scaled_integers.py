@@ -5,8 +5,8 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from accel.frontend.integer.integers import import_integer_model
-from accel.frontend.operator_form.form import in_qdq_form
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.legalize.qdq_form import in_qdq_form
 from examples.graph import Graph
 from tests.accel.frontend.foreign_layers import check_within_a_step
 from tests.accel.frontend.scaled_layers import composites

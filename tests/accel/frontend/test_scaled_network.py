@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from accel.frontend.integer.integers import import_integer_model
-from accel.frontend.quantization.quantize import quantize_model
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.quantize.quantize_model import quantize_model
 from examples.resnet8 import resnet8
 from tests.accel.frontend.scaled_layers import composites, scaled
 from tests.reference import dyadic

@@ -7,7 +7,7 @@ import onnx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accel.frontend.integer.integers import import_integer_model
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from examples.graph import Graph
 from tests.accel.frontend.scaled_layers import (
     INT8,

@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from accel.frontend.integer.signed import with_signed_activations
+from accel.frontend.integer_recovery.signed_activations import with_signed_activations
 from examples.graph import Graph
 from tests.reference.host import draw_inputs, run_onnx
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accel.catalog import load_accelerator
-from accel.frontend.integer.integers import import_integer_model
-from accel.frontend.integer.phases import phases_along
-from accel.frontend.read.inspect import inspect_model
-from accel.options import Options
-from accel.run import run_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.integer_recovery.transposed_convolution import phases_along
+from accel.frontend.read.model_inspection import inspect_model
 from examples.graph import Array, Graph
 from tests.accel.frontend.habits import HABITS
 from tests.reference.host import run_onnx, run_relax

@@ -7,12 +7,12 @@ import onnx
 import pytest
 
 from accel.errors import InvalidModel, UnsupportedOperator
-from accel.frontend.model.covers import covered
-from accel.frontend.model.limits import LIMITS, OPSETS
-from accel.frontend.model.shapes import infer, tensor_shapes
-from accel.frontend.read.load import load_model
-from accel.frontend.read.parse import parse_model
-from accel.frontend.read.upgrade import CHANGES, OPSET, upgrade
+from accel.frontend.legalize.opset_upgrade import CHANGES, OPSET, upgrade
+from accel.frontend.onnx_model.model_limits import LIMITS, OPSETS
+from accel.frontend.onnx_model.node_origins import origins_of
+from accel.frontend.onnx_model.shape_inference import infer_shapes, tensor_shapes
+from accel.frontend.read.load_model import load_model
+from accel.frontend.read.model_parser import parse_model
 from tests.accel.frontend.habits import HABITS, IMAGE, ROWS, Habit, f32, i64, layer, one
 from tests.reference.host import draw_inputs, run_onnx
 
@@ -28,7 +28,7 @@ OLD = [(n, o) for n, habit in (HABITS | MORE).items() for o in habit.opsets if o
 def test_it_computes_the_same(name: str, opset: int) -> None:
     model = (HABITS | MORE)[name].model(opset)
     upgraded = parse_model(model.SerializeToString()).model
-    upgrade(upgraded, tensor_shapes(upgraded, infer(upgraded), LIMITS))
+    upgrade(upgraded, tensor_shapes(upgraded, infer_shapes(upgraded), LIMITS))
     onnx.checker.check_model(load_model(model.SerializeToString()))
     assert upgraded.opset_import[0].version == OPSET
     inputs = draw_inputs(model)
@@ -74,7 +74,7 @@ def test_made_nodes_are_called_after_the_one_they_came_from_and_belong_to_it() -
     model = HABITS["softmax, flattening"].model(9)
     nodes = load_model(model.SerializeToString()).graph.node
     assert [node.name for node in nodes] == ["Softmax.0_flatten", "Softmax.0", "Softmax.0_restore"]
-    assert all(covered(node) == {"Softmax.0": "Softmax"} for node in nodes)
+    assert all(origins_of(node) == {"Softmax.0": "Softmax"} for node in nodes)
     assert nodes[-1].output[0] == "y"
 
 

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.frontend.integer.weighings import LEVEL, WEIGHT_MAX, Weighing, dyadic_weighing, free_weighing
+from accel.frontend.integer_recovery.addition_recovery import (
+    LEVEL,
+    WEIGHT_MAX,
+    Weighing,
+    dyadic_weighing,
+    free_weighing,
+)
 from accel.region.shapes import LEVEL_BITS, split_weights
 
 RATIOS = st.tuples(st.floats(2.0**-6, 2.0**3), st.floats(2.0**-6, 2.0**3))

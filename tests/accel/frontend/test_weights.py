@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import relax
 
-from accel.frontend.integer.dataflow import Quantised
-from accel.frontend.integer.weights import Weights, integer_weights
+from accel.frontend.integer_recovery.dataflow_block import Quantised
+from accel.frontend.integer_recovery.int8_operands import Weights, integer_weights
 
 
 def weights(value: np.ndarray, zero_point: np.ndarray, axis: int = 0, *, vary: int | None = None) -> Weights | None:

@@ -14,7 +14,7 @@ from accel.isa.compiled_kernels import cache_folder
 ROOT = Path(__file__).parents[3]
 TIME_ONE = """
 import json, sys, numpy as np
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
 from accel.isa.vta import timing_kernel
 from accel.isa.vta.timing.vta_timing import time_launch

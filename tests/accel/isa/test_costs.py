@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from accel.accelerator.check import check_document
+from accel.accelerator.checks.document_checks import check_document
 from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
 from accel.isa.cost_expressions import energy_of, evaluate_cost

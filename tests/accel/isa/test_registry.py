@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accel.catalog import load_accelerator, parse_accelerator
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa import family_registry
 from accel.isa.family import Family

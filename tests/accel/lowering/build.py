@@ -4,14 +4,14 @@ import onnx
 from tvm import ir, tirx
 
 from accel.accelerator.document import Accelerator
-from accel.frontend.integer.integers import import_integer_model
+from accel.driver.job_stages import requantisation
+from accel.driver.run_model import region_timer
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.isa.family_registry import family_of
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.function_attributes import region_functions
 from accel.lowering.pipeline import lowering_stages
-from accel.program import Program
-from accel.stages import requantisation
-from accel.trial_timing import region_timer
+from accel.program.program_model import Program
 
 
 def lower(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accel.catalog import load_accelerator
-from accel.frontend.integer.epilogues import Requantize
-from accel.frontend.integer.integers import import_integer_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.integer_recovery.requantization import Requantize
 from accel.region.shapes import Addition
 from examples.graph import Graph
 from tests.accel.frontend.foreign_layers import TYPES, check_within_a_step, zero

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.accelerator.roles import contraction
-from accel.catalog import load_accelerator
+from accel.accelerator.contraction import contraction
+from accel.catalog.load_accelerator import load_accelerator
 from accel.region.epilogue import (
     Epilogue,
     bias_data_tile,

@@ -6,14 +6,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.job_stages import requantisation
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.function_attributes import HOST_REASON
-from accel.program import Launch
+from accel.program.program_model import Launch
 from accel.simulate.engine import simulate
-from accel.stages import requantisation
 from tests.accel.lowering.build import lower
 from tests.accel.lowering.elementwise_models import BINARY, MANY, UNARY, Work, expected, work_model
 from tests.accel.races import assert_ordered

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tvm import sym, tirx
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.errors import CompiledTooLarge, CompileError
 from accel.isa.decode import decode
 from accel.lowering.codegen.index_values import IndexValue, evaluate_index
@@ -19,7 +19,7 @@ from accel.lowering.codegen.instruction_encoding import encode
 from accel.lowering.codegen.relocatable_code import CallSite
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.affine_nest import substitute
-from accel.program import MOST_INSTRUCTIONS
+from accel.program.program_model import MOST_INSTRUCTIONS
 
 X, Y = tirx.Var("x", "int32"), tirx.Var("y", "int32")
 BASE, TABLE = tirx.Var("a_base", "int32"), tirx.Var("microops_base", "int32")

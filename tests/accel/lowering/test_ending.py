@@ -7,10 +7,10 @@ import onnx
 import pytest
 
 from accel.accelerator.document import Accelerator, Composite
-from accel.catalog import load_accelerator
-from accel.frontend.integer.integers import import_integer_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.lowering.ir.function_attributes import region_of
-from accel.program import Launch
+from accel.program.program_model import Launch
 from accel.region.kinds import Region
 from accel.simulate.engine import simulate
 from examples.single import Conv, Dense, conv_model, dense_model

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import Decoded, decode
-from accel.layer_report import layer_of
-from accel.program import Program
+from accel.program.program_model import Program
+from accel.report.layer_report import layer_of
 from accel.simulate.engine import simulate
-from accel.trace import make_trace
+from accel.trace.trace_builder import make_trace
 from examples.conv224 import conv224
 from examples.single import Conv, conv_model
 from tests.accel.lowering.build import build, lower, regions

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.lowering.sync.program_order import CallStep, Extents
 from accel.lowering.sync.token_protocol import (
     ContextRotation,

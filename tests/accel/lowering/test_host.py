@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.errors import CompileError
-from accel.host_graph.read import read_host_graph
-from accel.program import HostStep
+from accel.host.host_graph_reader import read_host_graph
+from accel.program.program_model import HostStep
 from examples.graph import Graph
 from tests.accel.lowering.build import build
 

@@ -9,7 +9,7 @@ import pytest
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
-from accel.catalog import check_accelerator, load_accelerator
+from accel.catalog.load_accelerator import check_accelerator, load_accelerator
 from examples.conv224 import conv224
 from examples.single import Conv, conv_model
 from tests.accel.lowering.build import build

@@ -8,8 +8,8 @@ from tvm import tirx
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
-from accel.accelerator.meanings import meanings
-from accel.catalog import load_accelerator
+from accel.accelerator.semantics import all_semantics
+from accel.catalog.load_accelerator import load_accelerator
 from accel.errors import CompileError
 from accel.lowering.inject.compute_injection import inject_compute
 from accel.lowering.inject.copy_injection import inject_copy
@@ -40,12 +40,12 @@ def fields(statement: tirx.Stmt) -> dict[str, Any]:
 
 
 def copied(statement: tirx.Stmt, accelerator: Accelerator = VTA) -> tirx.Stmt:
-    copies = [meaning for meaning in meanings(accelerator) if isinstance(meaning.instruction, Copy)]
+    copies = [meaning for meaning in all_semantics(accelerator) if isinstance(meaning.instruction, Copy)]
     return inject_copy(nest_of(statement), copies, accelerator)
 
 
 def computed(statement: tirx.Stmt, accelerator: Accelerator = VTA) -> tirx.Stmt:
-    computes = [meaning for meaning in meanings(accelerator) if not isinstance(meaning.instruction, Copy)]
+    computes = [meaning for meaning in all_semantics(accelerator) if not isinstance(meaning.instruction, Copy)]
     return inject_compute(nest_of(statement), computes, accelerator)
 
 

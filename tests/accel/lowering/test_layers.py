@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.vta.document.vta_configuration import VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
-from accel.program import Launch
+from accel.program.program_model import Launch
 from accel.simulate.engine import simulate
 from examples.single import Conv, Dense, conv_model, dense_model
 from tests.accel.lowering.build import build

@@ -5,9 +5,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
+from accel.accelerator.contraction import Axis, Tile
 from accel.accelerator.memories import DType, Memory
-from accel.accelerator.near_contraction import Axis
-from accel.accelerator.roles import Tile
 from accel.lowering.packing.tiled_layout import (
     fold_rows_to_image,
     pack_bias,

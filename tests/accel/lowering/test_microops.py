@@ -1,7 +1,7 @@
 import itertools
 
-from accel.accelerator.roles import contraction
-from accel.catalog import load_accelerator
+from accel.accelerator.contraction import contraction
+from accel.catalog.load_accelerator import load_accelerator
 from accel.lowering.codegen.microop_tables import MicroOpTable, OperandWalk, dump_tables, expand_tables, load_tables
 from accel.lowering.inject.hardware_loops import LoopAxis, assign_hardware_loops
 

@@ -6,10 +6,10 @@ import pytest
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Operation
-from accel.catalog import load_accelerator
-from accel.frontend.integer.integers import import_integer_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.job_stages import requantisation
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.simulate.engine import simulate
-from accel.stages import requantisation
 from tests.accel.frontend.foreign_layers import Kind, check_within_a_step, conv, dense
 from tests.accel.lowering.build import build
 from tests.accel.lowering.test_ending import region

@@ -8,9 +8,9 @@ import onnx
 import pytest
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator, parse_accelerator
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import CompileError
-from accel.frontend.integer.integers import import_integer_model
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.lowering.ir.function_attributes import HOST_REASON, region_of
 from accel.region.epilogue import Shifting
 from accel.region.kinds import Region

@@ -8,13 +8,13 @@ import pytest
 from onnx import TensorProto
 from onnxruntime.quantization import QuantType
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.job_stages import requantisation
 from accel.errors import CompileError
-from accel.frontend.integer.integers import import_integer_model
-from accel.frontend.quantization.quantize import quantize_model
-from accel.program import HostStep, Launch
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.quantize.quantize_model import quantize_model
+from accel.program.program_model import HostStep, Launch
 from accel.simulate.engine import simulate
-from accel.stages import requantisation
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from tests.accel.lowering.build import build

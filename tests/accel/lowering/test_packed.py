@@ -8,8 +8,8 @@ import pytest
 from tvm import ir, relax
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
-from accel.frontend.quantization.quantize import quantize_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.frontend.quantize.quantize_model import quantize_model
 from accel.lowering.ir.function_attributes import REGION
 from examples.networks import build
 from tests.accel.lowering import branches

@@ -5,9 +5,9 @@ import onnx
 import pytest
 from onnx import TensorProto
 
+from accel.accelerator.contraction import contraction
 from accel.accelerator.document import Accelerator
-from accel.accelerator.roles import contraction
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.vta.document.vta_configuration import VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.lowering.ir.function_attributes import HOST_REASON, region_of

@@ -6,12 +6,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.function_attributes import HOST_REASON
-from accel.program import Launch
+from accel.program.program_model import Launch
 from accel.region.pooling import Pooling, pooling_plan, taps
 from accel.region.shapes import Packed, SlidingWindow
 from accel.region.tile_steps import LaneCapabilities, Merge, Take, iterations_of_steps

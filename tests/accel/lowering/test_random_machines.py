@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import parse_accelerator
+from accel.catalog.load_accelerator import parse_accelerator
+from accel.driver.job_stages import requantisation
 from accel.errors import InvalidAccelerator
-from accel.frontend.integer.integers import import_integer_model
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.lowering.ir.function_attributes import HOST_REASON, region_of
-from accel.program import Launch
+from accel.program.program_model import Launch
 from accel.simulate.engine import simulate
-from accel.stages import requantisation
 from examples.single import Conv, Dense, conv_model, dense_model
 from tests.accel.frontend.foreign_layers import Kind, conv
 from tests.accel.lowering.additions import addition

@@ -10,17 +10,17 @@ import pytest
 from onnx import helper
 
 from accel.accelerator.document import Accelerator
-from accel.cache import Cache, Kept
-from accel.catalog import load_accelerator
-from accel.frontend.quantization.quantize import ensure_quantised
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.job_stages import requantisation
+from accel.frontend.quantize.quantize_model import ensure_quantised
 from accel.isa.family_registry import family_of
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
 from accel.lowering.codegen.region_object import dump_object, load_object, region_object
 from accel.lowering.codegen.relocatable_code import FieldOverflow, RegionCode
 from accel.lowering.pipeline import lowering_stages
-from accel.program import Program
-from accel.stages import requantisation
+from accel.program.program_model import Program
+from accel.util.content_cache import CacheStore, ResultCache
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model
 from tests.accel.lowering.build import build, lower, regions
@@ -34,7 +34,7 @@ LAYER = Conv(channels=16, filters=16, height=8, width=8)
 class Compiled:
     """A model compiled with a cache: the texts of every stage and of its passes, and the program."""
 
-    def __init__(self, model: onnx.ModelProto, accelerator: Accelerator, cache: Cache | None) -> None:
+    def __init__(self, model: onnx.ModelProto, accelerator: Accelerator, cache: CacheStore | None) -> None:
         stages = {stage.name: stage.run for stage in lowering_stages(family_of(accelerator).tiling_cost)}
         packed = lower(model, accelerator, "pack")
         found = RegionCache(packed, packed.script(), accelerator, STAGES, cache)
@@ -148,7 +148,7 @@ def test_an_entry_that_says_something_else_is_compiled_again(content: bytes) -> 
     cache = MemoryCache()
     good = Compiled(conv_model(LAYER), VTA, cache)
     for key in cache:
-        Kept(cache).put(key, content)
+        ResultCache(cache).put(key, content)
     again = Compiled(conv_model(LAYER), VTA, cache)
     assert not any(again.cached.values())
     assert again.same(good)

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
 
-from accel.catalog import load_accelerator
-from accel.program import Launch
+from accel.catalog.load_accelerator import load_accelerator
+from accel.program.program_model import Launch
 from accel.simulate.engine import simulate
 from examples.graph import Graph
 from tests.accel.lowering.build import build

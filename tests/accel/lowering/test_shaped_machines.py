@@ -7,15 +7,15 @@ import numpy as np
 import onnx
 import pytest
 
-from accel.catalog import parse_accelerator
-from accel.dry_run import plan_model
+from accel.catalog.load_accelerator import parse_accelerator
+from accel.driver.dry_run import plan_model
+from accel.driver.job_stages import requantisation
 from accel.errors import CompileError
-from accel.frontend.integer.integers import import_integer_model
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.lowering.inject.injection import inject
-from accel.plan_documents import Plan
-from accel.program import Launch
+from accel.program.program_model import Launch
+from accel.report.plan_documents import Plan
 from accel.simulate.engine import simulate
-from accel.stages import requantisation
 from examples.single import Conv, conv_model
 from tests.accel.frontend.foreign_layers import Kind, conv
 from tests.accel.lowering.additions import addition

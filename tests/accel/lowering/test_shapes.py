@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.lowering.ir.function_attributes import region_of
 from accel.region.kinds import Region
 from accel.region.shapes import Convolution

@@ -9,7 +9,7 @@ from tvm import ir, tirx
 from tvm_ffi import structural_mutate
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.errors import CompileError
 from accel.isa.decode import decode
 from accel.lowering.codegen.instruction_encoding import encode
@@ -18,10 +18,10 @@ from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.affine_nest import substitute
 from accel.lowering.ir.function_attributes import map_regions
 from accel.lowering.ir.tir_walk import collect
-from accel.program import Program
+from accel.program.program_model import Program
 from accel.region.kinds import Region
 from accel.simulate.engine import simulate
-from accel.trace import make_trace
+from accel.trace.trace_builder import make_trace
 from examples.single import conv_model
 from tests.accel.lowering.build import lower, regions
 from tests.accel.lowering.test_regions import LAYER, STAGES, Compiled, quantised_resnet8

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.errors import SimulationError
 from accel.isa.decode import decode
 from accel.isa.vta.timing.vta_timing import time_launch
-from accel.program import Launch, Program
+from accel.program.program_model import Launch, Program
 from examples.single import Conv, conv_model
 from tests.accel.lowering.build import build
 from tests.accel.races import assert_ordered, find_race

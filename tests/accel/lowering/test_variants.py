@@ -8,13 +8,13 @@ import onnx
 import pytest
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
-from accel.frontend.quantization.quantize import quantize_model
-from accel.frontend.read.load import load_model
+from accel.catalog.load_accelerator import load_accelerator
+from accel.frontend.quantize.quantize_model import quantize_model
+from accel.frontend.read.load_model import load_model
 from accel.isa.decode import decode
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
-from accel.program import Program
+from accel.program.program_model import Program
 from accel.simulate.engine import simulate
 from examples.conv224 import conv224
 from examples.resnet8 import resnet8

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accel.reference import contraction
-from accel.reference.contraction import conv2d, matmul
-from accel.reference.deadline import Deadline, OutOfTimeError
+from accel.util.deadline import Deadline, OutOfTimeError
+from accel.verify import reference_operators
+from accel.verify.reference_operators import conv2d, matmul
 
 FOREVER = Deadline(math.inf)
 
@@ -73,8 +73,8 @@ def test_convolutions(data: st.DataObject) -> None:
 def test_convolutions_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     x, w = draw((2, 6, 11, 7), 1, extreme=False), draw((4, 6, 3, 3), 2, extreme=False)
     whole = conv2d(x, w, (1, 1), (1, 1, 1, 1), (1, 1), 1, FOREVER)
-    monkeypatch.setattr(contraction, "_CHUNK", 6 * 9 * 7 * 2)
-    monkeypatch.setattr(contraction, "_EXACT", 10)
+    monkeypatch.setattr(reference_operators, "_CHUNK", 6 * 9 * 7 * 2)
+    monkeypatch.setattr(reference_operators, "_EXACT", 10)
     np.testing.assert_array_equal(conv2d(x, w, (1, 1), (1, 1, 1, 1), (1, 1), 1, FOREVER), whole)
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import onnx
 import pytest
 
-from accel.catalog import load_accelerator
-from accel.frontend.integer.integers import ImportedModel
-from accel.frontend.read.load import load_model
-from accel.reference.deadline import Deadline, OutOfTimeError
-from accel.reference.graph import run_reference
-from accel.simulate.host import compile_module, run_compiled
-from accel.stages import job_stages
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.job_stages import job_stages
+from accel.frontend.integer_recovery.recover_integers import ImportedModel
+from accel.frontend.read.load_model import load_model
+from accel.host.host_executor import compile_module, run_compiled
+from accel.util.deadline import Deadline, OutOfTimeError
+from accel.verify.reference_graph import run_reference
 from examples.ds_cnn import keyword_spotting
 from examples.graph import Graph
 from examples.resnet8 import resnet8
@@ -64,6 +64,6 @@ def test_what_cannot_be_stopped_is_not_begun(monkeypatch: pytest.MonkeyPatch) ->
     wide = graph.node("Expand", "wide", [x, graph.constant("shape", np.array([1 << 13, 1 << 13], np.int64))])
     graph.output(graph.node("ReduceMax", "most", [graph.node("Exp", "exp", [wide])], keepdims=0), ())
     module = imported(graph.model(), "vta").module
-    monkeypatch.setattr("accel.reference.graph.relax.VirtualMachine", None)
+    monkeypatch.setattr("accel.verify.reference_graph.relax.VirtualMachine", None)
     with pytest.raises(OutOfTimeError):
         run_reference(module, [np.zeros((1, 1), np.float32)], Deadline(0.1))

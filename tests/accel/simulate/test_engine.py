@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from accel.errors import InvalidTensors, SimulationError
-from accel.program import HostStep, Launch
+from accel.host.host_executor import HostFunctions, compile_module
+from accel.program.program_model import HostStep, Launch
 from accel.simulate.engine import simulate
-from accel.simulate.host import HostFunctions, compile_module
 from tests.accel.golden import documents, needs_golden, words
 from tests.accel.streams import host_module, small_program
 
@@ -122,7 +122,7 @@ def test_identical_host_modules_compile_once(monkeypatch):
         compiled.append(module)
         return compile_module(module)
 
-    monkeypatch.setattr("accel.simulate.host.compile_module", compile_once)
+    monkeypatch.setattr("accel.host.host_executor.compile_module", compile_once)
     functions, text = HostFunctions(), host_module((4,), "float32", lambda x: x + x)
     functions.prepare(text)
     assert np.array_equal(functions.run(text, [np.arange(4, dtype=np.float32)])[0], [0, 2, 4, 6])
@@ -152,7 +152,7 @@ def test_a_launch_that_would_run_for_hours_is_refused():
 
 
 def test_the_work_of_all_launches_counts(monkeypatch):
-    monkeypatch.setattr("accel.simulate.runner.WORK_LIMIT", 30)
+    monkeypatch.setattr("accel.simulate.machine_state.WORK_LIMIT", 30)
     program = small_program()  # 13 micro-ops and elements in the first launch, 4 + 4 in the second
     thrice = replace(program, steps=(*program.steps[:3], *[program.steps[2]] * 2, program.steps[3]))
     with pytest.raises(SimulationError, match=r"launch second: instruction 6 \(alu\): it takes the program to 33 "):

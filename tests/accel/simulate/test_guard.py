@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from accel.errors import SimulationError
-from accel.simulate.host import compile_module, run_compiled
+from accel.host.host_executor import compile_module, run_compiled
 
 X = np.arange(32, dtype=np.float32).reshape(4, 8)
 FAR = np.array([-(2**62), -5, -1, 0, 3, 4, 9, 2**62])

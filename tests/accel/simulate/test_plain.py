@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
-from accel.host_graph.read import read_host_graph
-from accel.host_graph.write import write_host_graph
-from accel.simulate.host import compile_module, run_compiled
-from accel.simulate.plain import is_plain, run_plain
+from accel.host.host_executor import compile_module, run_compiled
+from accel.host.host_graph_reader import read_host_graph
+from accel.host.host_graph_writer import write_host_graph
+from accel.host.numpy_executor import run_in_numpy, runs_in_numpy
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8"]
 
@@ -105,8 +105,8 @@ def test_it_computes_what_compiled_functions_do(data):
     module = read_host_graph(write_host_graph(made))
     limits = np.iinfo(dtype)
     x = np.random.default_rng(0).integers(limits.min, limits.max, shape, dtype, endpoint=True)
-    assert is_plain(module)
-    found = run_plain(module, [x])
+    assert runs_in_numpy(module)
+    found = run_in_numpy(module, [x])
     for one, other in zip(found, run_compiled(compile_module(module), [x]), strict=True):
         np.testing.assert_array_equal(one, other, strict=True)
         assert not np.shares_memory(one, x)
@@ -131,7 +131,7 @@ def test_what_leaves_a_choice_is_compiled(name):
         with builder.dataflow():
             result = builder.emit_output(builder.emit(NOT_PLAIN[name]()))
         builder.emit_func_output(result)
-    assert not is_plain(builder.get())
+    assert not runs_in_numpy(builder.get())
 
 
 def test_floats_from_outside_are_compiled():
@@ -141,4 +141,4 @@ def test_floats_from_outside_are_compiled():
         with builder.dataflow():
             result = builder.emit_output(builder.emit(relax.op.clip(x, 0, 1)))
         builder.emit_func_output(result)
-    assert not is_plain(builder.get())
+    assert not runs_in_numpy(builder.get())

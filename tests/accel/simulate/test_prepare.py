@@ -12,7 +12,7 @@ from accel.isa.vta.function.vta_machine import VtaMachine
 from accel.isa.vta.timing import event_loop
 from accel.isa.vta.timing.vta_timing import time_launch
 from accel.isa.vta.vta_hazards import VtaHazardChecker
-from accel.simulate.prepare import prepare
+from accel.simulate.prepare_simulation import prepare
 from tests.accel.golden import board
 
 

@@ -14,7 +14,7 @@ from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.isa.vta.function.vta_machine import VtaMachine
 from accel.isa.vta.vta_hazards import VtaHazardChecker
-from accel.program import Program
+from accel.program.program_model import Program
 from accel.simulate.engine import simulate
 from tests.accel.golden import FOLDER, board, documents, needs_golden
 from tests.accel.interleave import at_finish, dram_copy

@@ -5,9 +5,9 @@ import pytest
 
 from accel.errors import SimulationError
 from accel.isa.vta.timing.vta_work import boxes_of
-from accel.program import Program, Segment
+from accel.program.program_model import Program, Segment
 from accel.simulate.engine import simulate
-from accel.simulate.segments import Stray, extents, outside
+from accel.simulate.segment_bounds import Stray, accesses_outside, extents
 from tests.accel.golden import board
 from tests.accel.streams import small_program, stream
 
@@ -22,19 +22,21 @@ def program(*spans: tuple[int, int], granularity: int = 1) -> Program:
 
 def test_rows_may_lie_in_segments_of_their_own():
     decoded = stream(VTA, [("load_inp", COPY)])
-    assert list(outside(boxes_of(decoded), extents(program((0, 32), (128, 160), (256, 288))))) == []
-    assert list(outside(boxes_of(decoded), extents(program((0, 288))))) == []
+    assert list(accesses_outside(boxes_of(decoded), extents(program((0, 32), (128, 160), (256, 288))))) == []
+    assert list(accesses_outside(boxes_of(decoded), extents(program((0, 288))))) == []
 
 
 def test_the_row_that_leaves_its_segment_is_named():
     decoded = stream(VTA, [("load_inp", {}), ("load_inp", COPY)])
     assert boxes_of(decoded).instruction.tolist() == [1]
-    assert list(outside(boxes_of(decoded), extents(program((0, 32), (128, 159), (256, 288))))) == [(0, 159, 160)]
+    assert list(accesses_outside(boxes_of(decoded), extents(program((0, 32), (128, 159), (256, 288))))) == [
+        (0, 159, 160)
+    ]
 
 
 def test_segments_side_by_side_are_one_stretch():
     decoded = stream(VTA, [("load_inp", COPY)])
-    assert list(outside(boxes_of(decoded), extents(program((0, 144), (144, 288))))) == []
+    assert list(accesses_outside(boxes_of(decoded), extents(program((0, 144), (144, 288))))) == []
 
 
 def test_what_lies_between_segments_is_named():
@@ -46,12 +48,12 @@ def test_what_lies_between_segments_is_named():
 
 
 def test_many_rows_are_looked_at_in_parts(monkeypatch):
-    monkeypatch.setattr("accel.simulate.segments._ROWS", 7)
+    monkeypatch.setattr("accel.simulate.segment_bounds._ROWS", 7)
     decoded = stream(VTA, [("load_inp", COPY)] * 50 + [("load_inp", COPY | {"dram_base": 1})])
     inside = extents(program((0, 32), (128, 160), (256, 288)))
     wrong = [(50, 32, 48), (50, 160, 176), (50, 288, 304)]
-    assert list(outside(boxes_of(decoded), inside)) == wrong
-    assert list(outside(boxes_of(stream(VTA, [("load_inp", COPY)] * 50)), inside)) == []
+    assert list(accesses_outside(boxes_of(decoded), inside)) == wrong
+    assert list(accesses_outside(boxes_of(stream(VTA, [("load_inp", COPY)] * 50)), inside)) == []
 
 
 def test_a_program_that_leaves_its_segments_is_refused():

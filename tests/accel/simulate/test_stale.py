@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import check_hazards
 from accel.errors import VerificationError
 from accel.isa.decode import decode
 from accel.isa.encode import encode
@@ -15,11 +16,10 @@ from accel.isa.hazard_findings import Stale
 from accel.isa.kernel_arrays import aligned_zeros
 from accel.isa.vta.document.vta_document import PRESETS
 from accel.isa.vta.vta_hazards import VtaHazardChecker
-from accel.program import Launch, Program, Segment
-from accel.provenance import Sources, provenance
-from accel.run import check_hazards
+from accel.program.program_model import Launch, Program, Segment
+from accel.report.provenance import Sources, provenance
+from accel.report.simulation_report import make_simulation_report
 from accel.simulate.engine import simulate
-from accel.simulation_report import make_simulation_report
 from tests.accel.lowering.build import build
 from tests.accel.lowering.test_regions import quantised_resnet8
 from tests.accel.races import STALE_CYCLES, find_stale

@@ -1,7 +1,6 @@
 import numpy as np
 
-from accel.simulate.engine import simulate
-from accel.simulate.writer import last_writer
+from accel.simulate.engine import last_writer, simulate
 from tests.accel.streams import small_program
 
 

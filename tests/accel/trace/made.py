@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from accel.program import Origin
-from accel.trace import Trace
-from accel.trace.index import make_index
-from accel.trace.names import HostSpan, LaunchSpan, Meaning, Names, Operation, Queue
-from accel.trace.rows import Rows
-from accel.trace.source import Index
+from accel.program.program_model import Origin
+from accel.trace.program_trace import Trace
+from accel.trace.trace_names import HostSpan, LaunchSpan, Operation, Queue, RowMeaning, TraceNames
+from accel.trace.trace_rows import Index, Rows, make_index
 
 UNITS = ("load", "compute")
 TOKENS = {"take": "pop", "give": "push"}
@@ -23,7 +21,7 @@ CAUSES = ("fetch", "load_to_compute", "compute_to_load", "memory")
 class Held:
     """Rows in memory."""
 
-    names: Names
+    names: TraceNames
     columns: dict[str, np.ndarray]
 
     def __len__(self) -> int:
@@ -36,19 +34,22 @@ class Held:
         return make_index(self)
 
 
-def names(launches: list[tuple[str, int, int]], *, initial: int = 0, causes: tuple[str, ...] = CAUSES) -> Names:
+def names(launches: list[tuple[str, int, int]], *, initial: int = 0, causes: tuple[str, ...] = CAUSES) -> TraceNames:
     operations = (
         Operation(name="load_inp", unit="load", fields=("take", "give", "base")),
         Operation(
             name="gemm",
             unit="compute",
             fields=("take", "give", "imm", "count"),
-            does=(Meaning(text="c[i] = 0", when={"take": 1}), Meaning(text="c[i] += \u00e9[i]", when={"give": 1})),
+            does=(
+                RowMeaning(text="c[i] = 0", when={"take": 1}),
+                RowMeaning(text="c[i] += \u00e9[i]", when={"give": 1}),
+            ),
         ),
         Operation(name='say "x"', unit="compute", fields=("give", "take")),
     )
     pairs = (("load", "compute", initial), ("compute", "load", 0))
-    return Names(
+    return TraceNames(
         accelerator="an <odd> one, \u00e9\u4e2d",
         clock_mhz=100,
         timed=True,

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.errors import CyclopsError
-from accel.trace import Trace, Window
-from accel.trace.ranges import Ranges
+from accel.trace.byte_ranges import Ranges
+from accel.trace.perfetto.trace_window import Window
+from accel.trace.program_trace import Trace
 from tests.accel.trace.made import Held, pipeline_trace, random_trace
 
 WINDOWS = [Window(), Window(100), Window(1000, 5_000, 9_000)]

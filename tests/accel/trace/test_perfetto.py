@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from accel.errors import CyclopsError
 from accel.simulate.engine import simulate
-from accel.trace import Trace, Window, make_trace
+from accel.trace.perfetto.trace_window import Window
+from accel.trace.program_trace import Trace
+from accel.trace.trace_builder import make_trace
 from tests.accel.streams import small_program
 from tests.accel.trace.made import CAUSES, UNITS, Held, random_trace, records
 from tests.reference.trace_events import check

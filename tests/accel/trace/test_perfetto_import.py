@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from accel.trace import Trace, Window
+from accel.trace.perfetto.trace_window import Window
+from accel.trace.program_trace import Trace
 from tests.accel.trace.made import pipeline_trace, random_trace
 from tests.reference.perfetto import TraceProcessor
 from tests.reference.trace_events import check

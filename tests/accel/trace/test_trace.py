@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accel.catalog import load_accelerator
-from accel.program import Launch, Origin, Program
+from accel.catalog.load_accelerator import load_accelerator
+from accel.program.program_model import Launch, Origin, Program
 from accel.simulate.engine import simulate
-from accel.trace import Trace, make_trace
+from accel.trace.program_trace import Trace
+from accel.trace.trace_builder import make_trace
 from tests.accel.golden import needs_golden, words
 from tests.accel.streams import small_program
 from tests.accel.trace.made import Held, random_trace

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import accel.accelerator
-from accel.accelerator.read_text import read_text
+from accel.accelerator.document_text import read_text
 
 _PRESETS = Path(accel.accelerator.__file__).parent / "presets"
 

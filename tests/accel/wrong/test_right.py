@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accel.catalog import parse_accelerator
+from accel.catalog.load_accelerator import parse_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
 from accel.errors import InvalidAccelerator
-from accel.options import Options
-from accel.run import run_model
 from examples.single import Dense, dense_model
 from tests.accel.wrong.bases import BASES
 from tests.accel.wrong.borders import BORDERS

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from accel.catalog import parse_accelerator
+from accel.catalog.load_accelerator import parse_accelerator
 from accel.errors import InvalidAccelerator
 from tests.accel.wrong.bases import BASES, text
 from tests.accel.wrong.capacity import CAPACITY

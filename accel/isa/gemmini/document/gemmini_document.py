@@ -6,7 +6,7 @@ from typing import Any
 
 import pydantic
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.document import Accelerator, HazardSync
 from accel.accelerator.instructions import (
     Compute,
     Copy,
@@ -19,7 +19,6 @@ from accel.accelerator.instructions import (
 )
 from accel.accelerator.memories import Dram, Memory
 from accel.accelerator.require import require
-from accel.accelerator.synchronisation import HazardSync
 from accel.errors import InvalidAccelerator
 from accel.isa.gemmini.document import rocc_encoding
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters

@@ -13,7 +13,7 @@ from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, reset_registers
 from accel.isa.gemmini.stream.loop_expansion import Words, as_signed, expand_loops, loop_registers
-from accel.program import Window
+from accel.program.program_model import Window
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]

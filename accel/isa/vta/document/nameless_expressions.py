@@ -3,8 +3,8 @@
 import functools
 from dataclasses import dataclass, replace
 
-from accel.expression.parse import parse
-from accel.expression.tree import Access, Binary, Call, Cast, Expression, Literal, Negate, Scalar, Select
+from accel.expression.parser import parse_statement
+from accel.expression.syntax_tree import Access, Binary, Call, Cast, Expression, Literal, Negate, Scalar, Select
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def without_names(text: str) -> NamelessStatement:
     Raises:
         ExpressionError: it is none.
     """
-    statement = parse(text)
+    statement = parse_statement(text)
     names = _Names()
     target = names.access(statement.target)
     renamed = replace(statement, target=target, value=names.expression(statement.value))

@@ -1,6 +1,6 @@
 """Accelerator document of a VTA: what follows from the ten keys, and from the implementation's variant."""
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import (
     BitField,
     Compute,
@@ -14,7 +14,6 @@ from accel.accelerator.instructions import (
     Sync,
 )
 from accel.accelerator.memories import Dram, DType, Memory
-from accel.accelerator.synchronisation import TokenSync
 from accel.isa.vta.document import instruction_fields
 from accel.isa.vta.document.configuration_limits import check_config, check_variant
 from accel.isa.vta.document.instruction_fields import ACCUMULATE, UNITS, ZERO, two_operands, with_immediate

@@ -1,11 +1,11 @@
 """Check of a VTA's document: what passes and kernels assume of one that agrees with itself; the rest is refused."""
 
-from accel.accelerator.check_roles import roles
 from accel.accelerator.document import Accelerator
+from accel.accelerator.field_roles import field_roles
 from accel.accelerator.instructions import BitField, Compute, Copy, Finish, Instruction, Part, Sync
-from accel.accelerator.meanings import plain_copy
 from accel.accelerator.memories import Memory
 from accel.accelerator.require import require
+from accel.accelerator.semantics import plain_copy
 from accel.isa.vta.document.configuration_limits import (
     BUS_BYTES,
     MAX_LOG_BATCH,
@@ -259,7 +259,7 @@ def _check_units(accelerator: Accelerator, vta: Vta) -> None:
 
 def _check_bits(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
     """Fields wide enough to say something, and narrow enough that products of them are exact."""
-    for role, name in roles(instruction):
+    for role, name in field_roles(instruction):
         bits, last = accelerator.bits(instruction, name), role.split(".")[-1]
         step = ".factors." in role
         most = _COUNT_BITS if step else _WIDEST.get(last, _COUNT_BITS)

@@ -3,9 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy
-from accel.accelerator.synchronisation import TokenSync
 from accel.isa.compiled_kernels import compile_now, compiled
 from accel.isa.decode import Decoded
 from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR

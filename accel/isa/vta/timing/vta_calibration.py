@@ -5,10 +5,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.memories import Memory
-from accel.accelerator.synchronisation import TokenSync
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.decode import Decoded
 from accel.isa.vta.document.instruction_view import Alu, Vta, instructions_of

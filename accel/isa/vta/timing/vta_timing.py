@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import Compute
-from accel.accelerator.synchronisation import TokenSync
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
 from accel.isa.family import Timing

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from accel.accelerator.check import check_document
+from accel.accelerator.checks.document_checks import check_document
 from accel.accelerator.document import Accelerator
 from accel.isa.decode import Decoded
 from accel.isa.encode import of_columns

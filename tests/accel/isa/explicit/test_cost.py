@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from accel.catalog import load_accelerator
-from accel.frontend.integer.integers import import_integer_model
-from accel.frontend.quantization.quantize import ensure_quantised
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.job_stages import requantisation
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.quantize.quantize_model import ensure_quantised
 from accel.isa.explicit.document_tiling_cost import tiling_cost
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.pipeline import lowering_stages
 from accel.simulate.engine import simulate
-from accel.stages import requantisation
 from examples.single import Conv, conv_model
 from tests.reference.host import draw_inputs
 

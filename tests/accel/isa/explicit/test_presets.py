@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accel.accelerator.roles import contraction
-from accel.catalog import load_accelerator
+from accel.accelerator.contraction import contraction
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
 from accel.isa.explicit import box_hazard_kernels, timing_decoupled, timing_in_order
 from accel.isa.explicit.costs import costs_of
 from accel.isa.explicit.document_function import ExplicitMachine
 from accel.isa.explicit.family import FAMILY
 from accel.isa.kernel_arrays import aligned_zeros
-from accel.options import Options
-from accel.run import run_model
 from examples.single import Conv, Dense, conv_model, dense_model
 from tests.accel.isa.explicit.documents import document, row, stream
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accel.accelerator.check import check_document
+from accel.accelerator.checks.document_checks import check_document
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator, SimulationError
 from accel.isa.explicit.costs import costs_of

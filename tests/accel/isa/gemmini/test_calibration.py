@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
 from accel.isa.family_registry import family_of
 from accel.isa.gemmini.timing import gemmini_calibration
-from accel.program import Launch
+from accel.program.program_model import Launch
 from examples.single import Dense, dense_model
 from tests.accel.isa.gemmini.vectors import needs_gemmini_golden, trace
 from tests.accel.lowering.build import build

@@ -2,7 +2,7 @@
 
 import pytest
 
-from accel.catalog import load_accelerator, parse_accelerator
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.gemmini.document.gemmini_document import gemmini_accelerator, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from accel.open_program import open_program
-from accel.program import Launch
-from accel.program_file import load_program, save_program
-from accel.run_program import SimulateOptions, run_program
+from accel.driver.run_options import SimulateOptions
+from accel.driver.run_program import run_program
+from accel.program.program_model import Launch
+from accel.program_files.open_program import open_program
+from accel.program_files.program_container import load_program, save_program
 from tests.accel.isa.gemmini.doors import golden_parts
 from tests.accel.isa.gemmini.vectors import names, needs_gemmini_golden, read
 

@@ -6,12 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_options import SimulateOptions
+from accel.driver.run_program import run_program
 from accel.isa.decode import decode
 from accel.isa.gemmini.gemmini_family import FAMILY
-from accel.open_program import open_program
-from accel.program import Launch, Program
-from accel.run_program import SimulateOptions, run_program
+from accel.program.program_model import Launch, Program
+from accel.program_files.open_program import open_program
 from tests.accel.isa.gemmini.doors import golden_parts
 from tests.accel.isa.gemmini.vectors import needs_gemmini_golden, trace
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.errors import SimulationError
 from accel.isa.decode import decode
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_options import SimulateOptions
+from accel.driver.run_program import run_program
 from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.timing.stream_timing import time_stream
 from accel.isa.gemmini.timing.stream_traffic import counted_bytes_read, dram_accesses
-from accel.open_program import open_program
-from accel.run_program import SimulateOptions, run_program
+from accel.program_files.open_program import open_program
 from tests.accel.isa.gemmini.doors import write_parts
 from tests.accel.isa.gemmini.vectors import needs_gemmini_golden, trace
 

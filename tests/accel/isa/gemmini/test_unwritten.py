@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.run_options import SimulateOptions
+from accel.driver.run_program import run_program
 from accel.isa.decode import decode
 from accel.isa.gemmini.gemmini_family import FAMILY
 from accel.isa.hazard_findings import Unwritten
-from accel.open_program import open_program
-from accel.program import Window
-from accel.run_program import SimulateOptions, run_program
+from accel.program.program_model import Window
+from accel.program_files.open_program import open_program
 from tests.accel.isa.gemmini.doors import write_parts
 
 GEMMINI = load_accelerator("gemmini")

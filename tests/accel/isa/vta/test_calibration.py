@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator, parse_accelerator
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.isa.decode import decode
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import PRESETS, vta_accelerator

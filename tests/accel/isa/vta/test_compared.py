@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from accel.accelerator.instructions import Copy
-from accel.catalog import load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import Decoded, decode
 from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.timing import vta_calibration
 from accel.isa.vta.timing.vta_calibration import timing_model
-from accel.program import Program
+from accel.program.program_model import Program
+from accel.report.simulation_report import timing_model_of
 from accel.simulate.engine import simulate
-from accel.simulation_report import timing_model_of
 from tests.accel.frontend.foreign_layers import Kind, conv
 from tests.accel.golden import FOLDER, board, documents, needs_golden, words
 from tests.accel.lowering.build import build

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
-from accel.accelerator.meanings import meanings
-from accel.expression.run import compile_statement
+from accel.accelerator.semantics import all_semantics
 from accel.isa.kernel_arrays import aligned_zeros
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.isa.vta.function.vta_machine import VtaMachine
 from tests.accel.streams import stream
+from tests.reference.compiled_statement import compile_statement
 
 SIZES = {"LOG_UOP_BUFF_SIZE": 9, "LOG_INP_BUFF_SIZE": 12, "LOG_WGT_BUFF_SIZE": 14, "LOG_ACC_BUFF_SIZE": 14}
 ONE = {"y_size": 1, "x_size": 1, "x_stride": 1}
@@ -28,7 +28,7 @@ class Case:
     def __init__(self, accelerator: Accelerator) -> None:
         self.accelerator = accelerator
         self.machine = VtaMachine(accelerator)
-        self.expressions = [(meaning, compile_statement(meaning.typed)) for meaning in meanings(accelerator)]
+        self.expressions = [(meaning, compile_statement(meaning.typed)) for meaning in all_semantics(accelerator)]
 
     def __repr__(self) -> str:
         return self.accelerator.name

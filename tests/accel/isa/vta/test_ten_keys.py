@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
-from accel.catalog import load_accelerator, parse_accelerator
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.decode import decode
 from accel.isa.encode import encode

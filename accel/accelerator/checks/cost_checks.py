@@ -1,0 +1,186 @@
+"""Checks of costs: they are numbers that an instruction can have, whatever its fields hold.
+
+Bounds are proven over boxes of field values, which are halved until each is decided.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.cost_ranges import (
+    Float64,
+    Range,
+    cost_fields,
+    cost_ranges,
+    cost_samples,
+    cost_sizes,
+    field_choices,
+    linked_fields,
+)
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Copy, Instruction
+from accel.accelerator.require import require
+from accel.expression.cost_expression import Cost, Ends, bounds, parse_cost
+from accel.expression.syntax_tree import ExpressionError
+
+_Float64 = npt.NDArray[np.float64]
+
+_MOST_BOXES = 1 << 13  # looked at, of one choice of fields
+_ROUNDS = 200
+
+
+@dataclass(frozen=True)
+class _Space:
+    """The numbers that a cost depends on, and what they can be: boxes are arrays (numbers, n) of their ends."""
+
+    cost: Cost
+    instruction: Instruction
+    accelerator: Accelerator
+    free: tuple[str, ...]
+    whole: tuple[bool, ...]
+
+    def names(self, low: _Float64, high: _Float64) -> dict[str, Ends]:
+        """The ends of every name of the cost over boxes."""
+        fields, alike = cost_fields(self.accelerator, self.instruction), linked_fields(self.instruction)
+        one, dram = np.ones(low.shape[1]), self.accelerator.dram
+        ends = {name: (low[at], high[at]) for at, name in enumerate(self.free)}
+        found: dict[str, Ends] = {
+            "bus_bytes": (one * dram.bus_bytes, one * dram.bus_bytes),
+            "read_latency": (one * dram.read_latency, one * dram.read_latency),
+        }
+        if isinstance(self.instruction, Copy):
+            memory = self.accelerator.memory(self.instruction.memory)
+            least, most = self.moved(low), np.minimum(self.moved(high), memory.depth)
+            found["elements"] = (least, np.maximum(least, most))
+            size = self.instruction.dram_bytes(memory)
+            found["bytes"] = (found["elements"][0] * size, found["elements"][1] * size)
+        return {
+            name: ends[alike.get(fields[name], fields[name])] if name in fields else found[name]
+            for name in self.cost.names
+        }
+
+    def moved(self, ends: _Float64) -> _Float64:
+        """Elements that a copy of so many rows and columns moves."""
+        found = np.ones(ends.shape[1])
+        for name in cost_sizes(self.instruction):
+            found = found * ends[self.free.index(name)]
+        return found
+
+    def possible(self, low: _Float64) -> npt.NDArray[np.bool_]:
+        """Which boxes have something that an instruction can be: a copy moves no more than its memory holds."""
+        if not isinstance(self.instruction, Copy):
+            return np.ones(low.shape[1], np.bool_)
+        return np.asarray(self.moved(low) <= self.accelerator.memory(self.instruction.memory).depth)
+
+
+def proven(cost: Cost, instruction: Instruction, accelerator: Accelerator, most: float) -> bool:
+    """Whether ``cost`` is shown to be a number from 0 to ``most`` for all that the instruction's fields can hold."""
+    return all(_proven(space, low, high, most) for space, low, high in _spaces(cost, instruction, accelerator))
+
+
+def _spaces(
+    cost: Cost, instruction: Instruction, accelerator: Accelerator
+) -> Iterator[tuple[_Space, _Float64, _Float64]]:
+    """All that the cost's names can be, for each choice of those fields that it names: one box each."""
+    fields, known, alike = (
+        cost_fields(accelerator, instruction),
+        cost_ranges(accelerator, instruction),
+        linked_fields(instruction),
+    )
+    own = [alike.get(fields[name], fields[name]) for name in cost.names if name in fields]
+    free = tuple(dict.fromkeys([*own, *cost_sizes(instruction)]))
+    whole = tuple(accelerator.field(instruction, name).type != "float32" for name in free)
+    seen: set[tuple[Range, ...]] = set()
+    for when in field_choices(instruction):
+        box = tuple((when[name], when[name]) if name in when else known[name] for name in free)
+        if box not in seen:
+            seen.add(box)
+            ends = np.array(box, np.float64).reshape(len(box), 2)
+            yield _Space(cost, instruction, accelerator, free, whole), ends[:, :1], ends[:, 1:]
+
+
+def _proven(space: _Space, low: _Float64, high: _Float64, most: float) -> bool:
+    looked = 0
+    for _ in range(_ROUNDS):
+        looked += low.shape[1]
+        found = bounds(space.cost, space.names(low, high), low.shape[1])
+        left = ~(found.finite & (found.low >= 0) & (found.high <= most)) & space.possible(low)
+        if not left.any():
+            return True
+        low, high = low[:, left], high[:, left]
+        if looked > _MOST_BOXES or not len(low) or (low == high).all(axis=0).any():
+            return False
+        low, high = _halved(low, high, np.array(space.whole))
+    return False
+
+
+def _halved(low: _Float64, high: _Float64, whole: npt.NDArray[np.bool_]) -> tuple[_Float64, _Float64]:
+    """Each box cut in two where it is widest, by the ratio of its ends."""
+    at = np.argmax((high - low) / np.maximum(np.minimum(np.abs(low), np.abs(high)), 1), axis=0)
+    column = np.arange(low.shape[1])
+    begin, end = low[at, column], high[at, column]
+    middle = np.where(whole[at], np.floor((begin + end) / 2), (begin + end) / 2)
+    lower, upper = high.copy(), low.copy()
+    lower[at, column] = middle
+    upper[at, column] = middle + whole[at]
+    return np.concatenate([low, upper], axis=1), np.concatenate([lower, high], axis=1)
+
+
+_EXACT = 1 << 53  # beyond, doubles are no longer every integer
+
+MOST_ENERGY = 1e30
+"""Picojoules of one instruction; sums over a program are finite then."""
+
+
+def check_energy(accelerator: Accelerator) -> None:
+    """Refuse energies that :func:`check_cost` refuses.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path of the energy.
+    """
+    for index, instruction in enumerate(accelerator.instructions):
+        if instruction.energy is not None:
+            check_cost(f"instructions.{index}.energy", instruction.energy, instruction, accelerator, MOST_ENERGY)
+
+
+def check_cost(path: str, text: str, instruction: Instruction, accelerator: Accelerator, most: float) -> None:
+    """Refuse a cost that is not a number from 0 to ``most`` for all that the instruction's fields can hold together.
+
+    What fails at numbers that are tried is refused with those. The rest is shown by arithmetic on ranges, and what
+    that cannot show is refused as well.
+
+    Raises:
+        InvalidAccelerator: ``field`` is ``path``; the message has the fields for which it fails, if they are known.
+    """
+    cost, role = parse_cost(text), path.rpartition(".")[2]
+    for columns in cost_samples(cost, instruction, accelerator):
+        wrong = _wrong(cost, columns, role, most)
+        require(wrong is None, path, str(wrong))
+    unsure = (
+        f"{cost} may be below 0 or above {most:g}, or divide by zero, for some of what its fields can hold, as far as "
+        f"their ranges show; {role} must be from 0 to {most:g}: hold it by min and max, and a divisor by max(..., 1)"
+    )
+    require(proven(cost, instruction, accelerator, most), path, unsure)
+
+
+def _wrong(cost: Cost, columns: Mapping[str, Float64], role: str, most: float) -> str | None:
+    try:
+        values = np.atleast_1d(cost.evaluate(columns))
+    except ExpressionError as error:
+        return f"{_given(columns, error.row or 0)}{error.detail}; a number from 0 is due"
+    row = int(((values < 0) | (values > most)).argmax())
+    if 0 <= values[row] <= most:
+        return None
+    return f"{_given(columns, row)}{cost} is {values[row]:g}; {role} must be from 0 to {most}"
+
+
+def _given(columns: Mapping[str, Float64], row: int) -> str:
+    """The values of what the cost names."""
+    told = [f"{name} = {_shown(column[row])}" for name, column in columns.items()]
+    return f"with {', '.join(told)}, " if told else ""
+
+
+def _shown(value: float) -> str:
+    return f"{int(value)}" if abs(value) <= _EXACT else f"{value:g}"

@@ -1,0 +1,287 @@
+"""Checks of data flow: copies bring operands and take results away, and every unit and memory is reached from DRAM."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from accel.accelerator.contraction import DATA_TYPES, WEIGHT_TYPES, Contraction, Tile, contraction
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy, Finish
+from accel.accelerator.require import require
+from accel.accelerator.semantics import Semantics, semantics_of
+from accel.expression.syntax_tree import Access, Binary, Call, Cast, Scalar
+from accel.expression.syntax_tree import Literal as Number
+from accel.expression.typecheck import Node
+
+CopyKind = Literal["plain", "scaled", "shifted"]
+
+_NEUTRAL = {"+": 0, "-": 0, "<<": 0, ">>": 0, "|": 0, "^": 0, "*": 1}  # the right side that changes nothing
+_EITHER_SIDE = ("+", "*", "|", "^")
+_HOLDING = ("clip", "min", "max", "relu")
+
+
+def preserves_positions(meaning: Semantics) -> bool:
+    """Whether each scalar of a copy comes from where it goes, or from nowhere."""
+    statement = meaning.typed.statement
+    return all(access.indices == statement.target.indices for access in statement.accesses)
+
+
+def copy_kind(meaning: Semantics) -> CopyKind | None:
+    """How a copy makes what it writes of what it reads; None: in a way that the compiler has no use for.
+
+    ``plain``: as it is, or cast to the type of the target, with scalars at the number that changes nothing.
+    ``scaled``: ``clip(rint(f32(x) * scale), low, high)``. ``shifted``: ``clip(x >> shift, low, high)``, where something
+    may be added to x before. Bounds may stand as ``min``, ``max`` and ``relu``.
+    """
+    if meaning.typed.statement.accumulate or not preserves_positions(meaning):
+        return None
+    value = _uncast(meaning.typed.value)
+    if _unchanged(value):
+        return "plain"
+    held = _unheld(value)
+    if _is_scaled(held):
+        return "scaled"
+    return "shifted" if held is not value and _is_shifted(held) else None
+
+
+def _uncast(node: Node) -> Node:
+    return node.children[0] if isinstance(node.expression, Cast) else node
+
+
+def _unchanged(node: Node) -> bool:
+    match node.expression:
+        case Access():
+            return True
+        case Binary(operator) if operator in _NEUTRAL:
+            left, right = node.children
+            if _unchanged(left) and _may_be(right, _NEUTRAL[operator]):
+                return True
+            return operator in _EITHER_SIDE and _unchanged(right) and _may_be(left, _NEUTRAL[operator])
+    return False
+
+
+def _may_be(node: Node, number: int) -> bool:
+    found = node.expression
+    return isinstance(found, Scalar) or (isinstance(found, Number) and found.value == number)
+
+
+def _unheld(node: Node) -> Node:
+    """What is held within bounds: the argument of ``clip``, ``min``, ``max`` or ``relu`` that reads memory."""
+    while isinstance(node.expression, Call) and node.expression.function in _HOLDING:
+        reading = [child for child in node.children if _reads(child)]
+        if len(reading) != 1:
+            break
+        node = reading[0]
+    return node
+
+
+def _reads(node: Node) -> bool:
+    return isinstance(node.expression, Access) or any(_reads(child) for child in node.children)
+
+
+def _is_scaled(node: Node) -> bool:
+    if not (isinstance(node.expression, Call) and node.expression.function == "rint"):
+        return False
+    product = node.children[0]
+    if not (isinstance(product.expression, Binary) and product.expression.operator == "*"):
+        return False
+    sides = [_uncast(side).expression for side in product.children]
+    return any(isinstance(side, Access) for side in sides) and any(isinstance(side, Scalar) for side in sides)
+
+
+def _is_shifted(node: Node) -> bool:
+    return isinstance(node.expression, Binary) and node.expression.operator == ">>" and _reads(node.children[0])
+
+
+_RESULTS = (
+    "results leave as int32 as they are, as int8 of the low bits beside operations that shift and hold them, or as "
+    "int8 by i8(clip(rint(f32(sram) * scale), -128, 127)) or i8(clip(sram >> shift, -128, 127))"
+)
+Place = tuple[str, Copy, Semantics]
+
+
+def check_copies(accelerator: Accelerator) -> None:
+    """Refuse copies that move scalars to other places, loads that change all they bring, results that stay.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path of the expression, or of the instructions where one is missing.
+    """
+    places = list(_places(accelerator))
+    for path, copy, meaning in places:
+        moves = f"{meaning.typed.statement} moves scalars within an element"
+        same = f"{moves}; a {copy.direction} has the same indices on both sides"
+        require(preserves_positions(meaning), path, same)
+    gemm = contraction(accelerator)
+    for tile in (gemm.data, gemm.weights):
+        _check_load(tile, gemm, places)
+    _check_start(gemm, places)
+    _check_results(accelerator, gemm, places)
+
+
+def _places(accelerator: Accelerator) -> Iterator[Place]:
+    """All that copies do, each with its path: that of the type in DRAM where there is no expression."""
+    for index, copy in enumerate(accelerator.instructions):
+        if isinstance(copy, Copy):
+            for number, meaning in enumerate(semantics_of(accelerator, copy)):
+                at = f"operations.{number}.does" if copy.operations else "dram_dtype"
+                yield f"instructions.{index}.{at}", copy, meaning
+
+
+def _loads(tile: Tile, places: list[Place]) -> list[Place]:
+    """What brings scalars of the memory's own type."""
+    wanted = (tile.memory.name, "load", tile.memory.dtype)
+    return [place for place in places if (place[1].memory, place[1].direction, place[1].dram_dtype) == wanted]
+
+
+def _check_load(tile: Tile, gemm: Contraction, places: list[Place]) -> None:
+    found = _loads(tile, places)
+    need = f"no copy loads {tile.memory.dtype} into {tile.memory.name}; {gemm.instruction.name} reads it there"
+    require(bool(found), "instructions", need)
+    path, copy, meaning = found[0]
+    changed = (
+        f"{copy.name} does {meaning.typed.statement}, and {gemm.instruction.name} needs a load that leaves what it "
+        f"brings to {tile.memory.name} as it is; expected {_plain(meaning)}"
+    )
+    require(any(copy_kind(meaning) == "plain" for _, _, meaning in found), path, changed)
+
+
+def _plain(meaning: Semantics) -> str:
+    target, other = meaning.typed.statement.target, {"sram": "dram", "dram": "sram"}
+    return f"{target} = {str(target).replace(target.name, other[target.name], 1)}"
+
+
+def _check_start(gemm: Contraction, places: list[Place]) -> None:
+    if gemm.zero is not None:
+        return
+    name, memory, found = gemm.instruction.name, gemm.dst.memory, _loads(gemm.dst, places)
+    start = f"it must also do {gemm.dst.name}[...] = 0, or a copy must load {memory.dtype} into {memory.name}"
+    over = f"; {gemm.overwrite.name}, which overwrites, begins none" if gemm.overwrite is not None else ""
+    require(bool(found), "instructions", f"nothing begins the sums of {name}{over}: {start}")
+    path, copy, meaning = found[0]
+    changed = f"{copy.name} does {meaning.typed.statement}, so nothing begins the sums of {name}: {start} as it is"
+    require(any(copy_kind(meaning) == "plain" for _, _, meaning in found), path, changed)
+
+
+def _check_results(accelerator: Accelerator, gemm: Contraction, places: list[Place]) -> None:
+    memory = gemm.dst.memory
+    stores = [place for place in places if (place[1].memory, place[1].direction) == (memory.name, "store")]
+    keep = f"no copy stores {memory.name}; the results of {gemm.instruction.name} are in it"
+    require(bool(stores), "instructions", keep)
+    if any(_brings(copy, meaning, narrows=_works(accelerator, gemm)) for _, copy, meaning in stores):
+        return
+    told = "; ".join(
+        f"{copy.name} stores {copy.dram_dtype}" + (f" by {meaning.typed.statement}" if copy.operations else "")
+        for _, copy, meaning in stores
+    )
+    at = stores[0][0] if len(stores) == 1 else "instructions"
+    none = f"{told}: no store brings results of {gemm.instruction.name} to the host; {_RESULTS}"
+    require(condition=False, path=at, message=none)
+
+
+def _brings(copy: Copy, meaning: Semantics, *, narrows: bool) -> bool:
+    way = copy_kind(meaning)
+    if copy.dram_dtype == "int32":
+        return way == "plain"
+    return copy.dram_dtype == "int8" and (way in ("scaled", "shifted") or (way == "plain" and narrows))
+
+
+def _works(accelerator: Accelerator, gemm: Contraction) -> bool:
+    """Whether an operation works on the accumulators beside those of the contraction."""
+    contracts = (gemm.accumulate, gemm.zero, gemm.overwrite)
+    return any(
+        instruction.operands[meaning.typed.statement.target.name].memory == gemm.dst.memory.name
+        for instruction in accelerator.instructions
+        if isinstance(instruction, Compute)
+        for meaning in semantics_of(accelerator, instruction)
+        if meaning.operation not in contracts
+    )
+
+
+def check_reach(accelerator: Accelerator) -> None:
+    """Refuse what is idle, and a document whose contraction gets no data or keeps its results.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path of what nothing uses, or of what needs more.
+    """
+    _check_units(accelerator)
+    _check_memories(accelerator)
+    _check_operands(accelerator)
+    _check_ends(accelerator)
+    _check_contraction(accelerator, contraction(accelerator))
+
+
+def _check_units(accelerator: Accelerator) -> None:
+    used = {instruction.unit for instruction in accelerator.instructions}
+    for index, unit in enumerate(accelerator.units):
+        require(unit in used, f"units.{index}", f"no instruction is of unit {unit}; name it in one, or leave it out")
+
+
+def _touched(accelerator: Accelerator) -> Iterator[tuple[str, bool]]:
+    """Memories that instructions use, and whether that fills them."""
+    for instruction in accelerator.instructions:
+        if isinstance(instruction, Copy):
+            yield instruction.memory, instruction.direction == "load"
+        if not isinstance(instruction, Compute):
+            continue
+        if instruction.microops is not None:
+            yield instruction.microops.memory, False
+        for meaning in semantics_of(accelerator, instruction):
+            statement = meaning.typed.statement
+            yield instruction.operands[statement.target.name].memory, True
+            for name in statement.operands:
+                yield instruction.operands[name].memory, False
+
+
+def _check_memories(accelerator: Accelerator) -> None:
+    touched = set(_touched(accelerator))
+    for index, memory in enumerate(accelerator.memories):
+        filled, read = (memory.name, True) in touched, (memory.name, False) in touched
+        at, name = f"memories.{index}", memory.name
+        require(filled or read, at, f"no instruction uses {name}; one must, or leave it out")
+        require(
+            filled, at, f"nothing fills {name}; a copy must load it, or a compute write it{_elsewhere(accelerator)}"
+        )
+        require(read, at, f"nothing uses what is in {name}; a copy must store it, or a compute read it")
+
+
+def _elsewhere(accelerator: Accelerator) -> str:
+    """Loads of a memory that another load fills already, one of which may be meant for another."""
+    loads = [(index, i) for index, i in enumerate(accelerator.instructions) if isinstance(i, Copy)]
+    loads = [(index, copy) for index, copy in loads if copy.direction == "load"]
+    for number, (index, copy) in enumerate(loads):
+        for earlier, other in loads[:number]:
+            if copy.memory == other.memory:
+                both = f"{other.name} (instructions.{earlier}.memory) and {copy.name} (instructions.{index}.memory)"
+                return f"; {both} load {copy.memory}"
+    return ""
+
+
+def _check_operands(accelerator: Accelerator) -> None:
+    for index, instruction in enumerate(accelerator.instructions):
+        if not isinstance(instruction, Compute):
+            continue
+        used = {name for meaning in semantics_of(accelerator, instruction) for name in meaning.typed.tensors}
+        for name in instruction.operands:
+            idle = f"no operation of {instruction.name} uses {name}; name it in one, or leave it out"
+            require(name in used, f"instructions.{index}.operands.{name}", idle)
+
+
+def _check_ends(accelerator: Accelerator) -> None:
+    ends = [(index, i) for index, i in enumerate(accelerator.instructions) if isinstance(i, Finish)]
+    for index, instruction in ends[1:]:
+        one = f"{instruction.name} ends a launch, as {ends[0][1].name} does; there may be one such instruction"
+        require(condition=False, path=f"instructions.{index}.kind", message=one)
+
+
+def _check_contraction(accelerator: Accelerator, gemm: Contraction) -> None:
+    for tile, dtypes, why in (
+        (gemm.data, DATA_TYPES, "models are quantised to int8"),
+        (gemm.weights, WEIGHT_TYPES, "models are quantised to int8"),
+        (gemm.dst, ("int32",), "biases and sums are int32"),
+    ):
+        at = f"memories.{_number(accelerator, tile)}.dtype"
+        wrong = f"{tile.memory.dtype}; {tile.name} of {gemm.instruction.name} must be {' or '.join(dtypes)}: {why}"
+        require(tile.memory.dtype in dtypes, at, wrong)
+
+
+def _number(accelerator: Accelerator, tile: Tile) -> int:
+    return [memory.name for memory in accelerator.memories].index(tile.memory.name)

@@ -1,0 +1,200 @@
+"""Checks of instructions: bits of their fields and encodings, roles, and the units, memories and loops that they name."""
+
+import math
+from collections.abc import Sequence
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.field_roles import field_at, field_roles
+from accel.accelerator.instructions import BitField, Compute, Copy, HardwareLoop, Instruction, MicroOps, Operand, Part
+from accel.accelerator.require import require, require_distinct, require_known
+
+_FLOAT_BITS = 32
+
+
+def check_fields(path: str, fields: Sequence[BitField], word_bits: int) -> None:
+    """Fields lie in one 64-bit word each, no two share a bit, and constants fit.
+
+    Raises:
+        InvalidAccelerator: ``path`` and the number of the field.
+    """
+    require_distinct([field.name for field in fields], path)
+    for index, field in enumerate(fields):
+        at = f"{path}.{index}"
+        require(
+            field.lsb < word_bits and field.lsb + field.bits <= word_bits,
+            at,
+            f"{field.name} ends at bit {field.lsb + field.bits}; the last bit is {word_bits - 1}",
+        )
+        crosses = f"{field.name} has bits {field.lsb} to {field.lsb + field.bits - 1}; it must lie in one 64-bit word"
+        require(field.lsb % 64 + field.bits <= 64, at, crosses)
+        for other in fields[:index]:
+            shares = f"{field.name} shares bits with {other.name}, which ends before bit {other.lsb + other.bits}"
+            require(not _mask(field) & _mask(other), at, f"{shares}; each bit may be of one field")
+        _check_type(at, field)
+
+
+def _mask(field: BitField) -> int:
+    return ((1 << field.bits) - 1) << field.lsb
+
+
+def _check_type(at: str, field: BitField) -> None:
+    if field.type == "float32":
+        require(field.bits == _FLOAT_BITS, at, f"{field.name} is float32 and has {field.bits} bits; it must have 32")
+    require(field.type != "signed" or field.bits > 0, at, f"{field.name} is signed and has no bits; it needs 1")
+    if field.value is not None:
+        require(field.type == "unsigned", at, f"{field.name} is constant and {field.type}; it must be unsigned")
+        require(field.value < 1 << field.bits, at, _too_large(field))
+
+
+def _too_large(field: BitField) -> str:
+    return f"{field.value} does not fit the {field.bits} bits of {field.name}, which hold up to {(1 << field.bits) - 1}"
+
+
+def check_encodings(accelerator: Accelerator) -> None:
+    """Every instruction's own fields, or the parts that it is encoded as; and no word is two instructions.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path in the document.
+    """
+    for index, instruction in enumerate(accelerator.instructions):
+        path = f"instructions.{index}"
+        check_fields(f"{path}.fields", instruction.fields, accelerator.word_bits)
+        if instruction.sequence:
+            made = isinstance(instruction, Copy | Compute)
+            require(made, f"{path}.sequence", f"a {instruction.kind} is no sequence; only a copy or a compute can be")
+            has_fields = f"{instruction.name} has its fields in its parts, and none of its own"
+            require(not instruction.fields, f"{path}.fields", has_fields)
+            require_distinct(instruction.sequence, f"{path}.sequence")
+            parts = [other.name for other in accelerator.instructions if isinstance(other, Part)]
+            for at, name in enumerate(instruction.sequence):
+                require_known(name, parts, f"{path}.sequence.{at}", "instruction of kind part")
+    _check_patterns(accelerator)
+
+
+def _check_patterns(accelerator: Accelerator) -> None:
+    """Of any two instructions that are encoded, some bit is constant in both and differs."""
+    patterns: list[tuple[str, int, int]] = []
+    for index, instruction in enumerate(accelerator.instructions):
+        if instruction.sequence:
+            continue
+        constants = [field for field in instruction.fields if field.value is not None]
+        mask = sum(_mask(field) for field in constants)
+        value = sum((field.value or 0) << field.lsb for field in constants)
+        for other, other_mask, other_value in patterns:
+            require(
+                bool((value ^ other_value) & mask & other_mask),
+                f"instructions.{index}.fields",
+                f"{instruction.name} cannot be told from {other}: some bits must be constant in both and differ",
+            )
+        patterns.append((instruction.name, mask, value))
+
+
+def check_roles(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
+    """Each role has a field of its own, which is unsigned and not constant; a token has one bit.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path of the role.
+    """
+    used: dict[str, str] = {}
+    for role, name in field_roles(instruction):
+        at = f"{path}.{role}"
+        field = field_at(accelerator, instruction, name, at)
+        require(name not in used, at, f"{name} is {used.get(name)} already; each role needs a field of its own")
+        require(field.value is None, at, f"{name} is constant; a role needs a field without a value")
+        require(field.type == "unsigned", at, f"{name} is {field.type}; it must be unsigned")
+        if role.startswith("tokens."):
+            require(field.bits == 1, at, f"{name} has {field.bits} bits; a token has one")
+        used[name] = role
+    if isinstance(instruction, Copy | Compute):
+        for index, operation in enumerate(instruction.operations):
+            for name in operation.when:
+                both = f"{name} is {used.get(name)} too; what chooses an operation must be another field"
+                require(name not in used, f"{path}.operations.{index}.when.{name}", both)
+
+
+def check_instruction(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
+    """Every name names something, and shapes and limits fit.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path in the document.
+    """
+    require_known(instruction.unit, accelerator.units, f"{path}.unit", "unit")
+    tokens = instruction.tokens.model_dump()
+    for direction, fields in tokens.items():
+        at = f"{path}.tokens.{direction}"
+        by_tokens = accelerator.synchronisation.kind == "tokens"
+        require(by_tokens or not fields, at, f"units wait by {accelerator.synchronisation.kind}; there are no tokens")
+        for unit in fields:
+            others = [name for name in accelerator.units if name != instruction.unit]
+            require_known(unit, others, at, "other unit")
+    if isinstance(instruction, Copy):
+        _check_copy(path, instruction, accelerator)
+    if isinstance(instruction, Compute):
+        _check_compute(path, instruction, accelerator)
+
+
+def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:
+    require_known(copy.memory, [memory.name for memory in accelerator.memories], f"{path}.memory", "memory")
+    fields = copy.copy_fields
+    for role in ("pad_top", "pad_bottom", "pad_left", "pad_right"):
+        stores = copy.direction == "store" and getattr(fields, role) is not None
+        require(not stores, f"{path}.copy_fields.{role}", "a store has no padding")
+    if copy.max_rows is not None:
+        require(fields.rows is not None, f"{path}.max_rows", "the copy has no field of rows")
+        assert fields.rows is not None
+        _check_limit(f"{path}.max_rows", copy.max_rows, accelerator.bits(copy, fields.rows))
+
+
+def _check_limit(path: str, limit: int, bits: int) -> None:
+    most = (1 << bits) - 1
+    require(limit <= most, path, f"{limit}; its field of {bits} bits holds {most} at most")
+
+
+def _check_compute(path: str, compute: Compute, accelerator: Accelerator) -> None:
+    given = set(compute.microops.operands.values()) if compute.microops is not None else set()
+    for name, operand in compute.operands.items():
+        at = f"{path}.operands.{name}"
+        _check_operand(at, operand, accelerator)
+        ways = (operand.address is not None) + (name in given)
+        require(ways == 1, at, "its address must stand in a field (address) or in the micro-ops, one of the two")
+    if compute.microops is not None:
+        _check_microops(f"{path}.microops", compute.microops, compute, accelerator)
+    for index, loop in enumerate(compute.loops):
+        _check_loop(f"{path}.loops.{index}", loop, compute, accelerator)
+
+
+def _check_operand(path: str, operand: Operand, accelerator: Accelerator) -> None:
+    require_known(operand.memory, [memory.name for memory in accelerator.memories], f"{path}.memory", "memory")
+    memory = accelerator.memory(operand.memory)
+    if operand.shape is None:
+        return
+    element, shape = list(memory.shape), list(operand.shape)
+    last = f"the last axes must be those of an element of {memory.name}, {element}; found {shape}"
+    require(shape[-len(element) :] == element, f"{path}.shape", last)
+    steps = math.prod(shape[: len(shape) - len(element)])
+    require(steps <= memory.depth, f"{path}.shape", f"{steps} elements of {memory.name}, which has {memory.depth}")
+
+
+def _check_loop(path: str, loop: HardwareLoop, compute: Compute, accelerator: Accelerator) -> None:
+    for role, names in (("factors", loop.factors), ("steps", loop.steps)):
+        for name in names:
+            require_known(name, compute.operands, f"{path}.{role}", "operand")
+    both = sorted(loop.factors.keys() & loop.steps.keys())
+    require(not both, f"{path}.steps", f"{', '.join(both)} has its step in a field already (factors)")
+    if loop.limit is not None:
+        _check_limit(f"{path}.limit", loop.limit, accelerator.bits(compute, loop.extent))
+
+
+def _check_microops(path: str, table: MicroOps, compute: Compute, accelerator: Accelerator) -> None:
+    require_known(table.memory, [memory.name for memory in accelerator.memories], f"{path}.memory", "memory")
+    bits = min(8 * accelerator.memory(table.memory).element_bytes, 64)
+    check_fields(f"{path}.fields", table.fields, bits)
+    at = f"{path}.operands"
+    names = [field.name for field in table.fields]
+    for name, operand in table.operands.items():
+        require_known(name, names, at, "field of a micro-op")
+        require_known(operand, compute.operands, at, "operand")
+        field = table.fields[names.index(name)]
+        plain = field.type == "unsigned" and field.value is None
+        require(plain, f"{path}.fields", f"{field.name} must be unsigned and not constant")
+    require_distinct(list(table.operands.values()), at)

@@ -1,0 +1,161 @@
+"""Checks of memories: they hold a tile, and fields are wide enough to address and to walk all of them."""
+
+from accel.accelerator.contraction import contraction
+from accel.accelerator.document import Accelerator
+from accel.accelerator.field_roles import span
+from accel.accelerator.instructions import Compute, Copy
+from accel.accelerator.memories import Memory
+from accel.accelerator.require import require
+from accel.accelerator.semantics import scalar_field, semantics_of
+
+
+def check_capacity(accelerator: Accelerator) -> None:
+    """Refuse memories too small for one tile: operands that lie in one memory are in it at the same time.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path of the depth.
+    """
+    gemm = contraction(accelerator)
+    for index, memory in enumerate(accelerator.memories):
+        spans = {
+            tile.name: span(gemm.instruction.operands[tile.name], memory)
+            for tile in (gemm.data, gemm.weights, gemm.dst)
+            if tile.memory.name == memory.name
+        }
+        needed = sum(spans.values())
+        each = ", ".join(f"{elements} of {name}" for name, elements in spans.items())
+        small = (
+            f"{memory.depth} elements; {gemm.instruction.name} works on {needed} of {memory.name} at once ({each}): "
+            f"at least {needed}"
+        )
+        require(needed <= memory.depth, f"memories.{index}.depth", small)
+
+
+_PAIRS = (("pad_top", "pad_bottom", "rows"), ("pad_left", "pad_right", "columns"))
+
+
+def check_addresses(accelerator: Accelerator) -> None:
+    """Refuse fields too narrow for what they say, and copies whose fields do not go together.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path of the role of the field.
+    """
+    for index, instruction in enumerate(accelerator.instructions):
+        path = f"instructions.{index}"
+        if isinstance(instruction, Copy):
+            _check_copy(f"{path}.copy_fields", instruction, accelerator)
+        if isinstance(instruction, Compute):
+            _check_operands(path, instruction, accelerator)
+            _check_loops(f"{path}.loops", instruction, accelerator)
+        if isinstance(instruction, Copy | Compute):
+            _check_scalars(f"{path}.operations", instruction, accelerator)
+
+
+def _check_reach(path: str, name: str, bits: int, memory: Memory, last: int) -> None:
+    wide = max(last.bit_length(), 1)
+    short = f"{name} has {bits} bits and reaches {1 << bits} of the {memory.depth} elements of {memory.name}"
+    require(last < 1 << bits, path, f"{short}; {wide} bits reach all")
+
+
+def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:
+    memory, fields = accelerator.memory(copy.memory), copy.copy_fields
+    _check_reach(f"{path}.sram", fields.sram, accelerator.bits(copy, fields.sram), memory, memory.depth - 1)
+    _check_dram(path, copy, accelerator)
+    for role in ("rows", "columns"):
+        name = getattr(fields, role)
+        if name is not None:
+            _check_counts(f"{path}.{role}", name, accelerator.bits(copy, name))
+    stride = fields.row_stride
+    idle = f"{stride} is a stride of rows, and the copy has no field of rows; it needs one, or no row_stride"
+    require(stride is None or fields.rows is not None, f"{path}.row_stride", idle)
+    for before, after, along in _PAIRS:
+        for role, other in ((before, after), (after, before)):
+            given = getattr(fields, role) is not None
+            both = f"{role} without {other}; a copy pads on both sides, or on neither"
+            require(not given or getattr(fields, other) is not None, f"{path}.{role}", both)
+            none = f"the copy has no field of {along}; padding needs one"
+            require(not given or getattr(fields, along) is not None, f"{path}.{role}", none)
+            if given:
+                _check_padded(path, along, copy, accelerator)
+
+
+def _check_padded(path: str, along: str, copy: Copy, accelerator: Accelerator) -> None:
+    """What is padded has an element of zeros and one of DRAM at least, and rows of an image of two columns."""
+    fields = copy.copy_fields
+    name = getattr(fields, along)
+    bits = accelerator.bits(copy, name)
+    one = (
+        f"{name} has {bits} bits and holds {(1 << bits) - 1}, and the copy pads {along}: two at least; it needs 2 bits"
+    )
+    require(bits > 1, f"{path}.{along}", one)
+    if along == "rows" and fields.row_stride is not None:
+        stride = 2 * (copy.dram_bytes(accelerator.memory(copy.memory)) if copy.dram_unit == "byte" else 1)
+        bits = accelerator.bits(copy, fields.row_stride)
+        narrow = f"{fields.row_stride} has {bits} bits, and the copy pads rows, which lie {stride} {copy.dram_unit}s"
+        wide = f"{narrow} apart at least; it needs {stride.bit_length()} bits"
+        require(stride < 1 << bits, f"{path}.row_stride", wide)
+
+
+def _check_dram(path: str, copy: Copy, accelerator: Accelerator) -> None:
+    """DRAM holds two tensors, and all that the memory does; an element's bytes are the least stride of rows.
+
+    The second tensor lies at the alignment at the earliest.
+    """
+    memory, fields = accelerator.memory(copy.memory), copy.copy_fields
+    element = copy.dram_bytes(memory)
+    unit = 1 if copy.dram_unit == "byte" else element
+    bits, second = accelerator.bits(copy, fields.dram), -(-accelerator.dram.alignment_bytes // unit)
+    reaches = f"{fields.dram} has {bits} bits and counts {copy.dram_unit}s: it reaches {unit << bits} bytes of DRAM"
+    short = (
+        f"{reaches}, and no two tensors lie in them, {accelerator.dram.alignment_bytes} bytes apart; "
+        f"{second.bit_length()} bits reach two"
+    )
+    require(second < 1 << bits, f"{path}.dram", short)
+    whole = memory.depth * element
+    less = f"{reaches}, less than the {whole} that fill {memory.name}; {(-(-whole // unit) - 1).bit_length()} bits do"
+    require(whole <= unit << bits, f"{path}.dram", less)
+    if fields.rows is None:
+        return
+    together = f"without a row_stride, rows lie a byte apart in DRAM, and an element has {element}; it needs the field"
+    apart = fields.row_stride is not None or copy.dram_unit == "element" or element == 1
+    require(apart, f"{path}.row_stride", together)
+    if fields.row_stride is not None:
+        bits, least = accelerator.bits(copy, fields.row_stride), element // unit
+        narrow = f"{fields.row_stride} has {bits} bits, and a stride is {least} {copy.dram_unit}s at least"
+        require(least < 1 << bits, f"{path}.row_stride", f"{narrow}; it needs {least.bit_length()} bits")
+
+
+def _check_counts(path: str, name: str, bits: int) -> None:
+    require(bits > 0, path, f"{name} has 0 bits and can only be 0; it needs 1 bit at least")
+
+
+def _check_operands(path: str, compute: Compute, accelerator: Accelerator) -> None:
+    for name, operand in compute.operands.items():
+        if operand.address is None:
+            continue  # it is in micro-ops, which are the family's
+        memory = accelerator.memory(operand.memory)
+        at, bits = f"{path}.operands.{name}.address", accelerator.bits(compute, operand.address)
+        _check_reach(at, operand.address, bits, memory, memory.depth - span(operand, memory))
+
+
+def _check_loops(path: str, compute: Compute, accelerator: Accelerator) -> None:
+    for index, loop in enumerate(compute.loops):
+        at, bits = f"{path}.{index}", accelerator.bits(compute, loop.extent)
+        _check_counts(f"{at}.extent", loop.extent, bits)
+        most = loop.limit or (1 << bits) - 1
+        for number, name in enumerate(loop.repeated_in):
+            holds = (1 << accelerator.bits(compute, name)) - 1
+            short = f"{name} holds {holds} at most, and must hold what {loop.extent} does, up to {most}"
+            require(holds >= most, f"{at}.repeated_in.{number}", f"{short}; it needs {most.bit_length()} bits")
+        for name, step in loop.steps.items():
+            memory = accelerator.memory(compute.operands[name].memory)
+            far = f"{step}; {memory.name} has {memory.depth} elements, so a step is less than that, up or down"
+            require(abs(step) < memory.depth, f"{at}.steps.{name}", far)
+
+
+def _check_scalars(path: str, instruction: Copy | Compute, accelerator: Accelerator) -> None:
+    for index, meaning in enumerate(semantics_of(accelerator, instruction)):
+        for name in meaning.typed.scalars:
+            field = accelerator.field(instruction, scalar_field(accelerator, instruction, name))
+            empty = f"{name} has 0 bits, and the expression takes a number from it; it needs 1 bit at least"
+            require(field.bits > 0, f"{path}.{index}.does", empty)

@@ -1,0 +1,212 @@
+"""Checks of what instructions do: expressions fit operands and fields, and no operation is shadowed by one before it."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.field_roles import field_at, field_names
+from accel.accelerator.instructions import BitField, Compute, Copy, Instruction, Operation
+from accel.accelerator.require import require, require_distinct, require_known
+from accel.accelerator.semantics import Semantics, operand_types, plain_copy, scalar_field, scalar_type, semantics_of
+from accel.expression.cost_expression import parse_cost
+from accel.expression.parser import parse_statement
+from accel.expression.syntax_tree import ExpressionError
+from accel.expression.typecheck import check_statement
+
+_SCALAR_BITS = 32
+COST_NAMES = ("bus_bytes", "read_latency")
+COPY_COST_NAMES = ("bytes", "elements")
+
+
+def check_meanings(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
+    """Operations can be told apart, and their expressions and costs mean something.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path of the expression.
+    """
+    if isinstance(instruction, Copy | Compute):
+        require_distinct([operation.name for operation in instruction.operations], f"{path}.operations")
+        for index, operation in enumerate(instruction.operations):
+            at = f"{path}.operations.{index}"
+            _check_when(f"{at}.when", operation, instruction, accelerator)
+            _check_choice(f"{at}.when", operation, instruction.operations[:index])
+            _check_does(f"{at}.does", operation.does, instruction, accelerator)
+    if isinstance(instruction, Copy) and not instruction.operations:
+        moved = plain_copy(instruction, accelerator.memory(instruction.memory))
+        _check_does(f"{path}.dram_dtype", moved.does, instruction, accelerator)
+    for role in ("cycles", "energy"):
+        text = getattr(instruction, role)
+        if text is not None:
+            _check_cost(f"{path}.{role}", text, instruction, accelerator)
+
+
+def _check_when(path: str, operation: Operation, instruction: Instruction, accelerator: Accelerator) -> None:
+    for name, value in operation.when.items():
+        at = f"{path}.{name}"
+        field = field_at(accelerator, instruction, name, at)
+        low, high = _values(field)
+        require(low <= value < high, at, f"{value}; {name} of {field.bits} bits holds {low} to {high - 1}")
+        if field.value is not None:
+            require(field.value == value, at, f"{value}; {name} is constant and {field.value}")
+
+
+def _values(field: BitField) -> tuple[int, int]:
+    return (-(1 << field.bits - 1), 1 << field.bits - 1) if field.type == "signed" else (0, 1 << field.bits)
+
+
+def _check_choice(path: str, operation: Operation, others: Sequence[Operation]) -> None:
+    """No instruction is two of its operations."""
+    for other in others:
+        apart = any(other.when.get(name, value) != value for name, value in operation.when.items())
+        require(apart, path, f"{operation.name} cannot be told from {other.name}: no field has another value in both")
+
+
+def _check_does(path: str, text: str, instruction: Copy | Compute, accelerator: Accelerator) -> None:
+    with _at(path):
+        statement = parse_statement(text)
+        if isinstance(instruction, Copy):
+            target, source = ("sram", "dram") if instruction.direction == "load" else ("dram", "sram")
+            right = statement.target.name == target and set(statement.operands) <= {source}
+            require(right, path, f"found {text!r}; a {instruction.direction} writes {target} and reads {source}")
+        scalars = _scalars(accelerator, instruction)
+        for name in statement.scalars:
+            if name in scalars:
+                field = accelerator.field(instruction, scalar_field(accelerator, instruction, name))
+                fits = f"{name} has {field.bits} bits; a number in an expression has {_SCALAR_BITS} at most"
+                require(field.bits <= _SCALAR_BITS, path, fits)
+        check_statement(statement, operand_types(accelerator, instruction), scalars)
+
+
+def _scalars(accelerator: Accelerator, instruction: Instruction) -> dict[str, str]:
+    """Types of the fields that an expression may name: by their own names, of which a sequence may have two."""
+    names = [name.rpartition(".")[2] for name in field_names(accelerator, instruction)]
+    return {name: scalar_type(accelerator, instruction, name) for name in names if names.count(name) == 1}
+
+
+def _check_cost(path: str, text: str, instruction: Instruction, accelerator: Accelerator) -> None:
+    with _at(path):
+        cost = parse_cost(text)
+    known = [*field_names(accelerator, instruction), *_scalars(accelerator, instruction), *COST_NAMES]
+    if isinstance(instruction, Copy):
+        known += COPY_COST_NAMES
+    for name in cost.names:
+        require_known(name, dict.fromkeys(known), path, "field or number")
+
+
+@contextmanager
+def _at(path: str) -> Iterator[None]:
+    """Give an expression's error its place in the document."""
+    try:
+        yield
+    except ExpressionError as error:
+        require(condition=False, path=path, message=error.detail)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """An operation: its place, what it does without names, and the largest number of each of its fields."""
+
+    meaning: Semantics
+    path: str
+    does: tuple[Any, ...]
+    most: dict[str, int]
+
+
+def check_shadows(accelerator: Accelerator) -> None:
+    """Refuse an operation that does what another under its pragma does, with fields that hold no more.
+
+    The compiler takes the first of the document that fits.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path of the later operation, or of the pragma of a copy without operations.
+    """
+    found: list[_Known] = []
+    for known in _known(accelerator):
+        for other in found:
+            shadowed = known.does == other.does and all(
+                value <= other.most.get(name, value) for name, value in known.most.items()
+            )
+            require(not shadowed, known.path, _message(known.meaning, other.meaning))
+        found.append(known)
+
+
+def _message(later: Semantics, first: Semantics) -> str:
+    names = [
+        meaning.instruction.name
+        if isinstance(meaning.instruction, Copy) and not meaning.instruction.operations
+        else f"{meaning.instruction.name}.{meaning.operation.name}"
+        for meaning in (later, first)
+    ]
+    return (
+        f"{names[0]} is never chosen: under {first.instruction.pragma}, {names[1]} before it does the same "
+        f"({first.operation.does}), with fields as wide; it needs another expression, or a pragma of its own"
+    )
+
+
+def _known(accelerator: Accelerator) -> Iterator[_Known]:
+    for index, instruction in enumerate(accelerator.instructions):
+        if not isinstance(instruction, Copy | Compute):
+            continue
+        for number, meaning in enumerate(semantics_of(accelerator, instruction)):
+            path = f"instructions.{index}.operations.{number}.does"
+            if isinstance(instruction, Copy) and not instruction.operations:
+                path = f"instructions.{index}.pragma"
+            yield _operation(meaning, path, accelerator)
+
+
+def _operation(meaning: Semantics, path: str, accelerator: Accelerator) -> _Known:
+    instruction, statement = meaning.instruction, meaning.typed.statement
+    text, names = _anonymous(meaning)
+    most: dict[str, int] = {}
+    if isinstance(instruction, Copy):
+        for role, field in instruction.copy_fields.model_dump(exclude_none=True).items():
+            most[role] = (1 << accelerator.bits(instruction, field)) - 1
+        if instruction.max_rows is not None:
+            most["rows"] = min(most["rows"], instruction.max_rows)
+        where: Any = (instruction.memory, instruction.direction, instruction.dram_dtype, instruction.dram_unit)
+    else:
+        tensors = [name for name in names if name in meaning.typed.tensors]
+        shapes = tuple(meaning.typed.tensors[name].shape for name in tensors)
+        where = (*_places(instruction, tensors, accelerator, most), shapes)
+    scalars = []
+    for number, name in enumerate(name for name in names if name in statement.scalars):
+        field = accelerator.field(instruction, scalar_field(accelerator, instruction, name))
+        scalars.append(field.type)
+        most[f"scalar{number}"] = (1 << field.bits) - 1
+    does = (instruction.kind, instruction.pragma, text, where, tuple(scalars), tuple(sorted(most)))
+    return _Known(meaning, path, does, most)
+
+
+def _anonymous(meaning: Semantics) -> tuple[str, list[str]]:
+    """The statement with its names numbered in the order of their first use, and those names in that order."""
+    statement = meaning.typed.statement
+    known = {*meaning.typed.tensors, *statement.axes, *statement.scalars}
+    numbers: dict[str, str] = {}
+
+    def renamed(found: re.Match[str]) -> str:
+        return numbers.setdefault(found[0], f"n{len(numbers)}") if found[0] in known else found[0]
+
+    return re.sub(r"[A-Za-z_]\w*", renamed, str(statement)), list(numbers)
+
+
+def _places(
+    compute: Compute, tensors: Sequence[str], accelerator: Accelerator, most: dict[str, int]
+) -> tuple[Any, ...]:
+    """Where the operands lie and how loops step them, in the order of the expression; ``most`` is added to."""
+    for number, name in enumerate(tensors):
+        address = compute.operands[name].address
+        if address is not None:
+            most[f"address{number}"] = (1 << accelerator.bits(compute, address)) - 1
+    loops = []
+    for at, loop in enumerate(compute.loops):
+        extent = (1 << accelerator.bits(compute, loop.extent)) - 1
+        most[f"extent{at}"] = extent if loop.limit is None else min(extent, loop.limit)
+        for number, name in enumerate(tensors):
+            if name in loop.factors:
+                most[f"step{at}.{number}"] = (1 << accelerator.bits(compute, loop.factors[name])) - 1
+        loops.append(tuple(loop.steps.get(name, 0) for name in tensors))
+    where = tuple(compute.operands[name].memory for name in tensors)
+    return where, tuple(loops), compute.microops and compute.microops.memory

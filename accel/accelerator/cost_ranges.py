@@ -1,0 +1,142 @@
+"""The numbers that a cost may name, and their ranges: from the least to the most that an instruction can hold."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.field_roles import field_names, span
+from accel.accelerator.instructions import BitField, Compute, Copy, Instruction
+from accel.expression.cost_expression import Cost
+from accel.expression.syntax_tree import Literal, walk
+
+Float64 = npt.NDArray[np.float64]
+Range = tuple[int, int]
+
+_ALL = 16  # a range of so many numbers is tried whole
+_FLOAT32_MAX = int(np.finfo(np.float32).max)
+_CORNERS = 10  # numbers of which every combination of least and most is tried
+
+
+def cost_fields(accelerator: Accelerator, instruction: Instruction) -> dict[str, str]:
+    """The fields that a cost may name, by all their names: in a sequence part.field, and field where it is one."""
+    names = field_names(accelerator, instruction)
+    plain = [name.rpartition(".")[2] for name in names]
+    alone = {short: name for short, name in zip(plain, names, strict=True) if plain.count(short) == 1}
+    return alone | {name: name for name in names}
+
+
+def cost_samples(cost: Cost, instruction: Instruction, accelerator: Accelerator) -> Iterator[dict[str, Float64]]:
+    """What the names of ``cost`` can be together, a set for each operation: one column (n,) a name, the least first.
+
+    They are the least and the most of each field, and of one at a time what lies between: powers of two, the numbers
+    of the cost and their neighbours. A copy moves an element at least, and no more than its memory holds.
+    """
+    fields, known = cost_fields(accelerator, instruction), cost_ranges(accelerator, instruction)
+    own = [fields[name] for name in cost.names if name in fields]
+    alike = linked_fields(instruction)
+    free = list(dict.fromkeys(alike.get(name, name) for name in [*own, *cost_sizes(instruction)]))
+    literals = [int(node.value) for node in walk(cost.tree) if isinstance(node, Literal)]
+    for when in field_choices(instruction):
+        values = _combined([(when[name], when[name]) if name in when else known[name] for name in free], literals)
+        columns = dict(zip(free, values, strict=True))
+        columns |= {name: columns[extent] for name, extent in alike.items() if extent in columns}
+        one = np.ones(values.shape[1])
+        found = {"bus_bytes": one * accelerator.dram.bus_bytes, "read_latency": one * accelerator.dram.read_latency}
+        if isinstance(instruction, Copy):
+            found |= _moved(instruction, columns, one, accelerator)
+        yield {name: columns[fields[name]] if name in fields else found[name] for name in cost.names}
+
+
+def cost_sizes(instruction: Instruction) -> list[str]:
+    """The fields of the rows and the columns of a copy; of anything else none."""
+    if not isinstance(instruction, Copy):
+        return []
+    return [name for name in (instruction.copy_fields.rows, instruction.copy_fields.columns) if name is not None]
+
+
+def linked_fields(instruction: Instruction) -> dict[str, str]:
+    """Fields that hold what the field of an extent does."""
+    loops = instruction.loops if isinstance(instruction, Compute) else ()
+    return {name: loop.extent for loop in loops for name in loop.repeated_in}
+
+
+def field_choices(instruction: Instruction) -> list[dict[str, int]]:
+    """The fields that choose each operation; of no operations one choice of none."""
+    operations = instruction.operations if isinstance(instruction, Copy | Compute) else ()
+    return [operation.when for operation in operations] or [{}]
+
+
+def _moved(copy: Copy, columns: dict[str, Float64], one: Float64, accelerator: Accelerator) -> dict[str, Float64]:
+    """Elements and bytes of a copy; ``columns`` of its rows are cut to what the memory holds."""
+    memory, fields = accelerator.memory(copy.memory), copy.copy_fields
+    rows = columns[fields.rows] if fields.rows is not None else one
+    wide = columns[fields.columns] if fields.columns is not None else one
+    wide = np.minimum(wide, np.maximum(memory.depth // rows, 1))
+    if fields.columns is not None:
+        columns[fields.columns] = wide
+    return {"elements": rows * wide, "bytes": rows * wide * copy.dram_bytes(memory)}
+
+
+def cost_ranges(accelerator: Accelerator, instruction: Instruction) -> dict[str, Range]:
+    """The least and the most of each field, by its whole name; counts are 1 at least, addresses lie in the memory."""
+    found = {
+        name: _held(accelerator.field(instruction, name)) for name in field_names(accelerator, instruction)
+    } | _bounded(accelerator, instruction)
+    return {name: (low, max(low, high)) for name, (low, high) in found.items()}
+
+
+def _held(field: BitField) -> Range:
+    if field.value is not None:
+        return field.value, field.value
+    if field.type == "float32":
+        return -_FLOAT32_MAX, _FLOAT32_MAX
+    if field.type == "signed":
+        return -(1 << field.bits - 1), (1 << field.bits - 1) - 1
+    return 0, (1 << field.bits) - 1
+
+
+def _bounded(accelerator: Accelerator, instruction: Instruction) -> dict[str, Range]:
+    """Counts and addresses."""
+
+    def most(name: str, limit: int | None) -> int:
+        held = (1 << accelerator.bits(instruction, name)) - 1
+        return held if limit is None else min(held, limit)
+
+    found: dict[str, Range] = {}
+    if isinstance(instruction, Copy):
+        fields, depth = instruction.copy_fields, accelerator.memory(instruction.memory).depth
+        found[fields.sram] = (0, most(fields.sram, depth - 1))
+        if fields.rows is not None:
+            found[fields.rows] = (1, most(fields.rows, min(depth, instruction.max_rows or depth)))
+        if fields.columns is not None:
+            found[fields.columns] = (1, most(fields.columns, depth))
+    if isinstance(instruction, Compute):
+        for operand in instruction.operands.values():
+            if operand.address is not None:
+                memory = accelerator.memory(operand.memory)
+                found[operand.address] = (0, most(operand.address, memory.depth - span(operand, memory)))
+        found |= {loop.extent: (1, most(loop.extent, loop.limit)) for loop in instruction.loops}
+    return found
+
+
+def _combined(known: Sequence[Range], literals: Sequence[int]) -> Float64:
+    """Columns (ranges, n): the corners of all, and each in turn at all that is tried of it, the others at an end."""
+    ends = list(itertools.product(*known[:_CORNERS]))
+    rows = [(*corner, *(low for low, _ in known[_CORNERS:])) for corner in ends]
+    for base in ([low for low, _ in known], [high for _, high in known]):
+        rows += [
+            (*base[:at], value, *base[at + 1 :]) for at, one in enumerate(known) for value in _tried(one, literals)
+        ]
+    return np.array(rows, np.float64).reshape(len(rows), len(known)).T
+
+
+def _tried(known: Range, literals: Sequence[int]) -> list[int]:
+    low, high = known
+    if high - low < _ALL:
+        return list(range(low, high + 1))
+    near = {number + step for number in literals for step in (-1, 0, 1)}
+    powers = {sign << bit for bit in range(high.bit_length()) for sign in (1, -1)}
+    return [low, low + 1, *sorted(number for number in near | powers if low < number < high), high]

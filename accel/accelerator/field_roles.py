@@ -1,0 +1,59 @@
+"""The roles of an instruction's fields: addresses, extents, strides, tokens; and the fields by name."""
+
+import math
+from collections.abc import Iterator
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import BitField, Compute, Copy, Instruction, Operand
+from accel.accelerator.memories import Memory
+from accel.accelerator.require import listed, require
+
+
+def field_roles(instruction: Instruction) -> Iterator[tuple[str, str]]:
+    """What the fields of an instruction are for: the path of the role, and the field that has it."""
+    for direction in ("pop", "push"):
+        for unit, field in getattr(instruction.tokens, direction).items():
+            yield f"tokens.{direction}.{unit}", field
+    if isinstance(instruction, Copy):
+        for role, field in instruction.copy_fields.model_dump(exclude_none=True).items():
+            yield f"copy_fields.{role}", field
+    if isinstance(instruction, Compute):
+        yield from _compute_roles(instruction)
+
+
+def _compute_roles(instruction: Compute) -> Iterator[tuple[str, str]]:
+    for name, operand in instruction.operands.items():
+        if operand.address is not None:
+            yield f"operands.{name}.address", operand.address
+    if instruction.microops is not None:
+        yield "microops.begin", instruction.microops.begin
+        yield "microops.end", instruction.microops.end
+    for index, loop in enumerate(instruction.loops):
+        yield f"loops.{index}.extent", loop.extent
+        for at, field in enumerate(loop.repeated_in):
+            yield f"loops.{index}.repeated_in.{at}", field
+        for operand_name, field in loop.factors.items():
+            yield f"loops.{index}.factors.{operand_name}", field
+
+
+def field_names(accelerator: Accelerator, instruction: Instruction) -> list[str]:
+    """The names of an instruction's fields, which are part.field in a sequence."""
+    if not instruction.sequence:
+        return [field.name for field in instruction.fields]
+    return [f"{part.name}.{field.name}" for part in accelerator.parts(instruction) for field in part.fields]
+
+
+def field_at(accelerator: Accelerator, instruction: Instruction, name: str, path: str) -> BitField:
+    """The field called ``name``.
+
+    Raises:
+        InvalidAccelerator: there is none.
+    """
+    names = field_names(accelerator, instruction)
+    require(name in names, path, f"{instruction.name} has no field {name}; {listed(names)}")
+    return accelerator.field(instruction, name)
+
+
+def span(operand: Operand, memory: Memory) -> int:
+    """Elements of its memory that an operand covers."""
+    return 1 if operand.shape is None else math.prod(operand.shape) // memory.element_count

@@ -1,0 +1,99 @@
+"""The semantics of a document's instructions, as checked expressions."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy, Instruction, Operation
+from accel.accelerator.memories import Memory
+from accel.expression.element_types import TensorType
+from accel.expression.parser import parse_statement
+from accel.expression.simplify import simplify_product
+from accel.expression.typecheck import Typed, check_statement
+
+_SCALARS = {"unsigned": "int32", "signed": "int32", "float32": "float32"}
+_CASTS = {"int8": "i8", "uint8": "u8", "int16": "i16", "int32": "i32", "uint32": "u32"}
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """One operation of an instruction, checked against the document's memories and fields.
+
+    ``typed`` is what it does in the form that programs have: a product without casts that change nothing.
+    """
+
+    instruction: Copy | Compute
+    operation: Operation
+    typed: Typed
+
+
+def all_semantics(accelerator: Accelerator) -> tuple[Semantics, ...]:
+    """All operations of all instructions, in the order of the document.
+
+    Raises:
+        ExpressionError: an expression that is none, or does not fit its operands.
+    """
+    return tuple(
+        meaning
+        for instruction in accelerator.instructions
+        if isinstance(instruction, Copy | Compute)
+        for meaning in semantics_of(accelerator, instruction)
+    )
+
+
+def semantics_of(accelerator: Accelerator, instruction: Copy | Compute) -> Iterator[Semantics]:
+    """The operations of one instruction; a copy without any moves elements as they are.
+
+    Raises:
+        ExpressionError: an expression that is none, or does not fit its operands.
+    """
+    tensors = operand_types(accelerator, instruction)
+    operations = instruction.operations
+    if isinstance(instruction, Copy) and not operations:
+        operations = (plain_copy(instruction, accelerator.memory(instruction.memory)),)
+    for operation in operations:
+        statement = parse_statement(operation.does)
+        scalars = {name: scalar_type(accelerator, instruction, name) for name in statement.scalars}
+        yield Semantics(instruction, operation, simplify_product(check_statement(statement, tensors, scalars)))
+
+
+def operand_types(accelerator: Accelerator, instruction: Copy | Compute) -> dict[str, TensorType]:
+    """The tensors that an instruction's expressions may name; of a copy ``dram`` and ``sram``, one element each."""
+    if isinstance(instruction, Copy):
+        memory = accelerator.memory(instruction.memory)
+        return {
+            "dram": TensorType(instruction.dram_dtype, memory.shape),
+            "sram": TensorType(memory.dtype, memory.shape),
+        }
+    types = {}
+    for name, operand in instruction.operands.items():
+        memory = accelerator.memory(operand.memory)
+        types[name] = TensorType(memory.dtype, operand.shape or memory.shape)
+    return types
+
+
+def scalar_type(accelerator: Accelerator, instruction: Instruction, name: str) -> str:
+    """The type of a field that stands as a scalar in an expression; KeyError if there is none of that name.
+
+    In a sequence it is called by its own name, without the part's.
+    """
+    return _SCALARS[accelerator.field(instruction, scalar_field(accelerator, instruction, name)).type]
+
+
+def scalar_field(accelerator: Accelerator, instruction: Instruction, name: str) -> str:
+    """The field, as the document calls it, of a scalar of an expression; KeyError if there is none."""
+    if not instruction.sequence:
+        return accelerator.field(instruction, name).name
+    for part in accelerator.parts(instruction):
+        if any(field.name == name for field in part.fields):
+            return f"{part.name}.{name}"
+    raise KeyError(name)
+
+
+def plain_copy(copy: Copy, memory: Memory) -> Operation:
+    """The operation of a copy that moves elements as they are: a cast where the types differ."""
+    axes = ", ".join(f"a{axis}" for axis in range(len(memory.shape)))
+    target, source = ("sram", "dram") if copy.direction == "load" else ("dram", "sram")
+    dtype = memory.dtype if copy.direction == "load" else copy.dram_dtype
+    value = f"{source}[{axes}]" if memory.dtype == copy.dram_dtype else f"{_CASTS[dtype]}({source}[{axes}])"
+    return Operation(name="copy", does=f"{target}[{axes}] = {value}")

@@ -1,0 +1,250 @@
+"""Loads accelerators, presets and files of the user's own, in each form that a document may have, and checks them."""
+
+import difflib
+import functools
+import hashlib
+import json
+import typing
+from collections.abc import Iterator, Sequence
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from accel.accelerator.checks.document_checks import check_compilable, check_document
+from accel.accelerator.document import Accelerator
+from accel.accelerator.document_text import MAX_BYTES, check_size, read_text
+from accel.errors import InvalidAccelerator
+from accel.isa.family import Family
+from accel.isa.family_registry import family_of
+from accel.isa.vta.document.ten_keys_json import is_config, read_config
+
+_LONGEST = 64
+Place = Sequence[str | int]
+
+
+def schema_error(
+    error: pydantic.ValidationError, document: Any, model: type[pydantic.BaseModel], *within: str
+) -> InvalidAccelerator:
+    """The first of the complaints of ``model`` about ``document``, which stands at ``within`` in the accelerator's.
+
+    Of a key that is missing beside one that is unknown, the unknown one: it is the key, misspelt.
+    """
+    first, *others = error.errors(include_url=False)
+    if first["type"] == "missing":
+        beside = (other for other in others if other["loc"][:-1] == first["loc"][:-1])
+        first = next((other for other in beside if other["type"] == "extra_forbidden"), first)
+    place = _place(first["loc"], document)
+    path = ".".join(str(part)[:_LONGEST] for part in (*within, *place))
+    said = _said(first)
+    if first["type"] == "missing" and within and not document:
+        said += f"; there are no {within[-1]}, as in documents of the family explicit"
+    if first["type"] == "extra_forbidden":
+        said = _unknown_key(str(place[-1]), sorted(_keys(model, first["loc"][:-1])))
+    return InvalidAccelerator(f"{path}: {said}", field=f"accelerator.{path}")
+
+
+def _said(error: Any) -> str:
+    """The complaint, in the words of JSON and YAML and not of Python, and what was found."""
+    context, value = error.get("ctx", {}), error["input"]
+    match error["type"]:
+        case "missing":
+            return "the key is missing"
+        case "tuple_type":
+            said = "a list is expected"
+        case "dict_type" | "model_type" | "model_attributes_type":
+            said = "an object is expected"
+        case "too_short":
+            return f"{context['actual_length']} items; at least {context['min_length']}"
+        case "too_long":
+            return f"{context['actual_length']} items; at most {context['max_length']}"
+        case "union_tag_invalid":
+            return f"{context['tag']!r:.40} is no {context['discriminator']}; there are {context['expected_tags']}"
+        case _:
+            said = str(error["msg"]).removeprefix("Value error, ")
+    if isinstance(value, list | dict):
+        return f"{said}; found {'a list' if isinstance(value, list) else 'an object'}"
+    return f"{said}; found {value!r:.40}" if value is None or isinstance(value, str | int | float) else said
+
+
+def _place(found: Place, document: Any) -> list[str | int]:
+    """The path in the document, without the kinds that pydantic puts behind the place of a tagged object."""
+    place: list[str | int] = []
+    node = document
+    for index, part in enumerate(found):
+        tag = isinstance(node, dict) and part not in node and part == node.get("kind") and index < len(found) - 1
+        if tag:
+            continue
+        place.append(part)
+        inside = isinstance(part, int) and isinstance(node, list | tuple) and part < len(node)
+        node = node[part] if inside or (isinstance(node, dict) and part in node) else None
+    return place
+
+
+def _unknown_key(key: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(key, known, 1)
+    nearest = f"; the nearest is {near[0]}" if near else ""
+    return f"there is no key {key[:_LONGEST]!r} here{nearest}; there are {', '.join(known) or 'none'}"
+
+
+def _keys(model: type[pydantic.BaseModel], place: Place) -> set[str]:
+    """The keys of the object at ``place``."""
+    found = [model]
+    for part in place:
+        fields = [at.model_fields[str(part)] for at in found if part in at.model_fields]
+        inner = [one for field in fields for one in _models(field.annotation)]
+        tagged = [at for at in found if "kind" in at.model_fields and at.model_fields["kind"].default == part]
+        found = inner or tagged or found
+    return {key for at in found for key in at.model_fields}
+
+
+def _models(annotation: Any) -> Iterator[type[pydantic.BaseModel]]:
+    """The models that a field may hold, in lists, objects and choices too."""
+    if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
+        yield annotation
+    for argument in typing.get_args(annotation):
+        yield from _models(argument)
+
+
+_ENDINGS = (".json", ".yaml", ".yml")
+
+
+@functools.cache
+def _presets() -> dict[str, Traversable]:
+    found = (resources.files("accel.accelerator") / "presets").iterdir()
+    return {Path(entry.name).stem: entry for entry in found if entry.name.endswith(_ENDINGS)}
+
+
+def preset_names() -> list[str]:
+    """Names of the accelerators that come with Cyclops."""
+    return sorted(_presets())
+
+
+def load_accelerator(name: str | Path) -> Accelerator:
+    """A preset by its name, or the accelerator of a file by its path, which ends in ``.json``, ``.yaml`` or ``.yml``.
+
+    Raises:
+        InvalidAccelerator: there is neither, or it is none; see :func:`parse_accelerator`.
+    """
+    return _preset(str(name)) if name in _presets() else parse_accelerator(_text(name))
+
+
+def document_digest(name: str | Path) -> str:
+    """The SHA-256 of the bytes of the file that :func:`load_accelerator` reads, in hexadecimal digits.
+
+    Raises:
+        InvalidAccelerator: there is neither a preset nor a file of this name, or it cannot be read.
+    """
+    return hashlib.sha256(_text(name)).hexdigest()
+
+
+def _text(name: str | Path) -> bytes:
+    """The document of a preset or of a file; of one that is too large no more than shows that."""
+    presets = _presets()
+    if name in presets:
+        return presets[str(name)].read_bytes()
+    path = Path(name)
+    if path.suffix not in _ENDINGS or not path.is_file():
+        raise InvalidAccelerator(
+            f"there is no accelerator {str(name)!r}; the presets are {', '.join(sorted(presets))}, and a file ends in "
+            f"{', '.join(_ENDINGS)}",
+            field="accelerator",
+        )
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidAccelerator(f"{name} cannot be read: {error.strerror}", field="accelerator") from error
+
+
+@functools.cache
+def _preset(name: str) -> Accelerator:
+    accelerator = _parsed(_text(name))
+    check_accelerator(accelerator)
+    return accelerator
+
+
+def parse_accelerator(document: bytes | object) -> Accelerator:
+    """An accelerator from JSON or YAML, or from what JSON was parsed to.
+
+    It has one of three forms: a whole document; the ten keys of ``vta_config.json``; or ``{"vta_config": {ten keys},
+    "variant": {...}}``.
+
+    Raises:
+        InvalidAccelerator: neither JSON nor YAML, none of the forms, or no accelerator that can work. ``field`` is the
+            key to mend, such as ``LOG_ACC_BUFF_SIZE``, or a path such as ``accelerator.memories.0.depth``.
+    """
+    accelerator = _parsed(document)
+    if accelerator.name in _presets() and accelerator == _preset(accelerator.name):
+        return _preset(accelerator.name)  # as most programs have: to check it takes ten times as long
+    check_accelerator(accelerator)
+    return accelerator
+
+
+def checked_accelerator(document: bytes) -> Accelerator:
+    """An accelerator from what :func:`canonical` gave of one that was checked; it is not checked again.
+
+    Raises:
+        InvalidAccelerator: another version gave it, whose documents have another form.
+    """
+    return _validate(json.loads(document))
+
+
+def _parsed(document: bytes | object) -> Accelerator:
+    parsed = read_text(document) if isinstance(document, bytes) else document
+    if not isinstance(parsed, dict):
+        raise InvalidAccelerator(
+            f"an accelerator is an object in JSON or YAML; found {type(parsed).__name__}", field="accelerator"
+        )
+    return read_config(parsed) if is_config(parsed) else _validate(parsed)
+
+
+def check_accelerator(accelerator: Accelerator) -> None:
+    """Refuse a document that contradicts itself, that its family cannot execute, or that nothing is compiled for.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path, such as ``accelerator.instructions.4.loops``. AcceleratorTooLarge:
+            with all that it leaves unsaid it is beyond the limits.
+    """
+    family = family_of(accelerator)
+    check_document(accelerator)
+    _check_parameters(accelerator, family)
+    family.check(accelerator)
+    check_compilable(accelerator)
+    check_size(canonical(accelerator))  # what is kept is read again
+
+
+def _check_parameters(accelerator: Accelerator, family: Family) -> None:
+    try:
+        family.parameters.model_validate(accelerator.parameters)
+    except pydantic.ValidationError as error:
+        raise schema_error(error, accelerator.parameters, family.parameters, "parameters") from error
+
+
+def canonical(accelerator: Accelerator) -> bytes:
+    """The document as JSON with sorted keys and no spaces: equal accelerators give equal bytes.
+
+    Raises:
+        InvalidAccelerator: its ``source`` or ``parameters`` is no JSON: numbers that are none, or nested too deeply.
+    """
+    try:
+        document = accelerator.model_dump(mode="json")
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise InvalidAccelerator(f"the source cannot be kept: {error}", field="accelerator.source") from error
+
+
+def accelerator_id(accelerator: Accelerator) -> str:
+    """The SHA-256 of the canonical document, in hexadecimal digits."""
+    return hashlib.sha256(canonical(accelerator)).hexdigest()
+
+
+def _validate(document: dict[str, Any]) -> Accelerator:
+    try:
+        return Accelerator.model_validate(document)
+    except pydantic.ValidationError as error:
+        raise schema_error(error, document, Accelerator) from error
+    except RecursionError as error:
+        raise InvalidAccelerator("the document is nested too deeply", field="accelerator") from error

@@ -1,0 +1,1 @@
+"""The jobs of the library: compile and run a model, run a program, or plan without compiling."""

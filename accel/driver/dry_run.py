@@ -1,0 +1,140 @@
+"""A dry run: what of a model an accelerator would run, how, and why not the rest. Nothing is compiled or simulated.
+
+So a layer whose best tilings are priced alike may be cut otherwise by a job, which tries them.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import onnx
+from tvm import ir
+
+from accel.accelerator.document import Accelerator
+from accel.driver.job_stages import job_stages
+from accel.frontend.integer_recovery.recover_integers import ImportedModel
+from accel.frontend.onnx_model.node_origins import origins_of
+from accel.frontend.onnx_model.onnx_nodes import name_nodes
+from accel.frontend.quantize import activation_calibration
+from accel.frontend.quantize.quantize_model import is_quantised
+from accel.frontend.read.load_model import load_model
+from accel.frontend.read.model_info import NO_AXES, Axes
+from accel.frontend.read.model_inspection import inspect_model
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.composite import Composite, is_composite_call, read_composite
+from accel.lowering.ir.function_attributes import LAUNCHES, load_launches, region_of
+from accel.lowering.ir.host_runs import LaunchRun, split_main
+from accel.report.host_ops import host_ops
+from accel.report.job_report import unset_warnings
+from accel.report.plan_documents import Plan, PlannedLaunch, PlannedNode
+from accel.report.planned_launches import planned_launch
+from accel.report.provenance import Sources, provenance, with_model
+from accel.report.report_documents import HostOp, Macs
+from accel.verify.input_tensors import Tensors
+
+_NO_FILES = Sources()
+_STAGES = ("quantize", "import", "partition", "pack")  # after them nothing moves between host and accelerator
+
+
+def plan_model(
+    model: bytes,
+    accelerator: Accelerator,
+    *,
+    calibration: Tensors | None = None,
+    seed: int = 0,
+    sources: Sources = _NO_FILES,
+    axes: Axes = NO_AXES,
+) -> Plan:
+    """Run the job's stages up to ``pack``, and tell what they decided.
+
+    Args:
+        model: an ONNX file, float32 or QDQ.
+        accelerator: the target.
+        calibration: samples for each model input, as for a job; without any a float model gets one random sample.
+        seed: of that sample.
+        sources: the files that these were read from, for the plan.
+        axes: what the model's dynamic axes are set to.
+
+    Raises:
+        CyclopsError: what a job would raise before it compiles: of the model, the samples, or the accelerator.
+    """
+    quantize, import_model, partition, pack = _first_stages(accelerator)
+    info = inspect_model(model, axes=axes)
+    original = load_model(model, axes=axes)
+    quantised = is_quantised(original)
+    given = calibration
+    if calibration is None and not quantised:
+        calibration = activation_calibration.calibration_samples(original, None, seed)[0]
+    imported: ImportedModel = import_model(quantize(original, calibration, seed=seed))
+    chosen: ir.IRModule = partition(imported.module, accelerator)
+    packed: ir.IRModule = pack(chosen, accelerator)
+    launches = list(_launches(chosen, packed, Capabilities.of(accelerator)))
+    macs = sum(launch.macs for launch in launches)
+    return Plan(
+        accelerator=accelerator.name,
+        provenance=provenance(
+            with_model(sources, model), accelerator, {"seed": seed, "dims": axes.dims, "shapes": axes.shapes}
+        ),
+        family=accelerator.family,
+        quantisation="none" if quantised else "one random sample" if given is None else "given samples",
+        warnings=unset_warnings(info.unset),
+        nodes=_nodes(original, launches, host_ops(imported, packed, accelerator), imported.operators),
+        launches=launches,
+        macs=Macs(total=info.macs, accelerator=macs, share=macs / info.macs if info.macs else 0.0),
+        estimated_cycles=sum(launch.estimated_cycles or 0 for launch in launches),
+    )
+
+
+def _first_stages(accelerator: Accelerator) -> list[Callable[..., Any]]:
+    stages = job_stages(accelerator)[: len(_STAGES)]
+    assert tuple(stage.name for stage in stages) == _STAGES
+    return [stage.run for stage in stages]
+
+
+def _launches(chosen: ir.IRModule, packed: ir.IRModule, able: Capabilities) -> Iterator[PlannedLaunch]:
+    """The launches in their order, which is that of the composites that partition gave a region."""
+    infos = load_launches(str(packed["main"].attrs[LAUNCHES]))
+    runs = [run for run in split_main(packed) if isinstance(run, LaunchRun)]
+    for run, composite in zip(runs, _composites(chosen), strict=True):
+        region = region_of(packed[run.call.args[0]])
+        assert region is not None
+        yield planned_launch(infos[str(run.var.name)], composite, region, able)
+
+
+def _composites(module: ir.IRModule) -> Iterator[Composite]:
+    """The composites that the accelerator runs, in the order of their calls."""
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            if is_composite_call(module, binding.value) and region_of(module[binding.value.op]) is not None:
+                yield read_composite(module[binding.value.op])
+
+
+def _nodes(
+    model: onnx.ModelProto, launches: list[PlannedLaunch], host: list[HostOp], operators: dict[str, str]
+) -> list[PlannedNode]:
+    """The nodes of the model as uploaded, then those of the quantised one that run somewhere."""
+    named = onnx.ModelProto()
+    named.CopyFrom(model)
+    name_nodes(named)
+    own = {name: op for node in named.graph.node for name, op in origins_of(node).items()}
+    reasons = {op.node: op.reason for op in host}
+    owners = {node: launch.name for launch in launches for node in launch.nodes}
+    added = {name: operators.get(name, "QuantizeLinear") for name in (*reasons, *owners) if name not in own}
+    return [
+        PlannedNode(
+            name=name,
+            op=op,
+            where=_where(on_host=name in reasons, on_accelerator=name in owners),
+            launch=owners.get(name),
+            reason=reasons.get(name),
+            added=name in added,
+        )
+        for name, op in (own | added).items()
+    ]
+
+
+def _where(*, on_host: bool, on_accelerator: bool) -> Any:
+    if on_host and on_accelerator:
+        return "both"
+    if on_accelerator:
+        return "accelerator"
+    return "host" if on_host else "nowhere"

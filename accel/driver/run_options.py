@@ -1,0 +1,72 @@
+"""The options of a run, and how far one is; importing them loads no compiler."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import pydantic
+from pydantic import ConfigDict, Field
+
+from accel.frontend.read.model_info import Axes
+from accel.report.report_documents import Engine
+
+_Name = Annotated[str, Field(max_length=512)]
+_Extent = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
+
+
+class RunOptions(pydantic.BaseModel):
+    """Options of any run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    seed: int = Field(0, ge=0, le=2**32 - 1, strict=True, description="seed of the random inputs and calibration data")
+    trace: bool = Field(True, strict=True, description="whether to keep the trace of every instruction")
+
+
+class Options(RunOptions):
+    """Options of a run that compiles a model."""
+
+    host_nodes: tuple[str, ...] = Field(
+        (),
+        max_length=1000,
+        description="nodes of the model that the host shall run, though the accelerator could; what is fused with one "
+        "of them goes with it",
+    )
+    dims: dict[_Name, _Extent] = Field(
+        default_factory=dict,
+        max_length=1000,
+        description="extents of the model's dynamic axes, by their names; what nothing sets is 1, with a warning",
+        examples=[{"batch": 4}],
+    )
+    shapes: dict[_Name, Annotated[tuple[_Extent, ...], Field(max_length=64)]] = Field(
+        default_factory=dict,
+        max_length=1000,
+        description="shapes of the model's inputs, by their names, whose dynamic axes they set",
+        examples=[{"x": [1, 3, 32, 32]}],
+    )
+    verify_seconds: float = Field(
+        300,
+        ge=0,
+        allow_inf_nan=False,
+        description="how long a model's outputs may be computed on the host, to be compared with the accelerator's; "
+        "what takes longer ends unverified, with a warning. 0: they are not compared",
+    )
+
+    @property
+    def axes(self) -> Axes:
+        """What it sets the model's dynamic axes to."""
+        return Axes(self.dims, self.shapes)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Stage ``step`` of ``total``, counted from 1, has begun."""
+
+    stage: str
+    step: int
+    total: int
+
+
+class SimulateOptions(RunOptions):
+    """Options of a program's run."""
+
+    engine: Engine = Field("both", description="what to simulate: `function`, `timing`, or `both`")

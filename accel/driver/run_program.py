@@ -1,0 +1,73 @@
+"""One program from end to end, with no compiler: function, timing, hazards, trace, report."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from accel.driver.run_options import Progress, SimulateOptions
+from accel.program.program_model import Program
+from accel.report.provenance import Sources, provenance
+from accel.report.report_documents import SimulationReport
+from accel.report.simulation_report import make_simulation_report
+from accel.simulate.engine import simulate
+from accel.trace.trace_builder import make_trace
+from accel.verify.input_tensors import Tensors, draw_inputs, save_tensors
+
+_STAGES = ("simulate", "report")
+_NO_FILES = Sources()
+
+
+def run_program(
+    program: Program,
+    options: SimulateOptions,
+    out: Path | None,
+    *,
+    inputs: Tensors | None = None,
+    sources: Sources = _NO_FILES,
+    progress: Callable[[Progress], None] | None = None,
+) -> SimulationReport:
+    """Simulate ``program``, compare DRAM with what it expects, and write the artifacts into ``out``.
+
+    Args:
+        program: what to run.
+        options: the engine, the seed, and whether to keep the trace.
+        out: an existing directory, or None. It receives ``report.json``, ``outputs.npz``, ``instructions.bin`` and
+            ``trace.npz``.
+        inputs: arrays for inputs of the program; the others are as the program has them, else seeded random. What the
+            program expects is of its own data: with other arrays in their place nothing is expected.
+        sources: the files that these were read from, for the report.
+        progress: called when a stage begins.
+
+    Raises:
+        InvalidTensors: ``inputs`` do not fit the program.
+        SimulationError: the program cannot run to its end.
+    """
+
+    def begin(stage: str) -> None:
+        if progress is not None:
+            progress(Progress(stage, _STAGES.index(stage) + 1, len(_STAGES)))
+
+    begin("simulate")
+    given = dict(inputs or {})
+    if any(name in program.image and not np.array_equal(program.image[name], given[name]) for name in given):
+        program = replace(program, expected={})
+    missing = [program.segments[name] for name in program.inputs if name not in program.image and name not in given]
+    simulation = simulate(
+        program,
+        draw_inputs(missing, options.seed) | given,
+        function=options.engine != "timing",
+        timing=options.engine != "function",
+    )
+    begin("report")
+    report = make_simulation_report(
+        program, simulation, options.engine, provenance(sources, program.accelerator, options.model_dump(mode="json"))
+    )
+    if out is not None:
+        save_tensors(out / "outputs.npz", simulation.outputs)
+        (out / "instructions.bin").write_bytes(program.words.astype("<u8").tobytes())
+        if options.trace:
+            make_trace(program, simulation).save(out)
+        (out / "report.json").write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    return report

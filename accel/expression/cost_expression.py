@@ -1,0 +1,186 @@
+"""Costs of instructions: arithmetic over fields, its value for many instructions at once, and its bounds over boxes."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.expression.parser import Dialect, Parser
+from accel.expression.syntax_tree import (
+    Binary,
+    Call,
+    Expression,
+    ExpressionError,
+    Literal,
+    Negate,
+    Scalar,
+    children,
+    walk,
+)
+
+COSTS = Dialect(
+    operators=frozenset({"+", "-", "*", "/", "//"}),
+    functions={"ceil": (1, 1), "floor": (1, 1), "min": (2, 8), "max": (2, 8)},
+    tensors=False,
+)
+Columns = Mapping[str, npt.NDArray[Any] | float]
+_Array = npt.NDArray[np.float64]
+
+_BINARY: Mapping[str, Any] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "//": np.floor_divide,
+}
+_CALLS: Mapping[str, Any] = {"ceil": np.ceil, "floor": np.floor, "min": np.minimum, "max": np.maximum}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A cost as it was parsed; ``str()`` of the tree is its canonical text."""
+
+    tree: Expression
+
+    def __str__(self) -> str:
+        return str(self.tree)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the cost depends on, in order of first use."""
+        return tuple(dict.fromkeys(node.name for node in walk(self.tree) if isinstance(node, Scalar)))
+
+    def evaluate(self, columns: Columns) -> _Array:
+        """The cost of each instruction, in double precision.
+
+        ``columns`` has a number or one number an instruction for each name, and may have more; the result has the
+        shape that all of them broadcast to. Integers beyond 2**53 are rounded.
+
+        Raises:
+            ExpressionError: a name that is no column; a division by zero; a value that is no finite number. ``row``
+                is the first of several instructions.
+        """
+        for name in self.names:
+            if name not in columns:
+                raise ExpressionError(f"found the name {name}; expected one of {', '.join(sorted(columns))}")
+        given = {name: np.asarray(column, np.float64) for name, column in columns.items()}
+        shape = np.broadcast_shapes(*(column.shape for column in given.values()))
+        return np.array(np.broadcast_to(self._of(self.tree, given), shape))
+
+    def _of(self, node: Expression, columns: Mapping[str, _Array]) -> _Array:
+        below = [self._of(child, columns) for child in children(node)]
+        with np.errstate(all="ignore"):  # what is not finite is refused below
+            match node:
+                case Literal(value):
+                    found = np.asarray(value, np.float64)
+                case Scalar(name):
+                    found = columns[name]
+                case Negate():
+                    found = np.negative(below[0])
+                case Binary(sign, _, divisor):
+                    _refuse_zero(node, divisor, below[1], divides=sign in ("/", "//"))
+                    found = _BINARY[sign](*below)
+                case Call(function):
+                    found = functools.reduce(_CALLS[function], below) if len(below) > 1 else _CALLS[function](*below)
+                case _:
+                    raise AssertionError(node)
+        _refuse_infinite(node, found)
+        return found
+
+
+def parse_cost(text: str) -> Cost:
+    """The cost that ``text`` is.
+
+    Raises:
+        ExpressionError: it is none, or it divides by the number 0.
+    """
+    parser = Parser(text, COSTS)
+    tree = parser.expression()
+    parser.end()
+    for node in walk(tree):
+        match node:
+            case Binary("/" | "//", _, Literal(0)):
+                raise ExpressionError(f"{node} divides by zero")
+    return Cost(tree)
+
+
+def _refuse_zero(node: Expression, divisor: Expression, values: _Array, *, divides: bool) -> None:
+    if divides and not values.all():
+        raise ExpressionError(f"{node} divides by zero where {divisor} is 0", row=_first(values == 0))
+
+
+def _refuse_infinite(node: Expression, values: _Array) -> None:
+    finite = np.isfinite(values)
+    if not finite.all():
+        raise ExpressionError(f"{node} is no finite number", row=_first(~finite))
+
+
+def _first(found: npt.NDArray[np.bool_]) -> int | None:
+    """The first position that is meant, if there are several."""
+    return int(np.argmax(found)) if found.ndim else None
+
+
+Float64 = npt.NDArray[np.float64]
+Ends = tuple[Float64, Float64]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Of n boxes the least and the most (n,) that a cost can be in each, and whether it is a number all over it (n,).
+
+    They are no tighter than arithmetic on ranges makes them, and hold for values in double precision: its rounding
+    keeps the order of numbers.
+    """
+
+    low: Float64
+    high: Float64
+    finite: npt.NDArray[np.bool_]
+
+
+def bounds(cost: Cost, names: Mapping[str, Ends], count: int) -> Bounds:
+    """The bounds of ``cost`` over ``count`` boxes; ``names`` has the ends (n,) of each name of the cost."""
+    finite = np.ones(count, np.bool_)
+    with np.errstate(all="ignore"):  # what is not finite is marked
+        low, high = _of(cost.tree, names, finite)
+    return Bounds(low, high, finite)
+
+
+def _of(node: Expression, names: Mapping[str, Ends], finite: npt.NDArray[np.bool_]) -> Ends:
+    below = [_of(child, names, finite) for child in children(node)]
+    match node:
+        case Literal(value):
+            found = (np.full(len(finite), float(value)), np.full(len(finite), float(value)))
+        case Scalar(name):
+            found = names[name]
+        case Negate():
+            found = (-below[0][1], -below[0][0])
+        case Binary(sign):
+            found = _binary(sign, below[0], below[1], finite)
+        case Call("min" | "max" as function):
+            least = np.minimum if function == "min" else np.maximum
+            lows, highs = zip(*below, strict=True)
+            found = (functools.reduce(least, lows), functools.reduce(least, highs))
+        case Call(function):
+            rounded = np.ceil if function == "ceil" else np.floor
+            found = (rounded(below[0][0]), rounded(below[0][1]))
+        case _:
+            raise AssertionError(node)
+    finite &= np.isfinite(found[0]) & np.isfinite(found[1])
+    return np.where(finite, found[0], 0.0), np.where(finite, found[1], 0.0)
+
+
+def _binary(sign: str, left: Ends, right: Ends, finite: npt.NDArray[np.bool_]) -> Ends:
+    if sign == "+":
+        return left[0] + right[0], left[1] + right[1]
+    if sign == "-":
+        return left[0] - right[1], left[1] - right[0]
+    if sign != "*":
+        zero = (right[0] <= 0) & (right[1] >= 0)
+        finite &= ~zero
+        right = np.where(zero, 1.0, right[0]), np.where(zero, 1.0, right[1])
+    operation = {"*": np.multiply, "/": np.divide, "//": np.floor_divide}[sign]
+    corners = np.stack([operation(a, b) for a in left for b in right])
+    return corners.min(axis=0), corners.max(axis=0)

@@ -1,0 +1,171 @@
+"""A statement as TIR loops over flat buffers: what one execution of an instruction does."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+
+from accel.expression.syntax_tree import Access, Literal, Scalar
+from accel.expression.tir_arithmetic import add, convert, literal, operation, scalar
+from accel.expression.typecheck import Node, Typed
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor lies in a flat buffer of its element type.
+
+    Attributes:
+        buffer: one-dimensional.
+        base: the element of the buffer that is the tensor's first; its integer type is that of all index arithmetic.
+        strides: elements between neighbours along each axis; row-major and dense if None.
+    """
+
+    buffer: Any
+    base: tirx.Expr
+    strides: tuple[tirx.Expr | int, ...] | None = None
+
+
+def build_loops(typed: Typed, places: Mapping[str, Place], scalars: Mapping[str, tirx.Expr]) -> tirx.Stmt:
+    """One execution of ``typed``, to be compiled for the host by LLVM.
+
+    ``places`` has the target and every operand, ``scalars`` an expression for each scalar: float32, or an integer of
+    any type. A sum runs in the order of the reduced axes, the last fastest, whatever the order of the loops.
+    """
+    loops = _Loops(typed, places, scalars)
+    if not typed.statement.reduced:
+        return loops.elementwise()
+    return loops.rows() if loops.rows_are_dense() else loops.sums()
+
+
+_Point = dict[str, tirx.Expr]  # where on each axis
+_MOST_LANES = 64  # of a vector; LLVM cuts it to the host's registers
+_FEWEST_LANES = 8  # below that, a long loop is left to LLVM
+_Body = Callable[[_Point], tirx.Stmt]
+
+
+class _Loops:
+    """The loops of one statement, in each of three orders."""
+
+    def __init__(self, typed: Typed, places: Mapping[str, Place], scalars: Mapping[str, tirx.Expr]) -> None:
+        self._typed, self._places = typed, places
+        self._scalars = {name: scalar(scalars[name], dtype) for name, dtype in typed.scalars.items()}
+        self._target = typed.statement.target
+        self._written, self._summed = self._target.axes, typed.statement.reduced
+        self._index_type = str(places[self._target.name].base.ty.dtype)
+        self._strides: dict[str, tuple[Any, ...]] = {
+            name: places[name].strides or tensor.strides() for name, tensor in typed.tensors.items()
+        }
+
+    def elementwise(self) -> tirx.Stmt:
+        """One store an element."""
+
+        def body(point: _Point) -> tirx.Stmt:
+            if self._typed.statement.accumulate:
+                return self._store(self._added(self._load(self._target, point), point), point)
+            return self._store(self._value(point), point)
+
+        return self._around(self._written, body, {})
+
+    def rows(self) -> tirx.Stmt:
+        """A sum of rows: the target's last axis innermost, so that vectors of a row are added."""
+        outer, row = self._written[:-1], self._written[-1:]
+
+        def clear(point: _Point) -> tirx.Stmt:
+            return self._store(self._zero(), point)
+
+        def step(point: _Point) -> tirx.Stmt:
+            return self._store(self._added(self._load(self._target, point), point), point)
+
+        def body(point: _Point) -> tirx.Stmt:
+            summed = self._around((*self._summed, *row), step, point)
+            if self._typed.statement.accumulate:
+                return summed
+            return tirx.SeqStmt([self._around(row, clear, point), summed])
+
+        return self._around(outer, body, {})
+
+    def sums(self) -> tirx.Stmt:
+        """One sum an element, in a register."""
+        total = tirx.decl_buffer((1,), self._typed.dtype, "total", scope="local")
+        first = tirx.const(0, self._index_type)
+
+        def body(point: _Point) -> tirx.Stmt:
+            old = self._load(self._target, point) if self._typed.statement.accumulate else self._zero()
+            summed = self._around(self._summed, step, point)
+            allocated, begun = tirx.AllocBuffer(total), tirx.BufferStore(total, old, [first])
+            return tirx.SeqStmt([allocated, begun, summed, self._store(tirx.BufferLoad(total, [first]), point)])
+
+        def step(point: _Point) -> tirx.Stmt:
+            return tirx.BufferStore(total, self._added(tirx.BufferLoad(total, [first]), point), [first])
+
+        return self._around(self._written, body, {})
+
+    def rows_are_dense(self) -> bool:
+        """Whether every tensor is dense, or stays, along the target's last axis."""
+        if not self._written or self._typed.extents[self._written[-1]] == 1:
+            return False
+        axis = self._written[-1]
+        steps = [self._stride(access, axis) for access in self._typed.statement.accesses]
+        return self._stride(self._target, axis) == 1 and all(step in (0, 1) for step in steps)
+
+    def _stride(self, access: Access, axis: str) -> int | None:
+        """Elements between neighbours along ``axis``, or None where that is not known."""
+        pairs = zip(access.indices, self._strides[access.name], strict=True)
+        along = [stride for index, stride in pairs if index == axis]
+        return sum(along) if all(isinstance(stride, int) for stride in along) else None
+
+    def _around(self, axes: Sequence[str], body: _Body, point: _Point) -> tirx.Stmt:
+        """Loops over ``axes``, the last innermost, around what ``body`` is at their variables."""
+        if not axes:
+            return body(point)
+        axis, extent = axes[0], self._typed.extents[axes[0]]
+        lanes = _lanes(extent) if axis in self._written[-1:] and self.rows_are_dense() else 1
+        steps, lane = tirx.Var(axis, self._index_type), tirx.Var(f"{axis}_lane", self._index_type)
+        place = steps if lanes == 1 else lane if lanes == extent else steps * lanes + lane
+        statement = self._around(axes[1:], body, {**point, axis: place})
+        if lanes > 1:
+            statement = self._loop(lane, lanes, tirx.ForKind.VECTORIZED, statement)
+        return statement if 1 < lanes == extent else self._loop(steps, extent // lanes, tirx.ForKind.SERIAL, statement)
+
+    def _loop(self, variable: tirx.Var, extent: int, kind: tirx.ForKind, body: tirx.Stmt) -> tirx.Stmt:
+        zero, count = tirx.const(0, self._index_type), tirx.const(extent, self._index_type)
+        return tirx.For(variable, zero, count, kind, body)
+
+    def _zero(self) -> tirx.Expr:
+        return tirx.const(0, self._typed.dtype)
+
+    def _index(self, access: Access, point: _Point) -> tirx.Expr:
+        index = self._places[access.name].base
+        for axis, stride in zip(access.indices, self._strides[access.name], strict=True):
+            index = index + (point[axis] if isinstance(axis, str) else axis) * stride
+        return index
+
+    def _load(self, access: Access, point: _Point) -> tirx.Expr:
+        return tirx.BufferLoad(self._places[access.name].buffer, [self._index(access, point)])
+
+    def _store(self, value: tirx.Expr, point: _Point) -> tirx.Stmt:
+        return tirx.BufferStore(self._places[self._target.name].buffer, value, [self._index(self._target, point)])
+
+    def _value(self, point: _Point) -> tirx.Expr:
+        return self._of(self._typed.value, point)
+
+    def _added(self, total: tirx.Expr, point: _Point) -> tirx.Expr:
+        return add(self._typed.dtype, total, self._typed.value, self._value(point))
+
+    def _of(self, node: Node, point: _Point) -> tirx.Expr:
+        match node.expression:
+            case Literal(value):
+                return literal(node.dtype, value)
+            case Scalar(name):
+                return convert(self._scalars[name], self._typed.scalars[name], node.dtype)
+            case Access() as access:
+                return self._load(access, point)
+        return operation(node, [self._of(child, point) for child in node.children])
+
+
+def _lanes(extent: int) -> int:
+    """How many elements of a dense row to compute at once; 1 for a plain loop."""
+    common = math.gcd(extent, _MOST_LANES)
+    return extent if extent <= _MOST_LANES else common if common >= _FEWEST_LANES else 1

@@ -1,0 +1,194 @@
+"""The syntax tree of a statement, and the error that a text is none.
+
+Nodes print themselves as canonical text, which parses to an equal tree.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from accel.errors import InvalidAccelerator
+
+
+class ExpressionError(InvalidAccelerator):
+    """An expression that cannot be read, or that means nothing for the tensors it names.
+
+    ``row`` is the first instruction for which a cost has no value, where several were asked about.
+    """
+
+    def __init__(self, detail: str, *, row: int | None = None) -> None:
+        super().__init__(detail)
+        self.row = row
+
+
+# how tightly a binary operator holds its sides; a sign holds tighter
+PRECEDENCE = {"|": 1, "^": 2, "&": 3, "<<": 4, ">>": 4, "+": 5, "-": 5, "*": 6, "/": 6, "//": 6}
+SIGN = 7
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A number; a float where the text has a point or an exponent."""
+
+    value: int | float
+
+    def __str__(self) -> str:
+        return repr(self.value)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A bare name: a field of the instruction."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Access:
+    """An element of a tensor; an index is an axis or a constant."""
+
+    name: str
+    indices: tuple[str | int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}[{', '.join(map(str, self.indices))}]"
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes among the indices, in order, repeated as they are."""
+        return tuple(index for index in self.indices if isinstance(index, str))
+
+
+@dataclass(frozen=True)
+class Negate:
+    """``-value``; the sign of a number belongs to its literal."""
+
+    value: "Expression"
+
+    def __str__(self) -> str:
+        plain = isinstance(self.value, Scalar | Access | Call | Select | Cast)
+        return f"-{self.value}" if plain else f"-({self.value})"
+
+
+@dataclass(frozen=True)
+class Binary:
+    """``left operator right``."""
+
+    operator: str
+    left: "Expression"
+    right: "Expression"
+
+    def __str__(self) -> str:
+        own = PRECEDENCE[self.operator]
+        return f"{_side(self.left, own)} {self.operator} {_side(self.right, own + 1)}"
+
+
+@dataclass(frozen=True)
+class Call:
+    """``function(arguments)``."""
+
+    function: str
+    arguments: "tuple[Expression, ...]"
+
+    def __str__(self) -> str:
+        return f"{self.function}({', '.join(map(str, self.arguments))})"
+
+
+@dataclass(frozen=True)
+class Cast:
+    """``to(value)``; ``to`` is the language's name of a type, such as ``i8``."""
+
+    to: str
+    value: "Expression"
+
+    def __str__(self) -> str:
+        return f"{self.to}({self.value})"
+
+
+@dataclass(frozen=True)
+class Select:
+    """``select(left comparison right, then, otherwise)``."""
+
+    comparison: str
+    left: "Expression"
+    right: "Expression"
+    then: "Expression"
+    otherwise: "Expression"
+
+    def __str__(self) -> str:
+        return f"select({self.left} {self.comparison} {self.right}, {self.then}, {self.otherwise})"
+
+
+Expression: TypeAlias = Literal | Scalar | Access | Negate | Binary | Call | Cast | Select
+
+
+def _side(expression: Expression, least: int) -> str:
+    loose = isinstance(expression, Binary) and PRECEDENCE[expression.operator] < least
+    return f"({expression})" if loose else str(expression)
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The expressions directly below one, in the order of the text."""
+    match expression:
+        case Negate(value) | Cast(_, value):
+            return (value,)
+        case Binary(_, left, right):
+            return (left, right)
+        case Call(_, arguments):
+            return arguments
+        case Select(_, left, right, then, otherwise):
+            return (left, right, then, otherwise)
+    return ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Every node, in the order of the text."""
+    yield expression
+    for child in children(expression):
+        yield from walk(child)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """``target = value``, or ``target += value`` where it accumulates; summed over the axes of the right only."""
+
+    target: Access
+    accumulate: bool
+    value: Expression
+
+    def __str__(self) -> str:
+        return f"{self.target} {'+=' if self.accumulate else '='} {self.value}"
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """Every read on the right, in order."""
+        return tuple(node for node in walk(self.value) if isinstance(node, Access))
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Tensors read on the right, without the target, in order of first use."""
+        return tuple(dict.fromkeys(access.name for access in self.accesses if access.name != self.target.name))
+
+    @property
+    def reads_target(self) -> bool:
+        """Whether the target is read on the right."""
+        return any(access.name == self.target.name for access in self.accesses)
+
+    @property
+    def scalars(self) -> tuple[str, ...]:
+        """Names of instruction fields, in order of first use."""
+        return tuple(dict.fromkeys(node.name for node in walk(self.value) if isinstance(node, Scalar)))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """All axes: the target's, then those of the right, in order of first use."""
+        return tuple(dict.fromkeys(axis for access in (self.target, *self.accesses) for axis in access.axes))
+
+    @property
+    def reduced(self) -> tuple[str, ...]:
+        """Axes on the right only, over which the value is summed, in order of first use."""
+        return tuple(axis for axis in self.axes if axis not in self.target.axes)

@@ -1,0 +1,199 @@
+"""What each operation computes, exactly, as TIR for the host.
+
+TVM assumes of its own arithmetic that it neither overflows nor has counts or values out of range, and simplifies by
+that; LLVM may fuse a product with a sum. So integers are computed where nothing overflows and cut to their type by
+operations that TVM does not see through; LLVM turns that back into the plain wrapping instruction.
+"""
+
+import operator
+import struct
+from typing import Any
+
+from tvm import tirx
+
+from accel.expression.element_types import bits_of, is_float, is_signed, limits
+from accel.expression.syntax_tree import Access, Binary, Call, Cast, Literal, Negate, Scalar, Select
+from accel.expression.typecheck import SHIFTS, Node
+
+Value = Any  # a tirx.Expr; TVM's operators are untyped
+
+_COMPARISONS = {"<": tirx.LT, "<=": tirx.LE, ">": tirx.GT, ">=": tirx.GE, "==": tirx.EQ}
+_OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_, "^": operator.xor}
+_OPERATORS["|"] = operator.or_
+_WIDE = "int64"
+
+
+def literal(dtype: str, value: float) -> Value:
+    """A number; TVM would fold floats in double precision."""
+    if is_float(dtype):
+        (bits,) = struct.unpack("<i", struct.pack("<f", value))
+        return tirx.reinterpret(dtype, hidden(tirx.const(bits, "int32")))
+    return hidden(tirx.const(int(value), dtype))
+
+
+def scalar(value: Value, dtype: str) -> Value:
+    """A value of the instruction's field, which may be a constant; of an integer the low bits."""
+    if isinstance(value, tirx.FloatImm):
+        return literal(dtype, float(value))
+    return value if is_float(dtype) else cut(hidden(value), dtype)
+
+
+def hidden(value: Value) -> Value:
+    """An integer that TVM knows nothing of: shifted by nothing, which LLVM removes."""
+    dtype = str(value.ty.dtype)
+    nothing = tirx.const(0, dtype)
+    return tirx.call_llvm_pure_intrin(dtype, "llvm.fshl", value, nothing, nothing)
+
+
+def _hidden_float(value: Value) -> Value:
+    """A float that TVM does not find equal to itself: a NaN is not."""
+    return tirx.reinterpret("float32", hidden(tirx.reinterpret("int32", value)))
+
+
+def cut(value: Value, dtype: str) -> Value:
+    """The low bits of an integer."""
+    return hidden(tirx.Cast(dtype, value))
+
+
+def operation(node: Node, below: list[Value]) -> Value:
+    """A node that is no leaf, given the values of its children."""
+    match node.expression:
+        case Negate():
+            found = _negated(node.dtype, below[0])
+        case Cast():
+            found = convert(below[0], node.children[0].dtype, node.dtype)
+        case Call(function):
+            found = _call(function, node.dtype, below)
+        case Select(comparison):
+            found = _selected(comparison, node.children[0].dtype, below)
+        case Binary(sign, _, Literal(count)) if sign in SHIFTS:
+            found = _shift_by(node.dtype, below[0], -int(count) if sign == "<<" else int(count))
+        case Binary(sign) if sign in SHIFTS:
+            found = _shift(node.dtype, below[0], below[1], left=sign == "<<")
+        case Binary(sign) if is_float(node.dtype):
+            found = _float(sign, node, below)
+        case Binary(sign):
+            found = _integer(sign, node.dtype, below[0], below[1])
+        case _:
+            raise AssertionError(node.expression)
+    return found
+
+
+def add(dtype: str, total: Value, term: Node, value: Value) -> Value:
+    """``total + value``, wrapping or rounded once."""
+    if is_float(dtype):
+        return total + _alone(term, value)
+    return cut(tirx.Cast(_WIDE, total) + tirx.Cast(_WIDE, value), dtype)
+
+
+def convert(value: Value, source: str, dtype: str) -> Value:
+    """A cast: the low bits, the nearest float32, or towards zero and held at the ends of the range, NaN as 0."""
+    if source == dtype:
+        return value
+    if is_float(dtype):
+        return tirx.Cast(dtype, value)
+    if is_float(source):
+        return _truncated(value, dtype)
+    (low, high), (least_held, most_held) = limits(source), limits(dtype)
+    if least_held <= low and high <= most_held:
+        return tirx.Cast(dtype, value)
+    return cut(tirx.Cast(_WIDE, value), dtype)
+
+
+def _truncated(value: Value, dtype: str) -> Value:
+    """Towards zero, from floats held within the type; what they hold beyond the last is that."""
+    low, high = limits(dtype)
+    wide = dtype if bits_of(dtype) == 32 else "int32"
+    held = greatest(value, literal("float32", low))
+    whole = tirx.Select(held < literal("float32", high), tirx.Cast(wide, held), hidden(tirx.const(high, wide)))
+    number = tirx.EQ(_hidden_float(value), value)
+    return cut(tirx.Select(number, whole, hidden(tirx.const(0, wide))), dtype)
+
+
+def _integer(sign: str, dtype: str, left: Value, right: Value) -> Value:
+    """In 64 bits nothing of 32 bits overflows; products of unsigned ones need all of them."""
+    wide = "uint64" if sign == "*" and not is_signed(dtype) else _WIDE
+    return cut(_OPERATORS[sign](tirx.Cast(wide, left), tirx.Cast(wide, right)), dtype)
+
+
+def _float(sign: str, node: Node, below: list[Value]) -> Value:
+    sides = below if sign == "*" else [_alone(*pair) for pair in zip(node.children, below, strict=True)]
+    return _OPERATORS[sign](_hidden_float(sides[0]), sides[1])
+
+
+def _selected(comparison: str, dtype: str, below: list[Value]) -> Value:
+    left, right, then, otherwise = below
+    left = _hidden_float(left) if is_float(dtype) else left
+    if comparison == "!=":  # TVM's own is false of a NaN
+        return tirx.Select(tirx.EQ(left, right), otherwise, then)
+    return tirx.Select(_COMPARISONS[comparison](left, right), then, otherwise)
+
+
+def _negated(dtype: str, value: Value) -> Value:
+    if is_float(dtype):
+        return value * tirx.const(-1.0, dtype)
+    return cut(tirx.const(0, _WIDE) - tirx.Cast(_WIDE, value), dtype)
+
+
+def _alone(node: Node, value: Value) -> Value:
+    """An operand of a float sum; a product in it must be rounded before."""
+    if isinstance(node.expression, Literal | Scalar | Access | Cast):
+        return value
+    return tirx.call_llvm_pure_intrin("float32", "llvm.arithmetic.fence", value)
+
+
+def _shift_by(dtype: str, value: Value, count: int) -> Value:
+    """To the right by ``count``, to the left if it is negative: as :func:`_shift`, in one instruction."""
+    bits = bits_of(dtype)
+    beyond = abs(count) >= bits
+    if beyond and (count < 0 or not is_signed(dtype)):
+        return literal(dtype, 0)
+    if count >= 0:
+        return hidden(value) >> tirx.const(min(count, bits - 1), dtype)
+    unsigned = f"uint{bits}"
+    up = tirx.reinterpret(unsigned, hidden(value)) << tirx.const(-count, unsigned)
+    return hidden(tirx.reinterpret(dtype, up))
+
+
+def _shift(dtype: str, value: Value, count: Value, *, left: bool) -> Value:
+    """By any count: a negative one goes the other way, and one beyond the width shifts everything out."""
+    bits = bits_of(dtype)
+    none, most = tirx.const(0, _WIDE), tirx.const(bits, _WIDE)
+    counted = tirx.max(tirx.min(tirx.Cast(_WIDE, count), most), -most)
+    rightwards = -counted if left else counted
+    unsigned = f"uint{bits}"
+
+    def amount(steps: Value, kind: str) -> Value:
+        return tirx.Cast(kind, tirx.max(tirx.min(steps, tirx.const(bits - 1, _WIDE)), none))
+
+    down = value >> amount(rightwards, dtype)
+    if not is_signed(dtype):
+        down = tirx.Select(rightwards < most, down, tirx.const(0, dtype))
+    up = tirx.reinterpret(unsigned, value) << amount(-rightwards, unsigned)
+    up = tirx.Select(-rightwards < most, up, tirx.const(0, unsigned))
+    return tirx.Select(rightwards < none, tirx.reinterpret(dtype, up), down)
+
+
+def _call(function: str, dtype: str, below: list[Value]) -> Value:
+    match function:
+        case "rint":
+            return tirx.call_llvm_pure_intrin("float32", "llvm.nearbyint", below[0])
+        case "clip":
+            return least(greatest(below[0], below[1]), below[2])
+        case "relu":
+            return greatest(below[0], literal(dtype, 0))
+        case "abs" if is_float(dtype):
+            return tirx.abs(below[0])
+        case "abs":
+            return tirx.Select(below[0] < literal(dtype, 0), _negated(dtype, below[0]), below[0])
+    return least(*below) if function == "min" else greatest(*below)
+
+
+def least(a: Value, b: Value) -> Value:
+    """``a`` if it is less, else ``b``: so of two equal ones, or with a NaN, ``b``."""
+    return tirx.Select(a < b, a, b)
+
+
+def greatest(a: Value, b: Value) -> Value:
+    """``a`` if it is greater, else ``b``: so of two equal ones, or with a NaN, ``b``."""
+    return tirx.Select(a > b, a, b)

@@ -1,0 +1,140 @@
+"""Matrix products and sums in canonical form: data by a constant matrix, and additions of two."""
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from accel.frontend.fold.float_network import FloatNetwork, Floats
+from accel.frontend.onnx_model.onnx_nodes import attribute_of, set_attributes
+
+_MATRIX = 2  # axes
+_BIAS = 2  # the place of the bias among the inputs
+
+
+def canonicalize_products(network: FloatNetwork) -> None:
+    """Constants go to the right, data are not transposed, weights have two axes, biases one."""
+    for node in list(network.nodes):
+        if node.op_type == "Gemm":
+            _add_matrix_apart(network, node)
+            _turn_data(network, node)
+        elif node.op_type == "MatMul":
+            _swap(network, node)
+            _flatten_weight(network, node)
+
+
+def _turn_data(network: FloatNetwork, node: onnx.NodeProto) -> None:
+    """Gemm of transposed data, which a Transpose does."""
+    if not attribute_of(node, "transA", 0) or network.constant(node.input[1]) is None:
+        return
+    set_attributes(node, transA=None)
+    source = str(node.input[0])
+    node.input[0] = network.name(f"{source}_turned")
+    _put(network, node, before=[_transpose(network, node, source, str(node.input[0]), (1, 0))])
+
+
+def _add_matrix_apart(network: FloatNetwork, node: onnx.NodeProto) -> None:
+    """Gemm that adds more than a row of constants, which an Add does."""
+    value = network.constant(node.input[_BIAS]) if len(node.input) > _BIAS and node.input[_BIAS] else None
+    shape = network.shapes.get(node.output[0], ())
+    if value is None or len(shape) != _MATRIX or value.size == 1 or value.shape[-1] == value.size == shape[1]:
+        return
+    scaled = (value * np.float32(attribute_of(node, "beta", 1.0))).astype(np.float32)
+    added = network.add_constant(scaled, f"{node.name}_added")
+    result = str(node.output[0])
+    node.output[0] = network.name(f"{result}_product")
+    del node.input[_BIAS]
+    set_attributes(node, beta=None)
+    add = helper.make_node("Add", [node.output[0], added], [result], name=network.name(f"{node.name}_add"))
+    _put(network, node, after=[add])
+
+
+def _swap(network: FloatNetwork, node: onnx.NodeProto) -> None:
+    """A constant matrix by data: the transposed result of their product the other way round."""
+    left, data = network.constant(node.input[0]), network.shapes.get(node.input[1], ())
+    if left is None or left.ndim != _MATRIX or len(data) < _MATRIX or network.is_constant(node.input[1]):
+        return
+    axes = (*range(len(data) - 2), len(data) - 1, len(data) - 2)
+    source, result = str(node.input[1]), str(node.output[0])
+    turned, product = network.name(f"{source}_turned"), network.name(f"{result}_turned")
+    before = _transpose(network, node, source, turned, axes)
+    after = _transpose(network, node, product, result, axes)
+    node.input[:] = [turned, network.add_constant(left.T, f"{node.name}_right")]
+    node.output[0] = product
+    _put(network, node, before=[before], after=[after])
+
+
+def _flatten_weight(network: FloatNetwork, node: onnx.NodeProto) -> None:
+    """A vector, or a matrix with axes of one element before it, as a matrix."""
+    weight, data = network.constant(node.input[1]), network.shapes.get(node.input[0], ())
+    result = network.shapes.get(node.output[0])
+    if weight is None or result is None or weight.ndim == _MATRIX or not data or network.is_constant(node.input[0]):
+        return
+    matrix = _as_matrix(weight)
+    if matrix is None:
+        return
+    node.input[1] = network.add_constant(matrix, f"{node.name}_matrix")
+    plain = (*data[:-1], matrix.shape[1])
+    if plain == result:
+        return
+    name = str(node.output[0])
+    node.output[0] = network.name(f"{name}_product")
+    shape = network.add_constant(np.array(result, np.int64), f"{node.name}_shape")
+    reshape = helper.make_node("Reshape", [node.output[0], shape], [name], name=network.name(f"{node.name}_reshape"))
+    network.shapes[node.output[0]] = plain
+    _put(network, node, after=[reshape])
+
+
+def _as_matrix(weight: Floats) -> Floats | None:
+    if weight.ndim == 1:
+        return weight[:, None]
+    return weight.reshape(weight.shape[-2:]) if all(extent == 1 for extent in weight.shape[:-2]) else None
+
+
+def _transpose(
+    network: FloatNetwork, node: onnx.NodeProto, source: str, result: str, axes: tuple[int, ...]
+) -> onnx.NodeProto:
+    """A Transpose of ``source`` around ``node``."""
+    shape = network.shapes.get(source) or tuple(network.shapes[result][axis] for axis in axes)
+    network.shapes.setdefault(source, shape)
+    network.shapes.setdefault(result, tuple(shape[axis] for axis in axes))
+    name = network.name(f"{node.name}_transpose")
+    return helper.make_node("Transpose", [source], [result], name=name, perm=list(axes))
+
+
+def _put(
+    network: FloatNetwork,
+    node: onnx.NodeProto,
+    before: list[onnx.NodeProto] | None = None,
+    after: list[onnx.NodeProto] | None = None,
+) -> None:
+    network.replace([node], [*(before or []), node, *(after or [])], network.shapes.get(node.output[0], ()))
+
+
+def split_sums(network: FloatNetwork) -> None:
+    """Replace each Sum by an Add, or a row of them, from the left; that of one tensor by Identity."""
+    for node in list(network.nodes):
+        if node.op_type == "Sum":
+            network.replace([node], _additions(network, node))
+
+
+def _additions(network: FloatNetwork, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    first, *others = node.input
+    if not others:
+        return [helper.make_node("Identity", [first], list(node.output), name=node.name)]
+    made: list[onnx.NodeProto] = []
+    for index, other in enumerate(others):
+        last = index == len(others) - 1
+        total = str(node.output[0]) if last else network.name(f"{node.output[0]}_{index}")
+        name = node.name if last else network.name(f"{node.name}_{index}")
+        made.append(helper.make_node("Add", [first, other], [total], name=name))
+        if not last:
+            network.shapes[total] = _broadcast(network, first, other)
+        first = total
+    return made
+
+
+def _broadcast(network: FloatNetwork, first: str, second: str) -> tuple[int, ...]:
+    shapes = [network.shapes.get(name, ()) for name in (first, second)]
+    rank = max(map(len, shapes))
+    aligned = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    return tuple(max(extents) for extents in zip(*aligned, strict=True))

@@ -1,1 +1,0 @@
-"""ONNX to Relax."""

@@ -1,1 +1,0 @@
-"""Recovery of integer arithmetic from QDQ form."""

@@ -1,0 +1,150 @@
+"""Recovery of the residual add: two activations, weighed by integers so that their sum has one unit."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from accel.frontend.integer_recovery import composite_functions
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, Quantised
+from accel.frontend.integer_recovery.int8_operands import from_int8, int8_output, to_int8, zero_point_as_int8
+from accel.frontend.integer_recovery.qdq_chains import follow_chain
+from accel.frontend.integer_recovery.requantization import (
+    INT32_MAX,
+    Accumulator,
+    Narrowing,
+    Output,
+    Requantize,
+    epilogue_of,
+    exact_exponent,
+)
+
+_REACH = 256  # how far int8 is from its zero point, at most
+WEIGHT_MAX = 127
+LEVEL = 1 << 7  # a unit of the upper part
+_LEVELS_MAX = WEIGHT_MAX * LEVEL
+_ENOUGH = 1 / 4  # steps; what requantises the sum has errors of its own
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """``a * factors[0] + b * factors[1]``; a unit of it is worth ``unit`` steps of the output.
+
+    What is added to it is a multiple of ``grain``.
+    """
+
+    factors: tuple[int, int]
+    unit: float
+    error: float
+    grain: int = 1
+
+
+def free_weighing(ratios: tuple[float, float]) -> Weighing | None:
+    """The finest of int8 weights, if it is fine enough; ``ratios`` are r and q."""
+    m, n = np.meshgrid(np.arange(1, WEIGHT_MAX + 1), np.arange(1, WEIGHT_MAX + 1), indexing="ij")
+    found = []
+    for unit in (
+        ratios[0] / m,
+        ratios[1] / n,
+    ):  # the error is piecewise linear in c: one of the two is exact at its least
+        errors = _REACH * (np.abs(unit * m - ratios[0]) + np.abs(unit * n - ratios[1]))
+        at = np.unravel_index(int(np.argmin(errors)), errors.shape)
+        found.append(Weighing((int(m[at]), int(n[at])), float(unit[at]), float(errors[at])))
+    best = min(found, key=lambda one: one.error)
+    return best if best.error <= _ENOUGH else None
+
+
+def dyadic_weighing(ratios: tuple[float, float]) -> Weighing | None:
+    """Of two levels, whose unit is a power of two, if it is fine enough; ``ratios`` are r and q."""
+    shift = int(np.floor(np.log2(_LEVELS_MAX / max(ratios))))
+    unit = 2.0**-shift
+    factors = tuple(round(ratio / unit) for ratio in ratios)
+    error = _REACH * sum(abs(factor * unit - ratio) for factor, ratio in zip(factors, ratios, strict=True))
+    error += LEVEL / 2 * unit
+    # below a shift of 8 the half that rounds is no multiple of the grain
+    enough = error <= _ENOUGH and shift > LEVEL.bit_length() - 1 and min(factors) > 0
+    return Weighing((factors[0], factors[1]), unit, error, LEVEL) if enough else None
+
+
+INT8_MAGNITUDE = 128
+MAX_SHIFT = 23
+RANKS = (2, 4)  # matrices and images; the elements of any other tensor are added as the rows of a matrix
+
+
+def recover(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
+    """Replace ``binding`` and its chain by the composite ``add``; False, and nothing done, if no weights will do."""
+    call = rewrite.graph.call(binding.var, "relax.add")
+    operands = _operands(rewrite, call) if call is not None else None
+    if operands is None:
+        return False
+    chain = follow_chain(rewrite.graph, binding.var, bias_size=None)
+    found = _sum(operands, int8_output(chain), requantize) if chain.output is not None else None
+    if found is None:
+        return False
+    (factors, addend), epilogue = found
+    nodes = rewrite.nodes([chain.root, *chain.members])
+    shape = [int(size) for size in binding.var.ty.shape.values]
+    laid_out = shape if len(shape) in RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
+    function = composite_functions.add(nodes, laid_out, factors, addend, epilogue)
+    rewrite.replace(chain.members)
+    arguments = [to_int8(rewrite, operand, chain.root) for operand in operands]
+    if laid_out != shape:
+        arguments = [rewrite.emit(relax.op.reshape(x, laid_out), chain.root, "rows") for x in arguments]
+    result: relax.Expr = tvm.ir.Call(rewrite.composite(function, rewrite.origin[chain.root.name]), arguments)
+    result = from_int8(rewrite, result, chain)
+    if laid_out != shape:
+        result = relax.op.reshape(rewrite.emit(result, chain.tail, "rows"), shape)
+    rewrite.bind(chain.tail, result)
+    return True
+
+
+def _operands(rewrite: DataflowRewrite, call: tvm.ir.Call) -> list[Quantised] | None:
+    """Both operands, if they are quantised activations of one shape, int8 or uint8 with one scale each."""
+    found = [rewrite.graph.dequantised(argument) for argument in call.args]
+    operands = [operand for operand in found if operand is not None and isinstance(operand.value, relax.Var)]
+    shapes = {tuple(int(size) for size in operand.value.ty.shape.values) for operand in operands}
+    fit = all(operand.per_tensor and operand.dtype in ("int8", "uint8") for operand in operands)
+    return operands if len(operands) == 2 and len(shapes) == 1 and fit else None
+
+
+def _sum(
+    operands: list[Quantised], output: Output, requantize: Requantize
+) -> tuple[tuple[tuple[int, int], int], composite_functions.AnyEpilogue] | None:
+    """The weights of the operands and what is added to their sum, and the epilogue; None if none are fine enough."""
+    zero_points = [zero_point_as_int8(operand) for operand in operands]
+    for weighing in _weighings(operands, output, requantize):
+        offset = -sum(zero * factor for zero, factor in zip(zero_points, weighing.factors, strict=True))
+        offset = round(offset / weighing.grain) * weighing.grain
+        magnitude = INT8_MAGNITUDE * sum(weighing.factors) + abs(offset)
+        if magnitude > INT32_MAX:
+            continue
+        acc = Accumulator(np.asarray(weighing.unit * output.scale), np.asarray(magnitude))
+        found = epilogue_of(acc, output, requantize)
+        if isinstance(found, Narrowing):
+            return (weighing.factors, offset + int(found.addend)), found.epilogue
+    return None
+
+
+def _weighings(operands: list[Quantised], output: Output, requantize: Requantize) -> Iterator[Weighing]:
+    """The weights to try, the exact ones first where int8 holds them, else last."""
+    a, b = (float(operand.scale) for operand in operands)
+    ratios = a / output.scale, b / output.scale
+    shifts = _shifts(a, b)
+    exact = None if shifts is None else Weighing((1 << shifts[0], 1 << shifts[1]), min(ratios), 0.0)
+    if exact is not None and max(exact.factors) <= WEIGHT_MAX:
+        yield exact
+    others = [] if requantize == "shift" else [free_weighing(ratios)]
+    others += [] if requantize == "scale" else [dyadic_weighing(ratios)]
+    yield from (weighing for weighing in (*others, exact) if weighing is not None)
+
+
+def _shifts(a: float, b: float) -> tuple[int, int] | None:
+    """By how much to shift each operand to the left for both to have the finer scale; None if shifting cannot."""
+    # of two float32, only a true power of two is one in float64
+    ratio = exact_exponent(a / b)
+    if ratio is None or abs(ratio) > MAX_SHIFT:
+        return None
+    return max(ratio, 0), max(-ratio, 0)

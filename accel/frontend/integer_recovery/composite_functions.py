@@ -1,0 +1,318 @@
+"""The composite functions: integer arithmetic in the normal form that the lowering expects.
+
+Each is a private Relax function of one dataflow block, called from ``main`` with its constants as arguments,
+with the attributes ``op`` and ``nodes``. Their bindings, in order (brackets: may be absent):
+
+- ``conv2d``: f(x int8 [N, C, H, W], w int8 [O, C / groups, KH, KW], [b int32 [1, O, 1, 1]],
+  [m int32 [1, O, 1, 1]]); nn.conv2d to int32, [add b], epilogue.
+- ``dense``: f(x int8 [M, K], w int8 [K, N], [b int32 [1, N]], [m int32 [1, N]]); matmul to int32, [add b], epilogue.
+- ``add``: f(a int8, b int8), of one shape; astype a to int32, [left_shift or multiply], astype b to int32,
+  [left_shift or multiply], add, [add a constant], epilogue. What a shift rounds by is in that constant.
+- ``elementwise``: f(a int8, ...), of one shape; of each operand astype to int32, [left_shift or multiply]; then, from
+  the left, add, maximum, minimum or multiply them all; [add a constant], epilogue, as ``add`` does. Its attributes
+  ``weights`` and ``combination`` say the same.
+- ``max_pool``: f(x int8 [N, C, H, W]); nn.max_pool2d, [maximum with the lower bound, minimum with the upper one].
+- ``requantize``, for the host: f(a int32, scale float32); astype to float32, multiply, round (half to even),
+  [add the zero point], clip, astype to int8 or uint8. Its attribute ``cause`` says why it is no epilogue.
+
+The epilogue is one of three, as the accelerator requantises; relu and clip are folded into its bounds.
+
+- :class:`Epilogue`, by a power of two: with shift s > 0 add 2^(s-1) and right_shift by s (which rounds half
+  up), with s < 0 left_shift by -s, with s = 0 nothing; maximum with the lower bound, minimum with the upper
+  one; astype to int8.
+- :class:`ScaledEpilogue`, by a float: astype to float32 (int32 beyond 2^24 rounds, half to even); multiply by
+  the scale, a constant float32 of shape [], as the second operand; round (half to even); clip to the bounds, as
+  floats; astype to int8. These five bindings are always there, also where the scale is 1.
+- :class:`MultipliedEpilogue`, by a multiplier and shifts (``accel/frontend/integer_recovery/requantization.py``): [right_shift],
+  multiply by a constant or by m, [add 2^(s-1)], [right_shift by s], [add the zero point]; maximum, minimum, astype to
+  int8 as in the first.
+
+So the first binding after the accumulator is an astype to float32 in the second and in no other case, and a multiply of
+int32 is in the third only. Without an epilogue, ``conv2d`` and ``dense`` return the int32 accumulator.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tvm import relax
+
+Shape = Sequence[int]
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """Requantisation by ``2**-shift``, then clipping to [low, high]."""
+
+    shift: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class ScaledEpilogue:
+    """Requantisation by ``scale``, a finite float32 not below 0, rounded half to even; then clipping to [low, high]."""
+
+    scale: float
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class MultipliedEpilogue:
+    """Requantisation to ``((x >> before) * factor [+ 2^(shift-1)] >> shift) + zero_point``, clipped to [low, high].
+
+    The half is added where ``rounds`` says so. ``factor`` is None where each channel has its own, in the parameter m.
+    """
+
+    before: int
+    factor: int | None
+    rounds: bool
+    shift: int
+    zero_point: int
+    low: int
+    high: int
+
+
+AnyEpilogue = Epilogue | ScaledEpilogue | MultipliedEpilogue
+
+
+@dataclass(frozen=True)
+class Quantum:
+    """The integers of a result: their type, and which of them stands for 0."""
+
+    dtype: str
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a convolution walks its input; ``padding`` is top, left, bottom, right."""
+
+    strides: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+
+def conv2d(
+    nodes: Sequence[str], x: Shape, w: Shape, window: Window, *, bias: bool, epilogue: AnyEpilogue | None
+) -> relax.Function:
+    """The composite ``conv2d`` of data of shape ``x`` [N, C, H, W] with weights of shape ``w``."""
+
+    def accumulate(builder: relax.BlockBuilder, data: relax.Var, weight: relax.Var) -> relax.Expr:
+        return builder.emit(
+            relax.op.nn.conv2d(
+                data,
+                weight,
+                strides=list(window.strides),
+                padding=list(window.padding),
+                dilation=list(window.dilation),
+                groups=window.groups,
+                out_dtype="int32",
+            )
+        )
+
+    return _contraction("conv2d", nodes, (x, w, (1, w[0], 1, 1)), accumulate, epilogue, bias=bias)
+
+
+def dense(nodes: Sequence[str], x: Shape, w: Shape, *, bias: bool, epilogue: AnyEpilogue | None) -> relax.Function:
+    """The composite ``dense`` of data of shape ``x`` [M, K] with weights of shape ``w`` [K, N]."""
+
+    def accumulate(builder: relax.BlockBuilder, data: relax.Var, weight: relax.Var) -> relax.Expr:
+        return builder.emit(relax.op.matmul(data, weight, out_dtype="int32"))
+
+    return _contraction("dense", nodes, (x, w, (1, w[1])), accumulate, epilogue, bias=bias)
+
+
+def add(
+    nodes: Sequence[str], shape: Shape, factors: tuple[int, int], addend: int, epilogue: AnyEpilogue
+) -> relax.Function:
+    """The composite ``add``: the operands are multiplied by ``factors``, and ``addend`` is added to their sum."""
+    operands = [_parameter(name, shape, "int8") for name in ("a", "b")]
+
+    def compute(builder: relax.BlockBuilder) -> relax.Expr:
+        terms = []
+        for operand, weight in zip(operands, factors, strict=True):
+            term = builder.emit(relax.op.astype(operand, "int32"))
+            terms.append(_weighed(builder, term, weight))
+        return _summed(builder, builder.emit(relax.op.add(*terms)), addend, epilogue)
+
+    return _function("add", nodes, operands, compute)
+
+
+def _summed(builder: relax.BlockBuilder, acc: relax.Expr, addend: int, epilogue: AnyEpilogue) -> relax.Expr:
+    """The epilogue of a sum to which ``addend`` is added; it may join what a shift rounds by."""
+    if isinstance(epilogue, Epilogue):
+        return _clipped(builder, _shifted(builder, acc, epilogue.shift, addend), epilogue.low, epilogue.high)
+    return _requantised(builder, builder.emit(relax.op.add(acc, _int32(addend))) if addend else acc, epilogue)
+
+
+def _weighed(builder: relax.BlockBuilder, term: relax.Var, factor: int) -> relax.Var:
+    if factor == 1:
+        return term
+    shift = factor.bit_length() - 1
+    shifts = 1 << shift == factor
+    return builder.emit(relax.op.left_shift(term, _int32(shift)) if shifts else relax.op.multiply(term, _int32(factor)))
+
+
+Combination = Literal["sum", "max", "min", "product"]
+_COMBINED: dict[Combination, Callable[[relax.Expr, relax.Expr], relax.Expr]] = {
+    "sum": relax.op.add,
+    "max": relax.op.maximum,
+    "min": relax.op.minimum,
+    "product": relax.op.multiply,
+}
+
+
+def elementwise(
+    nodes: Sequence[str],
+    shape: Shape,
+    weights: Sequence[int],
+    combination: Combination,
+    addend: int,
+    epilogue: AnyEpilogue,
+) -> relax.Function:
+    """The composite ``elementwise`` of as many operands as ``weights``; ``addend`` is added to what they make."""
+    operands = [_parameter(f"x{number}", shape, "int8") for number in range(len(weights))]
+
+    def compute(builder: relax.BlockBuilder) -> relax.Expr:
+        terms = []
+        for operand, weight in zip(operands, weights, strict=True):
+            terms.append(_weighed(builder, builder.emit(relax.op.astype(operand, "int32")), weight))
+        total = terms[0]
+        for term in terms[1:]:
+            total = builder.emit(_COMBINED[combination](total, term))
+        return _summed(builder, total, addend, epilogue)
+
+    function = _function("elementwise", nodes, operands, compute)
+    return function.with_attrs({"weights": list(weights), "combination": combination})
+
+
+def max_pool(nodes: Sequence[str], x: Shape, window: Window, kernel: Shape, bounds: tuple[int, int]) -> relax.Function:
+    """The composite ``max_pool`` of data of shape ``x``; bounds are those of int8 where nothing clips."""
+    data = _parameter("x", x, "int8")
+
+    def compute(builder: relax.BlockBuilder) -> relax.Expr:
+        padding, dilation = list(window.padding), list(window.dilation)
+        value = builder.emit(relax.op.nn.max_pool2d(data, list(kernel), list(window.strides), padding, dilation))
+        if bounds != (-128, 127):
+            value = builder.emit(relax.op.maximum(value, relax.const(bounds[0], "int8")))
+            value = builder.emit(relax.op.minimum(value, relax.const(bounds[1], "int8")))
+        return value
+
+    return _function("max_pool", nodes, [data], compute)
+
+
+def requantize(
+    nodes: Sequence[str], acc: Shape, scale: Shape, quantum: Quantum, bounds: tuple[int, int], cause: str
+) -> relax.Function:
+    """The composite ``requantize`` of an accumulator of shape ``acc`` by a scale of a shape that broadcasts to it.
+
+    Its attribute ``cause`` says why it is no epilogue.
+    """
+    parameters = [_parameter("acc", acc, "int32"), _parameter("scale", scale, "float32")]
+
+    def compute(builder: relax.BlockBuilder) -> relax.Expr:
+        value = _rounded(builder, parameters[0], parameters[1])
+        if quantum.zero_point:
+            value = builder.emit(relax.op.add(value, relax.const(float(quantum.zero_point), "float32")))
+        value = builder.emit(relax.op.clip(value, *map(float, bounds)))
+        return builder.emit(relax.op.astype(value, quantum.dtype))
+
+    return _function("requantize", nodes, parameters, compute).with_attr("cause", cause)
+
+
+def _contraction(
+    op: str,
+    nodes: Sequence[str],
+    shapes: tuple[Shape, Shape, Shape],
+    accumulate: Callable[[relax.BlockBuilder, relax.Var, relax.Var], relax.Expr],
+    epilogue: AnyEpilogue | None,
+    *,
+    bias: bool,
+) -> relax.Function:
+    """The shapes are those of the data, the weights, and what each channel has one of."""
+    data, weight = _parameter("x", shapes[0], "int8"), _parameter("w", shapes[1], "int8")
+    multiplied = isinstance(epilogue, MultipliedEpilogue) and epilogue.factor is None
+    added = [_parameter("b", shapes[2], "int32")] if bias else []
+    factors = [_parameter("m", shapes[2], "int32")] if multiplied else []
+
+    def compute(builder: relax.BlockBuilder) -> relax.Expr:
+        acc = accumulate(builder, data, weight)
+        for vector in added:
+            acc = builder.emit(relax.op.add(acc, vector))
+        return acc if epilogue is None else _requantised(builder, acc, epilogue, *factors)
+
+    return _function(op, nodes, [data, weight, *added, *factors], compute)
+
+
+def _requantised(
+    builder: relax.BlockBuilder, acc: relax.Expr, epilogue: AnyEpilogue, *factors: relax.Var
+) -> relax.Expr:
+    """Emit the epilogue."""
+    if isinstance(epilogue, ScaledEpilogue):
+        return _scaled(builder, acc, epilogue)
+    if isinstance(epilogue, MultipliedEpilogue):
+        return _clipped(builder, _multiplied(builder, acc, epilogue, *factors), epilogue.low, epilogue.high)
+    return _clipped(builder, _shifted(builder, acc, epilogue.shift), epilogue.low, epilogue.high)
+
+
+def _scaled(builder: relax.BlockBuilder, acc: relax.Expr, epilogue: ScaledEpilogue) -> relax.Expr:
+    value = _rounded(builder, acc, relax.const(epilogue.scale, "float32"))
+    value = builder.emit(relax.op.clip(value, float(epilogue.low), float(epilogue.high)))
+    return builder.emit(relax.op.astype(value, "int8"))
+
+
+def _rounded(builder: relax.BlockBuilder, acc: relax.Expr, scale: relax.Expr) -> relax.Expr:
+    value = builder.emit(relax.op.astype(acc, "float32"))
+    value = builder.emit(relax.op.multiply(value, scale))
+    return builder.emit(relax.op.round(value))
+
+
+def _multiplied(
+    builder: relax.BlockBuilder, acc: relax.Expr, epilogue: MultipliedEpilogue, *factors: relax.Var
+) -> relax.Expr:
+    if epilogue.before:
+        acc = builder.emit(relax.op.right_shift(acc, _int32(epilogue.before)))
+    acc = builder.emit(relax.op.multiply(acc, *factors or (_int32(epilogue.factor),)))
+    if epilogue.rounds:
+        acc = _shifted(builder, acc, epilogue.shift)
+    elif epilogue.shift:
+        acc = builder.emit(relax.op.right_shift(acc, _int32(epilogue.shift)))
+    return builder.emit(relax.op.add(acc, _int32(epilogue.zero_point))) if epilogue.zero_point else acc
+
+
+def _shifted(builder: relax.BlockBuilder, acc: relax.Expr, shift: int, addend: int = 0) -> relax.Expr:
+    """``acc + addend`` divided by ``2**shift``, rounded half up."""
+    addend += 1 << shift - 1 if shift > 0 else 0
+    if addend:
+        acc = builder.emit(relax.op.add(acc, _int32(addend)))
+    if shift > 0:
+        return builder.emit(relax.op.right_shift(acc, _int32(shift)))
+    return builder.emit(relax.op.left_shift(acc, _int32(-shift))) if shift else acc
+
+
+def _clipped(builder: relax.BlockBuilder, acc: relax.Expr, low: int, high: int) -> relax.Expr:
+    acc = builder.emit(relax.op.maximum(acc, _int32(low)))
+    acc = builder.emit(relax.op.minimum(acc, _int32(high)))
+    return builder.emit(relax.op.astype(acc, "int8"))
+
+
+def _int32(value: int | None) -> relax.Expr:
+    return relax.const(value, "int32")
+
+
+def _parameter(name: str, shape: Shape, dtype: str) -> relax.Var:
+    return relax.Var(name, relax.TensorType(list(shape), dtype))
+
+
+def _function(
+    op: str, nodes: Sequence[str], parameters: list[relax.Var], compute: Callable[[relax.BlockBuilder], relax.Expr]
+) -> relax.Function:
+    builder = relax.BlockBuilder()
+    with builder.function("composite", parameters, attrs={"op": op, "nodes": list(nodes)}, private=True):
+        with builder.dataflow():
+            result = builder.emit_output(compute(builder))
+        builder.emit_func_output(result)
+    return builder.get()["composite"]

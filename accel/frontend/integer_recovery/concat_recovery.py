@@ -1,0 +1,65 @@
+"""Recovery of concatenation: integers of one scale lie side by side; others are requantised first."""
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from accel.frontend.integer_recovery import composite_functions
+from accel.frontend.integer_recovery.addition_recovery import INT8_MAGNITUDE, RANKS
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, Quantised
+from accel.frontend.integer_recovery.int8_operands import int8_output
+from accel.frontend.integer_recovery.movement_recovery import same_numbers
+from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
+from accel.frontend.integer_recovery.requantization import Accumulator, Narrowing, Requantize, epilogue_of
+
+
+def recover(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
+    """Replace a concatenation and its chain by one of integers, behind an ``elementwise`` for each that changes.
+
+    False, and nothing done, if an operand is not quantised, or cannot be brought to the result's scale exactly.
+    """
+    graph = rewrite.graph
+    call = graph.call(binding.var, "relax.concat")
+    chain = follow_chain(graph, binding.var, bias_size=None)
+    if call is None or chain.output is None:
+        return False
+    found = [graph.dequantised(operand) for operand in call.args[0]]
+    operands = [x for x in found if x is not None]
+    if not operands or len(operands) != len(found):
+        return False
+    narrowings = [None if _fits(x, chain) else _narrowing(x, chain, requantize) for x in operands]
+    if any(isinstance(narrowing, str) for narrowing in narrowings):
+        return False
+    rewrite.replace(chain.members)
+    parts = [
+        x.value if narrowing is None else _changed(rewrite, chain, x, narrowing)
+        for x, narrowing in zip(operands, narrowings, strict=True)
+        if not isinstance(narrowing, str)
+    ]
+    rewrite.origin[chain.tail.name] = rewrite.origin[chain.root.name]
+    rewrite.bind(chain.tail, relax.op.concat(parts, axis=int(call.attrs.axis)))
+    return True
+
+
+def _fits(x: Quantised, chain: Chain) -> bool:
+    """Whether an operand has the result's scale, and nothing clips it."""
+    assert chain.output is not None
+    limits = np.iinfo(x.dtype)
+    return same_numbers(x, chain.output) and chain.limits == (limits.min, limits.max)
+
+
+def _narrowing(x: Quantised, chain: Chain, requantize: Requantize) -> Narrowing | str:
+    """What brings an operand to the result's scale and bounds, or why nothing does."""
+    assert chain.output is not None
+    int8 = x.dtype == chain.output.dtype == "int8"
+    if not int8 or not x.per_tensor or len(x.value.ty.shape) not in RANKS:
+        return "elementwise work is on int8"
+    acc = Accumulator(np.asarray(float(x.scale)), np.asarray(INT8_MAGNITUDE + abs(int(x.zero_point))))
+    return epilogue_of(acc, int8_output(chain), requantize)
+
+
+def _changed(rewrite: DataflowRewrite, chain: Chain, x: Quantised, found: Narrowing) -> relax.Var:
+    node = rewrite.origin[chain.root.name]
+    shape, addend = [int(size) for size in x.value.ty.shape], int(found.addend) - int(x.zero_point)
+    function = composite_functions.elementwise([node.name], shape, (1,), "sum", addend, found.epilogue)
+    return rewrite.emit(tvm.ir.Call(rewrite.composite(function, node), [x.value]), chain.root, "part")

@@ -1,0 +1,271 @@
+"""A dataflow block as a graph, and its rewriting: composites take the place of runs of bindings."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+from tvm import relax
+from tvm.ir import IRModule
+
+from accel.frontend.fold.affine_channels import OPERATORS
+from accel.frontend.relax_import.relax_importer import Node, identifier
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """An integer tensor and what its elements stand for: ``(value - zero_point) * scale``.
+
+    ``scale`` (float64) and ``zero_point`` (int64) are scalars, or vectors along ``axis``.
+    """
+
+    value: relax.Expr
+    scale: npt.NDArray[np.float64]
+    zero_point: npt.NDArray[np.int64]
+    axis: int
+    dtype: str
+
+    @property
+    def per_tensor(self) -> bool:
+        """One scale and zero point for all elements."""
+        return self.scale.ndim == 0 and self.zero_point.ndim == 0
+
+
+class Dataflow:
+    """The bindings of a function of one dataflow block, by the name of the variable."""
+
+    def __init__(self, function: relax.Function) -> None:
+        (block,) = function.body.blocks
+        self.bindings: list[relax.Binding] = list(block.bindings)
+        self._definitions: dict[str, relax.Expr] = {b.var.name: b.value for b in self.bindings}
+        self._users: dict[str, list[relax.Binding]] = {}
+        for binding in self.bindings:
+            for operand in _operands(binding.value):
+                if isinstance(operand, relax.Var):
+                    self._users.setdefault(operand.name, []).append(binding)
+
+    def call(self, expr: relax.Expr, op: str = "") -> tvm.ir.Call | None:
+        """The call that ``expr`` is or is bound to, if it is one of the Relax operator ``op``."""
+        value = self._definitions.get(expr.name) if isinstance(expr, relax.Var) else expr
+        if not isinstance(value, tvm.ir.Call) or not isinstance(value.op, tvm.ir.Op):
+            return None
+        return value if op in ("", value.op.name) else None
+
+    def only_user(self, var: relax.Var) -> relax.Binding | None:
+        """The binding that uses ``var``, if it is used exactly once."""
+        users = self._users.get(var.name, [])
+        return users[0] if len(users) == 1 else None
+
+    def dequantised(self, expr: relax.Expr) -> Quantised | None:
+        """``expr`` as the quantised tensor it is dequantised from; transposed constants are followed."""
+        transposition = self.call(expr, "relax.permute_dims")
+        if transposition is not None:
+            return self._transposed(transposition)
+        call = self.call(expr, "relax.dequantize")
+        return self.parameters(call, call.args[0]) if call is not None else None
+
+    def parameters(self, call: tvm.ir.Call, value: relax.Expr) -> Quantised | None:
+        """The parameters of a quantize or dequantize ``call`` whose integers are ``value``; None if not constant.
+
+        Nor if a scale is not a positive number, which only a malformed model has.
+        """
+        scale, zero_point = self.constant(call.args[1]), self.constant(call.args[2])
+        if scale is None or zero_point is None:
+            return None
+        if not (np.isfinite(scale).all() and (scale > 0).all()):
+            return None
+        scale, zero_point = (a.reshape(()) if a.size == 1 else a for a in (scale, zero_point))
+        return Quantised(
+            value, scale.astype(np.float64), zero_point.astype(np.int64), int(call.attrs.axis), str(zero_point.dtype)
+        )
+
+    def constant(self, expr: relax.Expr) -> Array | None:
+        """The value of ``expr`` if it is made of constants alone, by the few operators that QDQ models put there."""
+        if isinstance(expr, tvm.ir.GenericConst):
+            return np.asarray(expr.value.numpy())
+        call = self.call(expr)
+        if call is None or call.op.name not in _FOLDED:
+            return None
+        arguments = [self.constant(argument) for argument in call.args if not isinstance(argument.ty, relax.ShapeType)]
+        if any(argument is None for argument in arguments):
+            return None
+        with np.errstate(all="ignore"):  # infinities are values, as they would be at run time
+            return np.asarray(_FOLDED[call.op.name](call, *arguments))
+
+    def _transposed(self, call: tvm.ir.Call) -> Quantised | None:
+        inner = self.dequantised(call.args[0])
+        value = self.constant(inner.value) if inner is not None else None
+        if inner is None or value is None:
+            return None
+        axes = _axes(call, value.ndim)
+        axis = axes.index(inner.axis % value.ndim) if not inner.per_tensor else inner.axis
+        return Quantised(relax.const(value.transpose(axes)), inner.scale, inner.zero_point, axis, inner.dtype)
+
+
+def _operands(expr: relax.Expr) -> list[relax.Expr]:
+    """The direct operands, tuples opened."""
+    if isinstance(expr, tvm.ir.Call):
+        found = list(expr.args)
+    elif isinstance(expr, relax.Tuple):
+        found = list(expr.fields)
+    elif isinstance(expr, relax.TupleGetItem):
+        found = [expr.tuple_value]
+    else:
+        return [expr]
+    return [
+        leaf for operand in found for leaf in (_operands(operand) if isinstance(operand, relax.Tuple) else [operand])
+    ]
+
+
+def _axes(call: tvm.ir.Call, rank: int) -> list[int]:
+    axes = call.attrs.axes
+    return [int(axis) % rank for axis in axes] if axes is not None else list(reversed(range(rank)))
+
+
+def _along(parameter: Array, call: tvm.ir.Call, rank: int) -> Array:
+    """A scale or zero point, shaped to broadcast along the axis of a quantize or dequantize call."""
+    if parameter.size == 1:
+        return parameter.reshape(())
+    shape = [1] * rank
+    shape[int(call.attrs.axis)] = parameter.size
+    return parameter.reshape(shape)
+
+
+def _dequantize(call: tvm.ir.Call, value: Array, scale: Array, zero_point: Array) -> Array:
+    centred = value.astype(np.int64) - _along(zero_point, call, value.ndim).astype(np.int64)
+    return (centred * _along(scale, call, value.ndim).astype(np.float64)).astype(np.float32)
+
+
+def _quantize(call: tvm.ir.Call, value: Array, scale: Array, zero_point: Array) -> Array:
+    limits = np.iinfo(zero_point.dtype)
+    steps = np.rint(value / _along(scale, call, value.ndim)) + _along(zero_point, call, value.ndim)
+    return np.asarray(np.clip(steps, limits.min, limits.max).astype(zero_point.dtype))
+
+
+_FOLDED: dict[str, Any] = {
+    "relax.dequantize": _dequantize,
+    "relax.quantize": _quantize,
+    "relax.reshape": lambda call, value: value.reshape([int(size) for size in call.ty.shape.values]),
+    "relax.permute_dims": lambda call, value: value.transpose(_axes(call, value.ndim)),
+    "relax.multiply": lambda _call, a, b: a * b,
+    # what makes an index that counts from the end one that counts from the start
+    "relax.shape_to_tensor": lambda call: np.array([int(size) for size in call.args[0].ty.values], np.int64),
+    "relax.take": lambda call, value, at: value.take(at, None if call.attrs.axis is None else int(call.attrs.axis)),
+    "relax.less": lambda _call, a, b: np.less(a, b),
+    "relax.add": lambda _call, a, b: a + b,
+    "relax.where": lambda _call, condition, a, b: np.where(condition, a, b),
+}
+
+
+_PLUMBING = ("QuantizeLinear", "DequantizeLinear")
+
+
+class DataflowRewrite:
+    """Collects the new bindings of ``main`` and the composites it calls.
+
+    A variable that the rest of the graph uses keeps its identity, so nothing needs substituting.
+    """
+
+    def __init__(self, graph: Dataflow, origin: dict[str, Node]) -> None:
+        self.graph = graph
+        self.origin = dict(origin)
+        self.replaced: set[str] = set()
+        self.macs: dict[str, int] = {}
+        self.causes: dict[str, str] = {}
+        self._builder = relax.BlockBuilder()
+        self._bindings: list[relax.Binding] = []
+        self._kept: set[str] = set()
+        self._names = {binding.var.name for binding in graph.bindings}
+
+    def keep(self, binding: relax.Binding) -> None:
+        """Leave ``binding`` as it is, or bind its value if that is a constant and still wanted at the end."""
+        if isinstance(binding.value, relax.Var):  # another name for what one node, or none, has worked on
+            self.origin.pop(binding.var.name, None)
+            if binding.value.name in self.origin:
+                self.origin[binding.var.name] = self.origin[binding.value.name]
+        self._kept.add(binding.var.name)
+        self._bindings.append(binding)
+
+    def replace(self, members: Sequence[relax.Var]) -> None:
+        """Drop the bindings of ``members``; the last of them must be bound anew."""
+        self.replaced.update(var.name for var in members)
+
+    def bind(self, var: relax.Var, value: relax.Expr, cause: str = "") -> None:
+        """Bind ``var``, which the rest of the graph uses, to ``value``; ``cause`` is that of the host's having it."""
+        if cause:
+            self.causes[var.name] = cause
+        if _is_view(value):
+            self.origin.pop(var.name, None)
+        self._bindings.append(relax.VarBinding(var, self._builder.normalize(value)))
+
+    def emit(self, value: relax.Expr, like: relax.Var, suffix: str, cause: str = "") -> relax.Var:
+        """Bind ``value`` to a new variable, named after ``like`` and of the same node, unless it is but a new shape.
+
+        ``cause`` says why the host has this part of a node's work.
+        """
+        value = self._builder.normalize(value)
+        name = self._unique(f"{like.name}_{suffix}")
+        var = relax.DataflowVar(name, value.ty)
+        if like.name in self.origin and not _is_view(value):
+            self.origin[name] = self.origin[like.name]
+        if cause:
+            self.causes[name] = cause
+        self._bindings.append(relax.VarBinding(var, value))
+        return var
+
+    def composite(self, function: relax.Function, node: Node, macs: int = 0) -> tvm.ir.GlobalVar:
+        """Add a composite function, named after its operation and ``node``."""
+        name = self._unique(f"{function.attrs['op']}_{identifier(node.name)}")
+        if macs and node.op not in OPERATORS:  # a batch norm as a layer of its own has none
+            self.macs[name] = macs
+        return self._builder.add_func(function, name)
+
+    def nodes(self, variables: Sequence[relax.Var]) -> list[str]:
+        """The names of the nodes that ``variables`` came from, without the quantize and dequantize nodes."""
+        found = [self.origin[var.name] for var in variables if var.name in self.origin]
+        return list(dict.fromkeys(name for node in found if node.op not in _PLUMBING for name in node.covers))
+
+    def module(self, original: IRModule) -> IRModule:
+        """The module: ``main`` of the new bindings, the composites, and the functions that ``original`` had."""
+        main = original["main"]
+        block = relax.DataflowBlock(self._wanted(main.body.body))
+        body = self._builder.normalize(relax.SeqExpr([block], main.body.body))
+        module = self._builder.get()
+        for variable, function in original.functions.items():
+            if variable.name_hint != "main":
+                module[variable] = function
+        module["main"] = relax.Function(main.params, body, main.ret_ty, main.is_pure, main.attrs)
+        return module
+
+    def _wanted(self, result: relax.Expr) -> list[relax.Binding]:
+        """The bindings that ``result`` depends on; the float form of weights that are integers now is not computed."""
+        wanted = {var.name for var in relax.analysis.free_vars(result)}
+        found: list[relax.Binding] = []
+        for binding in reversed(self._bindings):
+            name = binding.var.name
+            if name not in wanted:
+                continue
+            value = self.graph.constant(binding.value) if name in self._kept else None
+            if value is not None:
+                found.append(relax.VarBinding(binding.var, relax.const(value, str(value.dtype))))
+                continue
+            wanted.update(var.name for var in relax.analysis.free_vars(binding.value))
+            found.append(binding)
+        return found[::-1]
+
+    def _unique(self, name: str) -> str:
+        candidate, count = name, 0
+        while candidate in self._names:
+            count += 1
+            candidate = f"{name}_{count}"
+        self._names.add(candidate)
+        return candidate
+
+
+def _is_view(value: relax.Expr) -> bool:
+    """A change of shape, which is no work."""
+    return isinstance(value, tvm.ir.Call) and value.op == tvm.ir.Op.get("relax.reshape")

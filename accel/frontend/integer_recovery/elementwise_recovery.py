@@ -1,0 +1,183 @@
+"""Recovery of elementwise operators on int8: relu, clip and requantisation alone, sums, maxima, products."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from accel.frontend.integer_recovery import composite_functions
+from accel.frontend.integer_recovery.addition_recovery import INT8_MAGNITUDE, MAX_SHIFT, RANKS
+from accel.frontend.integer_recovery.dataflow_block import Dataflow, DataflowRewrite
+from accel.frontend.integer_recovery.int8_operands import int8_output
+from accel.frontend.integer_recovery.qdq_chains import Chain, bounds_of, follow_chain
+from accel.frontend.integer_recovery.requantization import (
+    Accumulator,
+    Narrowing,
+    Requantize,
+    epilogue_of,
+    exact_exponent,
+    ratio_exponent,
+)
+
+_COMBINATIONS: dict[str, composite_functions.Combination] = {
+    "relax.add": "sum",
+    "relax.subtract": "sum",
+    "relax.maximum": "max",
+    "relax.minimum": "min",
+    "relax.multiply": "product",
+}
+_INT8 = (-INT8_MAGNITUDE, INT8_MAGNITUDE - 1)
+_TERMS = 16  # operands of one composite, at most
+
+
+@dataclass(frozen=True)
+class Term:
+    """An int8 tensor, which of its integers stands for 0, what a unit of it is worth, and its sign."""
+
+    value: relax.Expr
+    zero_point: int
+    scale: float
+    sign: int
+
+
+@dataclass(frozen=True)
+class _Combined:
+    """Integers, each times its weight, combined, and ``addend``: the result is worth ``scale`` a unit.
+
+    ``magnitude`` bounds its absolute value.
+    """
+
+    combination: composite_functions.Combination
+    values: tuple[relax.Expr, ...]
+    weights: tuple[int, ...]
+    addend: int
+    scale: float
+    magnitude: int
+
+
+def recover(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
+    """Replace an elementwise operator and its chain by ``elementwise``; False, and nothing done, if it is not exact."""
+    call = rewrite.graph.call(binding.var)
+    chain = _chain(rewrite.graph, binding, call) if call is not None else None
+    if call is None or chain is None or chain.output is None or chain.output.dtype != "int8":
+        return False
+    combined = _combined(rewrite.graph, call, requantize)
+    found = narrowing_of(combined, chain, requantize) if combined is not None else None
+    if combined is None or found is None:
+        return False
+    _replace(rewrite, chain, combined, found)
+    return True
+
+
+def narrowing_of(combined: _Combined, chain: Chain, requantize: Requantize) -> Narrowing | None:
+    """What brings the integers to the chain's output; None if nothing does."""
+    acc = Accumulator(np.asarray(combined.scale), np.asarray(combined.magnitude + abs(combined.addend)))
+    found = epilogue_of(acc, int8_output(chain), requantize)
+    return None if isinstance(found, str) or found.factors is not None else found
+
+
+def _chain(graph: Dataflow, binding: relax.Binding, call: tvm.ir.Call) -> Chain | None:
+    """What follows the operator, its own clipping and quantisation included."""
+    if call.op.name == "relax.quantize":
+        output = graph.parameters(call, binding.var)
+        per_tensor = output is not None and output.per_tensor
+        return Chain(binding.var, output=output, limits=_INT8) if per_tensor else None
+    bounds = bounds_of(call)
+    if bounds is not None:
+        return follow_chain(graph, binding.var, bias_size=None, bounds=bounds)
+    return follow_chain(graph, binding.var, bias_size=None) if call.op.name in _COMBINATIONS else None
+
+
+def _combined(graph: Dataflow, call: tvm.ir.Call, requantize: Requantize) -> _Combined | None:
+    """The operator on integers."""
+    combination = _COMBINATIONS.get(call.op.name, "sum")
+    if combination == "product":
+        return _product(graph, call.args, requantize)
+    terms = list(_terms(graph, call)) if call.op.name in _COMBINATIONS else [_term(graph, call.args[0], 1)]
+    known = [term for term in terms if term is not None]
+    if len(known) != len(terms) or len(known) > _TERMS or not any(_varies(term.value) for term in known):
+        return None
+    finest = min(term.scale for term in known)
+    shifts = [ratio_exponent(term.scale, finest) for term in known]
+    if any(shift is None or shift > MAX_SHIFT for shift in shifts):
+        return None
+    weights = tuple(term.sign << shift for term, shift in zip(known, shifts, strict=True) if shift is not None)
+    zeros = [term.zero_point * weight for term, weight in zip(known, weights, strict=True)]
+    if combination != "sum" and len(set(zeros)) > 1:
+        return None  # the largest integer does not stand for the largest number
+    addend = -sum(zeros) if combination == "sum" else -zeros[0]
+    magnitude = INT8_MAGNITUDE * sum(map(abs, weights))
+    return _Combined(combination, tuple(term.value for term in known), weights, addend, finest, magnitude)
+
+
+def _terms(graph: Dataflow, call: tvm.ir.Call) -> Iterator[Term | None]:
+    """The operands of an operator, and those of the same operator in their place: it is associative."""
+    differs = call.op.name == "relax.subtract"
+    for operand, sign in zip(call.args, (1, -1 if differs else 1), strict=True):
+        inner = graph.call(operand, call.op.name)
+        if inner is not None and not differs and isinstance(operand, relax.Var) and graph.only_user(operand):
+            yield from _terms(graph, inner)
+        else:
+            yield _term(graph, operand, sign)
+
+
+def _term(graph: Dataflow, operand: relax.Expr, sign: int) -> Term | None:
+    x = graph.dequantised(operand)
+    if x is None or x.dtype != "int8" or not x.per_tensor:
+        return None
+    value = graph.constant(x.value)
+    if value is None and not _varies(x.value):
+        return None
+    return Term(x.value if value is None else relax.const(value), int(x.zero_point), float(x.scale), sign)
+
+
+def _product(graph: Dataflow, operands: Any, requantize: Requantize) -> _Combined | None:
+    """The product of two tensors, or of one and a number, which is a part of its scale."""
+    numbers = [graph.constant(operand) for operand in operands]
+    for operand, number in zip(operands, reversed(numbers), strict=True):
+        by = float(number.reshape(())) if number is not None and number.size == 1 else 0.0
+        x = _term(graph, operand, 1) if by and math.isfinite(by) else None
+        if x is not None and _varies(x.value) and (requantize != "shift" or exact_exponent(abs(by)) is not None):
+            sign = 1 if by > 0 else -1
+            return _Combined("sum", (x.value,), (sign,), -sign * x.zero_point, x.scale * abs(by), INT8_MAGNITUDE)
+    a, b = (_term(graph, operand, 1) for operand in operands)
+    if a is None or b is None or a.zero_point or b.zero_point or not (_varies(a.value) or _varies(b.value)):
+        return None
+    return _Combined("product", (a.value, b.value), (1, 1), 0, a.scale * b.scale, INT8_MAGNITUDE**2)
+
+
+def _varies(value: relax.Expr) -> bool:
+    return isinstance(value, relax.Var)
+
+
+def _replace(rewrite: DataflowRewrite, chain: Chain, combined: _Combined, found: Narrowing) -> None:
+    """Bind the chain's end to the composite of its operands."""
+    # a requantisation alone is named after its own node
+    nodes = rewrite.nodes([chain.root, *chain.members]) or [rewrite.origin[chain.root.name].name]
+    shape = [int(size) for size in chain.root.ty.shape.values]
+    laid_out = shape if len(shape) in RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
+    arguments = [_spread(rewrite, chain.root, value, shape, laid_out) for value in combined.values]
+    rewrite.replace(chain.members)
+    function = composite_functions.elementwise(
+        nodes, laid_out, combined.weights, combined.combination, combined.addend + int(found.addend), found.epilogue
+    )
+    result: relax.Expr = tvm.ir.Call(rewrite.composite(function, rewrite.origin[chain.root.name]), arguments)
+    if laid_out != shape:
+        result = relax.op.reshape(rewrite.emit(result, chain.tail, "rows"), shape)
+    rewrite.bind(chain.tail, result)
+
+
+def _spread(
+    rewrite: DataflowRewrite, root: relax.Var, value: relax.Expr, shape: list[int], laid_out: list[int]
+) -> relax.Expr:
+    """An operand in the shape of the result."""
+    if not _varies(value):
+        whole = np.broadcast_to(value.value.numpy(), shape)
+        return relax.const(np.ascontiguousarray(whole.reshape(laid_out)))
+    if [int(size) for size in value.ty.shape.values] != shape:
+        value = rewrite.emit(relax.op.broadcast_to(value, shape), root, "spread")
+    return value if laid_out == shape else rewrite.emit(relax.op.reshape(value, laid_out), root, "rows")

@@ -1,0 +1,134 @@
+"""The pass that recovers integer arithmetic: dequantize -> float operator -> quantize becomes a composite.
+
+``accel/frontend/integer_recovery/composite_functions.py`` states the normal form. Convolutions and dense layers
+requantise inside the composite where the accelerator can: one that shifts, if the scales are powers of two; one that
+multiplies integers too, whatever they are; one that multiplies by a float32, if each tensor has one scale. Else the
+composite returns its int32 accumulator, and the host requantises. Everything else stays as Relax operators in
+``main``, which the host must be able to compile.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import onnx
+import tvm
+from tvm import relax
+from tvm.ir import IRModule
+
+from accel.errors import UnsupportedOperator
+from accel.frontend.integer_recovery import (
+    addition_recovery,
+    average_pool_recovery,
+    concat_recovery,
+    contraction_recovery,
+    elementwise_recovery,
+    max_pool_recovery,
+    movement_recovery,
+)
+from accel.frontend.integer_recovery.dataflow_block import Dataflow, DataflowRewrite
+from accel.frontend.integer_recovery.requantization import Requantize
+from accel.frontend.integer_recovery.signed_activations import with_signed_activations
+from accel.frontend.relax_import.relax_importer import ImportedGraph, Node, import_onnx
+
+
+def check_runnable(module: IRModule, origin: Mapping[str, Node]) -> None:
+    """Every operator of ``main`` lowers to a function; ``origin`` gives the node of each variable.
+
+    Raises:
+        UnsupportedOperator: one that TVM imports but has no implementation of; ``field`` is ``node:<name>``.
+    """
+    main = module.get_global_var("main")  # alone: what it calls is not asked about
+    for block in relax.transform.LegalizeOps()(IRModule({main: module[main]}))["main"].body.blocks:
+        for binding in block.bindings:
+            call = binding.value
+            if not isinstance(call, tvm.ir.Call) or not isinstance(call.op, tvm.ir.Op):
+                continue
+            if call.op.has_attr("FLegalize") and not call.op.name.startswith("relax.call_"):
+                node = origin.get(binding.var.name)
+                name, op = (node.name, node.op) if node else (binding.var.name, call.op.name)
+                raise UnsupportedOperator(f"{op}: TVM has no implementation of it for the host", field=f"node:{name}")
+
+
+HOST_NODES = "cyclops.host_nodes"
+_KINDS = (
+    contraction_recovery,
+    addition_recovery,
+    average_pool_recovery,
+    elementwise_recovery,
+    concat_recovery,
+    max_pool_recovery,
+    movement_recovery,
+)
+
+
+@dataclass(frozen=True)
+class ImportedModel:
+    """A model in integer arithmetic, ready to partition.
+
+    ``module`` has ``main`` (one dataflow block) and the composites. ``host_nodes`` gives, for each variable
+    of ``main`` that is not bound to an accelerable composite, the ONNX node it came from; its names are also
+    the attribute :data:`HOST_NODES` of ``main``, JSON. ``operators`` gives the operator of each node by its
+    name, ``macs`` the multiply-accumulates of each composite that has any, also its attribute ``macs``. ``causes``
+    gives, for some variables that the host prepares data or finishes results in, the reason.
+    """
+
+    module: IRModule
+    host_nodes: dict[str, Node]
+    operators: dict[str, str]
+    macs: dict[str, int]
+    causes: dict[str, str] = field(default_factory=dict)
+
+
+def import_integer_model(qdq: onnx.ModelProto, requantize: Requantize = "shift") -> ImportedModel:
+    """Import a model in QDQ form (or float: then all of it is for the host).
+
+    Args:
+        qdq: the model.
+        requantize: how the accelerator brings accumulators to int8: by a "shift", rounding half up; by that or, where
+            the scales want it, by integers that "multiply" before; or by a float32 "scale", rounding half to even.
+
+    Raises:
+        UnsupportedOperator: nobody can run a node; ``field`` is ``node:<name>``.
+    """
+    return recover_integers(import_onnx(with_signed_activations(qdq)), requantize)
+
+
+def recover_integers(imported: ImportedGraph, requantize: Requantize = "shift") -> ImportedModel:
+    """Replace the float arithmetic between dequantize and quantize by composites (see above for ``requantize``)."""
+    rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin)
+    for binding in rewrite.graph.bindings:
+        if binding.var.name in rewrite.replaced:
+            continue
+        if not any(kind.recover(rewrite, binding, requantize) for kind in _KINDS):
+            rewrite.keep(binding)
+    module = rewrite.module(imported.module)
+    module = tvm.transform.Sequential(
+        [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(["main"])]
+    )(module)
+    check_runnable(module, rewrite.origin)
+    kept = [binding for block in module["main"].body.blocks for binding in block.bindings]
+    host = {
+        b.var.name: rewrite.origin[b.var.name]
+        for b in kept
+        if b.var.name in rewrite.origin and _on_host(module, b.value)
+    }
+    return ImportedModel(_annotated(module, host, rewrite.macs), host, imported.operators, rewrite.macs, rewrite.causes)
+
+
+def _annotated(module: IRModule, host: dict[str, Node], macs: dict[str, int]) -> IRModule:
+    """The module with what later stages want to know of the model as attributes."""
+    for variable, function in list(module.functions.items()):
+        if variable.name_hint == "main":
+            names = {variable: node.name for variable, node in host.items()}
+            module.update_func(variable, function.with_attr(HOST_NODES, json.dumps(names)))
+        elif variable.name_hint in macs:
+            module.update_func(variable, function.with_attr("macs", macs[variable.name_hint]))
+    return module
+
+
+def _on_host(module: IRModule, value: relax.Expr) -> bool:
+    """Not a call of a composite that an accelerator may run."""
+    if isinstance(value, tvm.ir.Call) and isinstance(value.op, tvm.ir.GlobalVar):
+        return bool(module[value.op].attrs.get("op") == "requantize")
+    return True

@@ -1,0 +1,238 @@
+"""Requantisation of an accumulator inside its composite: by a shift, a float, or a multiplier, as the accelerator can.
+
+An integer multiplier requantises as a float scale would: ``(v * m >> s)`` near ``acc * r``, in int32 throughout.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.frontend.integer_recovery import composite_functions
+
+INT32_MAX = 2**31 - 1
+_ROUNDING = 4 * 2.0**-24  # of two scales of data, one of weights, and a division
+
+
+def exact_exponent(scale: float) -> int | None:
+    """The e such that ``scale`` is exactly 2**e, else None."""
+    mantissa, power = math.frexp(scale)
+    return power - 1 if mantissa == 0.5 else None
+
+
+def ratio_exponent(scale: float, of: float) -> int | None:
+    """The e such that ``scale / of`` is 2**e, as far as the rounding of the float32 that made them lets one say.
+
+    None if there is none. A rounding of each is at most 2**-24 of it.
+    """
+    ratio = math.log2(scale / of)
+    e = round(ratio)
+    return e if abs(math.expm1((ratio - e) * math.log(2))) <= _ROUNDING else None
+
+
+def as_float32_factor(scale: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """``scale``, of any shape, as a float32 that is never infinite: zero times it must stay zero."""
+    return np.minimum(scale, np.finfo(np.float32).max).astype(np.float32)
+
+
+def requantisation_fits(magnitude: int, shift: int) -> bool:
+    """Whether int32 holds every step of shifting a value of at most ``magnitude`` right by ``shift``, rounded."""
+    if not -31 < shift < 32:
+        return False
+    return (magnitude << max(-shift, 0)) + (1 << shift >> 1 if shift > 0 else 0) <= INT32_MAX
+
+
+Form = Literal["joined", "apart", "rounded"]
+Float64 = npt.NDArray[np.float64]
+_Int64 = npt.NDArray[np.int64]
+
+MULTIPLIER_MAX = (1 << 15) - 1  # what a signed immediate of 16 bits holds
+_FIRST_SHIFTS = range(21)  # with 15 bits of a multiplier, 16 of the sum are left
+_LAST_SHIFT = 30
+_LAST_SHIFT_APART = 15  # its half is an immediate of 16 bits too
+_GOOD = 1 / 16  # steps: as near as it need be, so that the fewest operations decide
+_ACCEPTED_ERROR = 1 / 2  # steps: what is left to 1 is far more than a float32 takes
+
+
+@dataclass(frozen=True)
+class Multiplier:
+    """The numbers of one of the forms (see above).
+
+    ``factors`` are m, int64 [O] or a scalar; ``addend`` is t, of the same shape; ``error`` is e, steps of the output.
+    """
+
+    before: int
+    factors: _Int64
+    shift: int
+    addend: _Int64
+    form: Form
+    error: float
+
+    @property
+    def joined(self) -> bool:
+        """Whether what rounds is part of the bias."""
+        return self.form == "joined"
+
+    @property
+    def operations(self) -> int:
+        """Elementwise operations between the bias and the clip."""
+        return (self.before > 0) + 1 + (self.shift > 0) + (2 if self.form == "apart" else 0)
+
+
+def multiplier(
+    ratio: Float64,
+    magnitude: _Int64,
+    zero_point: int,
+    limits: tuple[int, int],
+    forms: Sequence[Form] = ("joined", "apart"),
+) -> Multiplier | None:
+    """The multiplier that stands for ``ratio``, a positive scalar or [O]; None if every one is too coarse.
+
+    Args:
+        ratio: r, the worth of a unit of the accumulator in steps of the output.
+        magnitude: a bound on the absolute value of the accumulator, of the shape of ``ratio``.
+        zero_point: z, as int8.
+        limits: the bounds of the clip.
+        forms: those to choose from; without ``apart`` one instruction does it all, and there is no first shift.
+    """
+    shifts = _FIRST_SHIFTS if "apart" in forms else _FIRST_SHIFTS[:1]
+    reach = max(abs(limit - zero_point) for limit in limits)
+    found = [
+        candidate
+        for before in shifts
+        for form in forms
+        for candidate in _candidates(ratio, magnitude, (zero_point, reach), before, form)
+        if candidate.error <= _ACCEPTED_ERROR
+    ]
+    return min(found, key=lambda one: (max(one.error, _GOOD), one.operations, one.error), default=None)
+
+
+def _candidates(
+    ratio: Float64, magnitude: _Int64, output: tuple[int, int], before: int, form: Form
+) -> Iterator[Multiplier]:
+    """The finest multiplier for a first shift ``before``, if one keeps within int32; ``output`` is z and Y."""
+    zero_point, reach = output
+    offset = {"joined": zero_point + 0.5, "apart": 0.0, "rounded": float(zero_point)}[form]
+    joining = np.rint(np.clip(offset / ratio, -INT32_MAX, INT32_MAX)).astype(np.int64)
+    addend = np.asarray(joining + (1 << before >> 1), np.int64)
+    largest = magnitude + np.abs(addend)
+    if (largest > INT32_MAX).any():
+        return
+    shifted = (largest >> before) + 1
+    for shift in range(_LAST_SHIFT_APART if form == "apart" else _LAST_SHIFT, 0 if form == "rounded" else -1, -1):
+        factors = np.asarray(np.rint(ratio * 2.0 ** (shift + before)))
+        half = 0 if form == "joined" or shift == 0 else 1 << shift - 1
+        if (factors > MULTIPLIER_MAX).any() or (shifted * factors + half > INT32_MAX).any():
+            continue
+        worth = factors * 2.0 ** -(shift + before)
+        moved = form != "apart"
+        seen = np.minimum(reach, magnitude * ratio) + (abs(offset) + ratio / 2 if moved else 0)
+        error = np.abs(worth / ratio - 1) * seen + (worth * 2.0**before / 2 if before else 0) + ratio / 2 * moved
+        yield Multiplier(before, factors.astype(np.int64), shift, addend, form, float(np.max(error)))
+        return
+
+
+Requantize = Literal["shift", "scale", "multiply", "multiply at once", "multiply and round"]
+"""By a shift, a float, or an integer and then a shift: in steps of their own, or in one, without or with its half."""
+Int64 = npt.NDArray[np.int64]
+
+_FORMS: dict[str, tuple[Form, ...]] = {
+    "multiply": ("joined", "apart"),
+    "multiply at once": ("joined",),
+    "multiply and round": ("rounded",),
+}
+_ACCEPTED_OFFSET = (
+    1 / 2
+)  # steps of the output that a zero point may be off by, once it is a whole number of accumulators
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """Sums that fit int32: the worth of one unit of them, and a bound on their absolute value; scalars or [O]."""
+
+    scale: npt.NDArray[np.float64]
+    magnitude: Int64
+
+
+@dataclass(frozen=True)
+class Output:
+    """What they become: int8 of one scale, whose ``zero_point`` stands for 0, clipped to ``limits``."""
+
+    scale: float
+    zero_point: int
+    limits: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """An epilogue, what joins the bias for it, and the multiplier of each channel if it has them; scalars or [O]."""
+
+    epilogue: composite_functions.AnyEpilogue
+    addend: Int64
+    factors: Int64 | None = None
+
+
+def epilogue_of(acc: Accumulator, output: Output, requantize: Requantize) -> Narrowing | str:
+    """The epilogue that brings ``acc`` to ``output``; or why there is none."""
+    if acc.scale.ndim and (acc.scale == acc.scale[0]).all():
+        acc = Accumulator(acc.scale[0], np.asarray(acc.magnitude.max()))
+    if requantize == "scale":
+        return _scaled(acc, output)
+    shifted = _shifted(acc, output)
+    if isinstance(shifted, Narrowing) or requantize == "shift":
+        return shifted
+    return _multiplied(acc, output, requantize)
+
+
+def _shifted(acc: Accumulator, output: Output) -> Narrowing | str:
+    if acc.scale.ndim:
+        return "each channel has a scale of its own"
+    shift = ratio_exponent(output.scale, float(acc.scale))
+    if shift is None:
+        return "the scales do not differ by a power of two"
+    if shift < 0 and output.zero_point % (1 << -shift):
+        return "the result's zero point is no whole number of accumulators"
+    addend = output.zero_point << shift if shift >= 0 else output.zero_point >> -shift
+    if not requantisation_fits(int(acc.magnitude.max()) + abs(addend), shift):
+        return f"shifting by {shift} overflows int32"
+    return Narrowing(composite_functions.Epilogue(shift, *output.limits), np.asarray(addend, np.int64))
+
+
+def _scaled(acc: Accumulator, output: Output) -> Narrowing | str:
+    """By one float; a zero point is added before it, rounded to whole accumulators."""
+    if acc.scale.ndim:
+        return "each channel has a scale of its own"
+    ratio = float(acc.scale) / output.scale
+    addend = 0 if output.zero_point == 0 else round(output.zero_point / ratio)
+    if abs(addend * ratio - output.zero_point) > _ACCEPTED_OFFSET:
+        return "the result's zero point is no whole number of accumulators"
+    if int(acc.magnitude.max()) + abs(addend) > INT32_MAX:
+        return "the sums with the result's zero point overflow int32"
+    return Narrowing(
+        composite_functions.ScaledEpilogue(float(as_float32_factor(np.array(ratio))), *output.limits),
+        np.asarray(addend),
+    )
+
+
+def _multiplied(acc: Accumulator, output: Output, requantize: Requantize) -> Narrowing | str:
+    """By integers; channels that have one scale have one multiplier, which the instruction itself may hold."""
+    forms = _FORMS[requantize]
+    ratio = acc.scale / output.scale
+    magnitude = acc.magnitude if ratio.ndim else acc.magnitude.max()
+    found = multiplier(ratio, np.asarray(magnitude), output.zero_point, output.limits, forms)
+    if found is None:
+        return "no multiplier of 15 bits is within half a step of the scales' ratio for all sums"
+    alike = np.unique(found.factors)
+    epilogue = composite_functions.MultipliedEpilogue(
+        found.before,
+        int(alike[0]) if len(alike) == 1 else None,
+        rounds=not found.joined and found.shift > 0,
+        shift=found.shift,
+        zero_point=output.zero_point if found.form == "apart" else 0,
+        low=output.limits[0],
+        high=output.limits[1],
+    )
+    return Narrowing(epilogue, found.addend, None if len(alike) == 1 else found.factors)

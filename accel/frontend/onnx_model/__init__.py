@@ -1,0 +1,1 @@
+"""What an ONNX model is made of, for all that reads or rewrites one: nodes, types, shapes, constants, origins."""

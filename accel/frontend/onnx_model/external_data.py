@@ -1,0 +1,108 @@
+"""Models whose large constants lie in a file of their own.
+
+A model is copied, checked, optimised and run many times on its way. Its large constants stay in one file meanwhile:
+the copies say where, and whoever needs the numbers maps the file into memory.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from accel.frontend.onnx_model.tensor_types import ITEM_BYTES
+
+Array = npt.NDArray[Any]
+
+LARGE = 4096  # elements of the largest constant that stays in the model
+_FILE = "weights.bin"
+_ALIGNMENT = 4096  # bytes: of pages
+_CHUNK = 1 << 24  # elements that are looked at together
+
+
+def externalize(model: onnx.ModelProto, directory: Path) -> onnx.ModelProto:
+    """A copy of ``model`` whose initializers of more than ``LARGE`` elements are in a file in ``directory``.
+
+    Those that are in a file already stay there. The file must outlive the copy.
+    """
+    light = _without_initializers(model)
+    with (directory / _FILE).open("wb") as file:
+        for tensor in model.graph.initializer:
+            if is_external(tensor) or math.prod(tensor.dims) <= LARGE or tensor.data_type not in ITEM_BYTES:
+                light.graph.initializer.append(tensor)
+                continue
+            array = numpy_helper.to_array(tensor)
+            file.write(b"\0" * (-file.tell() % _ALIGNMENT))
+            entry = light.graph.initializer.add(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
+            place(entry, {"location": file.name, "offset": file.tell(), "length": array.nbytes})
+            file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
+    return light
+
+
+def with_embedded_data(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model`` itself, or a copy with the constants in it that are apart."""
+    if not any(map(is_external, model.graph.initializer)):
+        return model
+    full = _without_initializers(model)
+    for tensor in model.graph.initializer:
+        full.graph.initializer.append(embedded(tensor))
+    return full
+
+
+def embedded(tensor: TensorProto) -> TensorProto:
+    """``tensor``, its elements in it."""
+    return numpy_helper.from_array(array_of(tensor), tensor.name) if is_external(tensor) else tensor
+
+
+def is_external(tensor: TensorProto) -> bool:
+    """Whether the elements are in a file."""
+    return bool(tensor.data_location == TensorProto.EXTERNAL)
+
+
+def array_of(tensor: TensorProto) -> Array:
+    """The elements of a constant; they are not for writing."""
+    if not is_external(tensor):
+        return np.asarray(numpy_helper.to_array(tensor))
+    place = {entry.key: entry.value for entry in tensor.external_data}
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type).newbyteorder("<")
+    return np.asarray(np.memmap(place["location"], dtype, "r", int(place["offset"]), tuple(tensor.dims)))
+
+
+def all_finite(array: Array) -> bool:
+    """Whether no element is infinite or NaN."""
+    flat = array.reshape(-1)
+    return all(bool(np.isfinite(flat[at : at + _CHUNK]).all()) for at in range(0, flat.size, _CHUNK))
+
+
+def place(tensor: TensorProto, values: dict[str, Any]) -> None:
+    """Say where the elements are; what is not in ``values`` stays as it is."""
+    said = {entry.key: entry.value for entry in tensor.external_data} | values
+    del tensor.external_data[:]
+    for key, value in said.items():
+        tensor.external_data.add(key=key, value=str(value))
+    tensor.data_location = TensorProto.EXTERNAL
+
+
+def _without_initializers(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy of ``model`` that has none; they are not copied in between."""
+    copy = onnx.ModelProto()
+    for field, value in model.ListFields():
+        if field.name == "graph":
+            for part, content in value.ListFields():
+                if part.name != "initializer":
+                    _copy(copy.graph, part.name, content)
+        else:
+            _copy(copy, field.name, value)
+    return copy
+
+
+def _copy(message: Any, field: str, value: Any) -> None:
+    if hasattr(value, "extend") or isinstance(value, list):
+        getattr(message, field).extend(value)
+    elif hasattr(value, "CopyFrom"):
+        getattr(message, field).CopyFrom(value)
+    else:
+        setattr(message, field, value)

@@ -1,0 +1,79 @@
+"""Which nodes of the user's a node stands for, once optimisation has folded some into others.
+
+The names travel in the node's metadata, so that a quantised model that is kept or uploaded again has them.
+"""
+
+import json
+
+import onnx
+from pydantic import TypeAdapter, ValidationError
+
+_KEY = "cyclops.covers"
+_COVERS = TypeAdapter(dict[str, str])
+
+
+def origins_of(node: onnx.NodeProto) -> dict[str, str]:
+    """The nodes that ``node`` computes, as the user named them, and their operators; itself if none are noted."""
+    for entry in node.metadata_props:
+        if entry.key == _KEY:
+            try:
+                return _COVERS.validate_json(entry.value)
+            except ValidationError:
+                break
+    return {node.name: node.op_type}
+
+
+def note_origin(made: onnx.NodeProto, of: onnx.NodeProto) -> None:
+    """Note on a node that we made that it computes a part of what the user's node ``of`` does."""
+    _note(made, origins_of(of))
+
+
+def join_origins(kept: onnx.NodeProto, gone: onnx.NodeProto) -> None:
+    """Note on a node that it computes what another did too, which is no longer there."""
+    _note(kept, origins_of(kept) | origins_of(gone))
+
+
+def note_origins(optimised: onnx.ModelProto, original: onnx.ModelProto) -> None:
+    """Note on each node of ``optimised`` which nodes of ``original`` it computes, in place.
+
+    They are those between its outputs and the nearest tensors that ``optimised`` still has. Nodes of constants
+    alone are nobody's.
+    """
+    producers = {output: node for node in original.graph.node for output in node.output}
+    constants = _constants(original)
+    own = {node.name for node in optimised.graph.node} & {node.name for node in original.graph.node}
+    computed = {output for node in optimised.graph.node for output in node.output}
+    claimed: set[str] = set()
+    for node in optimised.graph.node:
+        found: dict[str, str] = {}
+        seen: set[str] = set()
+        pending = list(node.output)
+        while pending:
+            producer = producers.get(pending.pop())
+            if producer is None or producer.name in seen or producer.output[0] in constants:
+                continue
+            seen.add(producer.name)
+            found |= origins_of(producer)
+            pending += [name for name in producer.input if name not in computed]
+        mine = {name: op for name, op in found.items() if name == node.name or name not in own | claimed}
+        claimed |= mine.keys()
+        if mine and mine != {node.name: node.op_type}:
+            # a layer bears the first name
+            order = dict.fromkeys([node.name, *(entry.name for entry in original.graph.node), *mine])
+            _note(node, {name: mine[name] for name in order if name in mine})
+
+
+def _note(node: onnx.NodeProto, covers: dict[str, str]) -> None:
+    for index in reversed(range(len(node.metadata_props))):
+        if node.metadata_props[index].key == _KEY:
+            del node.metadata_props[index]
+    node.metadata_props.add(key=_KEY, value=json.dumps(covers))
+
+
+def _constants(model: onnx.ModelProto) -> set[str]:
+    """The tensors that do not depend on the inputs."""
+    found = {tensor.name for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if all(not name or name in found for name in node.input):
+            found.update(node.output)
+    return found

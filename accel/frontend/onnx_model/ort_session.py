@@ -1,0 +1,80 @@
+"""Onnxruntime on models whose constants may be in a file: it maps them, and makes no copies of its own."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
+
+from accel.frontend.onnx_model.external_data import LARGE, is_external, place
+
+_FOLDED_FILE = "folded.bin"
+
+
+def session(
+    model: onnx.ModelProto, optimization: onnxruntime.GraphOptimizationLevel | None = None
+) -> onnxruntime.InferenceSession:
+    """A session of onnxruntime on ``model``, on one processor's memory as it is: no arena, no second copies of weights.
+
+    Raises:
+        Exception: whatever onnxruntime raises if it cannot load the model.
+    """
+    # without it sums of products of uint8 and int8 saturate on x86 processors that lack VNNI
+    exact = _options(optimization)
+    exact.add_session_config_entry("session.x64quantprecision", "1")
+    try:
+        return _session(model, exact)
+    except NoKernelError:  # it makes weights uint8 of convolutions that then must be int8
+        return _session(model, _options(optimization))
+
+
+def optimized_model(model: onnx.ModelProto, directory: Path, apart_from: Iterable[str]) -> onnx.ModelProto:
+    """``model`` after onnxruntime's basic optimisations but those in ``apart_from``; its constants in ``directory``.
+
+    Raises:
+        Exception: whatever onnxruntime raises if it cannot load the model.
+    """
+    path = directory / "folded.onnx"
+    options = _options(onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC)
+    options.optimized_model_filepath = str(path)
+    entry = "session.optimized_model_external_initializers"
+    options.add_session_config_entry(f"{entry}_file_name", _FOLDED_FILE)
+    options.add_session_config_entry(f"{entry}_min_size_in_bytes", str(4 * LARGE + 1))
+    _session(model, options, disabled_optimizers=list(apart_from))
+    result = onnx.load(path, load_external_data=False)
+    for tensor in result.graph.initializer:
+        if is_external(tensor):
+            place(tensor, {"location": str(directory / _FOLDED_FILE)})
+    return result
+
+
+def _options(optimization: onnxruntime.GraphOptimizationLevel | None) -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.enable_cpu_mem_arena = False
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    if optimization is not None:
+        options.graph_optimization_level = optimization
+    return options
+
+
+def _session(
+    model: onnx.ModelProto, options: onnxruntime.SessionOptions, **settings: Any
+) -> onnxruntime.InferenceSession:
+    """A session: places must be relative to a folder, and one folder for all."""
+    named = onnx.ModelProto()
+    named.CopyFrom(model)
+    folders = set()
+    for tensor in named.graph.initializer:
+        if is_external(tensor):
+            path = Path(next(entry.value for entry in tensor.external_data if entry.key == "location"))
+            folders.add(str(path.parent))
+            place(tensor, {"location": path.name})
+    if folders:
+        (folder,) = folders
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+    return onnxruntime.InferenceSession(
+        named.SerializeToString(), options, providers=["CPUExecutionProvider"], **settings
+    )

@@ -1,0 +1,258 @@
+"""The shapes of a model's tensors, inferred without its weights, and values that follow from shapes.
+
+Exporters compute of ``Shape`` what they give to Reshape, Resize and others.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from accel.errors import InvalidModel, UnsupportedShape
+from accel.frontend.onnx_model.model_limits import Limits
+from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, is_static, static_shape
+
+Array = npt.NDArray[Any]
+SMALL = 4096  # elements of the largest tensor that is computed
+
+_OPERATORS = (
+    "Abs Add And Cast Ceil Concat Constant ConstantOfShape Div Equal Expand Flatten Floor Gather Greater Identity Less "
+    "Max Min Mod Mul Neg Not Or Pow Range ReduceMax ReduceMin ReduceProd ReduceSum Reshape Round Shape Size Slice "
+    "Split Sqrt Squeeze Sub Tile Transpose Unsqueeze Where"
+)
+_COMPUTED = frozenset(_OPERATORS.split())
+_OF_SHAPES = ("Shape", "Size")
+_KEEPING = ("GroupNormalization",)  # the type of their data, which onnx does not infer
+
+
+def resolve_values(model: onnx.ModelProto, known: dict[str, onnx.ValueInfoProto]) -> dict[str, onnx.TensorProto]:
+    """The values of all computed tensors that do not depend on the inputs' data; ``known`` gains what they tell.
+
+    Args:
+        model: a checked model, with its small constants.
+        known: what shape inference found, of tensors by their names.
+
+    Raises:
+        InvalidModel: shapes contradict each other.
+    """
+    values = {tensor.name: tensor for tensor in model.graph.initializer}
+    computed: dict[str, onnx.TensorProto] = {}
+    for node in model.graph.node:
+        if not all(is_static(known.get(name)) for name in node.output if name):
+            known.update((info.name, info) for info in _infer_values(model, node, known, values))
+        if node.op_type in _COMPUTED and _is_small(node, known):
+            for name, value in _compute(model, node, known, values).items():
+                computed[name] = values[name] = value
+                known[name] = helper.make_tensor_value_info(name, value.data_type, value.dims)
+    return computed
+
+
+def _infer_values(
+    model: onnx.ModelProto,
+    node: onnx.NodeProto,
+    known: dict[str, onnx.ValueInfoProto],
+    values: dict[str, onnx.TensorProto],
+) -> Iterator[onnx.ValueInfoProto]:
+    """What is known of the outputs of one node whose inputs are."""
+    used = [name for name in node.input if name]
+    types = {name: known[name].type for name in used if name in known}
+    types |= {
+        name: helper.make_tensor_type_proto(values[name].data_type, values[name].dims)
+        for name in used
+        if name in values
+    }
+    if any(name not in types for name in used):
+        return
+    if node.op_type in _KEEPING and node.input[0] in types:
+        yield onnx.ValueInfoProto(name=node.output[0], type=types[node.input[0]])
+        return
+    opset = model.opset_import[0]
+    try:
+        found = onnx.shape_inference.infer_node_outputs(
+            onnx.defs.get_schema(node.op_type, opset.version),
+            node,
+            types,
+            {name: values[name] for name in used if name in values},
+            opset_imports=[helper.make_opsetid("", opset.version)],
+            ir_version=model.ir_version,
+        )
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError) as error:
+        line = (str(error).strip().splitlines() or ["its shape cannot be inferred"])[0]
+        raise InvalidModel(f"{node.op_type}: {line}", field=f"node:{node.name}") from error
+    for name, type_ in found.items():
+        yield onnx.ValueInfoProto(name=name, type=type_)
+
+
+def _is_small(node: onnx.NodeProto, known: dict[str, onnx.ValueInfoProto]) -> bool:
+    """Whether the results are of few elements; of an operator that takes constants, that bounds the work too."""
+    infos = [known.get(name) for name in node.output if name]
+    return all(is_static(info) for info in infos) and all(
+        _elements(info.type.tensor_type) <= SMALL for info in infos if info is not None
+    )
+
+
+def _elements(tensor: onnx.TypeProto.Tensor) -> int:
+    count = 1
+    for size in tensor.shape.dim:
+        count *= max(size.dim_value, 0)
+    return count
+
+
+def _compute(
+    model: onnx.ModelProto,
+    node: onnx.NodeProto,
+    known: dict[str, onnx.ValueInfoProto],
+    values: dict[str, onnx.TensorProto],
+) -> dict[str, onnx.TensorProto]:
+    """The results of one node, if its inputs are known."""
+    feeds: dict[str, Array] = {}
+    try:
+        for name in filter(None, node.input):
+            if name in values:
+                feeds[name] = numpy_helper.to_array(values[name])
+            elif node.op_type in _OF_SHAPES and is_static(known.get(name)):
+                # its elements do not matter, and take no memory
+                sizes = [size.dim_value for size in known[name].type.tensor_type.shape.dim]
+                feeds[name] = np.broadcast_to(np.float32(0), sizes)
+            else:
+                return {}
+        results = _evaluate(model, node, feeds)
+        return {name: numpy_helper.from_array(np.asarray(value), name) for name, value in results.items()}
+    except Exception:  # noqa: BLE001 - onnx raises what it likes; whoever needs the value will tell
+        return {}
+
+
+def _evaluate(model: onnx.ModelProto, node: onnx.NodeProto, feeds: dict[str, Array]) -> dict[str, Any]:
+    from onnx.reference import ReferenceEvaluator  # noqa: PLC0415 - few models need it
+
+    graph = helper.make_graph(
+        [node],
+        "node",
+        [helper.make_empty_tensor_value_info(name) for name in feeds],
+        [helper.make_empty_tensor_value_info(name) for name in node.output],
+    )
+    alone = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+    with np.errstate(all="ignore"):
+        results = ReferenceEvaluator(alone).run(None, feeds)
+    return {name: value for name, value in zip(node.output, results, strict=True) if name}
+
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """The types of a model's computed tensors and inputs, and the values of those that are as good as constants."""
+
+    types: dict[str, onnx.ValueInfoProto]
+    values: dict[str, TensorProto]
+
+
+def infer_shapes(model: onnx.ModelProto) -> Inferred:
+    """What there is to know of a checked model before it is run.
+
+    Raises:
+        InvalidModel: shapes contradict each other.
+    """
+    return _infer(without_weights(model), strict=True)
+
+
+def tensor_shapes(model: onnx.ModelProto, inferred: Inferred, limits: Limits) -> dict[str, Shape]:
+    """The shape of every tensor of a checked model.
+
+    Raises:
+        UnsupportedShape: one is not known, dynamic, empty, or the limits are exceeded.
+        UnsupportedType: a tensor is of a type that is not supported.
+    """
+    graph = model.graph
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    total = sum(math.prod(tensor.dims) * ITEM_BYTES[tensor.data_type] for tensor in graph.initializer)
+    fields = {info.name: f"input:{info.name}" for info in graph.input}
+    fields |= {name: f"node:{node.name}" for node in graph.node for name in node.output if name}
+    # a constant may be empty: Resize and Clip have such inputs
+    may_be_empty = {
+        *inferred.values,
+        *(name for node in graph.node if node.op_type == "Constant" for name in node.output),
+    }
+    for name, field in fields.items():
+        info = inferred.types.get(name)
+        if info is None:
+            raise UnsupportedShape(f"the shape of {name!r} cannot be inferred", field=field)
+        shapes[name] = static_shape(info, field, limits, smallest=0 if name in may_be_empty else 1)
+        total += math.prod(shapes[name]) * ITEM_BYTES[info.type.tensor_type.elem_type]
+    if total > limits.total_bytes:
+        raise UnsupportedShape(f"the tensors take {total} bytes; the limit is {limits.total_bytes}", field="model")
+    return shapes
+
+
+def known_shapes(model: onnx.ModelProto) -> dict[str, Shape]:
+    """Those shapes of a valid model that are static."""
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
+    for name, info in _infer(without_weights(model), strict=False).types.items():
+        if is_static(info):
+            shapes[name] = tuple(size.dim_value for size in info.type.tensor_type.shape.dim)
+    return shapes
+
+
+def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy of ``model`` in which large constants are inputs of their type and shape."""
+    light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    graph, source = light.graph, model.graph
+    graph.name = source.name
+    graph.output.extend(source.output)
+    graph.value_info.extend(source.value_info)
+    weights: list[tuple[str, TensorProto]] = []
+    for tensor in source.initializer:
+        if _is_large(tensor):
+            weights.append((tensor.name, tensor))
+        else:
+            graph.initializer.append(tensor)
+    for node in source.node:
+        value = next(_values(node), None)
+        if value is not None and _is_large(value):
+            weights.append((node.output[0], value))
+        else:
+            graph.node.append(node)
+    replaced = {name for name, _ in weights}
+    graph.input.extend(info for info in source.input if info.name not in replaced)
+    graph.input.extend(helper.make_tensor_value_info(name, value.data_type, value.dims) for name, value in weights)
+    return light
+
+
+def invalid_model(error: Exception) -> InvalidModel:
+    """An exception of onnx as ours, with the node that it names."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    found = re.search(r"node name: ([^),\s]+)", str(error))
+    return InvalidModel(line, field=f"node:{found[1]}" if found else "model")
+
+
+def _is_large(tensor: TensorProto) -> bool:
+    return int(math.prod(tensor.dims)) > SMALL
+
+
+def _values(node: onnx.NodeProto) -> Iterator[TensorProto]:
+    if node.op_type == "Constant" and not node.input and len(node.output) == len(node.attribute) == 1:
+        yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
+
+
+def _infer(light: onnx.ModelProto, *, strict: bool) -> Inferred:
+    known = _infer_once(light, strict=strict)
+    outputs = [(node.op_type, name) for node in light.graph.node for name in node.output if name]
+    missing = any(not is_static(known.get(name)) for _, name in outputs)
+    values = resolve_values(light, known) if missing or any(op == "Shape" for op, _ in outputs) else {}
+    return Inferred(known, values)
+
+
+def _infer_once(model: onnx.ModelProto, *, strict: bool) -> dict[str, onnx.ValueInfoProto]:
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=strict)
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError) as error:
+        raise invalid_model(error) from error
+    graph = inferred.graph
+    return {info.name: info for info in (*graph.value_info, *graph.output, *graph.input)}

@@ -1,0 +1,60 @@
+"""What a tensor of a model may be: its element type and its shape."""
+
+import math
+
+import onnx
+from onnx import TensorProto
+
+from accel.errors import UnsupportedShape, UnsupportedType
+from accel.frontend.onnx_model.model_limits import Limits
+
+ITEM_BYTES: dict[int, int] = {
+    TensorProto.FLOAT: 4,
+    TensorProto.INT8: 1,
+    TensorProto.UINT8: 1,
+    TensorProto.INT32: 4,
+    TensorProto.INT64: 8,
+    TensorProto.BOOL: 1,
+}
+
+
+def is_static(info: onnx.ValueInfoProto | None) -> bool:
+    """Whether the tensor has a shape without dynamic dimensions."""
+    if info is None or not info.type.tensor_type.HasField("shape"):
+        return False
+    return all(dimension.HasField("dim_value") for dimension in info.type.tensor_type.shape.dim)
+
+
+def static_shape(info: onnx.ValueInfoProto, field: str, limits: Limits, *, smallest: int = 1) -> tuple[int, ...]:
+    """The static shape of a tensor of a supported type."""
+    if not info.type.HasField("tensor_type"):
+        raise UnsupportedType(f"{info.name!r} is not a dense tensor", field=field)
+    tensor = info.type.tensor_type
+    check_type(tensor.elem_type, field)
+    if not is_static(info):
+        dimensions = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim]
+        raise UnsupportedShape(f"{info.name!r} has the dynamic shape {dimensions}; fix its dimensions", field=field)
+    shape = tuple(int(dimension.dim_value) for dimension in tensor.shape.dim)
+    check_dimensions(shape, field, limits, smallest=smallest)
+    return shape
+
+
+def check_dimensions(shape: tuple[int, ...], field: str, limits: Limits, *, smallest: int) -> None:
+    """Every extent is at least ``smallest``; rank and elements are within the limits."""
+    if len(shape) > limits.rank:
+        raise UnsupportedShape(f"a tensor has {len(shape)} dimensions; the limit is {limits.rank}", field=field)
+    if any(size < smallest for size in shape):
+        raise UnsupportedShape(f"the shape {list(shape)} has a dimension below {smallest}", field=field)
+    if math.prod(shape) > limits.tensor_elements:
+        raise UnsupportedShape(
+            f"the shape {list(shape)} has {math.prod(shape)} elements; the limit is {limits.tensor_elements}",
+            field=field,
+        )
+
+
+def check_type(element: int, field: str) -> None:
+    """The element type is one of ``ITEM_BYTES``."""
+    if element not in ITEM_BYTES:
+        known = element in TensorProto.DataType.values()
+        name = TensorProto.DataType.Name(element).lower() if known else str(element)
+        raise UnsupportedType(f"elements of type {name} are not supported", field=field)

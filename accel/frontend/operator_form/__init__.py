@@ -1,1 +1,0 @@
-"""Models of quantised operators, in QDQ form."""

@@ -1,1 +1,0 @@
-"""Post-training quantisation of float models."""

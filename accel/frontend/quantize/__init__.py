@@ -1,0 +1,1 @@
+"""Post-training quantisation: calibration, choice of scales, insertion of QuantizeLinear and DequantizeLinear."""

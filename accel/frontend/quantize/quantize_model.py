@@ -1,0 +1,116 @@
+"""Post-training quantisation: a float32 ONNX model to QDQ form, int8, symmetric, one scale a tensor.
+
+onnxruntime first folds batch norms and constants; it also runs the calibration samples. Each scale is the one
+with the least squared error over the samples (activations) or the elements (weights): of the powers of two, or
+of eight scales an octave, where the two operands of an addition still differ by a power of two.
+"""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx
+
+from accel.errors import InvalidModel
+from accel.frontend.fold.layer_folding import fold_layers
+from accel.frontend.legalize.explicit_padding import join_pads, make_padding_explicit
+from accel.frontend.legalize.qdq_form import has_operator_form, in_qdq_form
+from accel.frontend.onnx_model.external_data import externalize
+from accel.frontend.onnx_model.node_origins import note_origins
+from accel.frontend.onnx_model.onnx_nodes import name_nodes
+from accel.frontend.onnx_model.ort_session import optimized_model
+from accel.frontend.quantize import activation_calibration
+from accel.frontend.quantize.qdq_insertion import Quantiser
+from accel.frontend.quantize.quantization_targets import find_targets
+from accel.frontend.quantize.scale_constraints import (
+    choose_scales,
+    equal_scale_groups,
+    related_scale_groups,
+    scale_factors,
+)
+from accel.frontend.quantize.scale_grid import GRIDS, Scales
+
+# one renames the node, and we fuse the bias ourselves; one drops layers that the user wrote; one takes the zeros
+# around a maximum of negative numbers for its padding
+_KEPT_APART = ("MatMulAddFusion", "CommonSubexpressionElimination", "Pad_Fusion")
+_ONNX_DOMAINS = ("", "ai.onnx")
+
+
+def quantize_model(
+    model: onnx.ModelProto,
+    calibration: Mapping[str, activation_calibration.Array] | None = None,
+    *,
+    seed: int = 0,
+    scales: Scales = "power of two",
+) -> onnx.ModelProto:
+    """Quantise ``model``: Conv, Gemm and MatMul with constant weights, means, elementwise operators, concatenations.
+
+    Args:
+        model: float32, with static shapes (see ``inspect_model``). It is not changed.
+        calibration: for each input, one sample of the input's shape, or samples along a leading axis; drawn
+            from a normal distribution if absent.
+        seed: of those random samples.
+        scales: powers of two, which shifting can requantise, or "free".
+
+    Raises:
+        InvalidTensors: the calibration data do not fit the inputs.
+        InvalidModel: onnxruntime cannot load or run the model.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        light = _fold(model, Path(directory))
+        samples = activation_calibration.calibration_samples(light, calibration, seed)
+        targets = find_targets(light)
+        grid = GRIDS[scales]
+        grids = {
+            name: grid.with_base(base if grid.density == 1 else 1) for name, base in scale_factors(targets).items()
+        }
+        losses = activation_calibration.activation_losses(light, grids, samples)
+        indices = choose_scales(related_scale_groups(targets), losses, grid)
+        for source, result in targets.moves:
+            indices[result] = indices[source]
+        for group in equal_scale_groups(targets):
+            indices |= dict.fromkeys(group, max(indices[name] for name in group))
+        return Quantiser(light, targets, indices, grids).quantised()
+
+
+def ensure_quantised(
+    model: onnx.ModelProto,
+    calibration: Mapping[str, activation_calibration.Array] | None = None,
+    *,
+    seed: int = 0,
+    scales: Scales = "power of two",
+) -> onnx.ModelProto:
+    """``model`` in QDQ form: itself, of its quantised operators, or what :func:`quantize_model` makes of it.
+
+    Raises:
+        InvalidModel, InvalidTensors: as :func:`quantize_model` and ``in_qdq_form`` do.
+    """
+    if is_quantised(model):
+        return in_qdq_form(model)
+    return quantize_model(model, calibration, seed=seed, scales=scales)
+
+
+def is_quantised(model: onnx.ModelProto) -> bool:
+    """Whether the model is quantised already: in QDQ form, or of quantised operators."""
+    return has_operator_form(model) or any(node.op_type == "DequantizeLinear" for node in model.graph.node)
+
+
+def _fold(model: onnx.ModelProto, directory: Path) -> onnx.ModelProto:
+    """The model after onnxruntime's basic optimisations, which keep to the ONNX operators; its constants apart."""
+    named = externalize(model, directory)
+    name_nodes(named)
+    make_padding_explicit(named)
+    join_pads(named)
+    try:
+        optimised = optimized_model(named, directory, _KEPT_APART)
+    except Exception as error:  # onnxruntime's exceptions have no common base
+        raise InvalidModel(f"onnxruntime cannot load the model: {error}", field="model") from error
+    if any(node.domain not in _ONNX_DOMAINS for node in optimised.graph.node):
+        return named
+    used = [entry for entry in optimised.opset_import if entry.domain in _ONNX_DOMAINS]
+    del optimised.opset_import[:]
+    optimised.opset_import.extend(used)
+    name_nodes(optimised)
+    fold_layers(optimised)
+    note_origins(optimised, named)
+    return optimised

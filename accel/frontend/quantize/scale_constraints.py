@@ -1,0 +1,95 @@
+"""Constraints between scales: activations that are added share a factor beside their powers of two.
+
+The mean of 49 numbers is their sum at a 49th of their scale. Where the result gets a scale with that factor too, a
+shift makes one of the other; a layer that reads it takes the factor back in the scale of its weights.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from accel.frontend.quantize.quantization_targets import Targets
+from accel.frontend.quantize.scale_grid import Grid, Loss
+
+
+def related_scale_groups(targets: Targets) -> list[list[str]]:
+    """The activations in groups: operands of an addition share theirs, and so does what is moved or put together.
+
+    Both the groups and their members are in the order of ``targets.activations``.
+    """
+    operands = [tuple(str(name) for name in node.input) for node in targets.additions]
+    return _grouped(targets.activations, (*operands, *targets.moves, *targets.joins))
+
+
+def equal_scale_groups(targets: Targets) -> list[list[str]]:
+    """The activations that must have one scale because they are put together, or moved to where they are."""
+    joined = {name for join in targets.joins for name in join}
+    groups = _grouped(targets.activations, (*targets.moves, *targets.joins))
+    return [group for group in groups if not joined.isdisjoint(group)]
+
+
+def _grouped(names: Sequence[str], together: Iterable[Sequence[str]]) -> list[list[str]]:
+    """``names`` in groups; those of each of ``together`` share one."""
+    parent = {name: name for name in names}
+
+    def root(name: str) -> str:
+        while parent[name] != name:
+            parent[name] = name = parent[parent[name]]
+        return name
+
+    for first, *others in together:
+        for other in others:
+            parent[root(first)] = root(other)
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(root(name), []).append(name)
+    return list(groups.values())
+
+
+def choose_scales(groups: Iterable[Sequence[str]], losses: Mapping[str, Loss], grid: Grid) -> dict[str, int]:
+    """For each tensor, the index of its scale on ``grid``: that of least error, in a group of one.
+
+    In larger ones, the choice whose errors, each as a share of its tensor's energy, have the least sum.
+    """
+    found: dict[str, int] = {}
+    for group in groups:
+        # each residue is a scale within the octave
+        options = [{name: _best(losses[name], grid, residue) for name in group} for residue in range(grid.density)]
+        shares = [sum(_share(losses[name], index) for name, index in option.items()) for option in options]
+        found |= options[shares.index(min(shares))]
+    return found
+
+
+def _best(loss: Loss, grid: Grid, residue: int) -> int:
+    return min((index for index in loss.errors if index % grid.density == residue), key=loss.errors.__getitem__)
+
+
+def _share(loss: Loss, index: int) -> float:
+    return loss.errors[index] / (loss.energy or 1)
+
+
+def scale_factors(targets: Targets) -> dict[str, float]:
+    """For each activation, a factor of at least 1 and less than 2.
+
+    It is 1 but for averages of other than powers of two, and what is moved or averaged of them, if layers alone read
+    them: an addition needs one factor for all of its operands, and so does a concatenation.
+    """
+    groups = {name: group for group in related_scale_groups(targets) for name in group}
+    added = {str(name) for node in targets.additions for name in node.input}
+    added |= {name for join in targets.joins for name in join}
+    found = dict.fromkeys(targets.activations, 1.0)
+    for average in targets.averages:
+        group = groups[average.result]
+        made_otherwise = {other.result for other in targets.averages if other is not average} & set(group)
+        if added.isdisjoint(group) and not made_otherwise:
+            factor = _normal(found[average.source] / average.count)
+            found |= dict.fromkeys(group, factor)
+    return found
+
+
+def reciprocal(base: float) -> float:
+    """The factor that makes of ``base`` a power of two."""
+    return _normal(1 / base)
+
+
+def _normal(factor: float) -> float:
+    return 2 * math.frexp(factor)[0]

@@ -1,0 +1,86 @@
+"""Loading of an uploaded model, as the rest of the compiler wants it."""
+
+from pathlib import Path
+
+import onnx
+
+from accel.frontend.legalize.opset_downgrade import downgrade
+from accel.frontend.legalize.opset_upgrade import upgrade
+from accel.frontend.legalize.qdq_form import in_qdq_form
+from accel.frontend.onnx_model.external_data import externalize
+from accel.frontend.onnx_model.model_limits import LIMITS, Limits
+from accel.frontend.onnx_model.onnx_nodes import unique_name
+from accel.frontend.onnx_model.shape_inference import Inferred, infer_shapes, tensor_shapes
+from accel.frontend.onnx_model.tensor_types import is_static
+from accel.frontend.read.model_info import NO_AXES, Axes, ModelInfo
+from accel.frontend.read.model_inspection import model_info
+from accel.frontend.read.model_parser import parse_model
+
+
+def load_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> onnx.ModelProto:
+    """Parse and check ``data``, and bring its opset into what the compiler reads.
+
+    Dynamic axes become what ``axes`` says, or 1. What is of an old opset becomes opset 13, what is newer than
+    onnxruntime loads the newest that it does.
+
+    In the result every node has a unique name, no initializer is also an input, and each output has a static shape.
+
+    Raises:
+        InvalidModel, and its subclasses: as for ``inspect_model``.
+    """
+    model = parse_model(data, limits, axes).model
+    _prepare(model, limits)
+    return model
+
+
+def load_externalized(
+    model: bytes | Path, directory: Path, limits: Limits = LIMITS, axes: Axes = NO_AXES
+) -> tuple[ModelInfo, onnx.ModelProto]:
+    """A description of the file ``model``, and what :func:`load_model` makes of it, with its large constants apart.
+
+    They are in a file in ``directory`` (``accel/frontend/onnx_model/external_data.py``), which must be there as long as the model.
+
+    Raises:
+        InvalidModel, and its subclasses: as for ``inspect_model``.
+    """
+    parsed = parse_model(model if isinstance(model, bytes) else model.read_bytes(), limits, axes)
+    light, fixed = externalize(parsed.model, directory), parsed.fixed
+    del parsed
+    info = model_info(light, fixed, limits)
+    _prepare(light, limits)
+    return info, light
+
+
+def _prepare(model: onnx.ModelProto, limits: Limits) -> None:
+    """State the outputs' shapes and what can be computed of shapes, and upgrade, in place."""
+    plain = in_qdq_form(model)
+    inferred = infer_shapes(plain)
+    shapes = tensor_shapes(plain, inferred, limits)
+    for info in model.graph.output:
+        if not is_static(info):
+            tensor = info.type.tensor_type
+            tensor.shape.Clear()
+            for extent in shapes[info.name]:
+                tensor.shape.dim.add(dim_value=extent)
+    _use_values(model, inferred)
+    downgrade(model)
+    upgrade(model, shapes)
+
+
+def _use_values(model: onnx.ModelProto, inferred: Inferred) -> None:
+    """Give the nodes that must be run constants in place of what is computed of shapes; the rest stays, unused."""
+    values = dict(inferred.values)
+    for node in model.graph.node:
+        if node.op_type == "Constant":
+            values.pop(node.output[0], None)
+    taken = {*inferred.types, *(tensor.name for tensor in model.graph.initializer)}
+    constants: dict[str, str] = {}
+    for node in model.graph.node:
+        if all(name in inferred.values for name in node.output if name):
+            continue
+        for index, name in enumerate(node.input):
+            if name in values and name not in constants:
+                constants[name] = unique_name(f"{name}_value", taken)
+                model.graph.initializer.add().CopyFrom(values[name])
+                model.graph.initializer[-1].name = constants[name]
+            node.input[index] = constants.get(name, name)

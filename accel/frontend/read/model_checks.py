@@ -1,0 +1,269 @@
+"""Checks of an uploaded model that need no shapes: structure, versions, names, operators, constants, scales.
+
+Fields are counted as they lie in the file: protobuf makes a hundred bytes and more of one that takes two.
+"""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from accel.errors import (
+    ExternalData,
+    InvalidModel,
+    ModelTooLarge,
+    UnsupportedOperator,
+)
+from accel.frontend.legalize.opset_downgrade import check_known_before
+from accel.frontend.legalize.qdq_form import OPERATORS
+from accel.frontend.onnx_model.model_limits import NEWEST_IR_VERSION, OPSETS, Limits
+from accel.frontend.onnx_model.onnx_nodes import attribute_of
+from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, check_dimensions, check_type
+from accel.util.safe_names import name_fault, shown, tensor_fault, text_fault
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_GRAPH, _NODE = 7, 1  # of a model, of a graph
+_LARGE = 4096  # bytes of a node that may hold many fields; of smaller ones there cannot be enough
+
+
+def has_more_fields(data: bytes, most: int) -> bool:
+    """Whether model, graph and large nodes together have more than ``most`` fields; of a damaged file, up to there.
+
+    It takes time for at most ``most`` of them.
+    """
+    view = memoryview(data)
+    # what is left to count: where a message begins and ends, and the fields that lead from it to nodes
+    left: list[tuple[int, int, tuple[int, ...]]] = [(0, len(data), (_GRAPH, _NODE))]
+    count = 0
+    try:
+        while left:
+            at, end, path = left.pop()
+            while at < end:
+                count += 1
+                if count > most:
+                    return True
+                key, at = _varint(view, at)
+                begin, at = _value(view, at, key & 7)
+                if path and key == path[0] << 3 | _BYTES and (len(path) > 1 or at - begin > _LARGE):
+                    left.append((begin, min(at, end), path[1:]))
+    except (IndexError, ValueError):
+        return False  # protobuf will say so
+    return False
+
+
+def _value(view: memoryview, at: int, kind: int) -> tuple[int, int]:
+    """Where the value begins and ends."""
+    if kind == _BYTES:
+        length, at = _varint(view, at)
+        return at, at + length
+    if kind == _VARINT:
+        return at, _varint(view, at)[1]
+    if kind in (_FIXED32, _FIXED64):
+        return at, at + (4 if kind == _FIXED32 else 8)
+    raise ValueError(kind)
+
+
+def _varint(view: memoryview, at: int) -> tuple[int, int]:
+    value = view[at]
+    at += 1
+    if value < 128:
+        return value, at
+    value &= 127
+    for shift in range(7, 70, 7):
+        byte = view[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+    raise ValueError(value)
+
+
+def check_unsafe_nodes(model: onnx.ModelProto) -> None:
+    """Refuse such nodes.
+
+    Raises:
+        InvalidModel: ``field`` names the node.
+    """
+    for node in model.graph.node:
+        if node.op_type == "Split":
+            _check_split(node)
+
+
+def _check_split(node: onnx.NodeProto) -> None:
+    parts = attribute_of(node, "num_outputs", None)
+    if parts is not None and parts != len(node.output):
+        raise InvalidModel(f"Split in {parts} parts has {len(node.output)} outputs", field=f"node:{node.name}")
+
+
+ONNX_DOMAINS = ("", "ai.onnx")
+
+
+_QUANTIZERS = ("DequantizeLinear", "QuantizeLinear")
+
+
+_RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+
+
+def check_structure(model: onnx.ModelProto, limits: Limits) -> None:
+    """The parts that every model has, and those that none may have."""
+    graph = model.graph
+    if not model.ir_version or not graph.node or not graph.output:
+        raise InvalidModel("the file is not ONNX, or is empty: it has no version, nodes or outputs", field="model")
+    for part, present in (
+        ("functions", model.functions),
+        ("training information", model.training_info),
+        ("sparse initializers", graph.sparse_initializer),
+    ):
+        if present:
+            raise InvalidModel(f"models with {part} are not accepted", field="model")
+    if len(graph.node) > limits.nodes:
+        raise ModelTooLarge(f"the graph has {len(graph.node)} nodes; the limit is {limits.nodes}", field="model")
+    parts = _count_parts(model)
+    if parts > limits.parts:
+        raise ModelTooLarge(
+            f"nodes and graph have {parts} inputs, outputs, attributes and constants; the limit is {limits.parts}",
+            field="model",
+        )
+    for name in _names(model):
+        # protobuf gives bytes where the file has no valid UTF-8
+        if not isinstance(name, str):
+            raise InvalidModel(f"the name {name!r} is not UTF-8", field="model")
+        if len(name) > limits.name_length:
+            raise InvalidModel(f"a name is longer than {limits.name_length} characters", field="model")
+    _check_names(model)
+
+
+def check_versions(model: onnx.ModelProto) -> None:
+    """The versions of the format and of the operators are ones that are read."""
+    if model.ir_version > NEWEST_IR_VERSION:
+        raise InvalidModel(
+            f"the model is of IR version {model.ir_version}; those up to {NEWEST_IR_VERSION} are read: save it with "
+            "an older release of onnx",
+            field="model",
+        )
+    opset, accepted = opset_of(model), f"{OPSETS.start} to {OPSETS.stop - 1}"
+    if not opset:
+        raise InvalidModel(f"the model states no opset of ONNX; {accepted} are read", field="model")
+    if opset not in OPSETS:
+        raise InvalidModel(
+            f"the model is of opset {opset}; {accepted} are read: export it for one of them, say with "
+            f"torch.onnx.export(..., opset_version=20), or have onnx.version_converter convert it",
+            field="model",
+        )
+
+
+def _check_names(model: onnx.ModelProto) -> None:
+    """Names that can be shown; inputs and outputs are members of npz files besides."""
+    graph = model.graph
+    constants = {tensor.name for tensor in graph.initializer}
+    if fault := text_fault(graph.name):
+        raise InvalidModel(f"the graph cannot be called '{shown(graph.name)}': {fault}", field="model")
+    for kind, infos in (("input", graph.input), ("output", graph.output)):
+        for info in infos:
+            if info.name not in constants and (fault := tensor_fault(info.name)):
+                called = shown(info.name)
+                raise InvalidModel(f"the {kind} cannot be called '{called}': {fault}", field=f"{kind}:{called}")
+    for node in graph.node:
+        if fault := name_fault(node.name):
+            called = shown(node.name)
+            raise InvalidModel(f"the node cannot be called '{called}': {fault}", field=f"node:{called}")
+    for name in map(str, _names(model)):
+        if name != graph.name and (fault := name_fault(name)):
+            raise InvalidModel(f"a name cannot be '{shown(name)}': {fault}", field="model")
+
+
+def _count_parts(model: onnx.ModelProto) -> int:
+    graph = model.graph
+    nodes = sum(len(node.input) + len(node.output) + len(node.attribute) for node in graph.node)
+    lists = (graph.initializer, graph.input, graph.output, graph.value_info, model.opset_import)
+    return nodes + sum(len(each) for each in lists)
+
+
+def _names(model: onnx.ModelProto) -> Iterator[object]:
+    """Every name that the compiler reads."""
+    graph = model.graph
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+    for named in (graph, *graph.initializer, *graph.input, *graph.output, *graph.value_info):
+        yield named.name
+    yield from (entry.domain for entry in model.opset_import)
+    for info in (*graph.input, *graph.output):
+        yield from (size.dim_param for size in info.type.tensor_type.shape.dim)
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """The version of the ONNX operators, 0 if not stated."""
+    return next((int(entry.version) for entry in model.opset_import if entry.domain in ONNX_DOMAINS), 0)
+
+
+def check_operators(model: onnx.ModelProto) -> None:
+    opset = opset_of(model)
+    for node in model.graph.node:
+        field, op = f"node:{node.name}", node.op_type
+        if node.domain not in ONNX_DOMAINS and (node.domain, op) not in OPERATORS:
+            raise UnsupportedOperator(
+                f"{op} is of the domain {node.domain!r}; of other domains than ONNX's only the quantised operators of "
+                "com.microsoft are known",
+                field=field,
+            )
+        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+            raise UnsupportedOperator(f"{op} has a subgraph; control flow cannot be compiled", field=field)
+        if op in _RANDOM:
+            raise UnsupportedOperator(f"{op} is random; its result cannot be verified", field=field)
+        if node.domain not in ONNX_DOMAINS:
+            continue
+        try:
+            onnx.defs.get_schema(op, opset)
+        except onnx.defs.SchemaError as error:
+            raise UnsupportedOperator(f"{op} is not an operator of ONNX opset {opset}", field=field) from error
+        check_known_before(node, opset)
+
+
+def constants(model: onnx.ModelProto) -> Iterator[tuple[str, TensorProto]]:
+    """Every tensor stored in the model, and the field that names it."""
+    for tensor in model.graph.initializer:
+        yield f"initializer:{tensor.name}", tensor
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.sparse_tensors or attribute.HasField("sparse_tensor"):
+                raise InvalidModel("sparse tensors are not accepted", field=f"node:{node.name}")
+            for tensor in (attribute.t, *attribute.tensors) if attribute.HasField("t") else attribute.tensors:
+                yield f"node:{node.name}", tensor
+
+
+def is_in_other_file(tensor: TensorProto) -> bool:
+    """Whether the tensor's elements are kept in another file."""
+    return bool(tensor.data_location == TensorProto.EXTERNAL or tensor.external_data)
+
+
+def check_constant(field: str, tensor: TensorProto, limits: Limits) -> None:
+    """Kept in the file, of a known type, and with as many bytes as its shape says."""
+    if is_in_other_file(tensor):
+        raise ExternalData(f"the elements of {tensor.name!r} are kept in another file", field=field)
+    if tensor.HasField("segment"):
+        raise InvalidModel(f"{tensor.name!r} is in segments, which nobody reads", field=field)
+    check_type(tensor.data_type, field)
+    # a constant may be empty: Resize and Clip have such inputs
+    check_dimensions(tuple(tensor.dims), field, limits, smallest=0)
+    count, item = math.prod(tensor.dims), ITEM_BYTES[tensor.data_type]
+    if tensor.HasField("raw_data"):
+        found, wanted = len(tensor.raw_data), count * item
+    else:
+        found, wanted = max(len(tensor.float_data), len(tensor.int32_data), len(tensor.int64_data)), count
+    if found != wanted:
+        raise InvalidModel(f"{tensor.name!r} of shape {tuple(tensor.dims)} is truncated or too long", field=field)
+
+
+def check_scales(model: onnx.ModelProto) -> None:
+    """The scales of quantize and dequantize are positive numbers."""
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        tensor = constants.get(node.input[1]) if node.op_type in _QUANTIZERS and len(node.input) > 1 else None
+        if tensor is None or tensor.data_type != TensorProto.FLOAT:
+            continue
+        scale = numpy_helper.to_array(tensor)
+        if not (np.isfinite(scale) & (scale > 0)).all():
+            raise InvalidModel("a scale is not a positive number", field=f"initializer:{tensor.name}")

@@ -1,0 +1,179 @@
+"""Parsing of an uploaded model: bytes to a checked model of static inputs.
+
+The file is hostile until proven otherwise. The checks go from the cheap and structural to the costly, and nothing is
+allocated because the model says so.
+"""
+
+from dataclasses import dataclass
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import helper
+
+from accel.errors import InvalidModel, ModelTooLarge, UnsupportedShape, UnsupportedType
+from accel.frontend.legalize.qdq_form import in_qdq_form
+from accel.frontend.onnx_model.model_limits import LIMITS, Limits
+from accel.frontend.onnx_model.onnx_nodes import name_nodes
+from accel.frontend.onnx_model.shape_inference import invalid_model, without_weights
+from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, check_type, static_shape
+from accel.frontend.read.model_checks import (
+    ONNX_DOMAINS,
+    check_constant,
+    check_operators,
+    check_scales,
+    check_structure,
+    check_unsafe_nodes,
+    check_versions,
+    constants,
+    has_more_fields,
+)
+from accel.frontend.read.model_info import NO_AXES, Axes, FixedInputs, ModelTensor, fix_axes
+
+_ZIP = b"PK\x03\x04"  # the service unpacks one, and the command line reads files beside the model
+
+_INITIALIZERS_APART = 4  # the first IR version whose initializers need not be inputs
+
+_TRAINED = ("BatchNormalization", "Dropout", "MaxPool")
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A checked model whose inputs are static, their axes, and the inputs and outputs as they were."""
+
+    model: onnx.ModelProto
+    fixed: FixedInputs
+    inputs: list[ModelTensor]
+    outputs: list[ModelTensor | None]
+
+
+def parse_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> Parsed:
+    """Parse and check ``data``, all but the shapes of what the nodes compute, and set its dynamic axes.
+
+    In the result every node has a unique name, and no initializer is also an input.
+
+    Raises:
+        InvalidAxes: the axes are none of the model's.
+        InvalidModel, and its subclasses: as for ``inspect_model``.
+    """
+    model = decode_model(data, limits)
+    name_nodes(model)
+    _use_default_domain(model)
+    check_operators(model)
+    for where, tensor in constants(model):
+        check_constant(where, tensor, limits)
+    inputs = _inputs(model)
+    outputs = [_described(info) for info in model.graph.output]
+    fixed = fix_axes(inputs, axes)
+    _set_axes(model, fixed, limits)
+    check_scales(model)
+    _fix_initializers(model)
+    _drop_unread(model)
+    light = without_weights(model)
+    for info in light.graph.output:
+        info.type.tensor_type.shape.SetInParent()  # the checker wants one; it is inferred where there is none
+    try:
+        onnx.checker.check_model(light)
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise invalid_model(error) from error
+    plain = in_qdq_form(model)
+    if plain is not model:
+        check_scales(plain)
+    check_unsafe_nodes(plain)
+    return Parsed(model, fixed, inputs, outputs)
+
+
+def decode_model(data: bytes, limits: Limits) -> onnx.ModelProto:
+    """The model in the file ``data``, whose structure and versions are ones that are read.
+
+    Raises:
+        InvalidModel: it is not ONNX, or has parts or versions that are not read.
+        ModelTooLarge: it has more bytes, nodes or parts of nodes than ``limits`` allow.
+    """
+    if len(data) > limits.file_bytes:
+        raise ModelTooLarge(f"the file has {len(data)} bytes; the limit is {limits.file_bytes}", field="model")
+    most = limits.nodes + limits.parts
+    if has_more_fields(data, most):
+        raise ModelTooLarge(f"the model has more than {most} nodes, constants and other fields", field="model")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        told = "a zip: unpack it" if data.startswith(_ZIP) else "not ONNX, or is truncated"
+        raise InvalidModel(f"the file is {told}", field="model") from error
+    check_structure(model, limits)
+    check_versions(model)
+    return model
+
+
+def _fix_initializers(model: onnx.ModelProto) -> None:
+    """Initializers are constants: before IR version 4 each had to be declared as an input, a default value."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [info for info in model.graph.input if info.name not in constants]
+    if len(inputs) < len(model.graph.input):
+        inputs = [onnx.ValueInfoProto.FromString(info.SerializeToString()) for info in inputs]
+        del model.graph.input[:]
+        model.graph.input.extend(inputs)
+    model.ir_version = max(model.ir_version, _INITIALIZERS_APART)
+
+
+def _use_default_domain(model: onnx.ModelProto) -> None:
+    """ONNX's own domain has two names, of which its checker knows one."""
+    for named in (*model.opset_import, *model.graph.node):
+        if named.domain in filter(None, ONNX_DOMAINS):
+            named.ClearField("domain")
+
+
+def _drop_unread(model: onnx.ModelProto) -> None:
+    """Outputs that are there for training, where nobody reads them; the shapes of some cannot be inferred."""
+    read = {name for node in model.graph.node for name in node.input} | {info.name for info in model.graph.output}
+    for node in model.graph.node:
+        if node.op_type in _TRAINED:
+            while len(node.output) > 1 and node.output[-1] not in read:
+                node.output.pop()
+
+
+def _inputs(model: onnx.ModelProto) -> list[ModelTensor]:
+    """The inputs as they are described, each of a supported type."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    found: list[ModelTensor] = []
+    for info in model.graph.input:
+        if info.name in constants:
+            continue
+        field = f"input:{info.name}"
+        if not info.type.HasField("tensor_type"):
+            raise UnsupportedType(f"{info.name!r} is not a dense tensor", field=field)
+        check_type(info.type.tensor_type.elem_type, field)
+        described = _described(info)
+        if described is None:
+            raise UnsupportedShape(f"{info.name!r} has no shape; export it with one", field=field)
+        found.append(described)
+    if not found:
+        raise InvalidModel("the model has no inputs", field="model")
+    return found
+
+
+def _described(info: onnx.ValueInfoProto) -> ModelTensor | None:
+    """An input or output as the model states it; None if it states no supported type or no shape."""
+    tensor = info.type.tensor_type
+    if tensor.elem_type not in ITEM_BYTES or not tensor.HasField("shape"):
+        return None
+    shape = [size.dim_value if size.HasField("dim_value") else size.dim_param or None for size in tensor.shape.dim]
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    return ModelTensor(name=info.name, dtype=str(dtype), shape=tuple(shape))
+
+
+def _set_axes(model: onnx.ModelProto, fixed: FixedInputs, limits: Limits) -> None:
+    """Give the inputs their extents, and drop what the model says of other tensors where that depends on them."""
+    extents = {tensor.name: tensor.shape for tensor in fixed.inputs}
+    for info in model.graph.input:
+        if info.name not in extents:
+            continue
+        for size, extent in zip(info.type.tensor_type.shape.dim, extents[info.name], strict=True):
+            size.dim_value = extent
+        static_shape(info, f"input:{info.name}", limits)
+    if not fixed.dims and not fixed.unset:
+        return
+    for info in (*model.graph.value_info, *model.graph.output):
+        for size in info.type.tensor_type.shape.dim if info.type.HasField("tensor_type") else ():
+            if size.dim_param in fixed.dims:
+                size.dim_value = fixed.dims[size.dim_param]

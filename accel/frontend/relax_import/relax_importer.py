@@ -1,0 +1,178 @@
+"""ONNX to Relax, with the name of the node that each Relax variable came from.
+
+TVM's importer drops the names. Ours binds the result of each node to a variable, and remembers whose it is.
+"""
+
+import contextlib
+import io
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+import tvm
+from tvm import relax
+from tvm.ir import IRModule
+from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
+
+from accel.errors import UnsupportedOperator
+from accel.frontend.legalize.explicit_padding import join_pads, make_padding_explicit
+from accel.frontend.onnx_model.external_data import array_of
+from accel.frontend.onnx_model.node_origins import origins_of
+from accel.frontend.onnx_model.onnx_nodes import name_nodes
+from accel.frontend.onnx_model.tensor_types import is_static
+from accel.frontend.relax_import.operator_converters import CONVERTERS
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the ONNX graph: its name and operator, and the names of the user's nodes that it computes."""
+
+    name: str
+    op: str
+    covers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ImportedGraph:
+    """A model as TVM reads it: one function ``main`` of one dataflow block, with the constants inside.
+
+    ``origin`` gives for each variable bound in ``main``, by name, the node it came from; ``operators`` the
+    operator of each node, those included that were folded into another.
+    """
+
+    module: IRModule
+    origin: dict[str, Node]
+    operators: dict[str, str]
+
+
+def import_onnx(model: onnx.ModelProto) -> ImportedGraph:
+    """Import ``model``, whose shapes must be static (see ``inspect_model``).
+
+    Raises:
+        UnsupportedOperator: TVM cannot import a node; ``field`` is ``node:<name>``.
+    """
+    named = onnx.ModelProto()
+    named.CopyFrom(model)
+    name_nodes(named)
+    make_padding_explicit(named)
+    join_pads(named)
+    operators = {node.name: node.op_type for node in named.graph.node}
+    for node in named.graph.node:
+        operators |= origins_of(node)
+    _drop_unused(named.graph)
+    nodes = [_node(node) for node in named.graph.node]
+    importer = _NamedImporter({node.name: node for node in nodes})
+    opset = next(entry.version for entry in named.opset_import if entry.domain in ("", "ai.onnx"))
+    with contextlib.redirect_stdout(io.StringIO()):  # TVM prints every failed conversion
+        try:
+            module = importer.from_onnx(named.graph, opset)
+        except UnsupportedOperator:
+            raise
+        except Exception as error:  # what TVM refuses before it converts a node; its message names the node
+            raise UnsupportedOperator(str(error), field="model") from error
+    _check_shapes(module, named)
+    return ImportedGraph(module, _spread(module, importer.named), operators)
+
+
+def _drop_unused(graph: onnx.GraphProto) -> None:
+    """Remove the nodes that no output depends on, as those are that computed a shape."""
+    wanted = {info.name for info in graph.output}
+    for index in reversed(range(len(graph.node))):
+        if wanted.isdisjoint(graph.node[index].output):
+            del graph.node[index]
+        else:
+            wanted.update(graph.node[index].input)
+
+
+def _node(node: onnx.NodeProto) -> Node:
+    """The node, with the operator that the user gave it."""
+    covers = origins_of(node)
+    return Node(node.name, covers.get(node.name, node.op_type), tuple(covers))
+
+
+def identifier(name: str) -> str:
+    """``name`` as a Relax identifier; ``main`` is the function's own."""
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return plain if plain[:1].isalpha() and plain != "main" else f"v_{plain}"
+
+
+class _NamedImporter(ONNXGraphImporter):  # type: ignore[misc]
+    """TVM's importer, which emits a variable for each node's result; ``named`` maps variables to nodes."""
+
+    def __init__(self, nodes: dict[str, Node]) -> None:
+        super().__init__({}, {}, sanitize=False)
+        self.nodes = nodes
+        self.named: dict[str, Node] = {}
+
+    def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
+        """Left to the conversion of the node, which knows its name."""
+
+    def _parse_array(self, tensor_proto: onnx.TensorProto) -> tvm.runtime.Tensor:
+        """A constant, which may be apart."""
+        return tvm.runtime.tensor(array_of(tensor_proto).reshape(tuple(tensor_proto.dims)))
+
+    def _convert_operator(
+        self, op_name: str, inputs: list[relax.Expr], attrs: dict[str, Any], opset: int
+    ) -> relax.Expr:
+        node = self.nodes[attrs["tvm_custom"]["name"]]
+        try:
+            result = self._convert(op_name, inputs, attrs, opset)
+        except Exception as error:  # whatever TVM raises, this node is the one it cannot import
+            raise UnsupportedOperator(f"{op_name}: {error}", field=f"node:{node.name}") from error
+        if isinstance(result, relax.Tuple):
+            self.named.update((field.name, node) for field in result.fields if isinstance(field, relax.Var))
+        if isinstance(result, relax.Var) and not any(result.same_as(known) for known in inputs):
+            self.named.setdefault(result.name, node)
+        if not isinstance(result, tvm.ir.Call):
+            return result
+        var = self.bb.emit(result, name_hint=identifier(node.name))
+        self.named[var.name] = node
+        return var
+
+    def _convert(self, op_name: str, inputs: list[relax.Expr], attrs: dict[str, Any], opset: int) -> relax.Expr:
+        """By a converter of our own if there is one and it can, else by TVM's."""
+        if op_name in CONVERTERS:
+            result = CONVERTERS[op_name](self.bb, inputs, attrs)
+            if result is not None:
+                return self.bb.normalize(result)
+        return super()._convert_operator(op_name, inputs, attrs, opset)
+
+
+def _check_shapes(module: IRModule, model: onnx.ModelProto) -> None:
+    """Every output has the shape that the model states."""
+    result = module["main"].ret_ty
+    fields = result.fields if isinstance(result, relax.TupleType) else [result]
+    makers = {name: node for node in model.graph.node for name in node.output}
+    for info, field in zip(model.graph.output, fields, strict=True):
+        if info.name in makers and not isinstance(field, relax.TensorType):
+            node = makers[info.name]
+            raise UnsupportedOperator(
+                f"{node.op_type}: {info.name!r} is no tensor for TVM, and cannot be an output",
+                field=f"node:{node.name}",
+            )
+        stated = [int(size.dim_value) for size in info.type.tensor_type.shape.dim]
+        found = list(field.shape.values) if isinstance(field.shape, relax.ShapeExpr) and is_static(info) else None
+        if found is not None and found != stated and info.name in makers:
+            node = makers[info.name]
+            raise UnsupportedOperator(
+                f"{node.op_type}: {info.name!r} has the shape {stated}, and TVM makes {found} of it",
+                field=f"node:{node.name}",
+            )
+
+
+def _spread(module: IRModule, named: dict[str, Node]) -> dict[str, Node]:
+    """Extend ``named`` to the unnamed helpers, which TVM binds just before the result that needs them."""
+    origin: dict[str, Node] = {}
+    pending: list[str] = []
+    for binding in module["main"].body.blocks[0].bindings:
+        name, value = binding.var.name, binding.value
+        source = value.tuple_value if isinstance(value, relax.TupleGetItem) else value
+        if isinstance(source, relax.Var) and source.name in origin:
+            origin[name] = origin[source.name]
+            continue
+        pending.append(name)
+        if name in named:
+            origin.update(dict.fromkeys(pending, named[name]))
+            pending.clear()
+    return origin

@@ -1,0 +1,1 @@
+"""Programs as files: the container, raw parts that other tools wrote, and their validation by the family."""

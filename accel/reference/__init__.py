@@ -1,1 +1,0 @@
-"""The integer graph, run on the host: what the program's outputs are compared with."""

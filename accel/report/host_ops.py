@@ -1,0 +1,71 @@
+"""What runs on the host, and why."""
+
+from tvm import ir
+
+from accel.accelerator.document import Accelerator
+from accel.frontend.integer_recovery.recover_integers import ImportedModel
+from accel.lowering.ir.function_attributes import HOST_REASON, LAUNCHES, load_launches
+from accel.report.report_documents import HostOp
+
+_LATE_ZERO_POINT = "the zero point of its data, known at run time alone, is taken off its int32 result"
+_STEPS = {(op, "Sub"): _LATE_ZERO_POINT for op in ("ConvInteger", "MatMulInteger")}  # of operators in QDQ form
+
+
+def host_ops(imported: ImportedModel, module: ir.IRModule, accelerator: Accelerator) -> list[HostOp]:
+    """The model's nodes that run on the host, each with the reason.
+
+    A node is here and in a layer if the host prepares its data or finishes its result.
+    """
+    launches = list(load_launches(str(module["main"].attrs[LAUNCHES])).values())
+    shared = {node for launch in launches for node in launch.nodes}
+    reasons = {
+        node: launch.host_reason
+        for launch in launches
+        if launch.host_reason
+        for node in launch.host_nodes or launch.nodes
+    }
+    for node in imported.host_nodes.values():
+        for name in node.covers:
+            # a quantised operator is several steps; the one that is named after it says most
+            if name == node.name or len(node.covers) > 1 or name not in reasons:
+                op = imported.operators.get(name, node.op)
+                op = op if op == "DynamicQuantizeLinear" else node.op
+                reasons[name] = _reason(op, accelerator, shared=name in shared)
+    causes = _causes(imported)
+    reasons |= {name: f"the host has a part of it: {'; '.join(found)}" for name, found in causes.items()}
+    for variable, function in module.functions.items():
+        reason = function.attrs.get(HOST_REASON) if function.attrs is not None else None
+        if reason is not None:
+            names = [str(node) for node in function.attrs["nodes"]] or [str(variable.name_hint)]
+            for name in names:
+                reasons[name] = f"{reasons[name]}; {reason}" if name in causes else str(reason)
+    return [
+        HostOp(node=name, op=imported.operators.get(name, "QuantizeLinear"), reason=reason)
+        for name, reason in reasons.items()
+    ]
+
+
+def _causes(imported: ImportedModel) -> dict[str, list[str]]:
+    """What the host does for nodes that the accelerator runs, as the recovery of integers noted it."""
+    found: dict[str, dict[str, None]] = {}
+    for variable, node in imported.host_nodes.items():
+        for name in node.covers:
+            step = _STEPS.get((imported.operators.get(name, ""), node.op), "")
+            cause = imported.causes.get(variable, step)
+            if cause:
+                found.setdefault(name, {})[cause] = None
+    return {name: list(causes) for name, causes in found.items()}
+
+
+def _reason(op: str, accelerator: Accelerator, *, shared: bool) -> str:
+    if shared:
+        return f"{accelerator.title} runs it; the host arranges its data or its result, or scales it"
+    if op == "DynamicQuantizeLinear":
+        return f"it finds the range of float32 data at run time, which no instruction of {accelerator.title} does"
+    if op == "QuantizeLinear":
+        return "float32 becomes int8 on the host, where a float operator or a model input feeds the accelerator"
+    if op == "DequantizeLinear":
+        return "int8 becomes float32 on the host, where a float operator or a model output follows the accelerator"
+    if op == "Concat":
+        return f"its operands are copied to lie side by side, which {accelerator.title} has no instruction for"
+    return f"the compiler makes no {op} of the instructions of {accelerator.title}"

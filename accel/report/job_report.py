@@ -1,0 +1,60 @@
+"""The report of a job: what ran where, how long it took, and how far to trust it."""
+
+from collections.abc import Sequence
+
+from accel.program.program_model import Program
+from accel.report.layer_report import layer_of, total_energy
+from accel.report.report_documents import HostOp, Macs, ProgramWarning, Provenance, Quality, Report, WarningKind
+from accel.report.simulation_report import program_size, timing_model_of, unit_times, warnings_of
+from accel.simulate.engine import Simulation
+
+
+def make_report(
+    program: Program,
+    simulation: Simulation,
+    *,
+    total_macs: int,
+    host_ops: Sequence[HostOp],
+    quantisation: Sequence[Quality],
+    provenance: Provenance,
+    unverified: str = "",
+    warnings: Sequence[ProgramWarning] = (),
+) -> Report:
+    """Everything but the stages' times, which the caller appends when it is done.
+
+    ``verified`` is true or null here: outputs that differ, and races, have raised before. ``unverified`` says why they
+    were not compared, if so; ``warnings`` are others of the whole run.
+    """
+    layers = [layer_of(result, program.accelerator) for result in simulation.launches]
+    macs = sum(layer.macs for layer in layers)
+    return Report(
+        accelerator=program.accelerator.name,
+        provenance=provenance,
+        verified=True if layers and not unverified else None,
+        cycles=simulation.cycles,
+        energy_pj=total_energy(layers),
+        macs=Macs(total=total_macs, accelerator=macs, share=macs / total_macs if total_macs else 0.0),
+        units=unit_times(simulation, program.accelerator),
+        warnings=[
+            *run_warnings("not-verified", unverified),
+            *warnings,
+            *warnings_of(program, simulation),
+        ],
+        layers=layers,
+        host_ops=list(host_ops),
+        quantisation=list(quantisation),
+        program=program_size(program),
+        timing_model=timing_model_of(program, simulation),
+        stages=[],
+    )
+
+
+def run_warnings(kind: WarningKind, *details: str) -> list[ProgramWarning]:
+    """Returns a warning of the whole run for each detail that is not empty."""
+    return [ProgramWarning(kind=kind, launch=None, instruction=None, detail=detail) for detail in details if detail]
+
+
+def unset_warnings(axes: Sequence[str]) -> list[ProgramWarning]:
+    """Returns a warning for each axis of the model that is 1 as nothing set it."""
+    detail = "is dynamic, and 1 as nothing sets it: give options.dims or options.shapes (--dim, --shape)"
+    return run_warnings("unset-axis", *(f"{axis} {detail}" for axis in axes))

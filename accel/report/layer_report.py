@@ -1,0 +1,91 @@
+"""The report of one launch: a layer of the model on the accelerator."""
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.contraction import Contraction, contraction
+from accel.accelerator.document import Accelerator
+from accel.errors import InvalidAccelerator
+from accel.isa.family import Timing, dram_traffic
+from accel.isa.family_registry import family_of
+from accel.report.report_documents import Layer
+from accel.simulate.engine import LaunchResult
+
+Int64 = npt.NDArray[np.int64]
+_HALF = 0.5
+
+
+def layer_of(result: LaunchResult, accelerator: Accelerator) -> Layer:
+    """The report of one launch as it ran."""
+    family, launch, timing, decoded = family_of(accelerator), result.launch, result.timing, result.decoded
+    work = family.work(decoded)
+    read, written = dram_traffic(family.boxes(decoded))
+    gemm = _contraction(accelerator)
+    cycles = timing.cycles if timing else 0
+    limit, share = _limit(timing) if timing else ("", 0.0)
+    best = work.macs_per_cycle or (gemm.macs if gemm else 0)
+    return Layer(
+        name=launch.name,
+        op=launch.op,
+        nodes=list(launch.nodes),
+        macs=launch.macs,
+        cycles=cycles,
+        lower_bound=work.lower_bound,
+        utilisation=launch.macs / (cycles * best) if cycles and best else 0.0,
+        gemm_share=work.contract_cycles / cycles if cycles else 0.0,
+        limited_by=limit,
+        limit_share=share,
+        load_overlap=_overlap(result, timing, gemm) if timing and gemm else 0.0,
+        bytes_read=read,
+        bytes_written=written,
+        instructions=launch.count,
+        energy_pj=family.energy(decoded),
+    )
+
+
+def total_energy(layers: list[Layer]) -> float | None:
+    """Picojoules of all launches; None where the document says of no instruction."""
+    known = [layer.energy_pj for layer in layers if layer.energy_pj is not None]
+    return sum(known) if known else None
+
+
+def _limit(timing: Timing) -> tuple[str, float]:
+    """The busiest unit and its share of the cycles; no unit's name where it has less than half of them."""
+    busiest = max(timing.busy, key=lambda unit: timing.busy[unit])
+    share = min(timing.busy[busiest] / timing.cycles, 1.0) if timing.cycles else 0.0
+    return busiest if share >= _HALF else "waiting", share
+
+
+def _contraction(accelerator: Accelerator) -> Contraction | None:
+    """The instruction that contracts; one that runs programs alone may have none."""
+    try:
+        return contraction(accelerator)
+    except InvalidAccelerator:
+        return None
+
+
+def _overlap(result: LaunchResult, timing: Timing, gemm: Contraction) -> float:
+    accelerator = result.accelerator
+    instructions, compute = accelerator.instructions, gemm.instruction.unit
+    load = accelerator.copy_instruction(gemm.data.memory.name, "load")
+    loading = load.unit if load is not None else None
+    unit = np.array([i.unit for i in instructions])[result.kind]
+    loads, computes = _busy(timing, unit == loading), _busy(timing, unit == compute)
+    busy = int((loads[1] - loads[0]).sum())
+    return float((_before(loads[1], *computes) - _before(loads[0], *computes)).sum() / busy) if busy else 0.0
+
+
+def _busy(timing: Timing, rows: npt.NDArray[np.bool_]) -> tuple[Int64, Int64]:
+    """Starts and ends of the spans in which one of the instructions ran; the spans are in order and do not overlap."""
+    last = np.maximum.accumulate(timing.end[rows])
+    start = timing.start[rows]
+    start[1:] = np.maximum(start[1:], last[:-1])
+    return start, np.maximum(last, start)
+
+
+def _before(cycle: Int64, start: Int64, end: Int64) -> Int64:
+    """How many cycles before each of ``cycle`` lie in the spans."""
+    total = np.concatenate([[0], np.cumsum(end - start)])
+    span = np.searchsorted(start, cycle)  # the spans that begin before
+    over = end[np.maximum(span, 1) - 1] - cycle if len(end) else np.zeros_like(cycle)
+    return total[span] - np.where(span > 0, np.maximum(over, 0), 0)

@@ -1,0 +1,96 @@
+"""What a dry run says, as documents; what fills them is apart, so that the api describes them without a compiler."""
+
+from typing import Literal
+
+import pydantic
+from pydantic import ConfigDict, Field
+
+from accel.report.report_documents import Macs, ProgramWarning, Provenance
+
+Role = Literal["load micro-ops", "load data", "load weights", "load bias", "clear", "contract", "epilogue", "store"]
+
+
+class UsedInstruction(pydantic.BaseModel):
+    """An instruction that a launch uses, by the names of the accelerator's document."""
+
+    model_config = ConfigDict(frozen=True)
+
+    role: Role = Field(description="what the launch needs it for", examples=["contract"])
+    instruction: str = Field(description="its name", examples=["gemm"])
+    operation: str = Field(description="which of the things that it can do", examples=["accumulate"])
+    pragma: str = Field(description="the pragma under which its nests are found", examples=["pragma_gemm"])
+
+
+class PlannedTiling(pydantic.BaseModel):
+    """How a launch is cut so that its tiles fit the on-chip memories.
+
+    Blocks are of the contraction's tile: ``out_channels`` scalars in a block of the result, ``in_channels`` in one of
+    the data. A dense layer is an image one row high whose columns are its rows.
+    """
+
+    rows: int = Field(description="rows of a block: the contraction's own rows, scalars")
+    out_channels: int = Field(description="output channels of a block, scalars")
+    in_channels: int = Field(description="input channels of a block, scalars")
+    out_blocks: int = Field(description="blocks of output channels in a tile")
+    out_rows: int = Field(description="rows of the result's image in a tile")
+    out_columns: int = Field(description="columns of the result's image in a tile")
+    in_blocks: int = Field(description="blocks of input channels that are summed at once")
+    kernel_rows: int = Field(description="rows of the kernel that are summed at once")
+    kernel_columns: int = Field(description="columns of the kernel that are summed at once")
+    tiles: int = Field(description="tiles of the whole launch")
+    order: Literal["stream", "weights", "data"] = Field(
+        description="which operand stays while the others pass: none, the weights of a group of channels, or the data "
+        "of a tile"
+    )
+    operand_contexts: int = Field(description="copies of each operand's buffer; 2 load the next tile meanwhile")
+    result_contexts: int = Field(description="copies of the result's buffer")
+
+
+class PlannedLaunch(pydantic.BaseModel):
+    """A run of the accelerator: a layer of the model."""
+
+    name: str = Field(description="as the report calls it", examples=["conv1"])
+    op: str = Field(description="conv2d, dense or add", examples=["conv2d"])
+    nodes: list[str] = Field(description="model nodes that it computes")
+    operators: list[str] = Field(
+        description="those of them that the accelerator does in this launch, as a document's `composites` name them",
+        examples=[["conv2d", "bias", "requantize", "clip"]],
+    )
+    macs: int = Field(description="multiply-accumulates of the model, padding not counted")
+    instructions: list[UsedInstruction]
+    tiling: PlannedTiling
+    estimated_cycles: int | None = Field(
+        description="what the planner expects, cycles; a guide for choosing tilings, and no simulation; null where its "
+        "family prices no such launch"
+    )
+    host: list[str] = Field(description="what the host does before and after it beside laying out tensors, and why")
+
+
+class PlannedNode(pydantic.BaseModel):
+    """Where a node of the model runs."""
+
+    name: str = Field(examples=["conv1"])
+    op: str = Field(examples=["Conv"])
+    where: Literal["accelerator", "host", "both", "nowhere"] = Field(
+        description="both: the host begins or finishes it; nowhere: it is folded into others, or into constants"
+    )
+    launch: str | None = Field(description="the launch that computes it")
+    reason: str | None = Field(description="why it is on the host, or partly so")
+    added: bool = Field(description="whether quantisation adds it to the model as uploaded")
+
+
+class Plan(pydantic.BaseModel):
+    """What would become of a model on an accelerator; nothing was compiled or simulated."""
+
+    accelerator: str = Field(description="its name", examples=["vta"])
+    provenance: Provenance = Field(description="what it is of: versions, files, and the seed")
+    family: str = Field(description="its family of instruction sets", examples=["vta"])
+    quantisation: Literal["none", "given samples", "one random sample"] = Field(
+        description="what a float model's scales come from. A job draws more samples: a sum whose operands' scales lie "
+        "near the limit may then map otherwise"
+    )
+    warnings: list[ProgramWarning] = Field(description="axes that are 1 as nothing sets them")
+    nodes: list[PlannedNode] = Field(description="every node in the model's order, then those that quantisation adds")
+    launches: list[PlannedLaunch] = Field(description="in the order in which they run")
+    macs: Macs
+    estimated_cycles: int = Field(description="of the launches that have an estimate")

@@ -1,0 +1,226 @@
+"""What came of running a program: its cycles, whether it is right, and what made its units wait."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.timing_model import TimingModel
+from accel.isa.family_registry import family_of
+from accel.isa.hazard_findings import Hazards, Race, Stale, Unwritten
+from accel.program.program_model import HostStep, Launch, Program
+from accel.report.layer_report import layer_of, total_energy
+from accel.report.report_documents import (
+    Engine,
+    Instruction,
+    Mismatch,
+    ProgramSize,
+    ProgramWarning,
+    Provenance,
+    RaceRecord,
+    SimulationReport,
+    StaleRecord,
+    UnitTime,
+)
+from accel.simulate.engine import Simulation, last_writer
+from accel.simulate.machine_state import segment_view
+from accel.simulate.segment_bounds import Stray
+
+_SHOWN = 10  # mismatches, races and warnings of a kind that a report lists
+
+
+def make_simulation_report(
+    program: Program, simulation: Simulation, engine: Engine, provenance: Provenance
+) -> SimulationReport:
+    """The report of ``program`` as it ran."""
+    function, timed = engine != "timing", engine != "function"
+    count, mismatches = _mismatches(program, simulation) if function else (0, [])
+    hazards = simulation.hazards or Hazards((), ())
+    warnings = warnings_of(program, simulation)
+    ends = all(warning.kind != "never-finishes" for warning in warnings)  # or the host never knows when to look
+    sure = not hazards.races and not hazards.stale and ends
+    verified = not count and sure if function and program.expected else None
+    launches = [layer_of(result, program.accelerator) for result in simulation.launches]
+    return SimulationReport(
+        accelerator=program.accelerator.name,
+        provenance=provenance,
+        engine=engine,
+        verified=verified,
+        cycles=simulation.cycles if timed else None,
+        seconds=simulation.cycles / (program.accelerator.clock_mhz * 1e6) if timed else None,
+        mismatch_count=count,
+        mismatches=mismatches,
+        race_count=None if simulation.hazards is None else len(hazards.races),
+        races=[race_record(race, simulation) for race in hazards.races[:_SHOWN]],
+        stale_read_count=None if simulation.hazards is None else len(hazards.stale),
+        stale_reads=[stale_record(read, simulation) for read in hazards.stale[:_SHOWN]],
+        warnings=warnings,
+        units=unit_times(simulation, program.accelerator) if timed else None,
+        bytes_read=sum(launch.bytes_read for launch in launches),
+        bytes_written=sum(launch.bytes_written for launch in launches),
+        energy_pj=total_energy(launches),
+        tokens=simulation.tokens if timed else None,
+        launches=launches,
+        program=program_size(program),
+        timing_model=timing_model_of(program, simulation),
+    )
+
+
+def _mismatches(program: Program, simulation: Simulation) -> tuple[int, list[Mismatch]]:
+    count = 0
+    shown: list[Mismatch] = []
+    for name, expected in program.expected.items():
+        segment = program.segments[name]
+        got = segment_view(simulation.dram, segment, program.windows)
+        wrong = np.flatnonzero(_bits(got) != _bits(expected))
+        count += len(wrong)
+        for at in wrong[: _SHOWN - len(shown)].tolist():
+            address = segment.address + at * got.itemsize
+            shown.append(
+                Mismatch(
+                    tensor=name,
+                    address=address,
+                    got=got.flat[at].item(),
+                    expected=expected.flat[at].item(),
+                    instruction=last_writer(program, simulation, address),
+                )
+            )
+    return count, shown
+
+
+def _bits(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The elements as integers, flat, so that equal means equal bits."""
+    return np.ascontiguousarray(array).reshape(-1).view(f"u{array.dtype.itemsize}")
+
+
+def race_record(race: Race, simulation: Simulation) -> RaceRecord:
+    """The race with its instructions by name."""
+    first, second = _instruction(race.first, simulation), _instruction(race.second, simulation)
+    unit = "bytes" if race.memory == "dram" else "elements"
+    return RaceRecord(
+        first=first,
+        second=second,
+        memory=race.memory,
+        begin=race.begin,
+        end=race.end,
+        detail=f"instructions {first.index} ({first.op}) and {second.index} ({second.op}) touch {unit} {race.begin} to "
+        f"{race.end - 1} of {race.memory}, and no token says which comes first",
+    )
+
+
+def stale_record(read: Stale, simulation: Simulation) -> StaleRecord:
+    """The stale read with its instructions by name."""
+    reader, since = _instruction(read.instruction, simulation), _instruction(read.since, simulation)
+    elements = f"elements {read.begin} to {read.end - 1} of {read.memory}"
+    if read.kind == "stale-out":
+        detail = (
+            f"instruction {reader.index} ({reader.op}) stores {elements}, which instruction {since.index} ({since.op}) "
+            f"{'cleared' if since.op == 'gemm' else 'loaded'}: a store reads a memory that only products and the ALU "
+            "write, so what was there before is stored"
+        )
+    else:
+        detail = (
+            f"passes of instruction {reader.index} ({reader.op}) read {elements} before a pass just ahead of them has "
+            "written it: the ALU has no bypass"
+        )
+    return StaleRecord(
+        kind=read.kind,
+        instruction=reader,
+        since=since,
+        memory=read.memory,
+        begin=read.begin,
+        end=read.end,
+        detail=detail,
+    )
+
+
+def _instruction(index: int, simulation: Simulation) -> Instruction:
+    for result in reversed(simulation.launches):
+        within = index - result.launch.begin
+        if 0 <= within < len(result.kind):
+            op = result.accelerator.instructions[result.kind[within]].name
+            return Instruction(index=index, launch=result.launch.name, op=op)
+    raise KeyError(index)
+
+
+def warnings_of(program: Program, simulation: Simulation) -> list[ProgramWarning]:
+    """Reads of what nobody wrote, writes to where nothing lies, and launches that never say that they are done."""
+    unwritten = simulation.hazards.unwritten if simulation.hazards else ()
+    found = [_unwritten(read, simulation) for read in unwritten[:_SHOWN]]
+    found += [_stray(stray, simulation) for stray in simulation.strays[:_SHOWN]]
+    finish = program.accelerator.finish
+    for result in simulation.launches if finish is not None else ():
+        assert finish is not None
+        if len(result.kind) and not (result.kind == program.accelerator.instructions.index(finish)).any():
+            last = result.launch.begin + len(result.kind) - 1
+            detail = "the launch has no FINISH: the accelerator never says that it is done"
+            found.append(
+                ProgramWarning(kind="never-finishes", launch=result.launch.name, instruction=last, detail=detail)
+            )
+    return found
+
+
+def _unwritten(read: Unwritten, simulation: Simulation) -> ProgramWarning:
+    instruction = _instruction(read.instruction, simulation)
+    unit = "bytes" if read.memory == "dram" else "elements"
+    return ProgramWarning(
+        kind="never-written",
+        launch=instruction.launch,
+        instruction=read.instruction,
+        detail=f"instruction {read.instruction} ({instruction.op}) reads {unit} {read.begin} to {read.end - 1} of "
+        f"{read.memory}, some of which nothing has written: zero here, anything on hardware",
+    )
+
+
+def _stray(stray: Stray, simulation: Simulation) -> ProgramWarning:
+    instruction = _instruction(stray.instruction, simulation)
+    return ProgramWarning(
+        kind="outside-segments",
+        launch=instruction.launch,
+        instruction=stray.instruction,
+        detail=f"instruction {stray.instruction} ({instruction.op}) writes bytes {stray.begin} to {stray.end - 1} of "
+        "dram, which no segment holds",
+    )
+
+
+def unit_times(simulation: Simulation, accelerator: Accelerator) -> dict[str, UnitTime]:
+    """What each unit did over all launches that were timed."""
+    times = {unit: UnitTime(instructions=0, busy=0, stalled={}, idle=0) for unit in accelerator.units}
+    units = np.array([accelerator.units.index(i.unit) for i in accelerator.instructions])
+    for result in simulation.launches:
+        if result.timing is None:
+            continue
+        unit_of = units[result.kind]
+        for number, total in enumerate(times.values()):
+            rows = np.flatnonzero(unit_of == number)
+            last = int(result.timing.end[rows[-1]]) if len(rows) else 0
+            total.instructions += len(rows)
+            total.busy += result.timing.busy[accelerator.units[number]]
+            total.idle += max(result.timing.cycles - last, 0)  # a store may outlive FINISH
+            _add(total.stalled, {cause: int(lost[rows].sum()) for cause, lost in result.timing.waits.items()})
+    return times
+
+
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for cause, cycles in more.items():
+        if cycles:
+            total[cause] = total.get(cause, 0) + cycles
+
+
+def timing_model_of(program: Program, simulation: Simulation) -> TimingModel:
+    """How far the cycles can be trusted, on this accelerator and for what the program asks of it."""
+    launches = (result.decoded for result in simulation.launches)
+    return family_of(program.accelerator).timing_model(program.accelerator, launches)
+
+
+def program_size(program: Program) -> ProgramSize:
+    """How large the program is."""
+    launches = [step for step in program.steps if isinstance(step, Launch)]
+    return ProgramSize(
+        instructions=len(program.words),
+        launches=len(launches),
+        host_steps=sum(isinstance(step, HostStep) for step in program.steps),
+        dram_bytes=program.dram_bytes,
+    )

@@ -1,0 +1,156 @@
+"""A document in full: a slice an instruction, a slice a stall, arrows for tokens."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from accel.trace.perfetto.slice_texts import (
+    Clock,
+    InstructionTexts,
+    Lines,
+    Phase,
+    arrow_ends,
+    freed,
+    in_turn,
+    quoted,
+    slices,
+    tracks,
+    unit_numbers,
+    where,
+)
+from accel.trace.perfetto.token_events import Arrows, Levels
+from accel.trace.perfetto.trace_window import View
+from accel.trace.text_columns import Part, pack, render
+from accel.trace.trace_rows import Int64, Rows, batch_length, tokens_of
+
+MEMORY = "memory"
+
+
+def fits(view: View, most: int) -> bool:
+    """Whether the document in full has at most ``most`` events. It stops to count when it knows."""
+    names = view.source.names
+    found = len(names.queues)
+    for rows in view.stretches():
+        inside = view.inside(rows)
+        marks = [rows[f"wait/{cause}"] > 0 for cause in names.causes]
+        # a level and an end of an arrow
+        marks += 2 * [*tokens_of(rows, "push"), *tokens_of(rows, "pop")]
+        found += int(inside.sum()) + sum(int((mask & inside).sum()) for mask in marks)
+        if found > most:
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class Full:
+    """The rows that are shown, unit by unit.
+
+    ``free`` is the end of each one's predecessor; ``pushes`` and ``pops`` (queues, n) are the arrows that they begin
+    and end; ``levels`` are the queues'.
+    """
+
+    rows: Rows
+    units: Int64
+    start: Int64
+    end: Int64
+    free: Int64
+    pushes: Int64
+    pops: Int64
+    levels: Levels
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def instructions(self) -> int:
+        """How many are shown."""
+        return len(self)
+
+    def lines(self, clock: Clock) -> Iterator[bytes]:
+        """The document's lines."""
+        texts = InstructionTexts(self.rows.names)
+        step = batch_length(texts.longest)
+        for begin in range(0, len(self), step):
+            yield _lines(self.slice(begin, begin + step), texts, clock)
+        yield from self.levels.lines(clock)
+
+    def slice(self, begin: int, end: int) -> "Full":
+        """Some of the rows, and what belongs to them."""
+        cut = slice(begin, end)
+        times = self.start[cut], self.end[cut], self.free[cut]
+        arrows = self.pushes[:, cut], self.pops[:, cut]
+        return Full(self.rows.take(cut), self.units[cut], *times, *arrows, self.levels)
+
+
+def collect(view: View) -> Full:
+    """Everything that the window shows."""
+    arrows, levels = Arrows(view), Levels(view)
+    shown = []
+    for rows in view.stretches():
+        inside = view.inside(rows)
+        arrows.add(rows, inside)
+        levels.add(rows)
+        shown.append(rows.take(np.flatnonzero(inside)))
+    rows = Rows.joined(view.source.names, shown)
+    units = unit_numbers(view.source.names)[rows["kind"]]
+    order = np.argsort(units, kind="stable")
+    rows, units = rows.take(order), units[order]
+    start, end = in_turn(units, rows["start"].astype(np.int64), rows["end"].astype(np.int64))
+    pushes, pops = arrows.numbers()
+    return Full(rows, units, start, end, freed(units, end), pushes[:, order], pops[:, order], levels)
+
+
+def _lines(shown: Full, texts: InstructionTexts, clock: Clock) -> bytes:
+    """For each instruction: its stalls, itself, its arrows, its wait for memory; on a track times never go back.
+
+    Arrows begin and end at an instruction's start: an importer gives them to the slice that it opened last, and the
+    viewer draws them from that slice's end all the same.
+    """
+    rows, tid = shown.rows, tracks(shown.units)
+    parts: list[Part] = [*_stalls(shown, clock)]
+    parts += slices(clock, tid, (shown.start, shown.end), "instruction", texts.parts(rows))
+    parts += [*_arrows(shown, "f", clock), *_arrows(shown, "s", clock), *_memory(shown, clock)]
+    return pack(render(parts, len(rows)))
+
+
+def _stalls(shown: Full, clock: Clock) -> Iterator[Part]:
+    """The waits one after the other, the last up to the instruction's start; none before the unit was free."""
+    rows = shown.rows
+    waits = {cause: rows[f"wait/{cause}"].astype(np.int64) for cause in rows.names.causes if cause != MEMORY}
+    begin = shown.start - sum(waits.values())
+    for cause, wait in waits.items():
+        span = np.maximum(begin, shown.free), np.maximum(begin + wait, shown.free)
+        yield _stall(clock, tracks(shown.units), span, cause)
+        begin = begin + wait
+
+
+def _memory(shown: Full, clock: Clock) -> Iterator[Part]:
+    """The wait for memory, from a cycle after the start: when exactly it was, the trace does not say."""
+    if MEMORY not in shown.rows.names.causes:
+        return
+    length = shown.end - shown.start
+    wait = np.minimum(shown.rows[f"wait/{MEMORY}"], length)
+    begin = shown.start + np.minimum(length - wait, 1)
+    yield _stall(clock, tracks(shown.units), (begin, begin + wait), MEMORY)
+
+
+def _stall(clock: Clock, tid: Int64, span: tuple[Int64, Int64], cause: str) -> Part:
+    """A slice where it would not be empty."""
+    begin, end = span
+
+    def parts(lines: Lines) -> list[Part]:
+        return slices(clock, tid[lines], (begin[lines], end[lines]), "stall", [quoted(f"wait {cause}")])
+
+    return where(end > begin, parts)
+
+
+def _arrows(shown: Full, phase: Phase, clock: Clock) -> Iterator[Part]:
+    tid = tracks(shown.units)
+    numbers = shown.pushes if phase == "s" else shown.pops
+    for queue, number in zip(shown.rows.names.queues, numbers, strict=True):
+
+        def ends(lines: Lines, name: str = queue.name, number: Int64 = number) -> list[Part]:
+            return arrow_ends(clock, tid[lines], shown.start[lines], phase, (name, number[lines]))
+
+        yield where(number > 0, ends)

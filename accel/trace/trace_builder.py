@@ -1,0 +1,168 @@
+"""A simulation as a trace: the columns of the timing engine, and fields that are decoded when their rows are read."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy, Instruction
+from accel.program.program_model import HostStep, Program
+from accel.trace.program_trace import Trace
+from accel.trace.trace_names import HostSpan, LaunchSpan, Operation, Queue, RowMeaning, TraceNames
+from accel.trace.trace_rows import Column, Index, Rows, make_index
+
+if TYPE_CHECKING:  # reading a trace needs no simulator
+    from accel.simulate.engine import LaunchResult, Simulation
+
+
+def make_trace(program: Program, simulation: "Simulation") -> Trace:
+    """The trace of ``program`` as it ran."""
+    names = _names(program, simulation)
+    results = simulation.launches
+    parts = tuple(_part(names, program, number, result) for number, result in enumerate(results))
+    return Trace(_Launches(names, parts))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The rows of one launch: their ``columns`` but the fields; ``shift`` (cycles) is added to its times."""
+
+    columns: dict[str, Column]
+    shift: int
+    names: TraceNames
+    result: "LaunchResult"
+
+    def read(self, begin: int, end: int) -> dict[str, Column]:
+        found = {name: column[begin:end] for name, column in self.columns.items()}
+        if self.shift:
+            found |= {name: found[name] + np.int64(self.shift) for name in ("start", "end")}
+        known = self.result.part(begin, end).columns
+        zeros = np.broadcast_to(np.int32(0), len(found["kind"]))
+        found |= {f"field/{name}": known.get(name, zeros) for name in self.names.fields}
+        return {name: found[name] for name in self.names.columns}
+
+
+class _Launches:
+    """The rows of several launches, one after the other."""
+
+    def __init__(self, names: TraceNames, parts: tuple[_Part, ...]) -> None:
+        self.names = names
+        self._parts = parts
+        self._begins = list(accumulate((len(part.columns["kind"]) for part in parts), initial=0))
+
+    def __len__(self) -> int:
+        return self._begins[-1]
+
+    def index(self) -> Index:
+        """Made anew each time: only a file, and a window of cycles, ask for it."""
+        return make_index(self)
+
+    def read(self, begin: int, end: int) -> Rows:
+        """Rows ``[begin, end)``."""
+        found = []
+        number = max(bisect_right(self._begins, begin) - 1, 0)
+        while number < len(self._parts) and self._begins[number] < end:
+            first = self._begins[number]
+            found.append(self._parts[number].read(max(begin - first, 0), end - first))
+            number += 1
+        runs = [Rows.run(self.names, 0, part) for part in found]
+        columns = runs[0].columns if len(runs) == 1 else Rows.joined(self.names, runs).columns
+        return Rows.run(self.names, begin, columns)
+
+
+def _part(names: TraceNames, program: Program, number: int, result: "LaunchResult") -> _Part:
+    timing, begin, count = result.timing, result.launch.begin, len(result.kind)
+
+    def constant(value: int) -> Column:
+        return np.broadcast_to(np.int32(value), count)
+
+    columns: dict[str, Column] = {
+        "launch": constant(number),
+        "kind": result.kind,
+        "start": timing.start if timing else constant(-1),
+        "end": timing.end if timing else constant(-1),
+        "origin": program.origin[begin : begin + count],
+    }
+    waits = timing.waits if timing else {}
+    columns |= {f"wait/{cause}": waits[cause] if cause in waits else constant(0) for cause in names.causes}
+    return _Part(columns, result.first_cycle if timing else 0, names, result)
+
+
+def _names(program: Program, simulation: "Simulation") -> TraceNames:
+    accelerator, results = program.accelerator, simulation.launches
+    timings = [result.timing for result in results if result.timing]
+    operations = tuple(
+        Operation(
+            name=i.name,
+            unit=i.unit,
+            fields=tuple(f.name for f in i.fields if f.value is None),
+            does=tuple(_meanings(i, accelerator)),
+        )
+        for i in accelerator.instructions
+    )
+    return TraceNames(
+        accelerator=accelerator.title,
+        clock_mhz=accelerator.clock_mhz,
+        timed=len(timings) == len(results),
+        units=accelerator.units,
+        operations=operations,
+        queues=_queues(accelerator, program.initial_tokens),
+        fields=tuple(dict.fromkeys(name for operation in operations for name in operation.fields)),
+        causes=tuple(dict.fromkeys(cause for timing in timings for cause in timing.waits)),
+        launches=tuple(_span(result) for result in results),
+        hosts=_hosts(program, results),
+        origins=program.origins,
+    )
+
+
+def _meanings(instruction: Instruction, accelerator: Accelerator) -> Iterator[RowMeaning]:
+    """The expressions that the instruction itself may be, or the sequences that end with it."""
+    varying = {field.name for field in instruction.fields if field.value is None}
+    for one in accelerator.instructions:
+        if not isinstance(one, Copy | Compute) or accelerator.parts(one)[-1] != instruction:
+            continue
+        prefix = f"{instruction.name}." if one.sequence else ""
+        for operation in one.operations:
+            own = {
+                name.removeprefix(prefix): value for name, value in operation.when.items() if name.startswith(prefix)
+            }
+            yield RowMeaning(text=operation.does, when={name: v for name, v in own.items() if name in varying})
+
+
+def _span(result: "LaunchResult") -> LaunchSpan:
+    begin = result.first_cycle
+    return LaunchSpan(name=result.launch.name, begin=begin, end=begin + (result.timing.cycles if result.timing else 0))
+
+
+def _hosts(program: Program, results: tuple["LaunchResult", ...]) -> tuple[HostSpan, ...]:
+    """The clock stands still during a host step: it runs where the launch before it ended."""
+    found, ran = [], 0
+    for step in program.steps:
+        if isinstance(step, HostStep):
+            cycle = _span(results[ran - 1]).end if ran else 0
+            found.append(HostSpan(name=step.name, cycle=cycle))
+        else:
+            ran += 1
+    return tuple(found)
+
+
+def _queues(accelerator: Accelerator, initial: dict[str, int]) -> tuple[Queue, ...]:
+    pairs: dict[tuple[str, str], None] = {}
+    for instruction in accelerator.instructions:
+        pairs |= {(instruction.unit, other): None for other in instruction.tokens.push}
+        pairs |= {(other, instruction.unit): None for other in instruction.tokens.pop}
+    return tuple(
+        Queue(
+            name=f"{producer}_to_{consumer}",
+            producer=producer,
+            consumer=consumer,
+            push=tuple(i.tokens.push.get(consumer) if i.unit == producer else None for i in accelerator.instructions),
+            pop=tuple(i.tokens.pop.get(producer) if i.unit == consumer else None for i in accelerator.instructions),
+            initial=initial.get(f"{producer}_to_{consumer}", 0),
+        )
+        for producer, consumer in pairs
+    )

@@ -1,0 +1,94 @@
+"""What the numbers of a trace stand for: operations, units, queues, launches, origins."""
+
+from typing import Literal
+
+import pydantic
+from pydantic import ConfigDict, Field
+
+from accel.program.program_model import Origin
+
+FIXED = ("launch", "kind", "start", "end", "origin")
+
+
+class _Model(pydantic.BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RowMeaning(_Model):
+    """An expression that an instruction may be, and the values of its fields that choose it."""
+
+    text: str
+    when: dict[str, int]
+
+
+class Operation(_Model):
+    """An instruction of the accelerator: its unit, and its fields that vary, in the order of the document.
+
+    ``does`` are the expressions that it may be; a word that ends a sequence has those of the sequence.
+    """
+
+    name: str
+    unit: str
+    fields: tuple[str, ...]
+    does: tuple[RowMeaning, ...] = ()
+
+
+class Queue(_Model):
+    """A token queue between two units.
+
+    ``push`` and ``pop`` give, for each operation, the field that counts the tokens it sends or takes, or None.
+    """
+
+    name: str
+    producer: str
+    consumer: str
+    push: tuple[str | None, ...]
+    pop: tuple[str | None, ...]
+    initial: int = 0
+
+
+class LaunchSpan(_Model):
+    """A launch and its cycles ``[begin, end)`` on the program's clock; both 0 where timing did not run."""
+
+    name: str
+    begin: int
+    end: int
+
+
+class HostSpan(_Model):
+    """A host step, which takes no cycles, and the cycle at which it ran."""
+
+    name: str
+    cycle: int
+
+
+class TraceNames(_Model):
+    """The words of a trace.
+
+    ``timed`` is False where timing did not run: starts and ends are then -1. ``causes`` are what instructions lost
+    cycles to, ``fields`` every field of some operation, once. ``clock_mhz`` is the accelerator's.
+    """
+
+    version: Literal[2] = 2
+    accelerator: str
+    clock_mhz: float = Field(gt=0)
+    timed: bool
+    units: tuple[str, ...]
+    operations: tuple[Operation, ...]
+    queues: tuple[Queue, ...]
+    fields: tuple[str, ...]
+    causes: tuple[str, ...]
+    launches: tuple[LaunchSpan, ...]
+    hosts: tuple[HostSpan, ...]
+    origins: tuple[Origin, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column of the trace: ``FIXED``, then ``field/NAME``, then ``wait/CAUSE``."""
+        fields = (f"field/{name}" for name in self.fields)
+        return (*FIXED, *fields, *(f"wait/{cause}" for cause in self.causes))
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the whole program."""
+        return max((launch.end for launch in self.launches), default=0)

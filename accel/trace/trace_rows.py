@@ -1,0 +1,154 @@
+"""The rows of a trace: a run of them, where they come from, and the index by which a window of cycles is found."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.trace.text_columns import Bools
+from accel.trace.trace_names import TraceNames
+
+Column = npt.NDArray[np.signedinteger[Any]]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Instructions: their places in the trace, and a column for each of ``names.columns``, all (n,)."""
+
+    names: TraceNames
+    index: Column
+    columns: Mapping[str, Column]
+
+    @staticmethod
+    def run(names: TraceNames, begin: int, columns: Mapping[str, Column]) -> "Rows":
+        """Rows that follow each other from ``begin`` on."""
+        return Rows(names, np.arange(begin, begin + len(columns["kind"])), columns)
+
+    @staticmethod
+    def joined(names: TraceNames, parts: Sequence["Rows"]) -> "Rows":
+        """The rows of all parts, in their order."""
+        empty = np.zeros(0, np.int8)
+        columns = {name: np.concatenate([empty, *(part[name] for part in parts)]) for name in names.columns}
+        return Rows(names, np.concatenate([np.zeros(0, np.int64), *(part.index for part in parts)]), columns)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, column: str) -> Column:
+        return self.columns[column]
+
+    def take(self, which: Column | slice) -> "Rows":
+        """Some of them; views where ``which`` is a slice."""
+        return Rows(self.names, self.index[which], {name: column[which] for name, column in self.columns.items()})
+
+    def records(self, does: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Each row as the service's JSON has it; ``does`` (n,) are the expressions."""
+        listed = [self.index.tolist(), *(column.tolist() for column in self.columns.values())]
+        for text, *values in zip(does, *listed, strict=True):
+            yield self._record(dict(zip(("index", *self.columns), values, strict=True)), text)
+
+    def _record(self, row: dict[str, int], does: str) -> dict[str, Any]:
+        names = self.names
+        operation = names.operations[row["kind"]]
+        origin = names.origins[row["origin"]] if row["origin"] >= 0 else None
+        waits = {cause: row[f"wait/{cause}"] for cause in names.causes}
+        queues = {queue.name for queue in names.queues}
+        return {
+            "index": row["index"],
+            "launch": names.launches[row["launch"]].name,
+            "unit": operation.unit,
+            "op": operation.name,
+            "does": does,
+            "fields": {name: row[f"field/{name}"] for name in operation.fields},
+            "start": row["start"],
+            "end": row["end"],
+            "waited_for": [
+                {"cause": "token" if cause in queues else cause, "cycles": cycles, "on": cause}
+                for cause, cycles in waits.items()
+                if cycles > 0
+            ],
+            "origin": origin and vars(origin) | {"nodes": list(origin.nodes)},
+        }
+
+
+Int64 = npt.NDArray[np.int64]
+
+STRETCH = 32768  # rows
+_LINES = 16384
+_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class Index:
+    """What is known of each stretch of ``STRETCH`` rows without reading it; the last of the k may be shorter.
+
+    ``spans`` (k, 2): the first start and the last end in the stretch, cycles. ``tokens`` (k, 2, queues): tokens pushed,
+    tokens popped.
+    """
+
+    spans: Int64
+    tokens: Int64
+
+
+class RowSource(Protocol):
+    """The rows of a trace."""
+
+    @property
+    def names(self) -> TraceNames:
+        """What they mean."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, begin: int, end: int) -> Rows:
+        """Rows ``[begin, end)``, which exist."""
+
+    def index(self) -> Index:
+        """What is known of its stretches."""
+
+
+def row_stretches(source: RowSource) -> Iterator[Rows]:
+    """All rows, a stretch at a time."""
+    return (source.read(begin, min(begin + STRETCH, len(source))) for begin in range(0, len(source), STRETCH))
+
+
+def row_batches(source: RowSource, *, longest: int = 0) -> Iterator[Rows]:
+    """All rows, some thousand at a time; fewer where a line's ``longest`` text would make them too large to hold."""
+    step = batch_length(longest)
+    for begin in range(0, len(source), step):
+        yield source.read(begin, min(begin + step, len(source)))
+
+
+def batch_length(longest: int) -> int:
+    """Lines to make at a time where one of their texts has ``longest`` bytes."""
+    return max(min(_LINES, _BYTES // (longest + 1)), 1)
+
+
+def make_index(source: RowSource) -> Index:
+    """The index of all rows."""
+    spans, tokens = [], []
+    for rows in row_stretches(source):
+        spans.append((int(rows["start"].min()), int(end_cycles(rows).max())))
+        tokens.append([[int(moved.sum()) for moved in tokens_of(rows, verb)] for verb in ("push", "pop")])
+    queues = len(source.names.queues)
+    return Index(np.array(spans, np.int64).reshape(-1, 2), np.array(tokens, np.int64).reshape(len(tokens), 2, queues))
+
+
+def end_cycles(rows: Rows) -> Int64:
+    """The cycle before which each row has ended (n,); a row that takes no cycles still has its own."""
+    return np.maximum(rows["end"], rows["start"].astype(np.int64) + 1)
+
+
+def tokens_of(rows: Rows, verb: Literal["push", "pop"]) -> list[Bools]:
+    """For each queue, which rows push a token, or pop one (n,)."""
+    return [_moved(rows, getattr(queue, verb)) for queue in rows.names.queues]
+
+
+def _moved(rows: Rows, fields: tuple[str | None, ...]) -> Bools:
+    """``fields`` are those of the operations, which mostly share one."""
+    moved = np.zeros(len(rows), np.bool_)
+    for field in dict.fromkeys(field for field in fields if field is not None):
+        has = np.array([name == field for name in fields])
+        moved |= (rows[f"field/{field}"] != 0) & np.take(has, rows["kind"])
+    return moved

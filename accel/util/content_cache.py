@@ -1,0 +1,111 @@
+"""Results under a digest of all that they depend on, and a folder of this machine that keeps them."""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import zlib
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Protocol
+
+_MAGIC = b"cyclops\x01"
+_DIGEST = 32  # bytes of SHA-256
+_FAST = 1  # zlib's level: texts shrink to a tenth at any
+
+
+class CacheStore(Protocol):
+    """Where entries are kept; it raises nothing, and knows nothing of what they are."""
+
+    def get(self, key: str) -> bytes | None:
+        """The entry as it was put, or None."""
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep the entry, if it can, in place of what is there."""
+
+
+class ResultCache:
+    """The entries of a cache, sealed; without a cache nothing is kept."""
+
+    def __init__(self, cache: CacheStore | None) -> None:
+        self._cache = cache
+
+    def get(self, key: str) -> bytes | None:
+        """What ``put`` was given under this key; None if it is not there as it was."""
+        data = self._cache.get(key) if self._cache is not None else None
+        if data is None or not data.startswith(_MAGIC):
+            return None
+        seal, packed = data[len(_MAGIC) :][:_DIGEST], data[len(_MAGIC) + _DIGEST :]
+        return zlib.decompress(packed) if seal == _seal(key, packed) else None
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep ``data`` under the key."""
+        if self._cache is not None:
+            packed = zlib.compress(data, _FAST)
+            self._cache.put(key, _MAGIC + _seal(key, packed) + packed)
+
+
+def cache_key(kind: str, *parts: str) -> str:
+    """The key of a result of ``kind``, 64 hexadecimal digits, by everything that it was made from.
+
+    This compiler, to the byte of its sources, is a part of every key.
+    """
+    digest = hashlib.sha256()
+    for part in (_compiler(), kind, *parts):
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def _seal(key: str, packed: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + packed).digest()
+
+
+def _compiler() -> str:
+    """The version of this compiler and of TVM, and a digest of the sources of this package."""
+    return " ".join([installed_version("cyclops"), installed_version("apache-tvm"), sources_digest()])
+
+
+@lru_cache(maxsize=1)  # the sources of a running process are what it loaded
+def sources_digest() -> str:
+    """Returns the SHA-256 over the names and contents of this package's modules, in hexadecimal digits."""
+    root = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def installed_version(distribution: str) -> str:
+    """Returns the version of an installed distribution; empty where there is none."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+class FolderCache:
+    """One file an entry. What cannot be read or written is not kept."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def get(self, key: str) -> bytes | None:
+        """The entry, or None."""
+        try:
+            return (self._directory / key).read_bytes()
+        except OSError:
+            return None
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write the entry beside its place, then move it there: nobody reads half of it."""
+        with contextlib.suppress(OSError):
+            self._directory.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=self._directory)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                Path(name).replace(self._directory / key)
+            except OSError:
+                Path(name).unlink(missing_ok=True)

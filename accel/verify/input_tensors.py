@@ -1,0 +1,88 @@
+"""The tensors that a run is fed: given, and checked against the model, or drawn at random."""
+
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.errors import InvalidTensors
+from accel.frontend.read.model_info import ModelInfo
+from accel.util.safe_names import shown, tensor_fault
+
+Array = npt.NDArray[Any]
+Tensors = Mapping[str, Array]
+
+
+class Described(Protocol):
+    """A tensor by its name, shape and element type: a model's input, or a program's segment."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents."""
+
+    @property
+    def dtype(self) -> str:
+        """Its element type, as numpy calls it."""
+
+
+def draw_inputs(tensors: Iterable[Described], seed: int) -> dict[str, Array]:
+    """Seeded random inputs: normal for floats, uniform over int8's or uint8's range for their integers.
+
+    Wider integers, which are mostly indices, are 0 or 1.
+    """
+    random = np.random.default_rng(seed)
+    return {tensor.name: _draw(random, tensor) for tensor in tensors}
+
+
+def _draw(random: np.random.Generator, tensor: Described) -> Array:
+    dtype = np.dtype(tensor.dtype)
+    if dtype.kind == "f":
+        return np.asarray(random.standard_normal(tensor.shape)).astype(dtype)
+    if dtype.kind == "b" or dtype.itemsize > 1:
+        return random.integers(0, 2, tensor.shape).astype(dtype)
+    low, high = (0, 256) if dtype.kind == "u" else (-128, 128)
+    return random.integers(low, high, tensor.shape).astype(dtype)
+
+
+def checked_inputs(info: ModelInfo, inputs: Tensors) -> dict[str, Array]:
+    """The inputs, if they are exactly the model's.
+
+    Raises:
+        InvalidTensors: one is missing, unknown, or of another shape or type.
+    """
+    wanted = {tensor.name: tensor for tensor in info.inputs}
+    if wanted.keys() != inputs.keys():
+        raise InvalidTensors(
+            f"the model's inputs are {', '.join(wanted)}; got {', '.join(inputs) or 'none'}", field="inputs"
+        )
+    for name, tensor in wanted.items():
+        array = inputs[name]
+        if array.shape != tensor.shape or array.dtype != np.dtype(tensor.dtype):
+            raise InvalidTensors(
+                f"{name} is {tensor.dtype}{list(tensor.shape)}; got {array.dtype}{list(array.shape)}",
+                field=f"inputs.{name}",
+            )
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            raise InvalidTensors(f"{name} holds NaN, which no integer stands for", field=f"inputs.{name}")
+    return dict(inputs)
+
+
+def save_tensors(path: Path, tensors: Tensors) -> None:
+    """Write an npz file. ``numpy.savez`` takes the names as keywords, and so cannot have one called ``file``.
+
+    Raises:
+        InvalidTensors: a name could be taken for a path out of the file's folder.
+    """
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in tensors.items():
+            if fault := tensor_fault(name):
+                raise InvalidTensors(f"no array can be called '{shown(name)}': {fault}", field=shown(name))
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)

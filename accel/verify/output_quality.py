@@ -1,0 +1,63 @@
+"""How good the outputs are: against the model as uploaded, and against the float network."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from accel.errors import InvalidModel
+from accel.frontend.legalize.qdq_form import in_qdq_form
+from accel.frontend.quantize.quantize_model import is_quantised
+from accel.frontend.quantize.unrounded_model import unrounded_model
+from accel.report.report_documents import Quality
+from accel.verify.input_tensors import Array, Tensors
+from accel.verify.output_comparison import cosine, outputs_by_onnxruntime, sqnr_db
+
+
+@dataclass(frozen=True)
+class Qualities:
+    """The figures of each output; none, or those of the float network absent, where ``missing`` says why."""
+
+    figures: list[Quality]
+    missing: str = ""
+
+
+def quality_of(original: onnx.ModelProto, feeds: Tensors, outputs: Tensors) -> Qualities:
+    """Returns the quality of each output, in the order of ``outputs``.
+
+    The figures describe outputs that are verified by other means: what cannot be computed is absent, with the reason,
+    and fails nothing.
+
+    Args:
+        original: the model as uploaded.
+        feeds: the model's inputs.
+        outputs: what the program made of them.
+    """
+    names = list(outputs)
+    try:
+        expected = outputs_by_onnxruntime(original, feeds, names)
+    except InvalidModel as error:
+        return Qualities([], f"the quality of the outputs is not known: {error.detail}")
+    if not is_quantised(original):
+        return Qualities(compare(outputs, expected, expected))
+    try:
+        plain = unrounded_model(in_qdq_form(original))
+        unquantised = None if plain is None else outputs_by_onnxruntime(plain, feeds, names)
+    except InvalidModel as error:
+        missing = f"the quality against the float network is not known: {error.detail}"
+        return Qualities(compare(outputs, expected, None), missing)
+    return Qualities(compare(outputs, expected, unquantised))
+
+
+def compare(outputs: Tensors, expected: Sequence[Array], unquantised: Sequence[Array] | None) -> list[Quality]:
+    """How far each output is from what is expected, and from what the float network gives."""
+    found = [
+        Quality(output=name, sqnr_db=sqnr_db(got, array), cosine=cosine(got, array))
+        for (name, got), array in zip(outputs.items(), expected, strict=True)
+    ]
+    if unquantised is None:
+        return found
+    return [
+        quality.model_copy(update={"float_sqnr_db": sqnr_db(got, array), "float_cosine": cosine(got, array)})
+        for quality, got, array in zip(found, outputs.values(), unquantised, strict=True)
+    ]
