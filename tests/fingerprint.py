@@ -21,7 +21,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.util.content_cache import FolderCache
 from examples.networks import build
-from tests.exported.test_exported import CASES
+from tests.integration.accel.driver.test_exported_models import CASES
 
 _SMALL = ("autoencoder", "keyword_spotting", "resnet8", "visual_wake_words")
 _LARGE = ("resnet18", "mobilenet_v2")

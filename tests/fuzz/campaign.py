@@ -22,11 +22,11 @@ from accel.program.program_model import Launch, Program, Segment
 from accel.report.simulation_report import warnings_of
 from accel.simulate.engine import Simulation, simulate
 from examples.single import Conv, Dense, conv_model, dense_model
-from tests.accel.golden import FOLDER
-from tests.accel.lowering.build import build
-from tests.accel.parts import joined
 from tests.fuzz.guarded import guarded_zeros
 from tests.fuzz.mutations import mutate
+from tests.helpers.models.build_models import build
+from tests.helpers.programs.golden import FOLDER
+from tests.helpers.programs.program_parts import joined
 from tests.reference.vta import ReferenceVta
 
 _WORK = 1 << 18  # micro-ops of a launch; instead of minutes

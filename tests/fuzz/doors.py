@@ -12,8 +12,8 @@ from pathlib import Path
 from accel.catalog.load_accelerator import canonical, load_accelerator
 from examples.single import Conv, conv_model
 from tests.conftest import ROOT, Service, running_service
-from tests.e2e.programs import addition, zipped
-from tests.service.npz import npz_of
+from tests.helpers.npz import npz_of
+from tests.helpers.programs.hand_programs import addition, zipped
 from worker.identity.api_keys import ApiKeys
 from worker.storage.object_store import Store
 

@@ -23,14 +23,14 @@ from examples.ds_cnn import keyword_spotting
 from examples.resnet8 import resnet8
 from examples.single import Conv, Dense, conv_model, dense_model
 from service.http.problems import accel_types
-from tests.accel.frontend.operator_models import (
+from tests.fuzz.onnx_mutations import mutated
+from tests.helpers.models.operator_models import (
     SIGNED,
     UNSIGNED,
     every_layer,
     quantised_dynamically,
     quantised_statically,
 )
-from tests.fuzz.onnx_mutations import mutated
 from worker.config.settings import Settings
 from worker.inspection.model_files import model_of_files
 from worker.inspection.task_arguments import ModelFiles, NamedFile

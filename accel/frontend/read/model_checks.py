@@ -10,12 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from accel.errors import (
-    ExternalData,
-    InvalidModel,
-    ModelTooLarge,
-    UnsupportedOperator,
-)
+from accel.errors import ExternalData, InvalidModel, ModelTooLarge, UnsupportedOperator
 from accel.frontend.legalize.opset_downgrade import check_known_before
 from accel.frontend.legalize.qdq_form import OPERATORS
 from accel.frontend.onnx_model.model_limits import NEWEST_IR_VERSION, OPSETS, Limits

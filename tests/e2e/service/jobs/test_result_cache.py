@@ -1,0 +1,97 @@
+"""Jobs that were asked before, over a real worker."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from examples.single import Conv, conv_model
+from tests.helpers.cluster import Cluster, running_cluster
+from tests.helpers.programs.hand_programs import addition, zipped
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("answers"), CYCLOPS_LOG_LEVEL="WARNING") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def request_(cluster: Cluster) -> dict[str, Any]:
+    model = conv_model(Conv(8, 8, 6, 6)).SerializeToString()
+    return {"model": cluster.client.post("/v1/models", content=model).json()["id"], "accelerator": "vta"}
+
+
+def post(cluster: Cluster, request: dict[str, Any], status: int) -> dict[str, Any]:
+    answer = cluster.client.post("/v1/jobs", json=request)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["location"] == f"/v1/jobs/{answer.json()['id']}"
+    return answer.json()
+
+
+def done(cluster: Cluster, request: dict[str, Any]) -> dict[str, Any]:
+    job = post(cluster, request, 202)
+    assert job["cached"] is False
+    deadline = time.monotonic() + 60
+    while (found := cluster.client.get(job["links"]["self"]).json())["state"] in {"queued", "running"}:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.02)
+    assert found["state"] == "succeeded"
+    return found
+
+
+def answered(cluster: Cluster, request: dict[str, Any], seconds: float = 5) -> dict[str, Any]:
+    """The answer, once there is one: it is written after the end."""
+    deadline = time.monotonic() + seconds
+    while (answer := cluster.client.post("/v1/jobs", json=request)).status_code != 200:
+        assert time.monotonic() < deadline, answer.text
+        cluster.client.post(f"{answer.headers['location']}/cancel")
+        time.sleep(0.1)
+    return answer.json()
+
+
+def test_the_same_again_is_answered_from_the_record(cluster: Cluster, request_: dict[str, Any]) -> None:
+    job = done(cluster, request_)
+    assert answered(cluster, request_) == job | {"cached": True}
+    times = []
+    for _ in range(100):
+        begin = time.perf_counter()
+        post(cluster, request_, 200)
+        times.append(time.perf_counter() - begin)
+    assert statistics.median(times) < 0.02
+    assert cluster.client.get(job["links"]["self"]).json() == job
+
+
+@pytest.fixture(scope="module")
+def program(cluster: Cluster) -> dict[str, Any]:
+    """It is quick in a process that has compiled nothing yet."""
+    program = cluster.client.post("/v1/programs", content=zipped(addition())).json()["id"]
+    return {"program": program, "options": {"engine": "timing"}}
+
+
+def test_fresh_runs_anew_and_is_the_answer_then(cluster: Cluster, program: dict[str, Any]) -> None:
+    first = done(cluster, program)
+    second = done(cluster, program | {"fresh": True})
+    assert first["id"] != second["id"]
+    deadline = time.monotonic() + 5
+    while answered(cluster, program)["id"] != second["id"]:
+        assert time.monotonic() < deadline
+
+
+def test_an_answer_outlives_the_memory_of_redis(cluster: Cluster, program: dict[str, Any]) -> None:
+    job = answered(cluster, program)
+    cluster.wipe_redis()
+    assert post(cluster, program, 200) == job
+    cluster.start_redis()
+    assert cluster.ready()
+    assert post(cluster, program, 200) == job
+
+
+@pytest.mark.parametrize("fresh", ["yes", 1, None])
+def test_fresh_is_true_or_false(
+    cluster: Cluster, request_: dict[str, Any], is_problem: Callable[..., dict], fresh: object
+) -> None:
+    answer = cluster.client.post("/v1/jobs", json=request_ | {"fresh": fresh})
+    is_problem(answer, 422, "invalid-request", "fresh")

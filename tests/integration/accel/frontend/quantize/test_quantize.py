@@ -1,0 +1,282 @@
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from onnx import TensorProto, helper, numpy_helper
+from tvm import relax
+
+from accel.errors import CyclopsError, InvalidModel, InvalidTensors
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.integer_recovery.requantization import Requantize
+from accel.frontend.quantize.quantize_model import quantize_model
+from accel.frontend.quantize.scale_grid import Scales
+from examples.graph import Graph
+from examples.resnet8 import resnet8
+from tests.helpers.marking import rest_slow
+from tests.reference import dyadic
+from tests.reference.host import Array, draw_inputs, run_onnx, run_relax
+
+Shape = tuple[int, ...]
+
+
+class Network(Graph):
+    """A graph with seeded constants."""
+
+    def __init__(self) -> None:
+        super().__init__("network")
+        self.random = np.random.default_rng(3)
+
+    def weights(self, name: str, *shape: int) -> str:
+        return self.constant(name, (self.random.standard_normal(shape) * 0.3).astype(np.float32))
+
+    def conv(self, name: str, x: str, channels: tuple[int, int], **attributes: object) -> str:
+        operands = [
+            x,
+            self.weights(f"{name}_w", channels[1], channels[0], 3, 3),
+            self.weights(f"{name}_b", channels[1]),
+        ]
+        return self.node("Conv", name, operands, **attributes)
+
+
+def gemm(**attributes: object) -> Callable[[Network], None]:
+    def build(network: Network) -> None:
+        weight = network.weights("w", *((5, 6) if attributes.get("transB") else (6, 5)))
+        operands = [network.input("x", (4, 6)), weight, network.weights("b", 1, 5)]
+        network.output(network.node("Gemm", "layer", operands, **attributes), (4, 5))
+
+    return build
+
+
+def matmul_and_bias(network: Network) -> None:
+    product = network.node("MatMul", "layer", [network.input("x", (2, 4, 6)), network.weights("w", 6, 5)])
+    network.output(network.node("Add", "bias", [network.weights("b", 5), product]), (2, 4, 5))
+
+
+def conv_relu6(network: Network) -> None:
+    y = network.conv("layer", network.input("x", (1, 3, 10, 10)), (3, 8), auto_pad="SAME_UPPER", strides=[2, 2])
+    bounds = [network.constant(name, np.array(b, np.float32)) for name, b in (("low", 0), ("high", 6))]
+    network.output(network.node("Clip", "relu6", [y, *bounds]), (1, 8, 5, 5))
+
+
+def conv_padded_below(network: Network) -> None:
+    x = network.input("x", (1, 3, 9, 10))
+    network.output(network.conv("layer", x, (3, 4), auto_pad="SAME_LOWER", strides=[2, 2]), (1, 4, 5, 5))
+
+
+def depthwise(network: Network) -> None:
+    operands = [network.input("x", (1, 3, 10, 10)), network.weights("w", 3, 1, 3, 3)]
+    network.output(network.node("Conv", "layer", operands, group=3), (1, 3, 8, 8))
+
+
+def batch_norm(network: Network) -> None:
+    y = network.conv("layer", network.input("x", (1, 3, 10, 10)), (3, 4))
+    positive = network.constant("variance", np.array([0.5, 1, 2, 3], np.float32))
+    parameters = [network.weights(name, 4) for name in ("gamma", "beta", "mean")]
+    y = network.node("BatchNormalization", "norm", [y, *parameters, positive])
+    network.output(network.node("Relu", "relu", [y]), (1, 4, 8, 8))
+
+
+BUILDERS = [
+    gemm(),
+    gemm(transB=1),
+    gemm(transB=1, alpha=0.5, beta=2.0),
+    matmul_and_bias,
+    conv_relu6,
+    conv_padded_below,
+    depthwise,
+    batch_norm,
+]
+
+
+@pytest.mark.parametrize(("scales", "requantize"), [("power of two", "shift"), ("free", "scale")])
+@pytest.mark.parametrize("opset", rest_slow([13, 11, 21]))
+@pytest.mark.parametrize("build", BUILDERS)
+def test_a_single_layer_becomes_one_composite_within_one_unit_of_onnxruntime(
+    build: Callable[[Network], None], opset: int, scales: Scales, requantize: Requantize
+) -> None:
+    network = Network()
+    build(network)
+    model = quantize_model(network.model(opset), scales=scales)
+    imported = import_integer_model(model, requantize)
+    (composite,) = [f for f in imported.module.functions.values() if f.attrs.get("op") is not None]
+    assert composite.attrs["nodes"][0] == "layer"
+    assert composite.ret_ty.dtype.dtype == "int8"
+    inputs = draw_inputs(model)
+    (expected,) = run_onnx(model, inputs)
+    (result,) = run_relax(imported.module, *inputs.values())
+    assert np.abs(result - expected).max() <= 1.001 * output_scale(model)
+    assert len(np.unique(result)) > 15
+
+
+def output_scale(model: onnx.ModelProto) -> float:
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    return float(constants[model.graph.node[-1].input[1]])
+
+
+def test_resnet8_keeps_its_meaning() -> None:
+    model, random = resnet8(), np.random.default_rng(11)
+    calibration = random.standard_normal((32, 1, 3, 32, 32)).astype(np.float32)
+    quantised = quantize_model(model, {"image": calibration})
+    inputs = draw_inputs(model, seed=99)
+    (expected,) = run_onnx(model, inputs)
+    result = dyadic.run(quantised, inputs)["softmax"]
+    assert sqnr(expected, result) > 20
+    assert result.argmax() == expected.argmax()
+
+
+def sqnr(expected: Array, result: Array) -> float:
+    """Signal to quantisation noise, dB."""
+    return float(10 * np.log10(np.square(expected).sum() / np.square(expected - result).sum()))
+
+
+def test_quantisation_is_repeatable_and_changes_nothing_of_its_input() -> None:
+    model = resnet8()
+    before = model.SerializeToString()
+    first = quantize_model(model, seed=4).SerializeToString()
+    assert quantize_model(model, seed=4).SerializeToString() == first
+    assert model.SerializeToString() == before
+
+
+def test_scales_are_symmetric_powers_of_two_and_names_stay() -> None:
+    model = quantize_model(resnet8())
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            mantissa, _ = np.frexp(constants[node.input[1]])
+            assert mantissa == 0.5
+            assert constants[node.input[2]] == 0
+    names = {node.name for node in model.graph.node}
+    assert {"conv1", "relu1", "stack2_shortcut", "stack3_add", "dense", "softmax"} <= names
+
+
+def test_pooling_keeps_the_scale_of_what_it_pools() -> None:
+    network = Network()
+    y = network.node("Relu", "relu", [network.conv("first", network.input("x", (1, 3, 10, 10)), (3, 8))])
+    y = network.node("MaxPool", "pool", [y], kernel_shape=[2, 2], strides=[2, 2])
+    network.output(network.conv("second", y, (8, 4)), (1, 4, 2, 2))
+    model = quantize_model(network.model())
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    scales = {n.input[0]: constants[n.input[1]] for n in model.graph.node if n.op_type == "QuantizeLinear"}
+    assert scales["pool"] == scales["relu"]
+
+
+def test_a_quantised_result_that_is_also_an_output_keeps_its_name() -> None:
+    network = Network()
+    network.output(network.conv("first", network.input("x", (1, 3, 8, 8)), (3, 4)), (1, 4, 6, 6))
+    network.output(network.conv("second", "first", (4, 4)), (1, 4, 4, 4))
+    model = quantize_model(network.model())
+    assert [output.name for output in model.graph.output] == ["first", "second"]
+    assert len(import_integer_model(model).macs) == 2
+
+
+@pytest.mark.slow
+def test_free_scales_lose_less_of_resnet8() -> None:
+    model = resnet8()
+    images = [draw_inputs(model, seed) for seed in range(90, 98)]
+    expected = np.stack([run_onnx(model, image)[0] for image in images])
+
+    def decibels(scales: Scales, requantize: Requantize) -> float:
+        imported = import_integer_model(quantize_model(model, scales=scales), requantize)
+        main = relax.VirtualMachine(tvm.compile(imported.module, target="llvm"), tvm.cpu())["main"]
+        return sqnr(expected, np.stack([main(tvm.runtime.tensor(image["image"])).numpy() for image in images]))
+
+    shifted, scaled = decibels("power of two", "shift"), decibels("power of two", "scale")
+    assert shifted > 25
+    assert decibels("free", "scale") > max(shifted, scaled) + 2
+
+
+def test_the_operands_of_an_addition_differ_by_powers_of_two_even_if_free() -> None:
+    model = quantize_model(resnet8(), scales="free")
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    makers = {node.output[0]: node for node in model.graph.node}
+    sums = [node for node in model.graph.node if node.op_type == "Add"]
+    assert len(sums) == 3
+    for node in sums:
+        a, b = (constants[makers[name].input[1]] for name in node.input)
+        assert np.frexp(np.float64(a) / b)[0] == 0.5
+    mantissas = {float(np.frexp(value)[0]) for name, value in constants.items() if name.endswith("_scale")}
+    assert len(mantissas) > 4
+
+
+IMAGE = (1, 3, 32, 32)
+
+
+@pytest.mark.parametrize(
+    ("calibration", "field"),
+    [
+        ({}, "calibration.image"),
+        ({"picture": np.zeros(IMAGE, np.float32)}, "calibration.picture"),
+        ({"image": np.zeros((2, 3, 3), np.float32)}, "calibration.image"),
+        ({"image": np.zeros((0, *IMAGE), np.float32)}, "calibration.image"),
+        ({"image": np.full(IMAGE, np.nan, np.float32)}, "calibration.image"),
+        ({"image": np.zeros(IMAGE, np.complex64)}, "calibration.image"),
+    ],
+)
+def test_calibration_data_that_do_not_fit_are_refused(calibration: dict[str, Array], field: str) -> None:
+    with pytest.raises(InvalidTensors) as caught:
+        quantize_model(resnet8(), calibration)
+    assert caught.value.field == field
+
+
+def test_different_numbers_of_samples_are_refused() -> None:
+    network = Network()
+    network.output(network.node("Add", "sum", [network.input("a", (2,)), network.input("b", (2,))]), (2,))
+    with pytest.raises(InvalidTensors):
+        quantize_model(network.model(), {"a": np.ones((3, 2), np.float32), "b": np.ones((4, 2), np.float32)})
+
+
+def test_weights_that_are_not_finite_are_refused() -> None:
+    network = Network()
+    weight = network.constant("w", np.array([[np.inf]], np.float32))
+    network.output(network.node("MatMul", "product", [network.input("x", (1, 1)), weight]), (1, 1))
+    with pytest.raises(InvalidModel) as caught:
+        quantize_model(network.model())
+    assert caught.value.field == "initializer:w"
+
+
+def test_activations_that_are_not_finite_are_refused() -> None:
+    network = Network()
+    y = network.node("Log", "log", [network.input("x", (1, 3))])
+    network.output(network.node("MatMul", "product", [y, network.weights("w", 3, 2)]), (1, 2))
+    with pytest.raises(InvalidModel, match="not finite"):
+        quantize_model(network.model())
+
+
+def test_what_onnxruntime_cannot_load_is_refused() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.BOOL, [1])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.BOOL, [1])],
+    )
+    with pytest.raises(CyclopsError):
+        quantize_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+
+
+@pytest.mark.parametrize("op", ["Add", "MatMul"])
+def test_integers_are_left_alone(op: str) -> None:
+    graph = Graph("integers")
+    x = graph.input("x", (4, 4), TensorProto.INT32)
+    other = x if op == "Add" else graph.constant("w", np.ones((4, 4), np.int32))
+    graph.output(graph.node(op, "node", [x, other]), (4, 4), TensorProto.INT32)
+    assert [node.op_type for node in quantize_model(graph.model()).graph.node] == [op]
+
+
+def test_layers_that_compute_the_same_stay_apart() -> None:
+    graph = Graph("twins")
+    weight = graph.constant("w", np.eye(4, dtype=np.float32))
+    x = graph.input("x", (2, 4))
+    twins = [graph.node("MatMul", name, [x, weight]) for name in ("first", "second")]
+    graph.output(graph.node("Add", "sum", twins), (2, 4))
+    assert {node.name for node in quantize_model(graph.model()).graph.node} >= {"first", "second", "sum"}
+
+
+def test_random_samples_of_bytes_span_their_range() -> None:
+    graph = Graph("bytes")
+    x = graph.node("Cast", "cast", [graph.input("x", (1, 64), TensorProto.UINT8)], to=TensorProto.FLOAT)
+    graph.output(graph.node("MatMul", "product", [x, graph.constant("w", np.eye(64, dtype=np.float32))]), (1, 64))
+    model = quantize_model(graph.model())
+    scales = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    assert scales["cast_scale"] == 2.0

@@ -1,0 +1,36 @@
+import re
+
+import pytest
+import tvm
+
+from accel.isa.vta.function import launch_kernel
+from accel.isa.vta.function.dot_product import DotProduct
+from accel.isa.vta.function.functional_table import Geometry
+from tests.helpers.programs.golden import board
+
+GEOMETRY = Geometry.of(board())
+
+
+def assembly(dot, **target):
+    module = tvm.IRModule({"launch": launch_kernel._launch(GEOMETRY, dot)})
+    return str(tvm.compile(module, target=tvm.target.Target({"kind": "llvm"} | target)).mod.inspect_source("asm"))
+
+
+@pytest.mark.parametrize("cpu", ["generic", "neoverse-n1"])
+def test_on_aarch64_the_portable_kernel_multiplies_in_vectors(cpu):
+    text = assembly(DotProduct(GEOMETRY.block_out, None), mtriple="aarch64-linux-gnu", mcpu=cpu)
+    assert len(re.findall(r"\bm(?:la|ul)\s+v\d+\.4s", text)) >= 4 * GEOMETRY.pairs  # 16 outputs are four registers
+
+
+def test_without_a_host_that_is_known_the_portable_kernel_is_chosen(monkeypatch):
+    target = tvm.target.Target({"kind": "llvm"})
+    monkeypatch.setattr(
+        "accel.isa.vta.function.dot_product.codegen.llvm_get_system_triple", lambda: "riscv64-linux-gnu"
+    )
+    assert DotProduct.of_host(GEOMETRY, target) == DotProduct(16, None)
+
+
+def test_the_widest_instruction_that_fits_the_block_is_chosen():
+    for cpu, lanes in (("x86-64", 4), ("haswell", 8), ("skylake-avx512", 16)):
+        target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
+        assert DotProduct.of_host(GEOMETRY, target).lanes == lanes

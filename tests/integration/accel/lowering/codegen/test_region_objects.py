@@ -1,0 +1,183 @@
+"""Compiled regions taken from a cache, against the stages run over the whole module."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from accel.accelerator.document import Accelerator
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.job_stages import requantisation
+from accel.frontend.quantize.quantize_model import ensure_quantised
+from accel.isa.family_registry import family_of
+from accel.lowering.codegen.program_linking import emit
+from accel.lowering.codegen.region_cache import RegionCache
+from accel.lowering.codegen.region_object import dump_object, load_object, region_object
+from accel.lowering.codegen.relocatable_code import FieldOverflow, RegionCode
+from accel.lowering.pipeline import lowering_stages
+from accel.program.program_model import Program
+from accel.util.content_cache import CacheStore, ResultCache
+from examples.resnet8 import resnet8
+from examples.single import Conv, conv_model
+from tests.helpers.models.build_models import build, lower, regions
+from tests.unit.accel.util.test_compile_cache import MemoryCache
+
+STAGES = ("schedule", "flatten", "inject", "sync", "allocate")
+VTA = load_accelerator("vta")
+LAYER = Conv(channels=16, filters=16, height=8, width=8)
+
+
+class Compiled:
+    """A model compiled with a cache: the texts of every stage and of its passes, and the program."""
+
+    def __init__(self, model: onnx.ModelProto, accelerator: Accelerator, cache: CacheStore | None) -> None:
+        stages = {stage.name: stage.run for stage in lowering_stages(family_of(accelerator).tiling_cost)}
+        packed = lower(model, accelerator, "pack")
+        found = RegionCache(packed, packed.script(), accelerator, STAGES, cache)
+        self.texts = {name: found.lower(name, stages[name]) for name in STAGES}
+        self.program: Program = emit(found.lowered(), accelerator)
+        self.cached = found.cached
+
+    def same(self, other: "Compiled") -> bool:
+        return self.texts == other.texts and same_program(self.program, other.program)
+
+
+def same_program(one: Program, two: Program) -> bool:
+    return (
+        np.array_equal(one.words, two.words)
+        and np.array_equal(one.origin, two.origin)
+        and (one.segments, one.steps, one.origins) == (two.segments, two.steps, two.origins)
+        and one.image.keys() == two.image.keys()
+        and all(np.array_equal(array, two.image[name]) for name, array in one.image.items())
+    )
+
+
+def quantised_resnet8(accelerator: Accelerator) -> onnx.ModelProto:
+    """ResNet-8 with the scales that the accelerator wants."""
+    return ensure_quantised(resnet8(), scales=requantisation(accelerator)[1])
+
+
+@pytest.mark.parametrize("preset", ["vta", "gemmini", "output-stationary", "mvin-mvout"])
+def test_what_is_found_is_what_the_stages_make(preset: str) -> None:
+    accelerator, cache = load_accelerator(preset), MemoryCache()
+    model = quantised_resnet8(accelerator)
+    first, second = Compiled(model, accelerator, cache), Compiled(model, accelerator, cache)
+    assert len(first.cached) > 8
+    assert not any(first.cached.values())
+    assert all(second.cached.values())
+    assert len(second.cached) == len(cache)
+    assert second.same(first)
+    assert same_program(first.program, build(model, accelerator))
+    for stage in STAGES:
+        assert second.texts[stage][0] == lower(model, accelerator, stage).script(), stage
+
+
+def two_layers() -> onnx.ModelProto:
+    """A model whose second layer is ``LAYER``, under other names."""
+    before = conv_model(Conv(channels=16, filters=16, height=8, width=8, kernel=(1, 1), pads=(0, 0, 0, 0)))
+    after = onnx.compose.add_prefix(conv_model(LAYER), "second_")
+    graph = onnx.compose.merge_graphs(before.graph, after.graph, [(before.graph.output[0].name, "second_x")])
+    return helper.make_model(graph, opset_imports=before.opset_import, ir_version=before.ir_version)
+
+
+def test_a_layer_of_another_model_is_found() -> None:
+    cache = MemoryCache()
+    alone = Compiled(conv_model(LAYER), VTA, cache)
+    (name,) = alone.cached
+    both = Compiled(two_layers(), VTA, cache)
+    assert sorted(both.cached.values()) == [False, True]
+    (found,) = (other for other, cached in both.cached.items() if cached)
+    assert found != name
+    assert both.same(Compiled(two_layers(), VTA, None))
+
+
+def changed(*path: Any, by: Callable[[Any], Any]) -> Accelerator:
+    document = VTA.model_dump(mode="json", exclude_none=True)
+    part: Any = document
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = by(part[path[-1]])
+    return Accelerator.model_validate(document)
+
+
+@pytest.mark.parametrize(
+    ("path", "by"),
+    [
+        (("title",), lambda text: text + "!"),
+        (("dram", "read_latency"), lambda cycles: cycles + 1),
+        (("memories", 0, "depth"), lambda depth: depth * 2),
+        (("instructions", 0, "fields", 0, "name"), lambda name: name),
+    ],
+    ids=["title", "latency", "depth", "nothing"],
+)
+def test_another_accelerator_is_another_key(path: tuple[Any, ...], by: Callable[[Any], Any]) -> None:
+    cache = MemoryCache()
+    Compiled(conv_model(LAYER), VTA, cache)
+    other = changed(*path, by=by)
+    assert set(Compiled(conv_model(LAYER), other, cache).cached.values()) == {other == VTA}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda entry: entry[:-1],
+        lambda entry: entry[: len(entry) // 2],
+        lambda _: b"",
+        lambda entry: entry[:200] + bytes([entry[200] ^ 1]) + entry[201:],
+        lambda entry: b"\x80\x04." + entry,
+    ],
+    ids=["cut", "half", "empty", "flipped", "pickle"],
+)
+def test_a_damaged_entry_is_compiled_again(damage: Callable[[bytes], bytes]) -> None:
+    cache = MemoryCache()
+    good = Compiled(conv_model(LAYER), VTA, cache)
+    whole = dict(cache)
+    cache.update({key: damage(entry) for key, entry in cache.items()})
+    again = Compiled(conv_model(LAYER), VTA, cache)
+    assert not any(again.cached.values())
+    assert again.same(good)
+    assert cache == whole
+
+
+@pytest.mark.parametrize("content", [b"", b"words", b"\0" * 64, (1 << 62).to_bytes(8, "little"), b"\2\0\0\0\0\0\0\0{}"])
+def test_an_entry_that_says_something_else_is_compiled_again(content: bytes) -> None:
+    cache = MemoryCache()
+    good = Compiled(conv_model(LAYER), VTA, cache)
+    for key in cache:
+        ResultCache(cache).put(key, content)
+    again = Compiled(conv_model(LAYER), VTA, cache)
+    assert not any(again.cached.values())
+    assert again.same(good)
+
+
+def test_an_object_is_its_bytes() -> None:
+    (region,) = regions(lower(conv_model(LAYER), VTA))
+    made = region_object(region, VTA)
+    read = load_object(dump_object(made))
+    assert (read.units, read.tables) == (made.units, made.tables)
+    tensors = len(made.units) + bool(made.tables)
+    for bases in ([0] * tensors, [64 * 3**place for place in range(tensors)]):
+        for mine, theirs in zip(read.code.link(bases, VTA), made.code.link(bases, VTA), strict=True):
+            assert np.array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda code: {"origin": code.origin + len(code.sites)},
+        lambda code: {"origin": code.origin - 1},
+        lambda code: {"relocations": (replace(code.relocations[0], rows=code.relocations[0].rows + len(code.words)),)},
+        lambda code: {"relocations": (replace(code.relocations[0], field=len(code.fields)),)},
+        lambda _: {"overflows": (FieldOverflow(0, -1, 3),)},
+    ],
+)
+def test_an_index_that_points_nowhere_is_refused(change: Callable[[RegionCode], dict[str, Any]]) -> None:
+    (region,) = regions(lower(conv_model(LAYER), VTA))
+    made = region_object(region, VTA)
+    wrong = replace(made, code=replace(made.code, **change(made.code)))
+    with pytest.raises(ValueError, match="points nowhere"):
+        load_object(dump_object(wrong))

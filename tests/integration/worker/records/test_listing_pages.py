@@ -1,0 +1,216 @@
+"""Pages of jobs against what the records say, whatever became of the index."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import redis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.helpers.records import RESULT
+from worker.queue.job_queue import JobQueue
+from worker.queue.reconciler import reconcile
+from worker.records import job_listing
+from worker.records.job_index import JobSelection
+from worker.records.job_listing import page_of_jobs, repair_index
+from worker.records.job_record import Job
+from worker.records.job_request import JobRequest
+from worker.records.job_store import Jobs
+from worker.records.problem_details import problem
+from worker.storage.identifiers import utc_now
+from worker.storage.object_store import Store
+from worker.storage.redis_server import connect
+
+MODELS, ACCELERATORS, OWNERS = ["a" * 64, "b" * 64], ["vta", "gemmini"], ["local", "other"]
+REQUESTS = [JobRequest(model=model, accelerator=name) for model in MODELS for name in ACCELERATORS]
+REQUESTS += [JobRequest(program="c" * 64), JobRequest(program="c" * 64, accelerator="vta")]
+
+
+@pytest.fixture
+def jobs(any_store: Store, queue: JobQueue) -> Jobs:
+    return Jobs(any_store, queue.index)
+
+
+def mend(jobs: Jobs, queue: JobQueue) -> None:
+    repair_index(jobs, queue.index, jobs.open_ids())
+
+
+def walk(jobs: Jobs, queue: JobQueue, selection: JobSelection, limit: int = 3) -> list[str]:
+    """The ids of all pages."""
+    seen: list[str] = []
+    cursor: str | None = None
+    while True:
+        page, cursor = page_of_jobs(jobs, queue.index, selection, cursor, limit)
+        assert len(page) <= limit
+        seen += [job.id for job in page]
+        if cursor is None:
+            return seen
+
+
+def selections() -> list[JobSelection]:
+    states = [(), ("queued",), ("running", "queued"), ("succeeded", "failed", "canceled"), ("succeeded",)]
+    sources = [None, *MODELS, "c" * 64]
+    return [
+        JobSelection(owner, state, source, accelerator)
+        for owner in OWNERS
+        for state in states
+        for source in sources
+        for accelerator in [None, *ACCELERATORS]
+    ]
+
+
+def selected(jobs: Jobs, selection: JobSelection) -> list[str]:
+    """What the records say, by a rule of its own."""
+
+    def fits(job: Job) -> bool:
+        return (
+            job.owner == selection.owner
+            and (selection.states == () or job.state in selection.states)
+            and (selection.source is None or selection.source in (job.model, job.program))
+            and (selection.accelerator is None or selection.accelerator == job.accelerator)
+        )
+
+    return sorted((job.id for job in jobs.among(jobs.ids()) if fits(job)), reverse=True)
+
+
+CHANGES: list[Callable[[Jobs, str], object]] = [
+    lambda jobs, job: jobs.progress(job, 1, utc_now(), None),
+    lambda jobs, job: jobs.succeed(job, 1, RESULT),
+    lambda jobs, job: jobs.fail(job, problem("x", "x", "x")),
+    lambda jobs, job: jobs.cancel(job),
+    lambda jobs, job: jobs.withdraw(job),
+]
+DAMAGES = ["none", "wiped", "not noted", "half"]
+
+
+def spoil(damage: str, jobs: Jobs, queue: JobQueue, ids: list[str]) -> None:
+    if damage == "wiped":
+        queue.connection.flushall()
+    elif damage == "half":
+        queue.connection.flushall()
+        mend(jobs, queue)
+        for job in jobs.among(ids[::2]):
+            queue.index.remove(job)
+        queue.connection.flushall()
+    elif damage == "not noted":
+        for job in jobs.among(ids):
+            if job.ended:
+                jobs.close(job.id)  # as the reconciler does
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(st.sampled_from(REQUESTS), st.sampled_from(OWNERS)), max_size=12),
+    st.lists(st.tuples(st.integers(0, 11), st.sampled_from(CHANGES)), max_size=20),
+    st.sampled_from(DAMAGES),
+    st.integers(1, 4),
+)
+def test_pages_are_what_the_records_say(
+    tmp_path_factory: pytest.TempPathFactory, queue: JobQueue, made: list, changes: list, damage: str, limit: int
+) -> None:
+    queue.connection.flushall()
+    store = Store(tmp_path_factory.mktemp("store"))
+    jobs = Jobs(store, queue.index)
+    mend(jobs, queue)  # whole from the beginning
+    unnoted = Jobs(store, JobQueue(connect("unix:///nothing", retries=0), "test").index)
+    ids = [jobs.create(request, owner) for request, owner in made]
+    for place, change in changes:
+        if place < len(ids):
+            change(unnoted if damage == "not noted" and place % 2 else jobs, ids[place])
+    spoil(damage, jobs, queue, ids)
+    for _ in range(2):
+        if damage != "not noted":
+            assert all(walk(jobs, queue, each, limit) == selected(jobs, each) for each in selections())
+        mend(jobs, queue)
+        assert queue.index.whole()
+    assert all(walk(jobs, queue, each, limit) == selected(jobs, each) for each in selections())
+    assert jobs.open_ids() == sorted(job.id for job in jobs.among(ids) if not job.ended)
+
+
+def test_pages_of_each_kind_of_store(jobs: Jobs, queue: JobQueue) -> None:
+    ids = [jobs.create(request) for request in REQUESTS]
+    jobs.succeed(ids[0], 1, RESULT)
+    for whole in (False, True):
+        assert queue.index.whole() == whole
+        assert walk(jobs, queue, JobSelection("local")) == ids[::-1]
+        assert walk(jobs, queue, JobSelection("local", ("succeeded",))) == ids[:1]
+        mend(jobs, queue)
+
+
+def test_new_jobs_do_not_move_a_page(jobs: Jobs, queue: JobQueue) -> None:
+    ids = [jobs.create(REQUESTS[0]) for _ in range(6)]
+    for _ in range(2):
+        page, cursor = page_of_jobs(jobs, queue.index, JobSelection("local"), None, 2)
+        jobs.create(REQUESTS[0])
+        following, _ = page_of_jobs(jobs, queue.index, JobSelection("local"), cursor, 2)
+        assert [job.id for job in following] == [job for job in ids[::-1] if job < page[-1].id][:2]
+        mend(jobs, queue)
+        ids = jobs.ids()[::-1]
+
+
+def test_an_index_that_says_what_is_not_so_is_mended(jobs: Jobs, queue: JobQueue, any_store: Store) -> None:
+    mend(jobs, queue)
+    ends, erased = jobs.create(REQUESTS[0]), jobs.create(REQUESTS[0])
+    Jobs(any_store).succeed(ends, 1, RESULT)
+    any_store.delete(f"jobs/{erased}/request.json")
+    queued = JobSelection("local", ("queued",))
+    assert queue.index.newest(queued, None, 9) == [erased, ends]
+    assert walk(jobs, queue, queued) == []
+    assert queue.index.newest(queued, None, 9) == []
+    assert walk(jobs, queue, JobSelection("local", ("succeeded",))) == [ends]
+
+
+def test_a_page_reads_only_so_many_records(jobs: Jobs, queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_listing, "_MOST_READ", 4)
+    ids = [jobs.create(REQUESTS[number % 2]) for number in range(9)]
+    rare = JobSelection("local", ("succeeded",))
+    page, cursor = page_of_jobs(jobs, queue.index, rare, None, 3)
+    assert (page, cursor) == ([], ids[5])
+    jobs.succeed(ids[0], 1, RESULT)
+    assert walk(jobs, queue, rare) == ids[:1]
+
+
+def test_an_index_that_is_lost_while_it_is_made_anew(
+    jobs: Jobs, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [jobs.create(request) for request in REQUESTS]
+    among = jobs.among
+
+    def lost(some: list[str]) -> list[Job]:
+        queue.connection.flushall()
+        return among(some)
+
+    monkeypatch.setattr(jobs, "among", lost)
+    mend(jobs, queue)
+    assert not queue.index.whole()
+    monkeypatch.undo()
+    mend(jobs, queue)
+    assert queue.index.whole()
+    assert walk(jobs, queue, JobSelection("local")) == ids[::-1]
+
+
+def test_an_end_that_could_not_be_noted_stays_open_until_it_is(
+    store: Store, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.queue.reconciler._APART", 0.0)
+    jobs = Jobs(store, queue.index)
+    away = Jobs(store, JobQueue(connect("unix:///nothing", retries=0), "test").index)
+    job_id = jobs.create(REQUESTS[0])
+    assert away.succeed(job_id, 1, RESULT)
+    assert jobs.open_ids() == [job_id]
+    for _ in range(3):
+        reconcile(jobs, queue)
+    assert jobs.open_ids() == []
+    assert queue.index.newest(JobSelection("local", ("succeeded",)), None, 9) == [job_id]
+    assert queue.rq.job_ids == []
+
+
+def test_without_redis_the_store_is_listed(store: Store, tmp_path: Path) -> None:
+    away = JobQueue(connect("unix:///nothing", retries=0), "test")
+    jobs = Jobs(store, away.index)
+    ids = [jobs.create(request) for request in REQUESTS]
+    assert walk(jobs, away, JobSelection("local", (), MODELS[0])) == ids[1::-1]
+    with pytest.raises(redis.RedisError):
+        away.index.whole()

@@ -1,0 +1,71 @@
+"""Run as a program: what a job does, in confined children of a process that has the libraries loaded, as a worker."""
+
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import onnxruntime
+import tvm
+from tvm import te
+
+import worker.runner.supervisor  # noqa: F401
+from accel.isa.compiled_kernels import compile_now, compiled
+from accel.isa.kernel_types import SCALAR, VECTOR
+from examples.single import Conv, conv_model
+from tests.helpers.confined import told_by_child, told_by_confined
+from worker.sandbox.confinement import prepare_confinement
+
+ROOT = Path(sys.argv[1])
+
+
+def total(values: object, count: int) -> int:
+    result = 0
+    for index in range(count):
+        result += values[index]
+    return result
+
+
+def warm() -> None:
+    compile_now(compiled(total), VECTOR, SCALAR)
+
+
+def use_numba() -> str:
+    function = compiled(total)
+    assert function(np.arange(10), 10) == 45
+    assert sum(function.dispatcher.stats.cache_hits.values()) == 1, function.dispatcher.stats
+    return "numba"
+
+
+def use_onnxruntime() -> str:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    model = conv_model(Conv(16, 16, 8, 8)).SerializeToString()
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    session.run(None, {given.name: np.zeros(given.shape, np.int8)})
+    return "onnxruntime"
+
+
+def use_tvm() -> str:
+    a = te.placeholder((1024, 64), name="a")
+    b = te.compute(a.shape, lambda i, j: a[i, j] + 1.0, name="b")
+    schedule = tvm.s_tir.Schedule(te.create_prim_func([a, b]))
+    schedule.parallel(schedule.get_loops("b")[0])
+    library = tvm.compile(schedule.mod, target="llvm")
+    given, result = (tvm.runtime.tensor(np.zeros((1024, 64), np.float32)) for _ in range(2))
+    library["main"](given, result)
+    assert (result.numpy() == 1).all()
+    return "tvm"
+
+
+def main() -> None:
+    assert numba.config.NUMBA_DEFAULT_NUM_THREADS
+    prepare_confinement()
+    told_by_child(warm)
+    for use in (use_onnxruntime, use_numba, use_tvm):
+        print(told_by_confined(ROOT, use), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Text to statements and back, and what is said of other text."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accel.errors import CyclopsError
+from accel.expression.cost_expression import parse_cost
+from accel.expression.element_types import ELEMENT_TYPES
+from accel.expression.parser import parse_statement
+from accel.expression.syntax_tree import Access, Binary, Cast, ExpressionError, Literal, Negate, Statement, walk
+from tests.helpers.documents.random_statements import expressions
+
+# every piece of the language, to be put together at random
+PIECES = [
+    *"[](),=+-*<>&|^/",
+    "+=",
+    "<<",
+    "==",
+    "C",
+    "i",
+    "min",
+    "clip",
+    "select",
+    "i8",
+    "rint",
+    "a.b",
+    "0",
+    "1.5",
+    "1e999",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("C[i,j]+=i32(A[i,k])*i32(B[k,j])", "C[i, j] += i32(A[i, k]) * i32(B[k, j])"),
+        ("acc[b, o] = 0", "acc[b, o] = 0"),
+        ("y[]=a[ ]", "y[] = a[]"),
+        ("y[i] = a[i] - (b[i] - 1) - c", "y[i] = a[i] - (b[i] - 1) - c"),
+        ("y[i] = (a + b) + c", "y[i] = a + b + c"),
+        ("y[i] = (a * b) + c << 1 & 3", "y[i] = a * b + c << 1 & 3"),
+        ("y[i] = - - 4 - -x", "y[i] = -(-4) - -x"),
+        ("y[i] = -(1)", "y[i] = -(1)"),
+        ("y[i] = .5 + 1e-3", "y[i] = 0.5 + 0.001"),
+        ("y[0] =\n select(a<=b.c,1,2)", "y[0] = select(a <= b.c, 1, 2)"),
+    ],
+)
+def test_text_and_canonical_text(text: str, canonical: str) -> None:
+    statement = parse_statement(text)
+    assert str(statement) == canonical
+    assert parse_statement(canonical) == statement
+
+
+def test_the_parts_of_a_statement() -> None:
+    statement = parse_statement("C[i, j] += i32(A[i, k]) * i32(B[k, j]) >> n")
+    assert statement.target == Access("C", ("i", "j"))
+    assert (statement.operands, statement.scalars) == (("A", "B"), ("n",))
+    assert (statement.axes, statement.reduced) == (("i", "j", "k"), ("k",))
+    assert statement.accumulate
+    assert not statement.reads_target
+    assert parse_statement("C[i] = C[i] + D[i]").reads_target
+    assert parse_statement("C[i] = C[i] + D[i]").operands == ("D",)
+
+
+def test_a_sign_belongs_to_its_number() -> None:
+    assert parse_statement("y[i] = -3").value == Literal(-3)
+    assert parse_statement("y[i] = -(3)").value == Negate(Literal(3))
+    assert parse_statement("y[i] = 1 - 3").value == Binary("-", Literal(1), Literal(3))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "column 1: found the end; expected the target"),
+        ("C = 1", r"column 3: found '='; expected '\['"),
+        ("C[i] == 1", "column 6: found '=='; expected '=' or '\\+='"),
+        ("C[i] = 1 / 2", "column 10: found '/'; expected an operator or the end"),
+        ("C[i] = foo(1)", "column 8: found 'foo'; expected a function, one of abs, clip"),
+        ("C[i] = max(1)", r"column 13: found '\)'; expected ','"),
+        ("C[i] = max", r"found the end; expected '\('"),
+        ("C[i] = A[1.5]", "column 10: found '1.5'; expected an axis or an integer"),
+        ("C[i] = A[-1]", "column 10: found '-'; expected an axis or an integer"),
+        ("C[i] = A[max]", "column 10: found 'max'; expected an axis"),
+        ("i8[i] = 1", "column 1: found 'i8'; expected the target"),
+        ("C[i] = é", "column 8: found 'é'; expected a name"),
+        ("C[i] = a < b", "column 10: found '<'"),
+        ("C[i] = 1e999", "column 8: the number 1e999 is out of range"),
+        ("C[i] = " + "9" * 1900, "column 8: the number 9+ is out of range"),
+        ("C[i] = " + "(" * 1900, "found more than 50 levels"),
+        ("C[i] = " + "-" * 1900, "found more than 50 levels"),
+        ("C[i] = " + "abs(" * 400, "found more than 50 levels"),
+        ("C[i] = " + "a+" * 900 + "a", "found more than 50 levels"),
+        ("C[i] = " + "a+(" * 600, "found more than 50 levels"),
+        ("C[i] = " + " " * 2000 + "1", "2008 characters; expected at most 2000"),
+    ],
+)
+def test_what_is_wrong_and_where(text: str, message: str) -> None:
+    with pytest.raises(ExpressionError, match=message) as raised:
+        parse_statement(text)
+    assert isinstance(raised.value, CyclopsError)
+    assert raised.value.type == "invalid-accelerator"
+
+
+def test_fifty_levels_are_accepted_and_printed() -> None:
+    for text in (
+        "a" + " + a" * 49,
+        "a - (" * 49 + "a" + ")" * 49,
+        "abs(" * 49 + "a" + ")" * 49,
+        "-(" * 49 + "a" + ")" * 49,
+    ):
+        statement = parse_statement(f"C[i] = {text}")
+        assert parse_statement(str(statement)) == statement
+    with pytest.raises(ExpressionError):
+        parse_statement("C[i] = a" + " + a" * 50)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(ELEMENT_TYPES).flatmap(lambda dtype: expressions(dtype, "pqrstv", 4)), st.booleans())
+def test_what_is_printed_parses_to_the_same(value: object, accumulate: bool) -> None:
+    statement = Statement(Access("target", ("i", 0)), accumulate, value)
+    again = parse_statement(str(statement))
+    assert again == statement
+    literals = [[type(node.value) for node in walk(tree) if isinstance(node, Literal)] for tree in (value, again.value)]
+    assert literals[0] == literals[1]
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.one_of(st.text(max_size=60), st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join)))
+def test_garbage_is_refused_or_read(text: str) -> None:
+    for read in (parse_statement, parse_cost, lambda text: parse_statement(f"C[i] = {text}")):
+        try:
+            assert read(text)
+        except ExpressionError as error:
+            assert error.detail  # noqa: PT017
+
+
+def test_a_cast_is_no_call() -> None:
+    assert parse_statement("y[i] = i8(x[i])").value == Cast("i8", Access("x", ("i",)))
