@@ -108,7 +108,10 @@ _RATES_SECONDS = 0.25
 
 
 def build_context(settings: Settings, light: ForkClient, compiler: ForkClient) -> Context:
-    """What the routes work on; the servers are those of ``worker.inspection.upload_tasks`` and ``worker.inspection.compiler_tasks``."""
+    """Returns what the routes work on.
+
+    The fork servers run ``worker.inspection.upload_tasks`` and ``worker.inspection.compiler_tasks``.
+    """
     store = open_store(settings, patience=_STORE_SECONDS)
     settings.scratch_dir.mkdir(parents=True, exist_ok=True)
     sweep_scratch(settings.scratch_dir)

@@ -100,7 +100,7 @@ class _Uvicorn(uvicorn.Server):
         """Look at the connections, and whether to leave; uvicorn asks ten times a second."""
         if counter % _TICKS_BETWEEN_LOOKS == 0:
             for connection in list(self.server_state.connections):
-                cast("PatientProtocol", connection).look()
+                cast("TimeLimitedProtocol", connection).look()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -126,7 +126,8 @@ def _uvicorn_server(
     config = uvicorn.Config(
         with_date_header(app),
         http=cast(
-            "type[PatientProtocol]", functools.partial(TimeLimitedProtocol, patience=ConnectionTimeouts.of(settings))
+            "type[TimeLimitedProtocol]",
+            functools.partial(TimeLimitedProtocol, patience=ConnectionTimeouts.of(settings)),
         ),
         timeout_keep_alive=settings.connection_idle_seconds,
         log_config=None,  # its loggers hand their records on to ours

@@ -1,1 +1,1 @@
-"""Accelerators as documents: their schema, their text, what their instructions mean, and what the compiler reads off them."""
+"""Accelerators as documents: schema, text, the meaning of instructions, and what the compiler derives of it."""

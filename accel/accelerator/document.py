@@ -71,7 +71,8 @@ class Composite(Model):
 class Accelerator(Model):
     """A whole accelerator, as one document.
 
-    That its parts agree is for :mod:`accel.accelerator.checks.document_checks`; what a family can execute is for its own check.
+    That its parts agree is for :mod:`accel.accelerator.checks.document_checks`; what a family can execute is for its
+    own check.
     """
 
     schema_version: Annotated[Literal[2], Field(description="of this schema", examples=[2])] = 2

@@ -28,4 +28,5 @@ the line need TVM::
     unify.bindings(typed, store, accept) -> Iterator[Binding]     # all of them, where one is refused later
     unify.Binding                                       # operands: dict[str, TensorLoad], scalars: dict[str, tirx.Expr]
         .accumulates: bool                              # the store adds to what is there
-    unify.Mismatch.reason: str"""
+    unify.Mismatch.reason: str
+"""

@@ -40,7 +40,8 @@ def compile_module(module: Any, seconds: float = MOST_SECONDS) -> Any:
         seconds: about how long running all of it may take.
 
     Raises:
-        SimulationError: running it would take more work or memory than the limits of ``accel/host/bounded_execution.py``.
+        SimulationError: running it would take more work or memory than the limits of
+        ``accel/host/bounded_execution.py``.
     """
     target = tvm.target.Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu()})
     with target:

@@ -89,7 +89,7 @@ class Machine(Protocol):
     """The on-chip memories and registers of an accelerator, which keep their contents from launch to launch."""
 
     def run(self, decoded: Decoded, dram: Dram) -> None:
-        """Run a launch, reading and writing ``dram`` (bytes,), which :func:`accel.isa.kernel_arrays.aligned_zeros` made.
+        """Run a launch, reading and writing ``dram`` (bytes,), made by :func:`accel.isa.kernel_arrays.aligned_zeros`.
 
         Raises:
             SimulationError: the instruction, and what it cannot do.

@@ -44,7 +44,10 @@ class Stage:
 
 
 def lowering_stages(cost: TilingCost, measure: Measure | None = None, host_nodes: Collection[str] = ()) -> list[Stage]:
-    """The stages from the integer graph to addresses; see :func:`accel.lowering.partition.graph_partition.partition`."""
+    """Returns the stages from the integer graph to addresses.
+
+    ``measure`` and ``host_nodes`` are for :func:`accel.lowering.partition.graph_partition.partition`.
+    """
     return [
         Stage(
             "partition",

@@ -70,7 +70,7 @@ def _compiler() -> str:
 @lru_cache(maxsize=1)  # the sources of a running process are what it loaded
 def sources_digest() -> str:
     """Returns the SHA-256 over the names and contents of this package's modules, in hexadecimal digits."""
-    root = Path(__file__).parent
+    root = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + hashlib.sha256(path.read_bytes()).digest())

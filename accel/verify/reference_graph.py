@@ -40,8 +40,8 @@ class _Piece:
 def run_reference(module: ir.IRModule, inputs: Sequence[Array], deadline: Deadline) -> list[Array]:
     """The outputs of ``main`` of an integer graph; ``inputs`` in its order.
 
-    A composite is evaluated by the definitions of its operators (``accel/verify/reference_operators.py``); other operators
-    are compiled as in a program's host steps, each to compute what it would alone.
+    A composite is evaluated by the definitions of its operators (``accel/verify/reference_operators.py``); other
+    operators are compiled as in a program's host steps, each to compute what it would alone.
 
     Raises:
         OutOfTimeError: the deadline has passed, or passes before what comes next would be done.

@@ -24,7 +24,7 @@ def load_settings(data: Path | None, process: str | None = None) -> Settings:
     What looks like a setting and is none is warned of: in the log of the ``process``, which begins here, or else on
     standard error.
     """
-    from worker.storage.connections import open_redis, open_store  # noqa: PLC0415 - for the commands that need them
+    from worker.storage.connections import open_redis, open_store
 
     try:
         settings = Settings() if data is None else Settings(data=data)

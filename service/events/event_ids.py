@@ -1,8 +1,8 @@
 """The ids of events, and how far in a job's events somebody is.
 
 ``queued`` and ``queued-3`` (the job is the fourth in the queue); then ``a-n``, event ``n`` of attempt ``a``, as in the
-job's journal (``worker/records/event_journal.py``), of which ``a-0`` says that the attempt runs; then ``end``. None of them depends
-on who keeps the events, so that a client can go on after any of them wherever they come from.
+job's journal (``worker/records/event_journal.py``), of which ``a-0`` says that the attempt runs; then ``end``. None of
+them depends on who keeps the events, so that a client can go on after any of them wherever they come from.
 """
 
 from typing import NamedTuple

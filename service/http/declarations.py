@@ -16,8 +16,8 @@ def declare_problems(*slugs: str) -> Responses:
     responses: Responses = {}
     for slug in slugs:
         status, title = SERVICE_TYPES[slug]
-        declare_content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-        known = responses.setdefault(status, {"description": "", "content": declare_content})
+        body = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        known = responses.setdefault(status, {"description": "", "content": body})
         known["description"] = f"{known['description']} {title}".strip()
     return responses
 

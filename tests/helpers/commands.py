@@ -5,7 +5,7 @@ import subprocess
 
 from typer.testing import CliRunner
 
-from service.cli import app
+from service.cli.commands import app
 
 
 def cyclops_here(*arguments: object) -> subprocess.CompletedProcess[str]:

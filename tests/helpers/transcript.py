@@ -16,7 +16,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from service.cli import app
+from service.cli.commands import app
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = 100

@@ -1,9 +1,9 @@
 """VTA's Chisel design, register by register: one step a clock cycle, no rule of ours.
 
-Slow, and independent of :mod:`accel.isa.vta.timing.vta_timing`, which knows events and formulas. Every class stands for a module
-of tvm-vta ``hardware/chisel`` (named in its docstring) and holds that module's registers; ``wires`` are read before
-``clock`` sets what the next cycle sees. The memory behind the bus is that of the recordings: in order, one beat a
-cycle, the first ``latency + 2`` cycles after the request; writes are acknowledged two cycles after their last beat.
+Slow, and independent of :mod:`accel.isa.vta.timing.vta_timing`, which knows events and formulas. Every class stands for
+a module of tvm-vta ``hardware/chisel`` (named in its docstring) and holds that module's registers; ``wires`` are read
+before ``clock`` sets what the next cycle sees. The memory behind the bus is that of the recordings: in order, one beat
+a cycle, the first ``latency + 2`` cycles after the request; writes are acknowledged two cycles after their last beat.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""What the tasks of the fork servers are given (``worker/inspection/upload_tasks.py``, ``worker/inspection/compiler_tasks.py``)."""
+"""Arguments of the fork servers' tasks (``upload_tasks.py`` and ``compiler_tasks.py`` of this package)."""
 
 from pathlib import Path
 

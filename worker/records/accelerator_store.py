@@ -156,8 +156,9 @@ class Accelerators:
         return known.model_copy(update={"label": self.labels([name_or_id])[0]})
 
     def fetch(self, name_or_id: str, path: Path) -> str:
-        """What :func:`accel.catalog.load_accelerator.load_accelerator` takes: a preset's name, or ``path`` with the document written.
+        """Returns what :func:`accel.catalog.load_accelerator.load_accelerator` takes: a preset's name, or ``path``.
 
+        The document is written there.
         ``path`` must end in ``.json``. KeyError if there is none of this name or id.
 
         Raises:

@@ -1,7 +1,7 @@
 """All jobs of a store: made, found, run, ended.
 
-A job is a handful of documents (``worker/records/job_record.py``) and its attempts (``worker/records/attempts.py``). An object under
-``open/`` marks the jobs that have not ended, so that finding them does not read all jobs.
+A job is a handful of documents (``worker/records/job_record.py``) and its attempts (``worker/records/attempts.py``). An
+object under ``open/`` marks the jobs that have not ended, so that finding them does not read all jobs.
 """
 
 import copy

@@ -2,8 +2,9 @@
 
 A submission creates ``uses/<kind>/<digest>/<owner>/<job>/<stamp>`` for each upload that its job needs, and then looks
 for ``erasing/<kind>/<digest>/<stamp>``, and whether the upload is there; only then the job is recorded. Who erases does
-the reverse (``worker/retention/deletion.py``). Whichever of the two looks last sees the other, so that no job is accepted without
-what it needs. The claims of a job stay until it is erased. An upload that arrives is a user too, for a moment.
+the reverse (``worker/retention/deletion.py``). Whichever of the two looks last sees the other, so that no job is
+accepted without what it needs. The claims of a job stay until it is erased. An upload that arrives is a user too, for a
+moment.
 
 A stamp begins with the time at which it was made. Who made it acts on it for a quarter of a minute at most; who finds
 it older than five minutes, and no job that is recorded, takes it for that of a process that died.

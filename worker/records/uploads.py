@@ -18,8 +18,7 @@ from accel.frontend.read.model_info import ModelContents, TensorInfo
 from worker.examples import FileKind, example
 from worker.identity.ownership import OwnedObject, Ownership, label_key, label_of
 from worker.identity.share_links import ShareTarget
-from worker.records.upload_locks import UploadLocks
-from worker.records.upload_locks import UploadName as UploadName
+from worker.records.upload_locks import UploadLocks, UploadName
 from worker.storage.object_store import Store
 
 _NEVER = datetime.fromtimestamp(0, UTC)

@@ -1,8 +1,8 @@
 """Attending to the process of a job while it runs: its progress, its cache, its log, its limits.
 
 The process may be in the hands of whoever wrote the model. So nothing here waits for it: every read and write takes
-what there is, and the clock is looked at whatever it does. Nor does anything wait for the store (``worker/runner/store_thread.py``):
-while the cache is asked, nothing further is read of what the process says.
+what there is, and the clock is looked at whatever it does. Nor does anything wait for the store
+(``worker/runner/store_thread.py``): while the cache is asked, nothing further is read of what the process says.
 """
 
 import os

@@ -1,8 +1,8 @@
 """The process that does a job: all that touches what a user uploaded happens in it.
 
-It is forked from the worker, which never touches the store, and confined (``worker/sandbox/confinement.py``): of what was open only
-a line to the supervisor remains, and its standard error, which that one reads. It compiles and simulates in a
-scratch directory, where it reads its inputs and writes to two folders.
+It is forked from the worker, which never touches the store, and confined (``worker/sandbox/confinement.py``): of what
+was open only a line to the supervisor remains, and its standard error, which that one reads. It compiles and simulates
+in a scratch directory, where it reads its inputs and writes to two folders.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ _MOST_TEXT = 4096  # characters of a logged line
 
 
 class SupervisorLink(logging.Handler):
-    """Sends stages and logged lines, and is the compiler's cache (``accel.util.content_cache.CacheStore``) at the other end of the line.
+    """Sends stages and logged lines to the supervisor, and asks it for entries of the compiler's cache.
 
     It blocks, and may be used from several threads. Raises ConnectionError where the other process is gone.
     """
@@ -138,7 +138,7 @@ class JobProcess:
 
 
 def start_job_process(settings: Settings, scratch: Path) -> JobProcess:
-    """Fork it. It waits for its work, which :func:`worker.runner.job_protocol.encode_inputs` says, and dies with this process.
+    """Fork it. It waits for its work (:func:`worker.runner.job_protocol.encode_inputs`), and dies with this process.
 
     Raises:
         OSError: there is no process, memory, descriptor or room on the disk for it.

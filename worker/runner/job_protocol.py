@@ -1,4 +1,7 @@
-"""Messages between the process of a job and its supervisor: frames of a JSON document and bytes. Nothing in them is ever called."""
+"""Messages between the process of a job and its supervisor: frames of a JSON document and bytes.
+
+Nothing in them is ever called.
+"""
 
 import json
 import struct

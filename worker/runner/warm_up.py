@@ -1,8 +1,8 @@
 """Compiling the simulator ahead, one accelerator after the other, while jobs run.
 
 Compiling a family for the first time may take a minute, in which the worker would take no job and seem dead. So a child
-compiles first: it fills the cache on the disk (``accel/isa/compiled_kernels.py``). Once it has ended the worker compiles the
-same, which then is quick, and all processes that it forks have it.
+compiles first: it fills the cache on the disk (``accel/isa/compiled_kernels.py``). Once it has ended the worker
+compiles the same, which then is quick, and all processes that it forks have it.
 """
 
 import logging

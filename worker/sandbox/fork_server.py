@@ -1,11 +1,12 @@
 """A process that has modules loaded, and forks a child for each task.
 
-``python -m worker.sandbox.fork_server MODULE LEVEL FORMAT``; the last two are those of ``worker.telemetry.logs.configure``.
+``python -m worker.sandbox.fork_server MODULE LEVEL FORMAT``; the last two are those of
+``worker.telemetry.logs.configure``.
 
-The module says in ``TASKS`` what can be done, a function of bytes to bytes by name. ``worker/sandbox/fork_client.py`` is the other
-side: over the socket that is standard input it passes a socket for each task, over which the child is told what to do
-and answers. When the child has ended, this process adds its wait status; :data:`NOT_STARTED` says that there was no
-process to be had. A task whose socket is closed at the other end is killed, and with the other side all end.
+The module says in ``TASKS`` what can be done, a function of bytes to bytes by name. ``worker/sandbox/fork_client.py``
+is the other side: over the socket that is standard input it passes a socket for each task, over which the child is told
+what to do and answers. When the child has ended, this process adds its wait status; :data:`NOT_STARTED` says that there
+was no process to be had. A task whose socket is closed at the other end is killed, and with the other side all end.
 
 One thread, and nothing of a task is read here: what a child makes of it harms the child only.
 """

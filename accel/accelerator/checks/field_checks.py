@@ -1,4 +1,4 @@
-"""Checks of instructions: bits of their fields and encodings, roles, and the units, memories and loops that they name."""
+"""Checks of instructions: bits of fields and encodings, roles, and the units, memories and loops that they name."""
 
 import math
 from collections.abc import Sequence

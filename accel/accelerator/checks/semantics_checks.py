@@ -1,4 +1,4 @@
-"""Checks of what instructions do: expressions fit operands and fields, and no operation is shadowed by one before it."""
+"""Checks of what instructions do: expressions fit operands and fields, and no operation shadows a later one."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -23,7 +23,7 @@ The epilogue is one of three, as the accelerator requantises; relu and clip are 
 - :class:`ScaledEpilogue`, by a float: astype to float32 (int32 beyond 2^24 rounds, half to even); multiply by
   the scale, a constant float32 of shape [], as the second operand; round (half to even); clip to the bounds, as
   floats; astype to int8. These five bindings are always there, also where the scale is 1.
-- :class:`MultipliedEpilogue`, by a multiplier and shifts (``accel/frontend/integer_recovery/requantization.py``): [right_shift],
+- :class:`MultipliedEpilogue`, by a multiplier and shifts (``requantization.py`` of this package): [right_shift],
   multiply by a constant or by m, [add 2^(s-1)], [right_shift by s], [add the zero point]; maximum, minimum, astype to
   int8 as in the first.
 

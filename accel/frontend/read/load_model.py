@@ -38,7 +38,8 @@ def load_externalized(
 ) -> tuple[ModelInfo, onnx.ModelProto]:
     """A description of the file ``model``, and what :func:`load_model` makes of it, with its large constants apart.
 
-    They are in a file in ``directory`` (``accel/frontend/onnx_model/external_data.py``), which must be there as long as the model.
+    They are in a file in ``directory`` (``accel/frontend/onnx_model/external_data.py``), which must be there as long as
+    the model.
 
     Raises:
         InvalidModel, and its subclasses: as for ``inspect_model``.

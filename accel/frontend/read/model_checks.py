@@ -195,6 +195,11 @@ def opset_of(model: onnx.ModelProto) -> int:
 
 
 def check_operators(model: onnx.ModelProto) -> None:
+    """Refuse operators, and attributes of them, that nothing here knows.
+
+    Raises:
+        UnsupportedOperator: the first node that uses one.
+    """
     opset = opset_of(model)
     for node in model.graph.node:
         field, op = f"node:{node.name}", node.op_type

@@ -96,7 +96,6 @@ def _learn_from_sender(clock: Int64, index: int, sender: int, unit: Int64) -> No
         clock[index, other] = max(clock[index, other], ended)
 
 
-Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
 

@@ -74,7 +74,7 @@ class VtaFamily:
         """See :class:`accel.isa.vta.function.vta_machine.VtaMachine`."""
         from accel.isa.vta.function import vta_machine
 
-        return vta_machine.Machine(accelerator)
+        return vta_machine.VtaMachine(accelerator)
 
     def hazard_checker(self, accelerator: Accelerator, tokens: dict[str, int], dram_bytes: int) -> HazardChecker:
         """See :class:`accel.isa.vta.vta_hazards.VtaHazardChecker`."""

@@ -2,8 +2,8 @@
 
 A race makes the result depend on how fast the units happen to be, which an engine that runs in program order does not
 show. Both are found by running each launch in an order that its tokens allow, with a vector clock an instruction
-(:mod:`accel.isa.vta.happens_before`). What was there before is read where a store has a memory of its own, or the ALU has
-no bypass, as the document says.
+(:mod:`accel.isa.vta.happens_before`). What was there before is read where a store has a memory of its own, or the ALU
+has no bypass, as the document says.
 """
 
 from collections.abc import Iterable
@@ -187,6 +187,6 @@ class VtaHazardChecker:
 def prepare_races() -> None:
     """Compile what the check runs, without running it."""
     compile_now(
-        happens_before.find_hazards, MATRIX, MATRIX, MATRIX, VECTOR, VECTOR, CUBE, CUBE, VECTOR, VECTOR, WORDS, WORDS, VECTOR,
-        MATRIX, SCALAR, VECTOR, BYTES, WORD_MATRIX, WORDS, VECTOR, MATRIX, MATRIX,
+        happens_before.find_hazards, MATRIX, MATRIX, MATRIX, VECTOR, VECTOR, CUBE, CUBE, VECTOR, VECTOR, WORDS, WORDS,
+        VECTOR, MATRIX, SCALAR, VECTOR, BYTES, WORD_MATRIX, WORDS, VECTOR, MATRIX, MATRIX,
     )  # fmt: skip

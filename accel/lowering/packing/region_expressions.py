@@ -121,8 +121,9 @@ def region_function(region: Region, gemm: Contraction) -> tirx.PrimFunc:
 def convolution_function(conv: Convolution, epilogue: Epilogue, tiling: Tiling, gemm: Contraction) -> tirx.PrimFunc:
     """``out = store(epilogue(conv(data, weights)))`` as a PrimFunc.
 
-    Parameters are data, weights ``[out_blocks, blocks of a group, kh, kw, *tile]``, what :func:`accel.lowering.packing.epilogue_stages.
-    finished` adds, then one result a plane, ``[batch, out_blocks, pitch_h, pitch_w, *tile of dst]``.
+    Parameters are data, weights ``[out_blocks, blocks of a group, kh, kw, *tile]``, what
+    :func:`accel.lowering.packing.epilogue_stages. finished` adds, then one result a plane, ``[batch, out_blocks,
+    pitch_h, pitch_w, *tile of dst]``.
     """
     data = _activation("data", conv.data, gemm.data)
     blocks = (1, 1, 1, 1) if conv.uniform else (conv.out_blocks, conv.reduced_blocks, *conv.kernel)

@@ -27,11 +27,11 @@ SMALL = conv_model(Conv(channels=16, filters=32, height=10, width=10), seed=3).S
 LONG = resnet8().SerializeToString()
 TAKEN_OVER_WITHIN = 20.0
 # as it was before records had the form that they have now
-_OLDER = "import worker.records.job_record; worker.records.job_record.FORMAT -= 1; from worker.config.settings import Settings; "
+_OLDER = "import worker.records.job_record as r; r.FORMAT -= 1; from worker.config.settings import Settings; "
 OLDER_WORKER = _OLDER + "from worker.runner.worker_main import run_worker; run_worker(Settings())"
 ENQUEUED_BY_MISTAKE = (
-    _OLDER
-    + "import sys; from worker.storage.connections import open_redis; from worker.queue.job_queue import JobQueue; settings = Settings();"
+    _OLDER + "import sys; from worker.storage.connections import open_redis; "
+    "from worker.queue.job_queue import JobQueue; settings = Settings();"
     "JobQueue(open_redis(settings), settings.queue).submit(sys.argv[1], owner='local')"
 )
 

@@ -113,7 +113,8 @@ def test_every_part_of_the_service_starts(buildah: Buildah, container: str) -> N
         container,
         "python",
         "-c",
-        "import worker.runner.worker_main, worker.inspection.compiler_tasks, worker.inspection.upload_tasks, service.app",
+        "import worker.runner.worker_main, worker.inspection.compiler_tasks, worker.inspection.upload_tasks; "
+        "import service.app",
     )
 
 

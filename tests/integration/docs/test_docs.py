@@ -16,7 +16,7 @@ from accel.lowering.pipeline import Stage
 from accel.simulate.engine import simulate
 from accel.trace.trace_builder import make_trace
 from examples.conv224 import conv224
-from service.cli import app
+from service.cli.commands import app
 from tests.helpers.models.build_models import build, lower, regions
 
 ROOT = Path(__file__).parents[3]

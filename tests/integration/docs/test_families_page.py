@@ -20,7 +20,7 @@ TEXT = (ROOT / "docs" / "families.md").read_text(encoding="utf-8")
 RUNS = """
 import json, sys
 from typer.testing import CliRunner
-from service.cli import app
+from service.cli.commands import app
 
 for machine in sys.argv[2:]:
     result = CliRunner().invoke(app, ["run", sys.argv[1], "--accelerator", machine, "--json"])

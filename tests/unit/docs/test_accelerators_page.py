@@ -14,7 +14,7 @@ from accel.isa.vta.document.ten_keys_json import KNOWN_KEYS
 from accel.isa.vta.document.vta_configuration import Variant
 from accel.isa.vta.document.vta_document import PRESETS
 from accel.isa.vta.timing.vta_calibration import timing_model
-from service.cli import app
+from service.cli.commands import app
 from tests.helpers.transcript import matches
 
 ROOT = Path(__file__).parents[3]

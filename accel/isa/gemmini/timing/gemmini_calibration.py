@@ -1,7 +1,8 @@
 """How far Gemmini's cycle counts can be trusted: four streams whose cycles were read on an FPGA.
 
-FireSim, the lean configuration, as published by OpenASDx; ``tests/integration/accel/isa/gemmini/test_gemmini_timing.py`` compares. The
-FPGA's counts include the processor that sends the instructions, its caches and its translation of addresses.
+FireSim, the lean configuration, as published by OpenASDx;
+``tests/integration/accel/isa/gemmini/test_gemmini_timing.py`` compares. The FPGA's counts include the processor that
+sends the instructions, its caches and its translation of addresses.
 """
 
 from collections.abc import Iterable

@@ -99,7 +99,8 @@ def _check_buffers(config: VtaConfig) -> None:
         if (bits := config.index_bits()[name]) > instruction_fields.SRAM_BITS:
             raise InvalidAccelerator(
                 f"{key}: {1 << bits} elements; LOAD and STORE address {1 << instruction_fields.SRAM_BITS} "
-                f"({instruction_fields.SRAM_BITS} bits of sram_base): at most {log_bytes - bits + instruction_fields.SRAM_BITS}",
+                f"({instruction_fields.SRAM_BITS} bits of sram_base): "
+                f"at most {log_bytes - bits + instruction_fields.SRAM_BITS}",
                 field=key,
             )
     sizes = config.buffer_bytes()

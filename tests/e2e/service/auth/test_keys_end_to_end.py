@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from service.cli import app
+from service.cli.commands import app
 from tests.conftest import ROOT, running_service
 from tests.helpers.cluster import Cluster
 from worker.identity.secret_tokens import KEY, is_well_formed

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from accel.catalog.load_accelerator import load_accelerator
-from service.cli import app
+from service.cli.commands import app
 from tests.helpers.programs.golden import documents, needs_golden
 from tests.helpers.programs.hand_programs import addition, instructions, recorded, words, written, zipped
 

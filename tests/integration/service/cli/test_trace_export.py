@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from accel.trace.program_trace import Trace
-from service.cli import app
+from service.cli.commands import app
 from tests.helpers.programs.traces import plain_csv, plain_text, random_trace
 from tests.reference.trace_events import check
 

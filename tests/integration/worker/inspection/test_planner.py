@@ -60,7 +60,8 @@ def test_it_is_made_in_another_process_which_is_gone_afterwards(model: Path, tmp
     code = (
         "import subprocess, sys, os; from pathlib import Path\n"
         "from worker.sandbox.fork_client import Forked; from worker.records.job_request import JobOptions\n"
-        "from worker.inspection.inspector import Planner; from worker.config.settings import Settings; from worker.execution.job_inputs import Work\n"
+        "from worker.inspection.inspector import Planner; from worker.config.settings import Settings\n"
+        "from worker.execution.job_inputs import Work\n"
         f"root = Path({str(tmp_path)!r}); server = Forked('worker.inspection.compiler_tasks')\n"
         "planner = Planner(Settings(data=root), server)\n"
         f"plan = planner.plan(Work(Path({str(model)!r}), 'vta', JobOptions()), root / 'scratch')\n"

@@ -1,0 +1,247 @@
+"""The command line. Heavy imports wait for the command that needs them."""
+
+import logging
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from service.cli import accelerator_commands, keys_commands
+from service.cli.options import Data, Dim, Shape, dims_of, exit_with_error, load_settings, local_settings, shapes_of
+from worker.config.settings import Settings
+
+app = typer.Typer(name="cyclops", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.add_typer(accelerator_commands.app)
+app.add_typer(keys_commands.app)
+
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer's
+    if asked:
+        sys.stdout.write(f"cyclops {metadata.version('cyclops')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def cyclops(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Compile a neural network for a tensor accelerator, simulate it, and prove the result."""
+
+
+@app.command()
+def serve(
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    data: Data = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Worker processes.")] = 1,
+) -> None:
+    """Run the whole service: HTTP, workers, and a Redis of our own unless CYCLOPS_REDIS_URL names one."""
+    from service import server
+    from worker.storage.redis_server import RedisUnavailableError
+
+    try:
+        chosen = load_settings(data, "api")
+        with server.listen(host, port) as bound, server.backend(chosen, workers) as settings:
+            _announce(bound.getsockname(), chosen)
+            server.serve(settings, bound)
+    except (RedisUnavailableError, OSError) as error:
+        exit_with_error(f"cannot serve on {host}:{port}: {error}")
+    except KeyboardInterrupt:
+        return
+
+
+@app.command()
+def api(host: Host = "127.0.0.1", port: Port = 8000, data: Data = None) -> None:
+    """Run HTTP alone; CYCLOPS_REDIS_URL must name the Redis of the workers."""
+    from service import server
+
+    settings = load_settings(data, "api")
+    if settings.redis_url is None:
+        exit_with_error("the api needs CYCLOPS_REDIS_URL; `cyclops serve` starts a Redis and workers too")
+    try:
+        with server.listen(host, port) as bound:
+            _announce(bound.getsockname(), settings)
+            server.serve(settings, bound)
+    except OSError as error:
+        exit_with_error(f"cannot serve on {host}:{port}: {error}")
+    except KeyboardInterrupt:
+        return
+
+
+@app.command()
+def worker(data: Data = None) -> None:
+    """Run one worker; CYCLOPS_REDIS_URL must name the Redis of the api."""
+    from worker.runner.worker_main import run_worker
+
+    settings = load_settings(data, "worker")
+    if settings.redis_url is None:
+        exit_with_error("a worker needs CYCLOPS_REDIS_URL; `cyclops serve` starts a Redis and workers too")
+    run_worker(settings)
+
+
+@app.command()
+def run(  # noqa: PLR0913, PLR0917  each is an option of the command
+    model: Annotated[Path, typer.Argument(help="An ONNX file.")],
+    accelerator: Annotated[str, typer.Option(help="Name of an accelerator, or the path of a document.")],
+    inputs: Annotated[Path | None, typer.Option(help="npz file, one array for each input; else random.")] = None,
+    calibration: Annotated[Path | None, typer.Option(help="npz file with calibration data; else random.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of what is random.")] = 0,
+    host: Annotated[
+        list[str] | None, typer.Option("--host", metavar="NODE", help="A node to leave to the host; may be repeated.")
+    ] = None,
+    dim: Dim = None,
+    shape: Shape = None,
+    verify_seconds: Annotated[
+        float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
+    ] = 300,
+    out: Annotated[Path | None, typer.Option(help="Directory for every artifact.")] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Directory that keeps compiled functions for the next run.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report, or the problem, as JSON.")] = False,
+) -> None:
+    """Compile, simulate and verify a model in this process, with no service.
+
+    Exit status: 0 done, 1 the job failed, 2 the input was refused.
+    """
+    from service.cli.local_run import run_local
+    from worker.execution.job_inputs import ModelJobInputs
+    from worker.records.job_request import JobOptions
+
+    options = JobOptions(
+        seed=seed,
+        host_nodes=tuple(host or ()),
+        verify_seconds=verify_seconds,
+        dims=dims_of(dim),
+        shapes=shapes_of(shape),
+    )
+    work = ModelJobInputs(model, accelerator, options, inputs, calibration)
+    raise typer.Exit(run_local(work, local_settings(), out, cache, as_json=as_json))
+
+
+@app.command()
+def simulate(
+    program: Annotated[Path, typer.Argument(help="A Program file; or a directory, or a zip, of its parts.")],
+    accelerator: Annotated[
+        str | None, typer.Option(help="Name of an accelerator, or the path of a document; else the program's own.")
+    ] = None,
+    engine: Annotated[Literal["function", "timing", "both"], typer.Option(help="What to simulate.")] = "both",
+    inputs: Annotated[
+        Path | None, typer.Option(help="npz file, one array for each input; else the program's own, else random.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of what is random.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Directory for every artifact.")] = None,
+    trust_host_code: Annotated[
+        bool, typer.Option("--trust-host-code", help="Run compiled host steps that an old file holds.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report, or the problem, as JSON.")] = False,
+) -> None:
+    """Run, time and check a program that is compiled already, in this process.
+
+    Exit status: 0 done, 1 memory does not hold what was expected, instructions race, or the program cannot run to its
+    end, 2 the input was refused.
+    """
+    from service.cli.local_run import run_local
+    from worker.execution.job_inputs import ProgramJobInputs
+    from worker.records.job_request import JobOptions
+
+    options = JobOptions(seed=seed, engine=engine)
+    work = ProgramJobInputs(program, accelerator, options, inputs, trust_host_code)
+    raise typer.Exit(run_local(work, local_settings(), out, as_json=as_json))
+
+
+@app.command()
+def plan(
+    model: Annotated[Path, typer.Argument(help="An ONNX file.")],
+    accelerator: Annotated[str, typer.Option(help="Name of an accelerator, or the path of a document.")],
+    calibration: Annotated[Path | None, typer.Option(help="npz file with calibration data; else random.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of what is random.")] = 0,
+    dim: Dim = None,
+    shape: Shape = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan, or the problem, as JSON.")] = False,
+) -> None:
+    """Say of every node of a model whether the accelerator would run it, how, and why not; compile nothing.
+
+    Exit status: 0 done, 1 the model could not be planned, 2 the input was refused.
+    """
+    from service.cli.local_plan import plan_local
+    from worker.execution.job_inputs import ModelJobInputs
+    from worker.records.job_request import JobOptions
+
+    options = JobOptions(seed=seed, dims=dims_of(dim), shapes=shapes_of(shape))
+    work = ModelJobInputs(model, accelerator, options, calibration=calibration)
+    raise typer.Exit(plan_local(work, local_settings(), as_json=as_json))
+
+
+@app.command()
+def trace(
+    directory: Annotated[Path, typer.Argument(help="What --out of a run named.")],
+    form: Annotated[Literal["csv", "text", "perfetto"], typer.Option("--format", help="The form.")] = "text",
+    out: Annotated[Path | None, typer.Option("--output", "-o", help="The file; else standard output.")] = None,
+    events: Annotated[int, typer.Option(help="Most events of a Perfetto document: more are merged.")] = 50_000,
+    begin: Annotated[int, typer.Option(help="First cycle that a Perfetto document shows.")] = 0,
+    end: Annotated[int | None, typer.Option(help="The cycle before which it ends; else the trace's end.")] = None,
+    clock_mhz: Annotated[
+        float | None, typer.Option(min=1e-6, max=1e6, help="The clock of its times; else a cycle is shown as 1 us.")
+    ] = None,
+) -> None:
+    """Write the trace that a run left in another form. Exit status: 0 done, 1 it cannot be written, 2 refused."""
+    from service.cli.trace_export import write_trace
+
+    raise typer.Exit(write_trace(directory, form, out, (events, begin, end), clock_mhz))
+
+
+@app.command()
+def demo(out: Annotated[Path, typer.Option(help="Directory for every artifact.")] = Path("out/demo")) -> None:
+    """Start the service, run ResNet-8 on VTA through it, and show what came of it."""
+    from service.cli.demo import DemoFailedError
+    from service.cli.demo import demo as run_demo
+    from worker.storage.redis_server import RedisUnavailableError
+
+    try:
+        run_demo(local_settings(), out, Console())
+    except (DemoFailedError, RedisUnavailableError, OSError) as error:
+        exit_with_error(str(error))
+
+
+@app.command()
+def health(
+    url: Annotated[str, typer.Option(help="Base URL of the api.")] = "http://127.0.0.1:8000",
+    worker: Annotated[bool, typer.Option("--worker", help="Ask for the worker of this host instead.")] = False,
+) -> None:
+    """Leave with status 0 if the api, or this host's worker, answers: for a container's health check."""
+    from service.cli.health_probe import api_answers, worker_answers
+
+    if not (worker_answers(local_settings()) if worker else api_answers(url)):
+        exit_with_error("no answer")
+
+
+@app.command()
+def openapi() -> None:
+    """Print the OpenAPI document."""
+    from service.app import create_app
+    from service.openapi import openapi_text
+
+    sys.stdout.write(openapi_text(create_app(local_settings())))
+
+
+def _announce(address: tuple[str, int], settings: Settings) -> None:
+    host, port = address[:2]
+    text = f"Cyclops on http://{host}:{port}, documentation on http://{host}:{port}/docs"
+    if settings.log_format == "json":
+        logging.getLogger(__name__).info(text)
+    else:
+        Console(stderr=True).print(text)
+
+
+def main() -> None:
+    """The entry point."""
+    app()
