@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-import accel.isa.vta.function.vta_machine.functional_table
-import accel.isa.vta.function.vta_machine.vta_machine
+import accel.isa.vta.function.functional_table
+import accel.isa.vta.function.vta_machine
 import accel.simulate.machine_state
 from accel.catalog.load_accelerator import load_accelerator
 from accel.errors import SimulationError

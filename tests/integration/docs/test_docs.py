@@ -22,7 +22,7 @@ from tests.helpers.models.build_models import build, lower, regions
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RECIPE = ROOT / "docs" / "adding-a-pass.md"
-MADE_BY_THE_READER = {"accel/lowering/unit_loops.py", "tests/accel/lowering/test_unit_loops.py"}
+MADE_BY_THE_READER = {"accel/lowering/codegen/unit_loops.py", "tests/integration/accel/lowering/codegen/test_unit_loops.py"}
 ROOMS = ("accel", "worker", "service", "examples", "tests", "bench", "docs", "openapi", ".ci")
 
 
@@ -132,7 +132,7 @@ def test_the_tests_of_the_recipe_pass(recipe: dict[str, ModuleType]) -> None:
 
 def test_the_line_of_the_recipe_is_a_stage(recipe: dict[str, ModuleType]) -> None:
     (line,) = (block for block in blocks() if block.startswith("Stage("))
-    names = {"Stage": Stage} | vars(recipe["accel/lowering/unit_loops.py"])
+    names = {"Stage": Stage} | vars(recipe["accel/lowering/codegen/unit_loops.py"])
     stage = eval(line, names)
     accelerator = load_accelerator("vta")
     (function,) = regions(stage.run(lower(conv224(), accelerator), accelerator))

@@ -42,7 +42,7 @@ def test_what_is_saved_comes_back(tmp_path_factory: pytest.TempPathFactory, seed
 def test_stretches_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = random_trace(1, 1000)
     whole = forms(Trace(held))
-    for module in ("source", "file", "perfetto.view", "perfetto.merged"):
+    for module in ("trace_rows", "trace_file", "perfetto.trace_window", "perfetto.merged_slices"):
         monkeypatch.setattr(f"accel.trace.{module}.STRETCH", 64)
     Trace(held).save(tmp_path)
     assert forms(Trace.load(tmp_path)) == whole
