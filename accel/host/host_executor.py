@@ -18,7 +18,7 @@ from accel.host.numpy_executor import run_in_numpy, runs_in_numpy
 Array = npt.NDArray[Any]
 
 # No fusion: fused float operators may round otherwise than one by one, and host steps are compared bit by bit.
-_PASSES = (
+PASSES = (
     relax.transform.RewriteDataflowReshape,
     relax.transform.ToNonDataflow,
     relax.transform.RemovePurityChecking,
@@ -46,7 +46,7 @@ def compile_module(module: Any, seconds: float = MOST_SECONDS) -> Any:
     target = tvm.target.Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu()})
     with target:
         safe = guard(relax.transform.LegalizeOps()(module), seconds)
-    return tvm.compile(safe, target=target, relax_pipeline=tvm.transform.Sequential([make() for make in _PASSES]))
+    return tvm.compile(safe, target=target, relax_pipeline=tvm.transform.Sequential([make() for make in PASSES]))
 
 
 class HostFunctions:

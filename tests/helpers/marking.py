@@ -1,6 +1,6 @@
 """Values of parametrised tests of which a few are enough every time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,23 @@ def rest_slow(values: Iterable[Any], keep: int = 1) -> list[Any]:
     return [
         value if index < keep else pytest.param(*_arguments(value), marks=pytest.mark.slow)
         for index, value in enumerate(values)
+    ]
+
+
+def rest_all(values: Iterable[Any], keep: int = 1) -> list[Any]:
+    """The values; those after the first ``keep`` are of tests that ``make test-all`` alone runs."""
+    return [
+        value if index < keep else pytest.param(*_arguments(value), marks=pytest.mark.all)
+        for index, value in enumerate(values)
+    ]
+
+
+def rotated(rows: Iterable[Any], columns: Sequence[Any]) -> list[Any]:
+    """Every pair of both: each row with one column, in turn, every time; the others are of ``make test-all`` alone."""
+    return [
+        (row, column) if at % len(columns) == index else pytest.param(row, column, marks=pytest.mark.all)
+        for at, row in enumerate(rows)
+        for index, column in enumerate(columns)
     ]
 
 

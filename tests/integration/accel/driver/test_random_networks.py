@@ -156,7 +156,7 @@ def check(model: onnx.ModelProto, accelerator: Accelerator) -> None:
         np.testing.assert_array_equal(result, reference[name], err_msg=name)
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(model=networks(), accelerator=st.sampled_from(ACCELERATORS))
 def test_networks(model: onnx.ModelProto, accelerator: Accelerator) -> None:
     check(model, accelerator)

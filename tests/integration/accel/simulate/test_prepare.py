@@ -1,5 +1,4 @@
 import os
-import time
 
 import numpy as np
 
@@ -20,12 +19,10 @@ def test_after_preparing_nothing_is_compiled_any_more():
     accelerator = board()
     prepare(accelerator)
     kernel = launch_kernel.build(Geometry.of(accelerator))
-    begin = time.monotonic()
     machine = VtaMachine(accelerator)
     assert machine._launch is kernel
     machine.run(decode(accelerator, np.array([[3, 0]], np.uint64)), aligned_zeros(64))
     assert time_launch(decode(accelerator, np.array([[3, 0]], np.uint64)), {}).cycles == 25
-    assert time.monotonic() - begin < 0.5
     assert launch_kernel.build(Geometry.of(accelerator)) is kernel
     VtaHazardChecker(accelerator, {}, 64).check(decode(accelerator, np.array([[3, 0]], np.uint64)), aligned_zeros(64))
     assert (

@@ -95,10 +95,10 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_json_cannot_say_is_refused_soon(name: str) -> None:
     text, message = HOSTILE[name]
-    begin = time.monotonic()
+    begin = time.process_time()
     with pytest.raises(InvalidAccelerator, match=message) as caught:
         read_text(text if isinstance(text, bytes) else text.encode())
-    assert time.monotonic() - begin < 1
+    assert time.process_time() - begin < 1
     assert caught.value.field == "accelerator"
     assert len(caught.value.detail) < 1000
     assert (type(caught.value) is AcceleratorTooLarge) == ("nested" in message)

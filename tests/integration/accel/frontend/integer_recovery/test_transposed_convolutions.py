@@ -16,11 +16,13 @@ from accel.frontend.integer_recovery.recover_integers import import_integer_mode
 from accel.frontend.integer_recovery.transposed_convolution import phases_along
 from accel.frontend.read.model_inspection import inspect_model
 from examples.graph import Array, Graph
+from tests.helpers.marking import rotated
 from tests.helpers.models.exporter_habits import HABITS
 from tests.reference.host import run_onnx, run_relax
 
 X_SCALE, OUTPUT_SCALE = 0.5, 4.0
 TRANSPOSED = [name for name in HABITS if name.startswith("transposed")]
+QUICK = ["transposed", "transposed, of lines"]
 
 
 @dataclass(frozen=True)
@@ -158,12 +160,16 @@ def test_the_kernel_is_no_longer_than_a_phase_needs(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("preset", ["vta", "gemmini"])
 @pytest.mark.parametrize(
-    "name",
+    ("name", "preset"),
     [
-        name if name in ("transposed", "transposed, of lines") else pytest.param(name, marks=pytest.mark.slow)
-        for name in TRANSPOSED
+        *rotated(QUICK, ["vta", "gemmini"]),
+        *(
+            pytest.param(name, preset, marks=pytest.mark.slow)
+            for name in TRANSPOSED
+            if name not in QUICK
+            for preset in ("vta", "gemmini")
+        ),
     ],
 )
 def test_the_accelerator_runs_it(name: str, preset: str, tmp_path: Path) -> None:
