@@ -55,12 +55,13 @@ serve: $(RUN) ## run the service with a worker and Redis until stopped
 test: lint types imports $(BUCKET) ## lint, types, import rules, then the tests
 	$(PYTEST) --dist loadfile -m "not slow and not long and not all"
 
-# one file takes half of the time
+# one file takes more than its share of the time
 test-slow: $(DEV) $(BUCKET) ## the tests that take five seconds or more each
 	$(PYTEST) --dist worksteal -m "slow and not long and not all"
 
-test-all: lint types imports $(BUCKET) ## everything but the long campaigns
-	$(PYTEST) --dist loadfile -m "not long"
+test-all: lint types imports $(BUCKET) ## all tests but the long ones, also those that CI rotates; the fingerprint
+	$(PYTEST) --dist worksteal -m "not long"
+	$(BIN)/python -m tests.fingerprint check tests/fingerprint.json
 
 test-long: $(DEV) ## campaigns that take several minutes each
 	$(PYTEST) --dist worksteal -m long

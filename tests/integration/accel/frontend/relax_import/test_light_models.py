@@ -11,8 +11,12 @@ from tests.helpers.models.light_models import LIGHT, light_model
 from tests.reference.host import draw_inputs, run_onnx
 
 # their operators are those of test_habits.py
-MARKS = {"squeezenet": pytest.mark.all, "vgg19": pytest.mark.long, "densenet121": pytest.mark.long}
-NAMES = [pytest.param(name, marks=MARKS.get(name, pytest.mark.slow)) for name in LIGHT]
+MARKS = {
+    "squeezenet": [pytest.mark.all],
+    **{name: [pytest.mark.slow, pytest.mark.all] for name in ("bvlc_alexnet", "resnet50", "zfnet512")},
+    **{name: [pytest.mark.long] for name in ("vgg19", "densenet121")},
+}
+NAMES = [pytest.param(name, marks=MARKS.get(name, [pytest.mark.slow])) for name in LIGHT]
 
 
 @pytest.mark.timeout(1200)
