@@ -51,9 +51,9 @@ demo: $(RUN) ## start the service, run ResNet-8 on VTA, show the layers, leave a
 serve: $(RUN) ## run the service with a worker and Redis until stopped
 	$(BIN)/cyclops serve
 
-# a file's tests share what they set up
+# a file's tests share what they set up, and some files a service
 test: lint types imports $(BUCKET) ## lint, types, import rules, then the tests
-	$(PYTEST) --dist loadfile -m "not slow and not long and not all"
+	$(PYTEST) --dist loadgroup -m "not slow and not long and not all"
 
 # one file takes more than its share of the time
 test-slow: $(DEV) $(BUCKET) ## the tests that take five seconds or more each
@@ -61,7 +61,7 @@ test-slow: $(DEV) $(BUCKET) ## the tests that take five seconds or more each
 
 test-all: lint types imports $(BUCKET) ## all tests but the long ones, also those that CI rotates; the fingerprint
 	$(PYTEST) --dist worksteal -m "not long"
-	$(BIN)/python -m tests.fingerprint check tests/fingerprint.json
+	$(BIN)/python -m tests.fingerprint check
 
 test-long: $(DEV) ## campaigns that take several minutes each
 	$(PYTEST) --dist worksteal -m long
