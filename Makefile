@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # scripts may load onnxruntime before anything of ours
 export ORT_DISABLE_TELEMETRY := 1
 
-.PHONY: help install demo serve test test-slow test-all test-long fingerprint lint types imports format openapi examples secrets settings lock bench bench-service clean
+.PHONY: help install demo serve test test-slow test-all test-long fingerprint mutants lint types imports format openapi examples secrets settings lock bench bench-service clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -68,6 +68,10 @@ test-long: $(DEV) ## campaigns that take several minutes each
 
 fingerprint: $(DEV) ## compare words, cycles, reports and the API with those recorded in tests/fingerprint.json
 	$(BIN)/python -m tests.fingerprint check
+
+# each worker keeps a processor busy, and has its own copy of the tree
+mutants: $(DEV) $(BUCKET) ## seed defects one at a time, and see that a test finds each
+	$(BIN)/python -m tests.mutants --all
 
 lint: $(DEV) ## ruff: rules and format
 	$(BIN)/ruff check .
