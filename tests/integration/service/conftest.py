@@ -1,3 +1,5 @@
+"""Fixtures of the service's integration tests."""
+
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -9,5 +11,5 @@ from worker.sandbox.fork_client import ForkClient
 def apis_share_fork_servers(fork_server: Callable[..., ForkClient]) -> Iterator[None]:
     """Apis in the test's own process; loading the compiler takes longer than most of what they are asked."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("service.app.Forked", fork_server)
+        patch.setattr("service.app.ForkClient", fork_server)
         yield
