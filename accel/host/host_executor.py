@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tvm
 from tvm import relax
 from tvm.target import codegen
@@ -14,8 +13,7 @@ from accel.errors import SimulationError
 from accel.host.bounded_execution import MOST_SECONDS, guard
 from accel.host.host_graph_reader import read_host_graph
 from accel.host.numpy_executor import run_in_numpy, runs_in_numpy
-
-Array = npt.NDArray[Any]
+from accel.util.arrays import Array
 
 # No fusion: fused float operators may round otherwise than one by one, and host steps are compared bit by bit.
 PASSES = (

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.family import Work
@@ -12,11 +11,9 @@ from accel.isa.gemmini.document.rocc_encoding import COMPUTE_ACCUMULATED, COMPUT
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, load_configuration_of
 from accel.isa.gemmini.stream.launch_context import LaunchContext
-from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, Words, expand_loops
+from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, expand_loops
 from accel.isa.gemmini.timing.controllers import packet
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
+from accel.util.arrays import Bools, Int32, Int64, Words
 
 # columns of a box
 _INDEX, _FIRST, _ROWS, _STRIDE, _BYTES, _WRITE = range(6)
@@ -34,7 +31,7 @@ class StreamAccesses:
     rows: Int64
     stride: Int64
     row_bytes: Int64
-    is_write: npt.NDArray[np.bool_]
+    is_write: Bools
 
     @property
     def bytes_read(self) -> int:

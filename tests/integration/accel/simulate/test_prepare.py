@@ -3,7 +3,6 @@ import os
 import numpy as np
 
 from accel.isa.decode import decode
-from accel.isa.kernel_arrays import aligned_zeros
 from accel.isa.vta import happens_before
 from accel.isa.vta.function import launch_kernel
 from accel.isa.vta.function.functional_table import Geometry
@@ -12,6 +11,7 @@ from accel.isa.vta.timing import event_loop
 from accel.isa.vta.timing.vta_timing import time_launch
 from accel.isa.vta.vta_hazards import VtaHazardChecker
 from accel.simulate.prepare_simulation import prepare
+from accel.util.arrays import aligned_zeros
 from tests.helpers.programs.golden import board
 
 

@@ -13,13 +13,13 @@ from accel.errors import VerificationError
 from accel.isa.decode import decode
 from accel.isa.encode import encode
 from accel.isa.hazard_findings import Stale
-from accel.isa.kernel_arrays import aligned_zeros
 from accel.isa.vta.document.vta_document import PRESETS
 from accel.isa.vta.vta_hazards import VtaHazardChecker
 from accel.program.program_model import Launch, Program, Segment
 from accel.report.provenance import Sources, provenance
 from accel.report.simulation_report import make_simulation_report
 from accel.simulate.engine import simulate
+from accel.util.arrays import aligned_zeros
 from tests.helpers.marking import rest_slow
 from tests.helpers.models.build_models import build
 from tests.helpers.programs.race_checks import STALE_CYCLES, find_stale

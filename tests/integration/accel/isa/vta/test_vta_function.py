@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from accel.errors import SimulationError
 from accel.isa.decode import decode
-from accel.isa.kernel_arrays import aligned_zeros
 from accel.isa.vta.document.vta_configuration import VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.isa.vta.function.dot_product import DotProduct
 from accel.isa.vta.function.functional_table import Geometry
 from accel.isa.vta.function.vta_machine import VtaMachine
+from accel.util.arrays import aligned_zeros
 from tests.helpers.marking import rest_all
 from tests.helpers.programs.golden import FOLDER, board, documents, needs_golden
 from tests.helpers.programs.random_programs import by_reference, random_dram, random_program
