@@ -14,7 +14,6 @@ from accel.util.arrays import Int64
 PAGE = 4096
 _MARGIN = 1 << 20
 BEGIN, END, OFFSET = range(3)  # columns of a map
-COLUMNS = 3
 
 
 def window_map(windows: Sequence[Window], dram_bytes: int) -> Int64:

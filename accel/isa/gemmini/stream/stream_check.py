@@ -8,16 +8,16 @@ import numpy as np
 from accel.accelerator.document import Accelerator
 from accel.errors import Diagnosis, SimulationError
 from accel.isa.decode import Decoded
-from accel.isa.dram_windows import address_of, window_map
+from accel.isa.dram_windows import address_of
 from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import bounds_kernel as of
 from accel.isa.gemmini.stream.bounds_kernel import check_bounds
-from accel.isa.gemmini.stream.configuration_registers import reset_registers, sizes
+from accel.isa.gemmini.stream.configuration_registers import sizes
 from accel.isa.gemmini.stream.launch_context import context_of
 from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, expand_loops
 from accel.isa.hazard_findings import Hazards, Unwritten
-from accel.util.arrays import Bytes, Int32, Int64, Words
+from accel.util.arrays import Bytes, Int32, Int64
 
 _MESSAGES: dict[int, tuple[Diagnosis, str]] = {
     of.BAD_DATAFLOW: ("field-range", "this dataflow cannot have these transposed operands"),
@@ -84,17 +84,6 @@ def check_expanded(
             instruction=index,
         )
     return numbers[of.NUMBERS :].reshape(room, of.FINDING)[: numbers[of.FOUND]]
-
-
-def check_stream(words: Words, parameters: GemminiParameters, dram_bytes: int) -> None:
-    """Check a stream (n, 3) that is run after power-on.
-
-    Raises:
-        SimulationError: the first instruction that is undefined, out of range or impossible to configure.
-    """
-    check_expanded(
-        expand_loops(words, parameters), parameters, window_map((), dram_bytes), *reset_registers(parameters)
-    )
 
 
 _ROOM = 1000  # findings of a launch that are told apart; there may be more

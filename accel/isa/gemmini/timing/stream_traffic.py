@@ -12,7 +12,6 @@ from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, load_configuration_of
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, expand_loops
-from accel.isa.gemmini.timing.controllers import packet
 from accel.util.arrays import Bools, Int32, Int64, Words
 
 # columns of a box
@@ -112,27 +111,6 @@ def dram_accesses(words: Words, parameters: GemminiParameters, context: LaunchCo
     """
     found = LaunchContext.fresh(parameters) if context is None else context
     return accesses_of(expand_loops(words, parameters, found.loops.copy()), found)
-
-
-@compiled
-def _counted(boxes: Int64, bus: int, most: int) -> int:
-    total = 0
-    for box in range(len(boxes)):
-        for r in range(boxes[box, 1]):
-            address, left = boxes[box, 0] + r * boxes[box, 2], boxes[box, 3]
-            while left > 0:
-                size, useful = packet(address, left, bus, most)
-                total += size * (size // bus)
-                address += useful
-                left -= useful
-    return total
-
-
-def counted_bytes_read(accesses: StreamAccesses, parameters: GemminiParameters) -> int:
-    """What the hardware's counter RDMA_BYTES_REC shows: a request's whole size with each of its beats (DMA.scala)."""
-    columns = (accesses.first, accesses.rows, accesses.stride, accesses.row_bytes)
-    boxes = np.stack([column[~accesses.is_write] for column in columns], axis=1)
-    return int(_counted(np.ascontiguousarray(boxes), parameters.dma_bus_bytes, parameters.dma_max_bytes))
 
 
 _ROWS_BIT = 48  # where an operand word says its rows (GemminiISA.scala)
