@@ -180,10 +180,13 @@ class SimulationError(CyclopsError):
         kind: what is wrong with it, a stable slug.
         instruction: the instruction that is at fault, or None. It counts from the launch's first where a launch is
             all that the raiser knows, and from the program's first in what :func:`simulate` raises.
+        reason: what is wrong with that instruction, as ``detail`` says it after the instruction; empty in an error
+            that is not made by :meth:`at_instruction`.
     """
 
     type = "simulation-failed"
     title = "The program could not be simulated."
+    reason = ""
 
     def __init__(
         self,
@@ -196,3 +199,11 @@ class SimulationError(CyclopsError):
         super().__init__(detail, field=field)
         self.kind: Diagnosis = kind
         self.instruction = instruction
+
+    @classmethod
+    def at_instruction(cls, number: int, kind: Diagnosis, reason: str, name: str = "") -> "SimulationError":
+        """Returns the error of instruction ``number``, which may have a name; ``reason`` says what is wrong with it."""
+        subject = f"instruction {number} ({name})" if name else f"instruction {number}"
+        error = cls(f"{subject}: {reason}", field=f"instruction:{number}", kind=kind, instruction=number)
+        error.reason = reason
+        return error

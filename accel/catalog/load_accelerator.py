@@ -17,7 +17,7 @@ from accel.accelerator.checks.document_checks import check_compilable, check_doc
 from accel.accelerator.document import Accelerator
 from accel.accelerator.document_text import MAX_BYTES, check_size, read_text
 from accel.errors import InvalidAccelerator
-from accel.isa.family import Family
+from accel.isa.family import DocumentCheck
 from accel.isa.family_registry import family_of
 from accel.isa.vta.document.ten_keys_json import is_config, read_config
 
@@ -216,7 +216,7 @@ def check_accelerator(accelerator: Accelerator) -> None:
     check_size(canonical(accelerator))  # what is kept is read again
 
 
-def _check_parameters(accelerator: Accelerator, family: Family) -> None:
+def _check_parameters(accelerator: Accelerator, family: DocumentCheck) -> None:
     try:
         family.parameters.model_validate(accelerator.parameters)
     except pydantic.ValidationError as error:

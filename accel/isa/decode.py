@@ -74,9 +74,7 @@ class Decoded:
         """The error of instruction ``index`` of this stream; ``message`` says what is wrong with it."""
         at = self.first + int(index)
         name = self.accelerator.instructions[self.kind[index]].name
-        return SimulationError(
-            f"instruction {at} ({name}): {message}", field=f"instruction:{at}", kind=kind, instruction=at
-        )
+        return SimulationError.at_instruction(at, kind, message, name)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
-"""Contract of a family of instruction sets: the code that no document can express.
+"""Contract of a family of instruction sets: the code that no document can express, in four protocols.
 
-A family is an object with the attributes of :class:`Family`, found by the entry point ``cyclops.isa`` under its name
-(:mod:`accel.isa.family_registry`). The passes, the engine and the reports know no family by name.
+:class:`DocumentCheck` says which documents it takes, :class:`CostModel` guides the planner, :class:`FunctionalModel`
+runs launches and :class:`CycleModel` times them. A family is one object that satisfies all four (:class:`Family`),
+found by the entry point ``cyclops.isa`` under its name (:mod:`accel.isa.family_registry`). The passes, the engine and
+the reports know no family by name.
 """
 
 from collections.abc import Iterable, Mapping
@@ -106,21 +108,22 @@ class HazardChecker(Protocol):
         """
 
 
-class Family(Protocol):
-    """A family of instruction sets."""
+class DocumentCheck(Protocol):
+    """Which documents a family can execute, beyond what the common schema says."""
 
-    name: str
     parameters: type[Model]
     """The schema of a document's ``parameters``."""
-    takes_windows: bool
-    """Whether DRAM may lie in windows of the address space; else an address is an index into it."""
 
-    def check(self, accelerator: Accelerator) -> None:
+    def check(self, accelerator: Accelerator, /) -> None:
         """Refuse a document, which agrees with itself, that the family cannot execute.
 
         Raises:
             InvalidAccelerator: ``field`` is the path in the document.
         """
+
+
+class CostModel(Protocol):
+    """What a tiling would cost: what the planner minimises."""
 
     def tiling_cost(
         self,
@@ -129,67 +132,99 @@ class Family(Protocol):
         epilogue: Epilogue,
         gemm: Contraction,
         accelerator: Accelerator,
+        /,
     ) -> Float64:
-        """Estimated cycles of each way to cut a layer into tiles: what the planner minimises."""
+        """Returns the estimated cycles of each way to cut a layer into tiles, an array of the candidates' shape."""
 
-    def first_context(self, accelerator: Accelerator, windows: tuple[Window, ...]) -> object:
-        """What the first launch finds in registers that outlast launches, and where DRAM lies; None if it has none.
+
+class FunctionalModel(Protocol):
+    """What a launch does to registers, memories and DRAM, and what is wrong with it."""
+
+    takes_windows: bool
+    """Whether DRAM may lie in windows of the address space; else an address is an index into it."""
+
+    def first_context(self, accelerator: Accelerator, windows: tuple[Window, ...], /) -> object:
+        """Returns what the first launch finds in registers that outlast launches, and where DRAM lies, or None.
 
         Whoever runs launches one after the other puts the context into ``Decoded.context`` of each, where all methods
-        below that take a launch find it. The family alone looks into it.
+        that take a launch find it. The family alone looks into it.
         """
 
-    def next_context(self, decoded: Decoded) -> object:
-        """What the launch after ``decoded`` finds.
+    def next_context(self, decoded: Decoded, /) -> object:
+        """Returns what the launch after ``decoded`` finds.
 
         Raises:
             SimulationError: an instruction that cannot be understood.
         """
 
-    def check_launch(self, decoded: Decoded, dram_bytes: int) -> None:
+    def check_launch(self, decoded: Decoded, dram_bytes: int, /) -> None:
         """Refuse instructions that reach beyond a memory or the DRAM, or mean nothing.
 
         Raises:
             SimulationError: the first of them, and why.
         """
 
-    def effort(self, decoded: Decoded) -> Float64:
-        """How much each instruction (n,) asks of the simulator: micro-ops executed, elements copied."""
+    def effort(self, decoded: Decoded, /) -> Float64:
+        """Returns how much each instruction (n,) asks of the simulator: micro-ops executed, elements copied."""
 
-    def boxes(self, decoded: Decoded) -> Boxes:
-        """The accesses of DRAM of a launch's copies; fetching instructions is none."""
+    def boxes(self, decoded: Decoded, /) -> Boxes:
+        """Returns the accesses of DRAM of a launch's copies; fetching instructions is none."""
 
-    def machine(self, accelerator: Accelerator) -> Machine:
-        """A machine after power-on: all memories zero."""
+    def machine(self, accelerator: Accelerator, /) -> Machine:
+        """Returns a machine after power-on: all memories zero."""
 
-    def hazard_checker(self, accelerator: Accelerator, tokens: dict[str, int], dram_bytes: int) -> HazardChecker | None:
-        """A checker for programs that find ``tokens``, or None where the hardware orders all accesses."""
+    def hazard_checker(
+        self, accelerator: Accelerator, tokens: dict[str, int], dram_bytes: int, /
+    ) -> HazardChecker | None:
+        """Returns a checker for programs that find ``tokens``, or None where the hardware orders all accesses."""
 
-    def token_queues(self, accelerator: Accelerator) -> list[str]:
-        """The names of its token queues, such as ``store_to_compute``; empty where it has none."""
 
-    def time(self, decoded: Decoded, tokens: dict[str, int]) -> Timing:
-        """Cycles of one launch that finds ``tokens`` in the queues.
+class CycleModel(Protocol):
+    """How long a launch takes, what it costs, and how far these numbers can be trusted."""
+
+    def token_queues(self, accelerator: Accelerator, /) -> list[str]:
+        """Returns the names of its token queues, such as ``store_to_compute``; empty where it has none."""
+
+    def time(self, decoded: Decoded, tokens: dict[str, int], /) -> Timing:
+        """Returns the cycles of one launch that finds ``tokens`` in the queues.
 
         Raises:
             SimulationError: a deadlock.
         """
 
-    def work(self, decoded: Decoded) -> Work:
-        """The work of a launch."""
+    def work(self, decoded: Decoded, /) -> Work:
+        """Returns the work of a launch."""
 
-    def energy(self, decoded: Decoded) -> float | None:
-        """Picojoules of a launch, of the instructions whose energy the document says; None if it says none.
+    def energy(self, decoded: Decoded, /) -> float | None:
+        """Returns picojoules of a launch, of the instructions whose energy the document says; None if it says none.
 
         Raises:
             SimulationError: a cost divides by zero, or is no finite number.
         """
 
-    def timing_model(self, accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> TimingModel:
-        """How far its cycle counts can be trusted, those of a program of these launches."""
+    def timing_model(self, accelerator: Accelerator, launches: Iterable[Decoded] = (), /) -> TimingModel:
+        """Returns how far its cycle counts can be trusted, those of a program of these launches."""
 
-    def prepare(self, accelerator: Accelerator) -> None:
+
+class Family(DocumentCheck, CostModel, FunctionalModel, CycleModel, Protocol):
+    """A family of instruction sets: an object with a name that satisfies the four protocols."""
+
+    name: str
+
+    def prepare(self, accelerator: Accelerator, /) -> None:
         """Compile what simulating on it runs, and run none of it, so that forking afterwards is safe."""
+
+
+class NoContext:
+    """Part of a family without a register that an instruction reads and that outlasts a launch."""
+
+    takes_windows = False
+
+    def first_context(self, accelerator: Accelerator, windows: tuple[Window, ...]) -> None:
+        """There is nothing to find."""
+
+    def next_context(self, decoded: Decoded) -> None:
+        """There is nothing to find."""
 
 
 def dram_traffic(boxes: Boxes) -> tuple[int, int]:

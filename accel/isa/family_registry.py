@@ -5,6 +5,7 @@ A package brings one with a line in its ``pyproject.toml``, under ``[project.ent
 """
 
 import functools
+import inspect
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
@@ -62,6 +63,12 @@ def _package(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
 
 
+def required_attributes() -> list[str]:
+    """Returns the names that a family has, those of the four protocols and its own, sorted."""
+    names = {name for part in Family.__mro__ for name in (*inspect.get_annotations(part), *vars(part))}
+    return sorted(name for name in names if not name.startswith("_"))
+
+
 def _load(entry: EntryPoint) -> Family:
     try:
         loaded = entry.load()
@@ -70,8 +77,7 @@ def _load(entry: EntryPoint) -> Family:
             f"family: {entry.name}, which {_package(entry)} brings, does not load: {type(error).__name__}: {error}",
             field=_FIELD,
         ) from error
-    wanted = sorted({*Family.__annotations__, *(name for name in vars(Family) if not name.startswith("_"))})
-    missing = [name for name in wanted if not hasattr(loaded, name)]
+    missing = [name for name in required_attributes() if not hasattr(loaded, name)]
     if isinstance(loaded, type) or missing or loaded.name != entry.name:
         lacks = f"has no {', '.join(missing)}" if missing else "is a class or has another name"
         raise InvalidAccelerator(

@@ -9,7 +9,7 @@ from accel.errors import InvalidTensors, SimulationError
 from accel.host.host_executor import HostFunctions
 from accel.isa.decode import Decoded
 from accel.isa.dram_windows import one_window_holds, place, window_map
-from accel.isa.family import Boxes, HazardChecker
+from accel.isa.family import Boxes, FunctionalModel, HazardChecker
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
 from accel.program.program_model import HostStep, Launch, Program, Segment, Window
@@ -34,7 +34,7 @@ class MachineState:
     def __init__(self, program: Program, *, function: bool) -> None:
         self._program = program
         self._function = function
-        self._family = family_of(program.accelerator)
+        self._family: FunctionalModel = family_of(program.accelerator)
         self._inside = extents(program)
         self._windows = window_map(program.windows, program.dram_bytes)
         self._dram_bytes = program.dram_bytes if self._inside is not None else _ADDRESSES

@@ -56,7 +56,5 @@ def _bits(instruction: Instruction, field: BitField, values: Int64, rows: Int64)
         at, value = int(rows[wrong[0]]), int(values[wrong[0]])
         kind: Diagnosis = "padding" if field.name in padding_fields(instruction) else "field-range"
         message = f"{field.name} = {value} is outside [{low}, {high}), the range of its {field.bits} bits"
-        raise SimulationError(
-            f"instruction {at} ({instruction.name}): {message}", field=f"instruction:{at}", kind=kind, instruction=at
-        )
+        raise SimulationError.at_instruction(at, kind, message, instruction.name)
     return values.astype(np.uint64) & np.uint64((1 << field.bits) - 1)

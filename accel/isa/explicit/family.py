@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.base import Model
-from accel.accelerator.contraction import Contraction, contraction
+from accel.accelerator.contraction import contraction
 from accel.accelerator.document import Accelerator
 from accel.accelerator.timing_model import TimingModel
 from accel.errors import InvalidAccelerator
@@ -20,11 +19,7 @@ from accel.isa.explicit.document_tiling_cost import tiling_cost
 from accel.isa.explicit.operations import executions_of
 from accel.isa.explicit.parameters import ExplicitParameters
 from accel.isa.explicit.timing import prepare_timing, queue_names, time_launch, units_of
-from accel.isa.family import Boxes, HazardChecker, Machine, Timing, Work, dram_traffic
-from accel.program.program_model import Window
-from accel.region.epilogue import Epilogue
-from accel.region.shapes import Convolution
-from accel.region.tilings import Candidates
+from accel.isa.family import Family, Machine, NoContext, Work, dram_traffic
 
 
 def work_of(decoded: Decoded) -> Work:
@@ -53,8 +48,18 @@ def work_of(decoded: Decoded) -> Work:
     return Work(contract, compute, bus, int(busy.max(initial=0)), macs / contract if contract else None)
 
 
-def timing_model(accelerator: Accelerator) -> TimingModel:
-    """What is known of the cycle counts: that they follow the document."""
+def energy_of(decoded: Decoded) -> float | None:
+    """Returns picojoules of a launch, or None where the document gives no instruction an energy.
+
+    Raises:
+        SimulationError: a cost divides by zero, or is no finite number.
+    """
+    known = any(instruction.energy is not None for instruction in decoded.accelerator.instructions)
+    return float(costs_of(decoded, "energy").sum()) if known else None
+
+
+def timing_model(accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> TimingModel:  # noqa: ARG001
+    """Returns what is known of the cycle counts: that they follow the document, whatever the program."""
     ways = {
         "in_order": "instructions that start in the order of the program",
         "hazards": "units that wait for addresses",
@@ -71,79 +76,35 @@ def timing_model(accelerator: Accelerator) -> TimingModel:
     )
 
 
-class ExplicitFamily:
-    """Everything that the engine, the planner and the reports ask for; see :class:`accel.isa.family.Family`.
+class ExplicitFamily(NoContext):
+    """Where each part of :class:`accel.isa.family.Family` stands for machines that are wholly in their document.
 
     What needs the compiler is imported where it is asked for: a document is checked without it.
     """
 
     name = "explicit"
+
     parameters: type[Model] = ExplicitParameters
-    takes_windows = False
+    check = staticmethod(check_explicit)
 
-    def check(self, accelerator: Accelerator) -> None:
-        """See :func:`accel.isa.explicit.document_support.check_explicit`."""
-        check_explicit(accelerator)
+    tiling_cost = staticmethod(tiling_cost)
 
-    def tiling_cost(
-        self,
-        candidates: Candidates,
-        shape: Convolution,
-        epilogue: Epilogue,
-        gemm: Contraction,
-        accelerator: Accelerator,
-    ) -> npt.NDArray[np.float64]:
-        """See :func:`accel.isa.explicit.document_tiling_cost.tiling_cost`."""
-        return tiling_cost(candidates, shape, epilogue, gemm, accelerator)
+    check_launch = staticmethod(check_bounds)
+    effort = staticmethod(effort_of)
+    boxes = staticmethod(boxes_of)
+    hazard_checker = ExplicitHazardChecker
 
-    def first_context(self, accelerator: Accelerator, windows: tuple[Window, ...]) -> None:
-        """No register that an instruction reads outlasts a launch."""
-
-    def next_context(self, decoded: Decoded) -> None:
-        """As :meth:`first_context`."""
-
-    def check_launch(self, decoded: Decoded, dram_bytes: int) -> None:
-        """See :func:`accel.isa.explicit.boxes.check_bounds`."""
-        check_bounds(decoded, dram_bytes)
-
-    def effort(self, decoded: Decoded) -> npt.NDArray[np.float64]:
-        """See :func:`accel.isa.explicit.boxes.effort_of`."""
-        return effort_of(decoded)
-
-    def boxes(self, decoded: Decoded) -> Boxes:
-        """See :func:`accel.isa.explicit.boxes.boxes_of`."""
-        return boxes_of(decoded)
+    token_queues = staticmethod(queue_names)
+    time = staticmethod(time_launch)
+    work = staticmethod(work_of)
+    energy = staticmethod(energy_of)
+    timing_model = staticmethod(timing_model)
 
     def machine(self, accelerator: Accelerator) -> Machine:
-        """See :class:`accel.isa.explicit.document_function.ExplicitMachine`."""
+        """Returns a machine whose kernels TVM compiles."""
         from accel.isa.explicit import document_function
 
         return document_function.ExplicitMachine(accelerator)
-
-    def hazard_checker(self, accelerator: Accelerator, tokens: dict[str, int], dram_bytes: int) -> HazardChecker:
-        """See :class:`accel.isa.explicit.box_hazards.ExplicitHazardChecker`."""
-        return ExplicitHazardChecker(accelerator, tokens, dram_bytes)
-
-    def token_queues(self, accelerator: Accelerator) -> list[str]:
-        """See :func:`accel.isa.explicit.timing.queue_names`."""
-        return queue_names(accelerator)
-
-    def time(self, decoded: Decoded, tokens: dict[str, int]) -> Timing:
-        """See :func:`accel.isa.explicit.timing.time_launch`."""
-        return time_launch(decoded, tokens)
-
-    def work(self, decoded: Decoded) -> Work:
-        """See :func:`accel.isa.explicit.family.work_of`."""
-        return work_of(decoded)
-
-    def energy(self, decoded: Decoded) -> float | None:
-        """The sum of :func:`accel.isa.explicit.costs.costs_of`."""
-        known = any(instruction.energy is not None for instruction in decoded.accelerator.instructions)
-        return float(costs_of(decoded, "energy").sum()) if known else None
-
-    def timing_model(self, accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> TimingModel:
-        """See :func:`accel.isa.explicit.family.timing_model`."""
-        return timing_model(accelerator)
 
     def prepare(self, accelerator: Accelerator) -> None:
         """Compile the kernels."""
@@ -154,5 +115,5 @@ class ExplicitFamily:
         prepare_hazards()
 
 
-FAMILY = ExplicitFamily()
+FAMILY: Family = ExplicitFamily()
 """The entry point ``explicit`` of the group ``cyclops.isa``."""

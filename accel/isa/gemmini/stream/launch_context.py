@@ -1,13 +1,16 @@
 """What a launch finds in the registers: the loops', the configuration and its scales, as launches before left them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
+from accel.errors import SimulationError
 from accel.isa.compiled_kernels import compiled
 from accel.isa.decode import Decoded
 from accel.isa.dram_windows import window_map
+from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, reset_registers
@@ -61,6 +64,30 @@ class LaunchContext:
 def context_of(decoded: Decoded, parameters: GemminiParameters) -> LaunchContext:
     """What the launch finds; the state after power-on if nobody has said."""
     return decoded.context if isinstance(decoded.context, LaunchContext) else LaunchContext.fresh(parameters)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def of_launch(
+    function: Callable[Concatenate[Words, GemminiParameters, LaunchContext, P], R],
+) -> Callable[Concatenate[Decoded, P], R]:
+    """Returns a function of a decoded launch from one of its words (n, 3), the parameters and what the launch finds.
+
+    An error counts its instruction from the program's first then, and names it.
+    """
+
+    def launched(decoded: Decoded, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        parameters = parameters_of(decoded.accelerator)
+        try:
+            return function(decoded.words, parameters, context_of(decoded, parameters), *args, **kwargs)
+        except SimulationError as error:
+            if error.instruction is None or not error.reason:
+                raise
+            raise decoded.error(error.instruction, error.kind, error.reason) from error
+
+    return launched
 
 
 def _unrolls(words: Int64) -> bool:

@@ -93,7 +93,7 @@ def _refuse(words: Int64, fault: Int64, count: int) -> SimulationError:
         kind, detail = "padding", "its input has less than no rows or columns"
     else:
         detail = "its tensors take more than half of the scratchpad or of the accumulator"
-    return SimulationError(f"instruction {index}: {detail}", field=f"instruction:{index}", kind=kind, instruction=index)
+    return SimulationError.at_instruction(index, kind, detail)
 
 
 def as_signed(words: Words) -> Int64:

@@ -14,10 +14,10 @@ from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import bounds_kernel as of
 from accel.isa.gemmini.stream.bounds_kernel import check_bounds
 from accel.isa.gemmini.stream.configuration_registers import sizes
-from accel.isa.gemmini.stream.launch_context import context_of
+from accel.isa.gemmini.stream.launch_context import LaunchContext, of_launch
 from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, expand_loops
 from accel.isa.hazard_findings import Hazards, Unwritten
-from accel.util.arrays import Bytes, Int32, Int64
+from accel.util.arrays import Bytes, Int32, Int64, Words
 
 _MESSAGES: dict[int, tuple[Diagnosis, str]] = {
     of.BAD_DATAFLOW: ("field-range", "this dataflow cannot have these transposed operands"),
@@ -77,13 +77,18 @@ def check_expanded(
         index = int(expanded.origin[numbers[of.INDEX]])
         kind, text = _MESSAGES[int(numbers[of.CODE])]
         value, limit = (int(numbers[at]) & _UNSIGNED for at in (of.VALUE, of.LIMIT))
-        raise SimulationError(
-            f"instruction {index}: {text.format(value=value, limit=limit)}",
-            field=f"instruction:{index}",
-            kind=kind,
-            instruction=index,
-        )
+        raise SimulationError.at_instruction(index, kind, text.format(value=value, limit=limit))
     return numbers[of.NUMBERS :].reshape(room, of.FINDING)[: numbers[of.FOUND]]
+
+
+def check_stream(words: Words, parameters: GemminiParameters, context: LaunchContext, dram_bytes: int) -> None:
+    """Check a stream (n, 3) that finds ``context``.
+
+    Raises:
+        SimulationError: the first instruction that is undefined, out of range or impossible to configure.
+    """
+    expanded = expand_loops(words, parameters, context.loops.copy())
+    check_expanded(expanded, parameters, context.map(dram_bytes), context.state, context.bits)
 
 
 _ROOM = 1000  # findings of a launch that are told apart; there may be more
@@ -102,21 +107,25 @@ class GemminiHazardChecker:
         self._known[self._dram + begin : self._dram + end] = 1
 
     def check(self, decoded: Decoded, dram: Bytes) -> Hazards:
-        """The reads of a launch of what nothing wrote; of ``dram`` only its size matters.
+        """Returns the reads of a launch of what nothing wrote; of ``dram`` only its size matters.
 
         Raises:
             SimulationError: an instruction that is out of range.
         """
-        parameters = parameters_of(decoded.accelerator)
-        context = context_of(decoded, parameters)
-        windows = context.map(len(dram))
-        expanded = expand_loops(decoded.words, parameters, context.loops.copy())
+        unwritten = of_launch(self._unwritten)(decoded, decoded.first, len(dram))
+        return Hazards((), tuple(unwritten))
+
+    def _unwritten(
+        self, words: Words, parameters: GemminiParameters, context: LaunchContext, first: int, dram_bytes: int
+    ) -> list[Unwritten]:
+        windows = context.map(dram_bytes)
+        expanded = expand_loops(words, parameters, context.loops.copy())
         found = check_expanded(expanded, parameters, windows, context.state, context.bits, self._known, _ROOM)
         unwritten = []
         for instruction, memory, low, high in found.tolist():
             if memory == of.IN_DRAM:
                 begin, end = address_of(windows, low), address_of(windows, high) + 1
-                unwritten.append(Unwritten(decoded.first + instruction, "dram", begin, end))
+                unwritten.append(Unwritten(first + instruction, "dram", begin, end))
             else:
-                unwritten.append(Unwritten(decoded.first + instruction, self._memories[memory], low, high + 1))
-        return Hazards((), tuple(unwritten))
+                unwritten.append(Unwritten(first + instruction, self._memories[memory], low, high + 1))
+        return unwritten

@@ -9,9 +9,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import AnyInstruction
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.decode import Decoded
+from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 
 STREAMS = 4
@@ -24,9 +26,9 @@ _STATEMENT = (
 MEASURED = frozenset({0, 7, *range(8, 14), *range(15, 22), 126})
 
 
-def timing_model(parameters: GemminiParameters, launches: Iterable[Decoded] = ()) -> TimingModel:
-    """What is known of the cycles of a configuration, for a program of these launches."""
-    measured = GemminiParameters(requests_in_flight=64)
+def timing_model(accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> TimingModel:
+    """Returns what is known of the cycles of an accelerator, for a program of these launches."""
+    parameters, measured = parameters_of(accelerator), GemminiParameters(requests_in_flight=64)
     outside = [
         f"{name} {value}, calibrated {getattr(measured, name)}"
         for name, value in parameters.model_dump().items()

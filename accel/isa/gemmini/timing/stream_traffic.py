@@ -1,46 +1,18 @@
 """DRAM traffic of a stream as boxes of rows; and how long Gemmini's units must work for it, whatever the schedule."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from accel.isa.compiled_kernels import compiled
-from accel.isa.family import Work
+from accel.isa.family import Boxes, Work, dram_traffic
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
-from accel.isa.gemmini.document.rocc_encoding import COMPUTE_ACCUMULATED, COMPUTE_PRELOADED
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, load_configuration_of
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, expand_loops
-from accel.util.arrays import Bools, Int32, Int64, Words
+from accel.util.arrays import Float64, Int32, Int64, Words
 
 # columns of a box
 _INDEX, _FIRST, _ROWS, _STRIDE, _BYTES, _WRITE = range(6)
-
-
-@dataclass(frozen=True)
-class StreamAccesses:
-    """Boxes (b,) in the order of the stream; ``row_bytes`` from ``first``, then ``stride`` further on, ``rows`` times.
-
-    A mvin with stride 0 reads its row once (LoadController.scala ``actual_rows_read``).
-    """
-
-    instruction: Int64
-    first: Int64
-    rows: Int64
-    stride: Int64
-    row_bytes: Int64
-    is_write: Bools
-
-    @property
-    def bytes_read(self) -> int:
-        """All bytes that are read, those that are read again too."""
-        return int((self.rows * self.row_bytes)[~self.is_write].sum())
-
-    @property
-    def bytes_written(self) -> int:
-        """All bytes that are written, those that are written again too."""
-        return int((self.rows * self.row_bytes)[self.is_write].sum())
 
 
 @compiled
@@ -87,47 +59,60 @@ def _boxes(words: Int64, state: Int64, bits: Int32, out: Int64) -> int:
     return count
 
 
-def accesses_of(expanded: ExpandedStream, context: LaunchContext) -> StreamAccesses:
-    """The boxes of primitive instructions that find the configuration of ``context``."""
+def accesses_of(expanded: ExpandedStream, context: LaunchContext) -> Boxes:
+    """Returns the accesses of DRAM of primitive instructions that find the configuration of ``context``.
+
+    A mvin with stride 0 reads its row once (LoadController.scala ``actual_rows_read``).
+    """
     state, bits = context.state.copy(), context.bits.copy()
     count = _boxes(expanded.words, state.copy(), bits.copy(), np.empty((0, 6), np.int64))
     out = np.empty((count, 6), np.int64)
     _boxes(expanded.words, state, bits, out)
-    return StreamAccesses(
+    return Boxes(
         instruction=expanded.origin[out[:, _INDEX]],
-        first=out[:, _FIRST].copy(),
+        begin=out[:, _FIRST].copy(),
         rows=out[:, _ROWS].copy(),
-        stride=out[:, _STRIDE].copy(),
+        row_stride=out[:, _STRIDE].copy(),
         row_bytes=out[:, _BYTES].copy(),
-        is_write=out[:, _WRITE].astype(np.bool_),
+        write=out[:, _WRITE].astype(np.bool_),
     )
 
 
-def dram_accesses(words: Words, parameters: GemminiParameters, context: LaunchContext | None = None) -> StreamAccesses:
-    """The boxes of a stream (n, 3) that finds ``context``, or starts after power-on.
+def dram_accesses(words: Words, parameters: GemminiParameters, context: LaunchContext) -> Boxes:
+    """Returns the accesses of DRAM of a stream (n, 3) that finds ``context``.
 
     Raises:
         SimulationError: an undefined instruction, or a loop that does not fit.
     """
-    found = LaunchContext.fresh(parameters) if context is None else context
-    return accesses_of(expand_loops(words, parameters, found.loops.copy()), found)
+    return accesses_of(expand_loops(words, parameters, context.loops.copy()), context)
+
+
+def effort_of(words: Words, parameters: GemminiParameters, context: LaunchContext) -> Float64:
+    """Returns the elements that each instruction (n,) touches at most: a tile for each primitive instruction.
+
+    Raises:
+        SimulationError: an undefined instruction, or a loop that does not fit.
+    """
+    expanded = expand_loops(words, parameters, context.loops.copy())
+    return np.bincount(expanded.origin, minlength=len(words)).astype(np.float64) * parameters.dim**2
 
 
 _ROWS_BIT = 48  # where an operand word says its rows (GemminiISA.scala)
 _MIN_ROWS = 4  # rows that a product takes at least (ExecuteController.scala total_rows)
 
 
-def work_of(words: Words, parameters: GemminiParameters, context: LaunchContext | None = None) -> Work:
-    """The work of a stream (n, 3) that finds ``context``, or starts after power-on.
+def work_of(words: Words, parameters: GemminiParameters, context: LaunchContext) -> Work:
+    """Returns the work of a stream (n, 3) that finds ``context``.
 
     A product takes the mesh a cycle a row of A, at least four; reads and writes have a channel each.
+
+    Raises:
+        SimulationError: an undefined instruction, or a loop that does not fit.
     """
-    found = LaunchContext.fresh(parameters) if context is None else context
-    expanded = expand_loops(words, parameters, found.loops.copy())
+    expanded = expand_loops(words, parameters, context.loops.copy())
     primitive = expanded.words
-    products = np.isin(primitive[:, 0], (COMPUTE_PRELOADED, COMPUTE_ACCUMULATED))
+    products = np.isin(primitive[:, 0], (at.COMPUTE_PRELOADED, at.COMPUTE_ACCUMULATED))
     rows = primitive[products, 1] >> _ROWS_BIT & 0xFFFF
     contract = int(np.maximum(rows, _MIN_ROWS).sum())
-    moved = accesses_of(expanded, found)
-    bus = -(-max(moved.bytes_read, moved.bytes_written) // parameters.dma_bus_bytes)
+    bus = -(-max(dram_traffic(accesses_of(expanded, context))) // parameters.dma_bus_bytes)
     return Work(contract, contract, bus, max(contract, bus))

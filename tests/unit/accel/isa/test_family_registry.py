@@ -9,7 +9,6 @@ import pytest
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa import family_registry
-from accel.isa.family import Family
 from accel.isa.family_registry import family, family_names, family_of
 from tests.helpers.programs.golden import board
 
@@ -104,6 +103,14 @@ def test_two_of_one_name_are_refused(install: Callable[[str, str, str], None]) -
 
 
 def test_a_family_has_all_that_the_protocol_asks_for() -> None:
-    wanted = [name for name in vars(Family) if not name.startswith("_")]
-    assert {"check", "time", "prepare"} <= set(wanted)
+    wanted = family_registry.required_attributes()
+    assert {"name", "parameters", "check", "tiling_cost", "machine", "takes_windows", "time", "prepare"} <= set(wanted)
     assert all(hasattr(family("vta"), name) for name in wanted)
+
+
+@pytest.mark.parametrize("part", ["parameters", "tiling_cost", "takes_windows", "machine", "time", "prepare"])
+def test_one_that_lacks_a_part_is_told_which(install: Callable[[str, str, str], None], part: str) -> None:
+    """Whichever of the protocols asks for it."""
+    others = {name: None for name in family_registry.required_attributes() if name not in (part, "name")}
+    install(part, f"plugin_{part}:FAMILY", f"class Some:\n    name = {part!r}\nvars(FAMILY := Some()).update({others})")
+    assert refusal(part).endswith(f"is no family called {part}: it has no {part}")

@@ -6,12 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.errors import SimulationError
-from accel.isa.dram_windows import window_map
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine
-from accel.isa.gemmini.stream.configuration_registers import reset_registers
-from accel.isa.gemmini.stream.loop_expansion import expand_loops
-from accel.isa.gemmini.stream.stream_check import check_expanded
+from accel.isa.gemmini.stream.launch_context import LaunchContext
+from accel.isa.gemmini.stream.stream_check import check_stream
 from accel.isa.gemmini.timing.stream_timing import time_stream
 from accel.isa.gemmini.timing.stream_traffic import dram_accesses
 from tests.helpers.programs.gemmini_programs import DRAM_BYTES, Writer
@@ -54,8 +52,8 @@ def test_random_streams_have_times_and_traffic(seed):
     assert (timing.start >= 0).all()
     assert (timing.end >= timing.start).all()
     assert timing.cycles >= timing.end.max(initial=0)
-    accesses = dram_accesses(words, parameters_of(16))
-    last = accesses.first + (accesses.rows - 1) * accesses.stride + accesses.row_bytes
+    accesses = dram_accesses(words, parameters_of(16), LaunchContext.fresh(parameters_of(16)))
+    last = accesses.begin + (accesses.rows - 1) * accesses.row_stride + accesses.row_bytes
     assert (last <= DRAM_BYTES).all()
 
 
@@ -84,7 +82,7 @@ def test_any_words_run_or_are_refused_by_name(words):
     try:
         machine.run(stream, dram)
         time_stream(stream, GemminiParameters())
-        dram_accesses(stream, GemminiParameters())
+        dram_accesses(stream, GemminiParameters(), LaunchContext.fresh(GemminiParameters()))
     except SimulationError as error:
         refused = error
     if refused is not None:
@@ -113,10 +111,8 @@ CASES = [
 
 @pytest.mark.parametrize(("words", "kind"), CASES)
 def test_what_is_wrong_is_named(words, kind):
-    parameters, windows = GemminiParameters(), window_map((), 1 << 15)
+    parameters = GemminiParameters()
     with pytest.raises(SimulationError) as caught:
-        check_expanded(
-            expand_loops(np.array(words, np.uint64), parameters), parameters, windows, *reset_registers(parameters)
-        )
+        check_stream(np.array(words, np.uint64), parameters, LaunchContext.fresh(parameters), 1 << 15)
     assert caught.value.kind == kind
     assert caught.value.instruction == len(words) - 1

@@ -9,6 +9,7 @@ import pytest
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_options import SimulateOptions
 from accel.driver.run_program import run_program
+from accel.errors import SimulationError
 from accel.isa.decode import decode
 from accel.isa.gemmini.gemmini_family import FAMILY
 from accel.program.program_model import Launch, Program
@@ -62,6 +63,22 @@ def test_a_loop_takes_its_time_in_whatever_launch_its_registers_were_set(name):
     timing = FAMILY.time(whole, {})
     alone = timing.end[loop] - timing.start[loop]
     assert FAMILY.time(after, {}).cycles == pytest.approx(alone, rel=0.1)  # it need not wait for what comes before
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda decoded: FAMILY.check_launch(decoded, 1 << 15),
+        lambda decoded: FAMILY.machine(GEMMINI).run(decoded, np.zeros(1 << 15, np.uint8)),
+        lambda decoded: FAMILY.hazard_checker(GEMMINI, {}, 1 << 15).check(decoded, np.zeros(1 << 15, np.uint8)),
+    ],
+)
+def test_an_error_counts_from_the_programs_first_instruction_and_names_it(act):
+    words = np.array([(7, 0, 0), (2, 1 << 15, 16 << 48 | 16 << 32)], np.uint64)  # flush, mvin
+    with pytest.raises(SimulationError) as caught:
+        act(decode(GEMMINI, words, first=100))
+    assert (caught.value.instruction, caught.value.field) == (101, "instruction:101")
+    assert caught.value.detail.startswith("instruction 101 (mvin): DRAM address 0x8000, where there is none")
 
 
 def test_a_context_is_what_the_machine_has():
