@@ -1,7 +1,6 @@
 """Accelerator document of a Gemmini: what follows from its parameters, and whether a document describes one."""
 
 import json
-import struct
 from typing import Any
 
 import pydantic
@@ -22,11 +21,9 @@ from accel.accelerator.require import require
 from accel.errors import InvalidAccelerator
 from accel.isa.gemmini.document import rocc_encoding
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
-from accel.isa.gemmini.document.rocc_encoding import LATER
+from accel.isa.gemmini.document.rocc_encoding import LATER, ONE, RELU
 
-_ONE = struct.unpack("<I", struct.pack("<f", 1.0))[0]
 _WEIGHT_STATIONARY = 1
-_RELU = 1
 _GARBAGE = {"row": (1 << 26) - 1, "norm": 7, "full": 1, "accumulate": 1, "is_acc": 1}
 _SPAD, _ACC = "spad", "acc"
 
@@ -92,7 +89,7 @@ def gemmini_accelerator(
 
 def _load(name: str, memory: str, dtype: str, state: int, dim: int) -> Copy:
     config, move = f"config_ld{state}", rocc_encoding.LOADS[state][0]
-    when = {f"{config}.scale": _ONE, f"{move}.columns": dim, f"{move}.is_acc": int(memory == _ACC)}
+    when = {f"{config}.scale": ONE, f"{move}.columns": dim, f"{move}.is_acc": int(memory == _ACC)}
     return Copy(
         name=name,
         unit="load",
@@ -175,13 +172,13 @@ def _store_scaled(dim: int) -> Copy:
         dim,
         {
             "scale": ({"config_st.activation": 0}, scaled.format(low="-128.0")),
-            "scale_relu": ({"config_st.activation": _RELU}, scaled.format(low="0.0")),
+            "scale_relu": ({"config_st.activation": RELU}, scaled.format(low="0.0")),
         },
     )
 
 
 def _store_full(dim: int) -> Copy:
-    when = {"mvout.full": 1, "config_st.scale": _ONE}
+    when = {"mvout.full": 1, "config_st.scale": ONE}
     return _store("store_full", "int32", dim, {"full": (when, "dram[n] = sram[n]")})
 
 

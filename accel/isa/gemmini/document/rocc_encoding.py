@@ -1,6 +1,7 @@
-"""Gemmini's instruction words: funct, rs1 and rs2 of a RoCC instruction, 64 bits each.
+"""Gemmini's instruction words: funct, rs1 and rs2 of a RoCC instruction, 64 bits each; and the numbers in them.
 
-Sources: gemmini ``GemminiISA.scala`` and ``LocalAddr.scala``, gemmini-rocc-tests ``gemmini.h``.
+Sources: gemmini ``GemminiISA.scala`` and ``LocalAddr.scala``, gemmini-rocc-tests ``gemmini.h``. A local address is 32
+bits: the row in the low ones, and the flags below.
 """
 
 from typing import NamedTuple
@@ -9,10 +10,30 @@ from accel.accelerator.instructions import BitField, Part
 
 WORD_BITS = 192
 RS1, RS2 = 64, 128
-CONFIG, MVIN2, MVIN, MVOUT, COMPUTE_PRELOADED, COMPUTE_ACCUMULATED, PRELOAD, FLUSH, LOOP_WS = range(9)
-MVIN3, LOOP_CONV_WS = 14, 15
-LATER = {"counter": 126, "fence": 127}  # which documents may leave out
-EX, LD, ST, NORM = range(4)
+# funct
+CONFIG, MVIN2, MVIN, MVOUT, COMPUTE_PRELOADED, COMPUTE_ACCUMULATED, PRELOAD, FLUSH = range(8)
+LOOP_WS, LOOP_BOUNDS, LOOP_AB, LOOP_DC, LOOP_STRIDES_AB, LOOP_STRIDES_DC, MVIN3, LOOP_CONV = range(8, 16)
+CONV_1, CONV_2, CONV_3, CONV_4, CONV_5, CONV_6 = range(16, 22)
+COUNTER, FENCE = 126, 127
+# rs1[1:0] of CONFIG
+CONFIG_EX, CONFIG_LD, CONFIG_ST, CONFIG_NORM = range(4)
+
+# local addresses
+ACCUMULATOR = 1 << 31
+ACCUMULATE = 1 << 30
+FULL = 1 << 29
+GARBAGE = (1 << 32) - 1
+LOAD_ROW = (1 << 29) - 1  # the row of a mvin and of a result
+STORE_ROW = (1 << 26) - 1  # the row of a mvout: a normalisation command lies above
+ONE = 0x3F800000  # 1.0 as fp32
+KEEP_SCALE = (1 << 32) - 1  # config_st with this scale leaves it as it is (StoreController.scala)
+
+# activations
+NONE, RELU, LAYERNORM, IGELU, SOFTMAX = range(5)
+# normalisation commands
+RESET, SUM, MEAN, VARIANCE, INV_STDDEV, MAX, SUM_EXP, INV_SUM_EXP = range(8)
+
+LATER = {"counter": COUNTER, "fence": FENCE}  # which documents may leave out
 LOADS = {0: ("mvin", MVIN), 1: ("mvin2", MVIN2), 2: ("mvin3", MVIN3)}  # by the state that configures it
 
 
@@ -58,7 +79,7 @@ def _subtype(value: int) -> F:
 def config_ex() -> Part:
     """Sets the dataflow, the transpositions and the strides of the execute unit."""
     return part(
-        "config_ex", "execute", CONFIG, _subtype(EX), F("dataflow", RS1 + 2, 1), F("activation", RS1 + 3, 2),
+        "config_ex", "execute", CONFIG, _subtype(CONFIG_EX), F("dataflow", RS1 + 2, 1), F("activation", RS1 + 3, 2),
         F("set_only_strides", RS1 + 7, 1), F("a_transpose", RS1 + 8, 1), F("b_transpose", RS1 + 9, 1),
         F("a_stride", RS1 + 16, 16), F("acc_scale", RS1 + 32, 32, "float32"), F("in_shift", RS2, 32),
         F("relu6_shift", RS2 + 32, 16), F("c_stride", RS2 + 48, 16), sticky=True,
@@ -68,16 +89,16 @@ def config_ex() -> Part:
 def config_ld(state: int) -> Part:
     """Sets the DRAM stride, the block stride and the scale of one of the three loads."""
     return part(
-        f"config_ld{state}", "load", CONFIG, _subtype(LD), F("shrunk", RS1 + 2, 1), F("state", RS1 + 3, 2, value=state),
-        F("pixel_repeats", RS1 + 8, 8), F("block_stride", RS1 + 16, 16), F("scale", RS1 + 32, 32, "float32"),
-        F("stride", RS2, 48), sticky=True,
+        f"config_ld{state}", "load", CONFIG, _subtype(CONFIG_LD), F("shrunk", RS1 + 2, 1),
+        F("state", RS1 + 3, 2, value=state), F("pixel_repeats", RS1 + 8, 8), F("block_stride", RS1 + 16, 16),
+        F("scale", RS1 + 32, 32, "float32"), F("stride", RS2, 48), sticky=True,
     )  # fmt: skip
 
 
 def config_st() -> Part:
     """Sets the DRAM stride, the activation, the scale and the pooling of stores."""
     return part(
-        "config_st", "store", CONFIG, _subtype(ST), F("activation", RS1 + 2, 2), F("pool_stride", RS1 + 4, 2),
+        "config_st", "store", CONFIG, _subtype(CONFIG_ST), F("activation", RS1 + 2, 2), F("pool_stride", RS1 + 4, 2),
         F("pool_size", RS1 + 6, 2), F("pool_top", RS1 + 8, 2), F("pool_left", RS1 + 10, 2),
         F("pool_out_dim", RS1 + 24, 8), F("pool_rows", RS1 + 32, 8), F("pool_columns", RS1 + 40, 8),
         F("out_rows", RS1 + 48, 8), F("out_columns", RS1 + 56, 8), F("stride", RS2, 32),
@@ -88,9 +109,9 @@ def config_st() -> Part:
 def config_norm() -> Part:
     """Sets the constants of the normalising activations."""
     return part(
-        "config_norm", "store", CONFIG, _subtype(NORM), F("statistics", RS1 + 8, 8), F("activation_high", RS1 + 16, 1),
-        F("only_statistics", RS1 + 17, 1), F("inverse", RS1 + 18, 1), F("q_const", RS1 + 32, 32), F("qb", RS2, 32),
-        F("qc", RS2 + 32, 32),
+        "config_norm", "store", CONFIG, _subtype(CONFIG_NORM), F("statistics", RS1 + 8, 8),
+        F("activation_high", RS1 + 16, 1), F("only_statistics", RS1 + 17, 1), F("inverse", RS1 + 18, 1),
+        F("q_const", RS1 + 32, 32), F("qb", RS2, 32), F("qc", RS2 + 32, 32),
     )  # fmt: skip
 
 
@@ -115,13 +136,13 @@ def loops() -> tuple[Part, ...]:
     quarters = [F(f"rs{1 + word}_{n}", RS1 + 64 * word + 16 * n, 16) for word in (0, 1) for n in range(4)]
     names = {
         LOOP_WS: "loop_ws",
-        9: "loop_ws_bounds",
-        10: "loop_ws_addresses_ab",
-        11: "loop_ws_addresses_dc",
-        12: "loop_ws_strides_ab",
-        13: "loop_ws_strides_dc",
-        LOOP_CONV_WS: "loop_conv_ws",
-        **{16 + n: f"loop_conv_ws_{n + 1}" for n in range(6)},
+        LOOP_BOUNDS: "loop_ws_bounds",
+        LOOP_AB: "loop_ws_addresses_ab",
+        LOOP_DC: "loop_ws_addresses_dc",
+        LOOP_STRIDES_AB: "loop_ws_strides_ab",
+        LOOP_STRIDES_DC: "loop_ws_strides_dc",
+        LOOP_CONV: "loop_conv_ws",
+        **{CONV_1 + n: f"loop_conv_ws_{n + 1}" for n in range(6)},
     }
     return tuple(part(name, "execute", funct, *quarters) for funct, name in names.items())
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from accel.isa.compiled_kernels import compiled
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.function.core_state import Core
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.util.arrays import Int8, Int32, Int64
@@ -12,7 +13,7 @@ from accel.util.arrays import Int8, Int32, Int64
 def _gather(tile: Int32, spad: Int8, address: int, rows: int, columns: int, stride: int, transposed: int) -> None:
     """Copy an operand into ``tile`` (dim, dim), zero where it has no rows or columns."""
     dim = len(tile)
-    if address == at.GARBAGE:
+    if address == rocc.GARBAGE:
         rows = 0
     for r in range(dim):
         if r >= rows:
@@ -74,11 +75,11 @@ def _rounded_shift(value: int, shift: int) -> int:
 def _write(core: Core, result: Int32, r: int) -> None:
     """Send row ``r`` of ``result`` to its place."""
     columns, address, ws = core.state[at.OUT_COLS], core.state[at.OUT_ADDR], core.state[at.WS]
-    row = (address & at.LOAD_ROW) + r * core.state[at.C_STRIDE]
-    accumulator, add = address & at.ACCUMULATOR, address & at.ACCUMULATE
+    row = (address & rocc.LOAD_ROW) + r * core.state[at.C_STRIDE]
+    accumulator, add = address & rocc.ACCUMULATOR, address & rocc.ACCUMULATE
     narrow = not accumulator or (core.sizes[at.SHIFT_ALL] and not ws)
     shift = 0 if ws else core.state[at.SYS_SHIFT]
-    lowest = 0 if core.state[at.SYS_ACT] == at.RELU and not accumulator else -128
+    lowest = 0 if core.state[at.SYS_ACT] == rocc.RELU and not accumulator else -128
     for c in range(columns):
         value = int(np.int64(result[r, c]))
         if narrow:
@@ -97,22 +98,22 @@ def fetch_operands(state: Int64, spad: Int8, mesh: Int32, left: Int32, preloaded
     if preloaded:
         transposed = state[at.WS] and state[at.B_TRANSPOSE]
         _gather(mesh, spad, state[at.PRE_ADDR], state[at.PRE_ROWS], state[at.PRE_COLS], 1, transposed)
-    a, columns, rows = rs1 & at.GARBAGE, rs1 >> 32 & 0xFFFF, rs1 >> 48 & 0xFFFF
+    a, columns, rows = rs1 & rocc.GARBAGE, rs1 >> 32 & 0xFFFF, rs1 >> 48 & 0xFFFF
     _gather(left, spad, a, rows, columns, state[at.A_STRIDE], state[at.A_TRANSPOSE])
 
 
 @compiled
 def in_place(state: Int64, rs2: int, dim: int) -> bool:
     """Whether the results are whole rows of the accumulator, without a bias: the product goes there directly."""
-    plain = state[at.WS] and rs2 & at.GARBAGE == at.GARBAGE and state[at.OUT_COLS] == dim
-    return bool(plain and state[at.OUT_ADDR] & at.ACCUMULATOR and state[at.OUT_ADDR] != at.GARBAGE)
+    plain = state[at.WS] and rs2 & rocc.GARBAGE == rocc.GARBAGE and state[at.OUT_COLS] == dim
+    return bool(plain and state[at.OUT_ADDR] & rocc.ACCUMULATOR and state[at.OUT_ADDR] != rocc.GARBAGE)
 
 
 @compiled
 def multiply_in_place(state: Int64, acc: Int32, mesh: Int32, left: Int32, depth: int) -> None:
     """The product of ``left`` and ``mesh``, in the accumulator."""
-    first, stride = state[at.OUT_ADDR] & at.LOAD_ROW, state[at.C_STRIDE]
-    if not state[at.OUT_ADDR] & at.ACCUMULATE:
+    first, stride = state[at.OUT_ADDR] & rocc.LOAD_ROW, state[at.C_STRIDE]
+    if not state[at.OUT_ADDR] & rocc.ACCUMULATE:
         for r in range(state[at.OUT_ROWS]):
             for c in range(len(mesh)):
                 acc[first + r * stride, c] = 0
@@ -123,11 +124,11 @@ def multiply_in_place(state: Int64, acc: Int32, mesh: Int32, left: Int32, depth:
 def _weight_stationary(core: Core, rs2: int, depth: int) -> None:
     """The operand times the weights, and the bias if there is one."""
     dim = core.spad.shape[1]
-    bias, columns, bias_rows = rs2 & at.GARBAGE, rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
+    bias, columns, bias_rows = rs2 & rocc.GARBAGE, rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
     rows, result = core.state[at.OUT_ROWS], core.result
     for r in range(rows):
         for c in range(dim):
-            there = bias != at.GARBAGE and r < bias_rows and c < columns
+            there = bias != rocc.GARBAGE and r < bias_rows and c < columns
             result[r, c] = np.int32(core.spad[bias + r, c]) if there else np.int32(0)
     _accumulate(result, 0, 1, rows, core.left, core.mesh, depth)
     for r in range(rows):
@@ -137,10 +138,10 @@ def _weight_stationary(core: Core, rs2: int, depth: int) -> None:
 @compiled
 def _output_stationary(core: Core, rs2: int, depth: int) -> None:
     """The product is added to what the mesh holds, and that is the result."""
-    b, columns, rows = rs2 & at.GARBAGE, rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
+    b, columns, rows = rs2 & rocc.GARBAGE, rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
     _gather(core.right, core.spad, b, rows, columns, 1, core.state[at.B_TRANSPOSE])
     _accumulate(core.mesh, 0, 1, len(core.mesh), core.left, core.right, depth)
-    if core.state[at.OUT_ADDR] != at.GARBAGE:
+    if core.state[at.OUT_ADDR] != rocc.GARBAGE:
         for r in range(core.state[at.OUT_ROWS]):
             _write(core, core.mesh, r)
 
@@ -150,5 +151,5 @@ def multiply(core: Core, rs2: int, depth: int) -> None:
     """The product of the operands that were fetched, wherever it goes."""
     if not core.state[at.WS]:
         _output_stationary(core, rs2, depth)
-    elif core.state[at.OUT_ADDR] != at.GARBAGE:
+    elif core.state[at.OUT_ADDR] != rocc.GARBAGE:
         _weight_stationary(core, rs2, depth)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from accel.isa.compiled_kernels import compiled
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.function.core_state import Core
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.util.arrays import Bytes, Int8, Int32
@@ -74,10 +75,10 @@ def mvin(core: Core, which: int, rs1: int, rs2: int) -> None:
     A row's repeats, if there are any, go to the rows above it, each further right.
     """
     state, dram, dim = core.state, core.dram, core.spad.shape[1]
-    base, columns, rows = rs2 & at.LOAD_ROW, rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
+    base, columns, rows = rs2 & rocc.LOAD_ROW, rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
     stride, block = state[at.LD_STRIDE + which], state[at.LD_BLOCK + which]
     shrunk, pixels = state[at.LD_SHRUNK + which], state[at.LD_PIXELS + which]
-    accumulator, scale = rs2 & at.ACCUMULATOR, core.scales[at.LD_SCALE + which]
+    accumulator, scale = rs2 & rocc.ACCUMULATOR, core.scales[at.LD_SCALE + which]
     size = 4 if accumulator and not shrunk else 1
     step = rows if block >= rows or columns <= dim else 1  # blocks that share rows are written row by row
     if accumulator or pixels > 1:
@@ -92,7 +93,7 @@ def mvin(core: Core, which: int, rs1: int, rs2: int) -> None:
             for pixel in range(min(pixels, row + 1)):
                 to, column = row - pixel, pixel * columns
                 if accumulator:
-                    add = rs2 & at.ACCUMULATE
+                    add = rs2 & rocc.ACCUMULATE
                     _into_accumulator(core.acc, to, column, width, dram, place, scale, shrunk, add)
                 else:
                     _into_scratchpad(core.spad, to, column, width, 1, dram, place, 0, scale)

@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from accel.isa.compiled_kernels import compiled
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.function.core_state import (
     BY_DEVIATION,
     BY_SUM,
@@ -58,12 +59,12 @@ def _exp(value: int, state: Int64) -> int:
 def activated(core: Core, value: int) -> int:
     """An accumulator's element before it is scaled, by the activation that config_st and config_norm chose."""
     state, stat = core.state, core.state[at.STAT]
-    if state[at.ACC_ACT] == at.IGELU:
+    if state[at.ACC_ACT] == rocc.IGELU:
         return _gelu(value, state)
-    if state[at.ACC_ACT] == at.LAYERNORM:
+    if state[at.ACC_ACT] == rocc.LAYERNORM:
         centred = np.float32(signed32(value - core.statistics[stat, MEAN]))
         return _truncated(centred * core.reciprocals[stat, BY_DEVIATION])
-    if state[at.ACC_ACT] == at.SOFTMAX:
+    if state[at.ACC_ACT] == rocc.SOFTMAX:
         share = np.float32(_exp(value - core.statistics[stat, MAX], state)) * core.reciprocals[stat, BY_SUM]
         return int(np.int64(saturated(share)))
     return value
@@ -80,14 +81,14 @@ def _quotient(value: int, by: int) -> int:
 def _finish(core: Core, command: int) -> None:
     stat = core.state[at.STAT]
     row, reciprocals = core.statistics[stat], core.reciprocals[stat]
-    if command == at.MEAN:
+    if command == rocc.MEAN:
         row[MEAN] = _quotient(row[TOTAL], row[COUNT])
-    elif command == at.INV_STDDEV:
+    elif command == rocc.INV_STDDEV:
         variance = _quotient(row[TOTAL], row[COUNT])
         deviation = np.int64(math.sqrt(np.float64(variance))) if variance > 0 else _LOWEST
         deviation = 1 if variance == 0 else deviation
         reciprocals[BY_DEVIATION] = np.float32(1.0) / np.float32(deviation)
-    elif command == at.INV_SUM_EXP:
+    elif command == rocc.INV_SUM_EXP:
         row[RUNNING_MAX] = _LOWEST
         total = np.float32(row[TOTAL])
         reciprocals[BY_SUM] = np.float32(127.0) / total if total != 0 else np.float32(np.inf)
@@ -99,23 +100,23 @@ def observe(core: Core, place: int, columns: int, command: int) -> None:
     row = core.statistics[core.state[at.STAT]]
     if row[FRESH]:
         row[TOTAL], row[COUNT], row[RUNNING_MAX] = 0, 0, _LOWEST
-    row[FRESH] = command in (at.RESET, at.MEAN, at.INV_STDDEV)
-    if command == at.RESET:
+    row[FRESH] = command in (rocc.RESET, rocc.MEAN, rocc.INV_STDDEV)
+    if command == rocc.RESET:
         return
-    if command in (at.SUM_EXP, at.INV_SUM_EXP):
+    if command in (rocc.SUM_EXP, rocc.INV_SUM_EXP):
         row[MAX] = row[RUNNING_MAX]
     for c in range(columns):
         value = np.int64(core.acc[place, c])
-        if command in (at.SUM, at.MEAN):
+        if command in (rocc.SUM, rocc.MEAN):
             row[TOTAL] = signed32(row[TOTAL] + value)
-        elif command in (at.VARIANCE, at.INV_STDDEV):
+        elif command in (rocc.VARIANCE, rocc.INV_STDDEV):
             centred = signed32(value - row[MEAN])
             row[TOTAL] = signed32(row[TOTAL] + centred * centred)
-        elif command == at.MAX:
+        elif command == rocc.MAX:
             row[RUNNING_MAX] = max(row[RUNNING_MAX], value)
         else:
             row[TOTAL] = signed32(row[TOTAL] + _exp(value - row[MAX], core.state))
-    if command in (at.SUM, at.MEAN, at.VARIANCE, at.INV_STDDEV):
+    if command in (rocc.SUM, rocc.MEAN, rocc.VARIANCE, rocc.INV_STDDEV):
         row[COUNT] = signed32(row[COUNT] + columns)
     _finish(core, command)
 
@@ -123,11 +124,11 @@ def observe(core: Core, place: int, columns: int, command: int) -> None:
 @compiled
 def before_the_last(command: int) -> int:
     """What a command does to the blocks of a row before its last one."""
-    if command == at.MEAN:
-        return at.SUM
-    if command == at.INV_STDDEV:
-        return at.VARIANCE
-    return at.SUM_EXP if command == at.INV_SUM_EXP else command
+    if command == rocc.MEAN:
+        return rocc.SUM
+    if command == rocc.INV_STDDEV:
+        return rocc.VARIANCE
+    return rocc.SUM_EXP if command == rocc.INV_SUM_EXP else command
 
 
 @compiled
@@ -156,7 +157,7 @@ def _special(core: Core, row: int, place: int, columns: int, full: int) -> None:
 @compiled
 def relu_mode(core: Core) -> int:
     """0 for no ReLU, 1 for one after the scale, 2 for one before it."""
-    if core.state[at.ACC_ACT] != at.RELU:
+    if core.state[at.ACC_ACT] != rocc.RELU:
         return 0
     return 2 if core.sizes[at.RELU_FIRST] else 1
 
@@ -173,17 +174,17 @@ def _observe_row(core: Core, row: int, columns: int, command: int) -> None:
 @compiled
 def _plain(core: Core, rs1: int, rs2: int) -> None:
     dim = core.spad.shape[1]
-    base, columns, rows = rs2 & at.STORE_ROW, rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
-    accumulator, full, command = rs2 & at.ACCUMULATOR, rs2 & at.FULL, rs2 >> 26 & 7
+    base, columns, rows = rs2 & rocc.STORE_ROW, rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
+    accumulator, full, command = rs2 & rocc.ACCUMULATOR, rs2 & rocc.FULL, rs2 >> 26 & 7
     size = 4 if accumulator and full else 1
-    special = full or core.state[at.ACC_ACT] > at.RELU
+    special = full or core.state[at.ACC_ACT] > rocc.RELU
     relu = relu_mode(core)
-    if accumulator and command != at.RESET:
+    if accumulator and command != rocc.RESET:
         for r in range(rows):
             _observe_row(core, base + r, columns, command)
         return
     if accumulator and rows > 0 and columns > 0:
-        observe(core, base, 0, at.RESET)
+        observe(core, base, 0, rocc.RESET)
     for r in range(rows):
         for first in range(0, columns, dim):
             width, row = min(columns - first, dim), base + first + r
@@ -212,7 +213,7 @@ def _element(core: Core, accumulator: int, row: int, column: int, relu: int) -> 
 def _pooled(core: Core, rs1: int, rs2: int) -> None:
     """The largest of each window; what lies outside of the image counts as 0."""
     state, relu = core.state, relu_mode(core)
-    base, columns, accumulator = rs2 & at.STORE_ROW, rs2 >> 32 & 0xFFFF, rs2 & at.ACCUMULATOR
+    base, columns, accumulator = rs2 & rocc.STORE_ROW, rs2 >> 32 & 0xFFFF, rs2 & rocc.ACCUMULATOR
     size, stride = state[at.POOL_SIZE], state[at.POOL_STRIDE]
     for prow in range(state[at.POROWS]):
         for pcol in range(state[at.POCOLS]):

@@ -5,12 +5,12 @@ import numpy as np
 from accel.errors import SimulationError
 from accel.isa.compiled_kernels import compiled
 from accel.isa.dram_windows import place, window_map
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.core_state import Core, new_core
 from accel.isa.gemmini.function.mesh import fetch_operands, in_place, multiply, multiply_in_place
 from accel.isa.gemmini.function.mvin import mvin
 from accel.isa.gemmini.function.mvout import mvout
-from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, load_configuration_of
 from accel.isa.gemmini.stream.loop_expansion import expand_loops, loop_registers
 from accel.isa.gemmini.stream.stream_check import check_expanded
@@ -25,20 +25,20 @@ def run_primitives(core: Core, words: Int64) -> None:
     dim = len(mesh)
     for index in range(len(words)):
         funct, rs1, rs2 = words[index, 0], words[index, 1], words[index, 2]
-        if funct == at.PRELOAD:
+        if funct == rocc.PRELOAD:
             apply_preload(state, rs1, rs2)
-        elif funct in (at.COMPUTE_PRELOADED, at.COMPUTE_ACCUMULATED):
+        elif funct in (rocc.COMPUTE_PRELOADED, rocc.COMPUTE_ACCUMULATED):
             depth = min(rs1 >> 32 & 0xFFFF, dim)
-            fetch_operands(state, spad, mesh, left, 1 if funct == at.COMPUTE_PRELOADED else 0, rs1)
+            fetch_operands(state, spad, mesh, left, 1 if funct == rocc.COMPUTE_PRELOADED else 0, rs1)
             if in_place(state, rs2, dim):
                 multiply_in_place(state, acc, mesh, left, depth)
             else:
                 multiply(core, rs2, depth)
-        elif funct in (at.MVIN, at.MVIN2, at.MVIN3):
+        elif funct in (rocc.MVIN, rocc.MVIN2, rocc.MVIN3):
             mvin(core, load_configuration_of(funct), rs1, rs2)
-        elif funct == at.MVOUT:
+        elif funct == rocc.MVOUT:
             mvout(core, rs1, rs2)
-        elif funct == at.CONFIG:
+        elif funct == rocc.CONFIG:
             apply_config(state, core.bits, rs1, rs2)
 
 
@@ -84,7 +84,7 @@ def _placed(words: Int64, windows: Int64 | None) -> Int64:
     """The instructions (m, 3) with indices into DRAM for addresses; address 0 of a load stays, as it means zeros."""
     if windows is None:
         return words
-    moves = np.isin(words[:, 0], (at.MVIN, at.MVIN2, at.MVIN3)) & (words[:, 1] != 0) | (words[:, 0] == at.MVOUT)
+    moves = np.isin(words[:, 0], (rocc.MVIN, rocc.MVIN2, rocc.MVIN3)) & (words[:, 1] != 0) | (words[:, 0] == rocc.MVOUT)
     out = words.copy()
     out[moves, 1] = place(windows, words[moves, 1])
     return out

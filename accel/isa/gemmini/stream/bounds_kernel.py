@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.dram_windows import BEGIN, END, OFFSET
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, load_configuration_of
 from accel.util.arrays import Bytes, Int32, Int64
@@ -158,27 +159,27 @@ _DIM, _WIDE, _WIDE_WORDS = SIZES + at.DIM, SIZES + at.WIDE, SIZES + at.WIDE_WORD
 @compiled
 def _config(numbers: Int64, state: Int64, rs1: int, rs2: int) -> None:
     kind = rs1 & 3
-    if kind == at.CONFIG_EX and not rs1 >> 7 & 1:
+    if kind == rocc.CONFIG_EX and not rs1 >> 7 & 1:
         stationary, a, b = rs1 >> 2 & 1, rs1 >> 8 & 1, rs1 >> 9 & 1
         if b and stationary == a:
             report_fault(numbers, BAD_DATAFLOW, stationary, 0)
         at_most(numbers, BAD_SHIFT, rs2 & 0xFFFFFFFF, 31)
-    elif kind == at.CONFIG_LD:
+    elif kind == rocc.CONFIG_LD:
         at_most(numbers, BAD_STATE, rs1 >> 3 & 3, 2)
         if not 0 <= rs2 < FARTHEST:
             report_fault(numbers, BAD_STRIDE, rs2, FARTHEST)
-    elif kind == at.CONFIG_NORM:
+    elif kind == rocc.CONFIG_NORM:
         at_most(numbers, BAD_STATISTIC, rs1 >> 8 & 0xFF, 3)
         if not rs1 >> 17 & 1:
-            at_most(numbers, BAD_ACTIVATION, state[at.ACC_ACT] | (rs1 >> 16 & 1) << 2, at.SOFTMAX)
+            at_most(numbers, BAD_ACTIVATION, state[at.ACC_ACT] | (rs1 >> 16 & 1) << 2, rocc.SOFTMAX)
 
 
 @compiled
 def _mvin(checked: BoundsState, which: int, rs1: int, rs2: int) -> None:
     numbers, state = checked.numbers, checked.state
     dim = numbers[_DIM]
-    base, columns, rows = rs2 & at.LOAD_ROW, rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
-    accumulator = 1 if rs2 & at.ACCUMULATOR else 0
+    base, columns, rows = rs2 & rocc.LOAD_ROW, rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
+    accumulator = 1 if rs2 & rocc.ACCUMULATOR else 0
     words = accumulator == 1 and not state[at.LD_SHRUNK + which]
     stride, block, pixels = state[at.LD_STRIDE + which], state[at.LD_BLOCK + which], state[at.LD_PIXELS + which]
     if rows == 0 or columns == 0:
@@ -195,7 +196,7 @@ def _mvin(checked: BoundsState, which: int, rs1: int, rs2: int) -> None:
         first = base + b * block
         if not rows_there(numbers, accumulator, first, rows, 1):
             return
-        if accumulator and rs2 & at.ACCUMULATE:
+        if accumulator and rs2 & rocc.ACCUMULATE:
             read_rows(checked, accumulator, first, rows, 1)
         above = min(pixels - 1, first)
         write_rows(checked, accumulator, first - above, rows + above, 1)
@@ -204,7 +205,7 @@ def _mvin(checked: BoundsState, which: int, rs1: int, rs2: int) -> None:
 @compiled
 def _pool(checked: BoundsState, rs1: int, rs2: int, accumulator: int) -> None:
     numbers, state = checked.numbers, checked.state
-    base, columns = rs2 & at.STORE_ROW, rs2 >> 32 & 0xFFFF
+    base, columns = rs2 & rocc.STORE_ROW, rs2 >> 32 & 0xFFFF
     at_most(numbers, BAD_COLUMNS, columns, numbers[_DIM])
     porows, pocols, stride = state[at.POROWS], state[at.POCOLS], state[at.ST_STRIDE]
     if porows == 0 or pocols == 0 or columns == 0:
@@ -232,8 +233,8 @@ def _pool(checked: BoundsState, rs1: int, rs2: int, accumulator: int) -> None:
 def _mvout(checked: BoundsState, rs1: int, rs2: int) -> None:
     numbers, state = checked.numbers, checked.state
     dim = numbers[_DIM]
-    base, columns, rows = rs2 & at.STORE_ROW, rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
-    accumulator = 1 if rs2 & at.ACCUMULATOR else 0
+    base, columns, rows = rs2 & rocc.STORE_ROW, rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
+    accumulator = 1 if rs2 & rocc.ACCUMULATOR else 0
     if state[at.POOL_STRIDE] != 0:
         _pool(checked, rs1, rs2, accumulator)
         return
@@ -241,8 +242,8 @@ def _mvout(checked: BoundsState, rs1: int, rs2: int) -> None:
         return
     at_most(numbers, BAD_ROWS, rows, dim)
     at_most(numbers, BAD_COLUMNS, columns, numbers[_WIDE])
-    if not accumulator or rs2 >> 26 & 7 == at.RESET:  # with another command it gathers statistics and stores nothing
-        size = columns * (4 if accumulator and rs2 & at.FULL else 1)
+    if not accumulator or rs2 >> 26 & 7 == rocc.RESET:  # with another command it gathers statistics and stores nothing
+        size = columns * (4 if accumulator and rs2 & rocc.FULL else 1)
         place = dram_place(checked, rs1, rs1 + (rows - 1) * state[at.ST_STRIDE] + size)
         write_dram(checked, place, rows, state[at.ST_STRIDE], size)
     for b in range((columns + dim - 1) // dim):
@@ -255,10 +256,10 @@ def _mvout(checked: BoundsState, rs1: int, rs2: int) -> None:
 def _operand(checked: BoundsState, word: int, transposed: int, stride: int) -> None:
     """A tile that the mesh reads, as an operand word; it comes from the scratchpad."""
     numbers, dim = checked.numbers, checked.numbers[_DIM]
-    address, columns, rows = word & at.GARBAGE, word >> 32 & 0xFFFF, word >> 48 & 0xFFFF
+    address, columns, rows = word & rocc.GARBAGE, word >> 32 & 0xFFFF, word >> 48 & 0xFFFF
     at_most(numbers, BAD_ROWS, rows, dim)
     at_most(numbers, BAD_COLUMNS, columns, dim)
-    if address == at.GARBAGE or rows == 0 or columns == 0:
+    if address == rocc.GARBAGE or rows == 0 or columns == 0:
         return
     if address >> 29:
         report_fault(numbers, BAD_OPERAND, address, 0)
@@ -278,14 +279,14 @@ def _compute(checked: BoundsState, preloaded: int, rs1: int, rs2: int) -> None:
     _operand(checked, rs1, state[at.A_TRANSPOSE], state[at.A_STRIDE])
     _operand(checked, rs2, 0 if ws else state[at.B_TRANSPOSE], 1)
     address, rows = state[at.OUT_ADDR], state[at.OUT_ROWS]
-    if address == at.GARBAGE:
+    if address == rocc.GARBAGE:
         return
     at_most(numbers, BAD_ROWS, rows, dim)
     at_most(numbers, BAD_COLUMNS, state[at.OUT_COLS], dim)
-    accumulator = 1 if address & at.ACCUMULATOR else 0
-    first, stride = address & at.LOAD_ROW, state[at.C_STRIDE]
+    accumulator = 1 if address & rocc.ACCUMULATOR else 0
+    first, stride = address & rocc.LOAD_ROW, state[at.C_STRIDE]
     if rows_there(numbers, accumulator, first, rows, stride):
-        if accumulator and address & at.ACCUMULATE:
+        if accumulator and address & rocc.ACCUMULATE:
             read_rows(checked, accumulator, first, rows, stride)
         write_rows(checked, accumulator, first, rows, stride)
 
@@ -297,15 +298,15 @@ def check_bounds(checked: BoundsState, words: Int64, origin: Int64, bits: Int32)
     for index in range(len(words)):
         funct, rs1, rs2 = words[index, 0], words[index, 1], words[index, 2]
         numbers[NOW] = origin[index]
-        if funct == at.PRELOAD:
+        if funct == rocc.PRELOAD:
             apply_preload(state, rs1, rs2)
-        elif funct in (at.COMPUTE_PRELOADED, at.COMPUTE_ACCUMULATED):
-            _compute(checked, 1 if funct == at.COMPUTE_PRELOADED else 0, rs1, rs2)
-        elif funct in (at.MVIN, at.MVIN2, at.MVIN3):
+        elif funct in (rocc.COMPUTE_PRELOADED, rocc.COMPUTE_ACCUMULATED):
+            _compute(checked, 1 if funct == rocc.COMPUTE_PRELOADED else 0, rs1, rs2)
+        elif funct in (rocc.MVIN, rocc.MVIN2, rocc.MVIN3):
             _mvin(checked, load_configuration_of(funct), rs1, rs2)
-        elif funct == at.MVOUT:
+        elif funct == rocc.MVOUT:
             _mvout(checked, rs1, rs2)
-        elif funct == at.CONFIG:
+        elif funct == rocc.CONFIG:
             _config(numbers, state, rs1, rs2)
             apply_config(state, bits, rs1, rs2)
         if numbers[CODE] != FINE:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from accel.isa.compiled_kernels import compiled
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.util.arrays import Int32, Int64
@@ -10,11 +11,11 @@ from accel.util.arrays import Int32, Int64
 
 def reset_registers(parameters: GemminiParameters) -> tuple[Int64, Int32]:
     """The configuration after power-on, and the bits of its scales: unit strides and scales, weight stationary."""
-    state, scales = np.zeros(at.CONFIGURATION, np.int64), np.full(at.SCALES, at.ONE, np.int32)
+    state, scales = np.zeros(at.CONFIGURATION, np.int64), np.full(at.SCALES, rocc.ONE, np.int32)
     state[at.WS] = state[at.A_STRIDE] = state[at.C_STRIDE] = 1
     state[at.LD_BLOCK : at.LD_BLOCK + 3] = parameters.dim
     state[at.LD_PIXELS : at.LD_PIXELS + 3] = 1
-    state[at.PRE_ADDR] = state[at.OUT_ADDR] = at.GARBAGE
+    state[at.PRE_ADDR] = state[at.OUT_ADDR] = rocc.GARBAGE
     return state, scales
 
 
@@ -63,9 +64,9 @@ def _configure_load(state: Int64, scales: Int32, rs1: int, rs2: int) -> None:
 def _configure_store(state: Int64, scales: Int32, rs1: int, rs2: int) -> None:
     state[at.ST_STRIDE] = rs2 & 0xFFFFFFFF
     activation = rs1 >> 2 & 3
-    if activation != at.NONE or state[at.ACC_ACT] != at.SOFTMAX:  # its bit is set by config_norm, and stays
+    if activation != rocc.NONE or state[at.ACC_ACT] != rocc.SOFTMAX:  # its bit is set by config_norm, and stays
         state[at.ACC_ACT] = activation
-    if rs2 >> 32 & 0xFFFFFFFF != at.KEEP_SCALE:
+    if rs2 >> 32 & 0xFFFFFFFF != rocc.KEEP_SCALE:
         scales[at.ST_SCALE] = signed32(rs2 >> 32)
     state[at.POOL_STRIDE] = rs1 >> 4 & 3
     state[at.POOL_SIZE] = rs1 >> 6 & 3
@@ -92,11 +93,11 @@ def _configure_norm(state: Int64, rs1: int, rs2: int) -> None:
 def apply_config(state: Int64, scales: Int32, rs1: int, rs2: int) -> None:
     """A config of any kind: ``state`` (CONFIGURATION,) and ``scales`` (SCALES,), as bits, are updated."""
     kind = rs1 & 3
-    if kind == at.CONFIG_EX:
+    if kind == rocc.CONFIG_EX:
         _configure_execute(state, rs1, rs2)
-    elif kind == at.CONFIG_LD:
+    elif kind == rocc.CONFIG_LD:
         _configure_load(state, scales, rs1, rs2)
-    elif kind == at.CONFIG_ST:
+    elif kind == rocc.CONFIG_ST:
         _configure_store(state, scales, rs1, rs2)
     else:
         _configure_norm(state, rs1, rs2)
@@ -120,6 +121,6 @@ def apply_preload(state: Int64, rs1: int, rs2: int) -> None:
 @compiled
 def load_configuration_of(funct: int) -> int:
     """Which of the three configurations a mvin uses."""
-    if funct == at.MVIN:
+    if funct == rocc.MVIN:
         return 0
-    return 1 if funct == at.MVIN2 else 2
+    return 1 if funct == rocc.MVIN2 else 2

@@ -1,6 +1,7 @@
 """loop_conv_ws as primitive instructions: a convolution of one tile, with its loads, its bias, and with pooling."""
 
 from accel.isa.compiled_kernels import compiled
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import conv_loop_shape as of
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.loop_registers import emit, local, note_block_stride
@@ -9,7 +10,7 @@ from accel.util.arrays import Int64
 
 @compiled
 def _config_load(block_stride: int, pixels: int, which: int) -> int:
-    return at.ONE << 32 | (block_stride & 0xFFFF) << 16 | pixels << 8 | which << 3 | at.CONFIG_LD
+    return rocc.ONE << 32 | (block_stride & 0xFFFF) << 16 | pixels << 8 | which << 3 | rocc.CONFIG_LD
 
 
 @compiled
@@ -20,15 +21,15 @@ def load_bias(out: Int64, count: int, shape: Int64, loops: Int64, sizes: Int64) 
     plane = batches * orows * ocols
     wide = min(ochs, sizes[at.WIDE_WORDS])
     config = _config_load(plane, 1, 2)
-    note_block_stride(loops, at.CONFIG, config)
-    count = emit(out, count, at.CONFIG, config, 0)
+    note_block_stride(loops, rocc.CONFIG, config)
+    count = emit(out, count, rocc.CONFIG, config, 0)
     for row in range(batches * orows):
         for ocol in range(0, ocols, dim):
             for och in range(0, ochs, max(wide, 1)):
                 address = shape[of.D_START] + och // dim * plane + row * ocols + ocol
                 place = 0 if shape[of.NO_BIAS] else loops[at.C_BIAS] + och * 4
                 operand = local(min(ocols - ocol, dim), min(ochs - och, wide), address)
-                count = emit(out, count, at.MVIN3, place, operand)
+                count = emit(out, count, rocc.MVIN3, place, operand)
     return count
 
 
@@ -55,8 +56,8 @@ def load_input(out: Int64, count: int, shape: Int64, loops: Int64, sizes: Int64)
     stride = loops[at.C_BATCH] if transposed else loops[at.C_IN_STRIDE]
     image = loops[at.C_IN_ROW] * loops[at.C_IN_COL]
     config = _config_load(block, shape[of.PIXELS], 0)
-    note_block_stride(loops, at.CONFIG, config)
-    count = emit(out, count, at.CONFIG, config, stride << down)
+    note_block_stride(loops, rocc.CONFIG, config)
+    count = emit(out, count, rocc.CONFIG, config, stride << down)
     step_b, step_ch = (max(wide, 1), 1) if transposed else (1, max(wide, 1))
     for b in range(0, batches, step_b):
         for irow in range(-shape[of.UP], shape[of.IROWS_UNPADDED] + shape[of.DOWN_PAD], 1 << down):
@@ -76,7 +77,7 @@ def load_input(out: Int64, count: int, shape: Int64, loops: Int64, sizes: Int64)
                         address, width = ich // dim * block + b * rows * columns, min(ichs - ich, wide)
                     address += shape[of.A_START] + row * columns + column
                     operand = local(taken >> down, width, address)
-                    count = emit(out, count, at.MVIN, 0 if zeros else loops[at.C_INPUT] + place, operand)
+                    count = emit(out, count, rocc.MVIN, 0 if zeros else loops[at.C_INPUT] + place, operand)
                 icol += taken
     return count
 
@@ -119,8 +120,8 @@ def load_weights(out: Int64, count: int, shape: Int64, loops: Int64, sizes: Int6
         stride = loops[at.C_IN_CH]
     block = loops[at.C_KROWS] * loops[at.C_KCOLS] * (ochs if swapped else kchs)
     config = _config_load(block, 1, 1)
-    note_block_stride(loops, at.CONFIG, config)
-    count = emit(out, count, at.CONFIG, config, stride)
+    note_block_stride(loops, rocc.CONFIG, config)
+    count = emit(out, count, rocc.CONFIG, config, stride)
     step_o, step_k = (dim, max(wide, 1)) if swapped else (max(wide, 1), dim)
     for och in range(0, ochs, step_o):
         for krow in range(loops[at.C_KROWS]):
@@ -130,7 +131,7 @@ def load_weights(out: Int64, count: int, shape: Int64, loops: Int64, sizes: Int6
                     columns = min(kchs - kch if swapped else ochs - och, wide)
                     place = loops[at.C_WEIGHTS] + _weights_place(shape, loops, krow, kcol, kch, och)
                     address = weights_address(shape, loops, krow, kcol, kch, och, dim)
-                    count = emit(out, count, at.MVIN2, place, local(rows, columns, address))
+                    count = emit(out, count, rocc.MVIN2, place, local(rows, columns, address))
     return count
 
 
@@ -164,10 +165,10 @@ def _products(
                     height, a = min(batches - b, dim), b // dim * loops[at.C_KCHS] + kch
                 a = shape[of.A_START] + (a * rows + irow) * columns + icol
                 c = shape[of.C_START] + ((och // dim * batches + b) * orows + orow) * ocols + ocol
-                stationary = local(depth, width, weights if first else at.GARBAGE)
-                count = emit(out, count, at.PRELOAD, stationary, local(height, width, c))
-                funct = at.COMPUTE_PRELOADED if first else at.COMPUTE_ACCUMULATED
-                count = emit(out, count, funct, local(height, depth, a), local(height, width, at.GARBAGE))
+                stationary = local(depth, width, weights if first else rocc.GARBAGE)
+                count = emit(out, count, rocc.PRELOAD, stationary, local(height, width, c))
+                funct = rocc.COMPUTE_PRELOADED if first else rocc.COMPUTE_ACCUMULATED
+                count = emit(out, count, funct, local(height, depth, a), local(height, width, rocc.GARBAGE))
                 ocol += step
                 first = False
     return count
@@ -178,7 +179,7 @@ def _compute(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> in
     if shape[of.TRANS_IN]:
         strides = (shape[of.IROWS] * shape[of.ICOLS] & 0xFFFF) << 16 | 1 << 7
         results = (loops[at.C_OROWS] * loops[at.C_OCOLS] & 0xFFFF) << 48
-        count = emit(out, count, at.CONFIG, strides | at.CONFIG_EX, results)
+        count = emit(out, count, rocc.CONFIG, strides | rocc.CONFIG_EX, results)
     krows, kcols = loops[at.C_KROWS], loops[at.C_KCOLS]
     for och in range(0, loops[at.C_POCHS], dim):
         for krow in range(krows):
@@ -204,7 +205,7 @@ def _store(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> int:
                     if shape[of.TRANS_OUT]:
                         place = (pixel * loops[at.C_BATCH] + b) * loops[at.C_OUT_CH] + och
                     operand = local(min(ocols - ocol, dim), min(ochs - och, dim), address)
-                    count = emit(out, count, at.MVOUT, loops[at.C_OUTPUT] + place, operand)
+                    count = emit(out, count, rocc.MVOUT, loops[at.C_OUTPUT] + place, operand)
     return count
 
 
@@ -212,20 +213,20 @@ def _store(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> int:
 def _store_pooled(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> int:
     batches, ochs = loops[at.C_BATCHES], loops[at.C_POCHS]
     orows, ocols = loops[at.C_OROWS], loops[at.C_OCOLS]
-    plain = shape[of.ACTIVATION] << 2 | at.CONFIG_ST
-    stride = at.KEEP_SCALE << 32 | loops[at.C_OUT_STRIDE]
+    plain = shape[of.ACTIVATION] << 2 | rocc.CONFIG_ST
+    stride = rocc.KEEP_SCALE << 32 | loops[at.C_OUT_STRIDE]
     sizes = (ocols & 0xFF) << 56 | (orows & 0xFF) << 48 | (loops[at.C_POCOLS] & 0xFF) << 40
     sizes |= (loops[at.C_POROWS] & 0xFF) << 32 | (loops[at.C_POOL_OUT_COL] & 0xFF) << 24
     window = (loops[at.C_PLPAD] & 3) << 10 | (loops[at.C_PUPAD] & 3) << 8
     window |= (loops[at.C_POOL_SIZE] & 3) << 6 | (loops[at.C_POOL_STRIDE] & 3) << 4
-    count = emit(out, count, at.CONFIG, sizes | window | plain, stride)
+    count = emit(out, count, rocc.CONFIG, sizes | window | plain, stride)
     image = loops[at.C_POOL_OUT_ROW] * loops[at.C_POOL_OUT_COL]
     for b in range(batches):
         for och in range(0, ochs, dim):
             address = shape[of.C_START] + (och // dim * batches + b) * orows * ocols
             place = loops[at.C_OUTPUT] + b * image * loops[at.C_OUT_STRIDE] + och
-            count = emit(out, count, at.MVOUT, place, local(0, min(ochs - och, dim), address))
-    return emit(out, count, at.CONFIG, plain, stride)
+            count = emit(out, count, rocc.MVOUT, place, local(0, min(ochs - och, dim), address))
+    return emit(out, count, rocc.CONFIG, plain, stride)
 
 
 @compiled

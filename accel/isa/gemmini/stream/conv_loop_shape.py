@@ -4,6 +4,7 @@ Names follow libgemmini: o is an output's, i an input's (padding included), k th
 """
 
 from accel.isa.compiled_kernels import compiled
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.loop_registers import ceil_div
 from accel.util.arrays import Int64
@@ -97,8 +98,8 @@ def place_conv(shape: Int64, loops: Int64, rs1: int, sizes: Int64, alternate: in
     default = loops[at.HALF_LOOP] if alternate else 0
     shape[A_START] = half * (default if a_half == 0 else a_half == 2)
     shape[B_START] = half * ((default if b_half == 0 else b_half == 2) + 1) - shape[B_ROWS]
-    shape[C_START] = (at.ACCUMULATOR | at.ACCUMULATE) + acc_half * loops[at.HALF_C]
-    shape[D_START] = at.ACCUMULATOR + acc_half * loops[at.HALF_D]
+    shape[C_START] = (rocc.ACCUMULATOR | rocc.ACCUMULATE) + acc_half * loops[at.HALF_C]
+    shape[D_START] = rocc.ACCUMULATOR + acc_half * loops[at.HALF_D]
     loops[at.HALF_LOOP] ^= 1
     if loops[at.C_BIAS] != 0:
         loops[at.HALF_D] ^= 1

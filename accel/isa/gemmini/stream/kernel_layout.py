@@ -1,31 +1,4 @@
-"""Numbers of Gemmini's encoding, and of the arrays that its kernels share.
-
-Encoding: gemmini ``GemminiISA.scala``, ``LocalAddr.scala``. A local address is 32 bits: the row in the low ones, and
-the flags below.
-"""
-
-# funct
-CONFIG, MVIN2, MVIN, MVOUT, COMPUTE_PRELOADED, COMPUTE_ACCUMULATED, PRELOAD, FLUSH = range(8)
-LOOP_WS, LOOP_BOUNDS, LOOP_AB, LOOP_DC, LOOP_STRIDES_AB, LOOP_STRIDES_DC, MVIN3, LOOP_CONV = range(8, 16)
-CONV_1, CONV_2, CONV_3, CONV_4, CONV_5, CONV_6 = range(16, 22)
-COUNTER, FENCE = 126, 127
-# rs1[1:0] of CONFIG
-CONFIG_EX, CONFIG_LD, CONFIG_ST, CONFIG_NORM = range(4)
-
-# local addresses
-ACCUMULATOR = 1 << 31
-ACCUMULATE = 1 << 30
-FULL = 1 << 29
-GARBAGE = (1 << 32) - 1
-LOAD_ROW = (1 << 29) - 1  # the row of a mvin and of a result
-STORE_ROW = (1 << 26) - 1  # the row of a mvout: a normalisation command lies above
-ONE = 0x3F800000  # 1.0 as fp32
-KEEP_SCALE = (1 << 32) - 1  # config_st with this scale leaves it as it is (StoreController.scala)
-
-# activations
-NONE, RELU, LAYERNORM, IGELU, SOFTMAX = range(5)
-# normalisation commands
-RESET, SUM, MEAN, VARIANCE, INV_STDDEV, MAX, SUM_EXP, INV_SUM_EXP = range(8)
+"""Arrays that Gemmini's kernels share: what their places hold."""
 
 # the configuration, (CONFIGURATION,) int64
 WS, SYS_ACT, SYS_SHIFT, A_TRANSPOSE, B_TRANSPOSE, A_STRIDE, C_STRIDE = range(7)

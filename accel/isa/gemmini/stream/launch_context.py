@@ -10,9 +10,9 @@ from accel.errors import SimulationError
 from accel.isa.compiled_kernels import compiled
 from accel.isa.decode import Decoded
 from accel.isa.dram_windows import window_map
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
-from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, reset_registers
 from accel.isa.gemmini.stream.loop_expansion import as_signed, expand_loops, loop_registers
 from accel.program.program_model import Window
@@ -91,19 +91,19 @@ def of_launch(
 
 
 def _unrolls(words: Int64) -> bool:
-    return bool(np.isin(words[:, 0], (at.LOOP_WS, at.LOOP_CONV)).any())
+    return bool(np.isin(words[:, 0], (rocc.LOOP_WS, rocc.LOOP_CONV)).any())
 
 
 def _registers(words: Int64) -> Bools:
     funct = words[:, 0]
-    matmul = (funct >= at.LOOP_BOUNDS) & (funct <= at.LOOP_STRIDES_DC)
-    return np.asarray(matmul | (funct == at.CONFIG) | (funct >= at.CONV_1) & (funct <= at.CONV_6))
+    matmul = (funct >= rocc.LOOP_BOUNDS) & (funct <= rocc.LOOP_STRIDES_DC)
+    return np.asarray(matmul | (funct == rocc.CONFIG) | (funct >= rocc.CONV_1) & (funct <= rocc.CONV_6))
 
 
 @compiled
 def _configure_all(words: Int64, state: Int64, bits: Int32) -> None:
     for index in range(len(words)):
-        if words[index, 0] == at.CONFIG:
+        if words[index, 0] == rocc.CONFIG:
             apply_config(state, bits, words[index, 1], words[index, 2])
-        elif words[index, 0] == at.PRELOAD:
+        elif words[index, 0] == rocc.PRELOAD:
             apply_preload(state, words[index, 1], words[index, 2])

@@ -6,6 +6,7 @@ import numpy as np
 
 from accel.errors import Diagnosis, SimulationError
 from accel.isa.compiled_kernels import compiled
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import conv_loop_shape as conv
 from accel.isa.gemmini.stream import kernel_layout as at
@@ -50,18 +51,18 @@ def _expand(
     for index in range(len(words)):
         funct, rs1, rs2 = words[index, 0], words[index, 1], words[index, 2]
         before = count
-        if at.LOOP_BOUNDS <= funct <= at.LOOP_STRIDES_DC or at.CONV_1 <= funct <= at.CONV_6:
+        if rocc.LOOP_BOUNDS <= funct <= rocc.LOOP_STRIDES_DC or rocc.CONV_1 <= funct <= rocc.CONV_6:
             set_register(loops, funct, rs1, rs2)
-        elif funct == at.LOOP_WS:
+        elif funct == rocc.LOOP_WS:
             fault[1], fault[2] = _MATMUL, matmul.matmul_fault(loops, rs2, sizes)
             if fault[2] == matmul.FINE:
                 count = matmul.expand_matmul(out, count, loops, rs1, rs2, sizes, alternate)
-        elif funct == at.LOOP_CONV:
+        elif funct == rocc.LOOP_CONV:
             fault[1], fault[2] = _CONV, conv.conv_fault(shape, loops, rs1, rs2, sizes)
             if fault[2] == conv.FINE:
                 conv.place_conv(shape, loops, rs1, sizes, alternate)
                 count = expand_conv(out, count, shape, loops, sizes)
-        elif 0 <= funct <= at.MVIN3 or funct in (at.COUNTER, at.FENCE):
+        elif 0 <= funct <= rocc.MVIN3 or funct in (rocc.COUNTER, rocc.FENCE):
             note_block_stride(loops, funct, rs1)
             count = emit(out, count, funct, rs1, rs2)
         else:

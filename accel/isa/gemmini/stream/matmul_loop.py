@@ -5,6 +5,7 @@ request to memory does (gemmini ``LoopMatmul.scala``; libgemmini ``loop_ws`` for
 """
 
 from accel.isa.compiled_kernels import compiled
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import STATISTICS
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.loop_registers import emit, local
@@ -57,14 +58,14 @@ def _add(out: Int64, count: int, loops: Int64, rs1: int, sizes: Int64) -> int:
             width = _length(j, columns, loops[at.L_PAD_J], dim)
             tile = (i * columns + j) * dim
             place = loops[at.L_A] + (i * loops[at.L_A_STRIDE] + j) * dim
-            count = emit(out, count, at.MVIN, place, local(height, width, at.ACCUMULATOR + tile))
+            count = emit(out, count, rocc.MVIN, place, local(height, width, rocc.ACCUMULATOR + tile))
             place = loops[at.L_B] + (i * loops[at.L_B_STRIDE] + j) * dim
-            address = (at.ACCUMULATOR | at.ACCUMULATE) + tile
-            count = emit(out, count, at.MVIN2, place, local(height, width, address))
+            address = (rocc.ACCUMULATOR | rocc.ACCUMULATE) + tile
+            count = emit(out, count, rocc.MVIN2, place, local(height, width, address))
             if loops[at.L_C] != 0:
                 place = loops[at.L_C] + (i * loops[at.L_C_STRIDE] + j) * dim * size
-                address = (at.ACCUMULATOR | at.ACCUMULATE | (rs1 >> 1 & 1) << 29) + tile
-                count = emit(out, count, at.MVOUT, place, local(height, width, address))
+                address = (rocc.ACCUMULATOR | rocc.ACCUMULATE | (rs1 >> 1 & 1) << 29) + tile
+                count = emit(out, count, rocc.MVOUT, place, local(height, width, address))
     return count
 
 
@@ -72,23 +73,23 @@ def _add(out: Int64, count: int, loops: Int64, rs1: int, sizes: Int64) -> int:
 def _store_normalised(out: Int64, count: int, loops: Int64, rs1: int, i: int, start: int, dim: int) -> int:
     """The rows of tile row ``i``, each read for its statistics and then stored (layernorm and softmax)."""
     columns, size = loops[at.L_J], 4 if rs1 >> 1 & 1 else 1
-    layernorm = rs1 >> 8 & 7 == at.LAYERNORM
+    layernorm = rs1 >> 8 & 7 == rocc.LAYERNORM
     rows = _length(i, loops[at.L_I], loops[at.L_PAD_I], dim)
     for first in range(0, rows, STATISTICS):
         for step in range(3):
-            inner, last = at.RESET, at.RESET
+            inner, last = rocc.RESET, rocc.RESET
             if step == 0:
-                inner, last = (at.SUM, at.MEAN) if layernorm else (at.MAX, at.MAX)
+                inner, last = (rocc.SUM, rocc.MEAN) if layernorm else (rocc.MAX, rocc.MAX)
             elif step == 1:
-                inner, last = (at.VARIANCE, at.INV_STDDEV) if layernorm else (at.SUM_EXP, at.INV_SUM_EXP)
+                inner, last = (rocc.VARIANCE, rocc.INV_STDDEV) if layernorm else (rocc.SUM_EXP, rocc.INV_SUM_EXP)
             for row in range(first, min(first + STATISTICS, rows)):
-                count = emit(out, count, at.CONFIG, 1 << 17 | row - first << 8 | at.CONFIG_NORM, 0)
+                count = emit(out, count, rocc.CONFIG, 1 << 17 | row - first << 8 | rocc.CONFIG_NORM, 0)
                 for j in range(columns):
                     command = last if j == columns - 1 else inner
                     address = start + (i * columns + j) * dim + row | command << 26
                     place = (i * loops[at.L_C_STRIDE] + j) * dim + row * loops[at.L_C_STRIDE]
                     width = _length(j, columns, loops[at.L_PAD_J], dim)
-                    count = emit(out, count, at.MVOUT, loops[at.L_C] + place * size, local(1, width, address))
+                    count = emit(out, count, rocc.MVOUT, loops[at.L_C] + place * size, local(1, width, address))
     return count
 
 
@@ -109,7 +110,7 @@ def _load_d(out: Int64, count: int, loops: Int64, rs1: int, start: int, sizes: I
         for i in range(rows):
             place = loops[at.L_D] + (i * loops[at.L_D_STRIDE] + j) * dim * size
             shape = (i, j, wide, rows, columns, loops[at.L_PAD_I], loops[at.L_PAD_J], dim)
-            count = _load(out, count, at.MVIN3, place, start, shape)
+            count = _load(out, count, rocc.MVIN3, place, start, shape)
     return count
 
 
@@ -125,7 +126,7 @@ def _load_a(out: Int64, count: int, loops: Int64, i: int, k: int, place: tuple[i
     if column % wide:
         return count
     first = loops[at.L_A] + (row * loops[at.L_A_STRIDE] + column) * dim
-    return _load(out, count, at.MVIN, first, start, (row, column, wide, rows, columns, pads[0], pads[1], dim))
+    return _load(out, count, rocc.MVIN, first, start, (row, column, wide, rows, columns, pads[0], pads[1], dim))
 
 
 @compiled
@@ -140,7 +141,7 @@ def _load_b(out: Int64, count: int, loops: Int64, k: int, j: int, place: tuple[i
     if column % wide:
         return count
     first = loops[at.L_B] + (row * loops[at.L_B_STRIDE] + column) * dim
-    return _load(out, count, at.MVIN2, first, start, (row, column, wide, rows, columns, pads[0], pads[1], dim))
+    return _load(out, count, rocc.MVIN2, first, start, (row, column, wide, rows, columns, pads[0], pads[1], dim))
 
 
 @compiled
@@ -164,10 +165,10 @@ def _multiply(
     b = starts[1] + (j * tiles_k + k if rs2 >> 1 & 1 else k * tiles_j + j) * dim
     c = starts[2] + (i * tiles_j + j) * dim
     if not rs1 & 1 and k == 0:
-        c &= ~at.ACCUMULATE
-    count = emit(out, count, at.PRELOAD, local(depth, width, b if i == 0 else at.GARBAGE), local(height, width, c))
-    funct = at.COMPUTE_PRELOADED if i == 0 else at.COMPUTE_ACCUMULATED
-    return emit(out, count, funct, local(height, depth, a), local(dim, dim, at.GARBAGE))
+        c &= ~rocc.ACCUMULATE
+    count = emit(out, count, rocc.PRELOAD, local(depth, width, b if i == 0 else rocc.GARBAGE), local(height, width, c))
+    funct = rocc.COMPUTE_PRELOADED if i == 0 else rocc.COMPUTE_ACCUMULATED
+    return emit(out, count, funct, local(height, depth, a), local(dim, dim, rocc.GARBAGE))
 
 
 @compiled
@@ -183,8 +184,8 @@ def _starts(loops: Int64, rs1: int, sizes: Int64, alternate: int) -> tuple[int, 
     a = half * (default if a_half == 0 else a_half == 2)
     b = half * ((default if b_half == 0 else b_half == 2) + 1) - loops[at.L_J] * loops[at.L_K] * sizes[at.DIM]
     full = (rs1 >> 1 & 1) << 29
-    c = (at.ACCUMULATOR | at.ACCUMULATE | full) + (acc_half * loops[at.HALF_MATMUL_C] if alternate else 0)
-    d = at.ACCUMULATOR + (acc_half * loops[at.HALF_MATMUL_D] if alternate else 0)
+    c = (rocc.ACCUMULATOR | rocc.ACCUMULATE | full) + (acc_half * loops[at.HALF_MATMUL_C] if alternate else 0)
+    d = rocc.ACCUMULATOR + (acc_half * loops[at.HALF_MATMUL_D] if alternate else 0)
     loops[at.HALF_LOOP] ^= 1
     if loops[at.L_D] != 0:
         loops[at.HALF_MATMUL_D] ^= 1
@@ -197,7 +198,7 @@ def _starts(loops: Int64, rs1: int, sizes: Int64, alternate: int) -> tuple[int, 
 def _store_tile(out: Int64, count: int, loops: Int64, rs1: int, i: int, j: int, start: int, sizes: Int64) -> int:
     """The mvouts that are due after the last product of tile (i, j): its own, or those of a normalised tile row."""
     dim, size = sizes[at.DIM], 4 if rs1 >> 1 & 1 else 1
-    if rs1 >> 8 & 7 in (at.LAYERNORM, at.SOFTMAX):
+    if rs1 >> 8 & 7 in (rocc.LAYERNORM, rocc.SOFTMAX):
         if j == loops[at.L_J] - 1:
             return _store_normalised(out, count, loops, rs1, i, start, dim)
         return count
@@ -205,7 +206,7 @@ def _store_tile(out: Int64, count: int, loops: Int64, rs1: int, i: int, j: int, 
     height = _length(i, loops[at.L_I], loops[at.L_PAD_I], dim)
     width = _length(j, loops[at.L_J], loops[at.L_PAD_J], dim)
     address = start + (i * loops[at.L_J] + j) * dim
-    return emit(out, count, at.MVOUT, place, local(height, width, address))
+    return emit(out, count, rocc.MVOUT, place, local(height, width, address))
 
 
 @compiled

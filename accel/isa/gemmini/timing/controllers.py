@@ -1,6 +1,7 @@
 """Controllers and DMA: from when each instruction may begin, when it is done; packets, requests in flight, the bus."""
 
 from accel.isa.compiled_kernels import compiled
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import kernel_layout as isa
 from accel.isa.gemmini.timing import timing_columns as at
 from accel.util.arrays import Int64
@@ -88,12 +89,12 @@ def load(
     columns, rows = rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
     dim = parameters[at.DIM]
     blocks = (columns + dim - 1) // dim
-    bank = len(ledger) if rs2 & isa.ACCUMULATOR else (rs2 & isa.LOAD_ROW) // parameters[at.BANK_ROWS]
+    bank = len(ledger) if rs2 & rocc.ACCUMULATOR else (rs2 & rocc.LOAD_ROW) // parameters[at.BANK_ROWS]
     if rs1 == 0 or columns == 0:
         for r in range(rows):
             _note(ledger, bank, begin + (r + 1) * blocks, blocks)
         return begin + rows, begin + rows * blocks + parameters[at.MVIN_SCALE]
-    size = 4 if rs2 & isa.ACCUMULATOR and not state[isa.LD_SHRUNK + which] else 1
+    size = 4 if rs2 & rocc.ACCUMULATOR and not state[isa.LD_SHRUNK + which] else 1
     stride = state[isa.LD_STRIDE + which]
     end = begin
     ready = begin
@@ -116,12 +117,12 @@ def store(words: Int64, state: Int64, parameters: Int64, channel: Int64, begin: 
     """
     rs1, rs2 = words[1], words[2]
     columns, rows = rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
-    accumulator = rs2 & isa.ACCUMULATOR
+    accumulator = rs2 & rocc.ACCUMULATOR
     dim = parameters[at.DIM]
     delay = parameters[at.STORE_DELAY] + parameters[at.SPAD_DELAY]
     if accumulator:
         delay = parameters[at.STORE_DELAY] + parameters[at.ACC_LATENCY] + parameters[at.ACC_SCALE]
-    size = 4 if accumulator and rs2 & isa.FULL else 1
+    size = 4 if accumulator and rs2 & rocc.FULL else 1
     each, width = (columns + dim - 1) // dim, 0
     if state[isa.POOL_STRIDE]:
         each, width = state[isa.POOL_SIZE] * state[isa.POOL_SIZE], state[isa.POCOLS]
@@ -143,9 +144,9 @@ def store(words: Int64, state: Int64, parameters: Int64, channel: Int64, begin: 
 @compiled
 def _bank(parameters: Int64, word: int) -> int:
     """The bank of an operand, or -1 if it is not read."""
-    if word & isa.GARBAGE == isa.GARBAGE or word & isa.ACCUMULATOR:
+    if word & rocc.GARBAGE == rocc.GARBAGE or word & rocc.ACCUMULATOR:
         return -1
-    return int((word & isa.LOAD_ROW) // parameters[at.BANK_ROWS])
+    return int((word & rocc.LOAD_ROW) // parameters[at.BANK_ROWS])
 
 
 @compiled

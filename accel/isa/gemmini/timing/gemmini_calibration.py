@@ -13,6 +13,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import AnyInstruction
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.decode import Decoded
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 
@@ -23,7 +24,9 @@ _STATEMENT = (
     "large images; its latencies were fitted to these four"
 )
 # what the four streams send; the loop instructions are what else is made of in the accelerator itself
-MEASURED = frozenset({0, 7, *range(8, 14), *range(15, 22), 126})
+MEASURED = frozenset(
+    {rocc.CONFIG, rocc.FLUSH, *range(rocc.LOOP_WS, rocc.MVIN3), *range(rocc.LOOP_CONV, rocc.CONV_6 + 1), rocc.COUNTER}
+)
 
 
 def timing_model(accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> TimingModel:

@@ -6,6 +6,7 @@ The station compares the rows that instructions read and write (ReservationStati
 import numpy as np
 
 from accel.isa.compiled_kernels import compiled
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import kernel_layout as isa
 from accel.isa.gemmini.stream.configuration_registers import apply_config, load_configuration_of
 from accel.isa.gemmini.stream.configuration_registers import apply_preload as configure_preload
@@ -22,27 +23,27 @@ def _put(row: Int64, which: int, memory: int, first: int, rows: int) -> None:
 
 @compiled
 def _operand(row: Int64, which: int, word: int, rows: int, stride: int) -> None:
-    address = word & isa.GARBAGE
-    if address != isa.GARBAGE:
-        memory = 1 if address & isa.ACCUMULATOR else 0
-        _put(row, which, memory, address & isa.LOAD_ROW, (rows - 1) * stride + 1 if rows > 0 else 0)
+    address = word & rocc.GARBAGE
+    if address != rocc.GARBAGE:
+        memory = 1 if address & rocc.ACCUMULATOR else 0
+        _put(row, which, memory, address & rocc.LOAD_ROW, (rows - 1) * stride + 1 if rows > 0 else 0)
 
 
 @compiled
 def _move(row: Int64, state: Int64, funct: int, rs2: int, dim: int) -> None:
     columns, rows = rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
     blocks = (columns + dim - 1) // dim
-    memory = 1 if rs2 & isa.ACCUMULATOR else 0
-    if funct == isa.MVOUT:
+    memory = 1 if rs2 & rocc.ACCUMULATOR else 0
+    if funct == rocc.MVOUT:
         row[at.KIND] = at.MOVES_OUT
         rows = (blocks - 1) * dim + rows
         if state[isa.POOL_STRIDE]:
             rows = state[isa.OROWS] * state[isa.OCOLS]
-        _put(row, at.SRC, memory, rs2 & isa.STORE_ROW, rows)
+        _put(row, at.SRC, memory, rs2 & rocc.STORE_ROW, rows)
     else:
         row[at.KIND] = at.MOVES_IN
         rows += (blocks - 1) * state[isa.LD_BLOCK + load_configuration_of(funct)]
-        _put(row, at.DST, memory, rs2 & isa.LOAD_ROW, rows)
+        _put(row, at.DST, memory, rs2 & rocc.LOAD_ROW, rows)
 
 
 @compiled
@@ -51,20 +52,20 @@ def ranges(row: Int64, state: Int64, words: Int64, dim: int) -> None:
     funct, rs1, rs2 = words[0], words[1], words[2]
     row[at.DST] = row[at.SRC] = row[at.SRC2] = -1
     row[at.KIND], row[at.WIDTH] = at.IGNORED, 0
-    if funct == isa.CONFIG:
+    if funct == rocc.CONFIG:
         row[at.KIND] = at.CONFIGURES
-    elif funct == isa.PRELOAD:
-        row[at.KIND], row[at.WIDTH] = at.PRELOADS, dim if rs1 & isa.GARBAGE != isa.GARBAGE else 0
+    elif funct == rocc.PRELOAD:
+        row[at.KIND], row[at.WIDTH] = at.PRELOADS, dim if rs1 & rocc.GARBAGE != rocc.GARBAGE else 0
         transposed = state[isa.WS] and state[isa.B_TRANSPOSE]
         _operand(row, at.SRC, rs1, rs1 >> (32 if transposed else 48) & 0xFFFF, 1)
         _operand(row, at.DST, rs2, rs2 >> 48 & 0xFFFF, state[isa.C_STRIDE])
-    elif funct in (isa.COMPUTE_PRELOADED, isa.COMPUTE_ACCUMULATED):
+    elif funct in (rocc.COMPUTE_PRELOADED, rocc.COMPUTE_ACCUMULATED):
         row[at.KIND] = at.COMPUTES
         transposed = state[isa.A_TRANSPOSE]
         row[at.WIDTH] = dim if transposed or not state[isa.WS] else max(rs1 >> 48 & 0xFFFF, 4)
         _operand(row, at.SRC, rs1, rs1 >> (32 if transposed else 48) & 0xFFFF, state[isa.A_STRIDE])
         _operand(row, at.SRC2, rs2, rs2 >> 48 & 0xFFFF, 1)
-    elif funct in (isa.MVIN, isa.MVIN2, isa.MVIN3, isa.MVOUT):
+    elif funct in (rocc.MVIN, rocc.MVIN2, rocc.MVIN3, rocc.MVOUT):
         _move(row, state, funct, rs2, dim)
 
 
@@ -90,9 +91,9 @@ def _queue(row: Int64, rs1: int) -> int:
     kind = row[at.KIND]
     if kind == at.CONFIGURES:
         which = rs1 & 3
-        if which == isa.CONFIG_EX:
+        if which == rocc.CONFIG_EX:
             return at.EXECUTE
-        return at.LOAD if which == isa.CONFIG_LD else at.STORE
+        return at.LOAD if which == rocc.CONFIG_LD else at.STORE
     if kind == at.MOVES_IN:
         return at.LOAD
     if kind == at.MOVES_OUT:
@@ -165,14 +166,14 @@ def run_clock(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  one loop: its 
     ledger = np.full((parameters[at.BANKS], unit.SLOTS, 2), -1, np.int64)
     now, finish, wrote, pending = 0, 0, 0, -1
     for k in range(len(first) - 1):
-        loop = functs[k] == isa.LOOP_WS or functs[k] == isa.LOOP_CONV
+        loop = functs[k] == rocc.LOOP_WS or functs[k] == rocc.LOOP_CONV
         asked = now + parameters[at.ISSUE]
         now = asked
         if loop:
             now = max(now, loop_done[0])
         elif first[k + 1] > first[k]:
             now = max(now, loop_done[1])
-        if functs[k] == isa.FENCE:
+        if functs[k] == rocc.FENCE:
             now = max(now, finish)
         arrivals[k] = now
         latest, sent = now, dispatched[at.LOAD]

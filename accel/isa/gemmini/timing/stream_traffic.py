@@ -4,6 +4,7 @@ import numpy as np
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.family import Boxes, Work, dram_traffic
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, load_configuration_of
@@ -29,7 +30,7 @@ def _box(out: Int64, count: int, index: int, first: int, shape: tuple[int, int, 
 @compiled
 def _store(out: Int64, count: int, index: int, rs1: int, rs2: int, state: Int64) -> int:
     columns, rows, stride = rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF, state[at.ST_STRIDE]
-    accumulator = rs2 & at.ACCUMULATOR
+    accumulator = rs2 & rocc.ACCUMULATOR
     if state[at.POOL_STRIDE]:
         for prow in range(state[at.POROWS]):
             first = rs1 + prow * state[at.POOL_OUT] * stride
@@ -37,7 +38,7 @@ def _store(out: Int64, count: int, index: int, rs1: int, rs2: int, state: Int64)
         return count
     if accumulator and rs2 >> 26 & 7:  # a statistic
         return count
-    size = 4 if accumulator and rs2 & at.FULL else 1
+    size = 4 if accumulator and rs2 & rocc.FULL else 1
     return _box(out, count, index, rs1, (rows, stride, columns * size), 1)
 
 
@@ -47,14 +48,14 @@ def _boxes(words: Int64, state: Int64, bits: Int32, out: Int64) -> int:
     count = 0
     for index in range(len(words)):
         funct, rs1, rs2 = words[index, 0], words[index, 1], words[index, 2]
-        if funct == at.CONFIG:
+        if funct == rocc.CONFIG:
             apply_config(state, bits, rs1, rs2)
-        elif funct == at.MVOUT:
+        elif funct == rocc.MVOUT:
             count = _store(out, count, index, rs1, rs2, state)
-        elif funct in (at.MVIN, at.MVIN2, at.MVIN3) and rs1 != 0:
+        elif funct in (rocc.MVIN, rocc.MVIN2, rocc.MVIN3) and rs1 != 0:
             which = load_configuration_of(funct)
             columns, rows, stride = rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF, state[at.LD_STRIDE + which]
-            size = 4 if rs2 & at.ACCUMULATOR and not state[at.LD_SHRUNK + which] else 1
+            size = 4 if rs2 & rocc.ACCUMULATOR and not state[at.LD_SHRUNK + which] else 1
             count = _box(out, count, index, rs1, (rows if stride else min(rows, 1), stride, columns * size), 0)
     return count
 
@@ -111,7 +112,7 @@ def work_of(words: Words, parameters: GemminiParameters, context: LaunchContext)
     """
     expanded = expand_loops(words, parameters, context.loops.copy())
     primitive = expanded.words
-    products = np.isin(primitive[:, 0], (at.COMPUTE_PRELOADED, at.COMPUTE_ACCUMULATED))
+    products = np.isin(primitive[:, 0], (rocc.COMPUTE_PRELOADED, rocc.COMPUTE_ACCUMULATED))
     rows = primitive[products, 1] >> _ROWS_BIT & 0xFFFF
     contract = int(np.maximum(rows, _MIN_ROWS).sum())
     bus = -(-max(dram_traffic(accesses_of(expanded, context))) // parameters.dma_bus_bytes)
