@@ -4,6 +4,7 @@ numba is loaded when the first of them is called or compiled: it takes 55 MB, an
 does without.
 """
 
+import ast
 import functools
 import hashlib
 import os
@@ -30,17 +31,14 @@ R = TypeVar("R")
 
 
 def cache_folder() -> Path | None:
-    """Where machine code is kept: below the user's cache directory, a folder of this version of the sources.
+    """Returns the folder that keeps machine code: below the user's cache directory, one for each version of numba.
 
-    numba sees changes of a function's own file only, so the folder's name is a digest of all sources that compiled
-    functions take constants from, which is this package, and of the compiler's versions; numba's own key adds
-    Python's version and the CPU. The files are pickles: a folder that others could write to is not used.
-
-    Returns None where there is no such folder and none can be made.
+    Its files are pickles: a folder that others could write to is not used. Returns None where there is no such folder
+    and none can be made.
     """
     try:
         base = cache_home()
-        folder = base / f"numba-{_digest(Path(__file__).parent)}"
+        folder = base / f"numba-{version('numba')}-{version('llvmlite')}"
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder if _private(base) and _private(folder) and os.access(folder, os.W_OK) else None
@@ -53,17 +51,56 @@ def _private(folder: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
-def _digest(package: Path) -> str:
-    digest = hashlib.sha256(f"{version('numba')} {version('llvmlite')}".encode())
-    sources = sorted(package.rglob("*.py"))
-    if not sources:
-        raise FileNotFoundError(package)  # packed away: nobody could tell when they change
-    for source in sources:
-        digest.update(f"\0{source.relative_to(package)}\0".encode() + source.read_bytes())
+_folder = functools.cache(cache_folder)
+
+
+def module_folder(source: Path) -> Path | None:
+    """Returns where the machine code of the functions in the file ``source`` is kept, None where it is not.
+
+    numba sees changes of a function's own file only, and compiles constants of others into it. So the folder's name is
+    a digest of the file and of all modules of accel that it imports, directly or not; numba's own key adds Python's
+    version and the CPU.
+    """
+    folder = _folder()
+    try:
+        return None if folder is None else folder / sources_digest(source)
+    except (OSError, ValueError):  # packed away, or not of this package: nobody could tell when it changes
+        return None
+
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+@functools.cache
+def sources_digest(source: Path, package: Path = _PACKAGE) -> str:
+    """Returns a digest of ``source`` and of all modules of ``package`` that it imports, directly or not."""
+    found, pending = set[Path](), [source]
+    while pending:
+        path = pending.pop()
+        if path not in found:
+            found.add(path)
+            pending += _imported(path, package)
+    digest = hashlib.sha256()
+    for path in sorted(found):
+        digest.update(f"{os.path.relpath(path, package)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
-_folder = functools.cache(cache_folder)
+@functools.cache
+def _imported(path: Path, package: Path) -> frozenset[Path]:
+    """Returns the modules of ``package`` that a file imports anywhere, in functions too."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            home = ".".join(path.relative_to(package.parent).parts[: -node.level]) if node.level else ""
+            module = ".".join(part for part in (home, node.module) if part)
+            names |= {module, *(f"{module}.{alias.name}" for alias in node.names)}  # a name may be a module
+    ours = (package.parent.joinpath(*name.split(".")) for name in names if name.split(".")[0] == package.name)
+    return frozenset(
+        file for base in ours for file in (base.with_suffix(".py"), base / "__init__.py") if file.is_file()
+    )
 
 
 class _Compiled(Generic[P, R]):
@@ -75,7 +112,7 @@ class _Compiled(Generic[P, R]):
         """The function as numba has it."""
         from accel.isa.numba_dispatcher import dispatcher  # noqa: PLC0415 - it loads numba
 
-        return dispatcher(self._function, _folder())
+        return dispatcher(self._function, module_folder(Path(self._function.__code__.co_filename)))
 
     @property
     def _numba_type_(self) -> Any:

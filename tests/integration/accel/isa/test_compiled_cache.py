@@ -16,10 +16,10 @@ TIME_ONE = """
 import json, sys, numpy as np
 from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
-from accel.isa.vta import timing_kernel
+from accel.isa.vta.timing import event_loop
 from accel.isa.vta.timing.vta_timing import time_launch
 cycles = time_launch(decode(load_accelerator("vta"), np.array([[3, 0]], np.uint64)), {}).cycles
-stats = timing_kernel.run.dispatcher.stats
+stats = event_loop.run_clock.dispatcher.stats
 print(json.dumps([cycles, sum(stats.cache_hits.values()), sum(stats.cache_misses.values())]))
 """
 
@@ -79,21 +79,60 @@ def test_without_a_home_there_is_none(monkeypatch):
     assert cache_folder() is None
 
 
-def test_every_source_changes_the_folder(tmp_path):
-    package = tmp_path / "package"
+@pytest.fixture
+def package(tmp_path):
+    """``kernel`` imports ``constants`` by name, a module of ``inner`` from its package and, in a function, ``late``."""
+    package = tmp_path / "ours"
     (package / "inner").mkdir(parents=True)
-    (package / "a.py").write_text("A = 1")
-    (package / "inner" / "b.py").write_text("B = 1")
-    first = module._digest(package)
-    (package / "inner" / "b.py").write_text("B = 2")
-    second = module._digest(package)
-    (package / "inner" / "b.py").rename(package / "inner" / "c.py")
-    assert len({first, second, module._digest(package)}) == 3
+    (package / "kernel.py").write_text(
+        "import numpy\nfrom ours.constants import A\nfrom ours.inner import (\n    layout as at,\n)\n"
+    )
+    (package / "constants.py").write_text("A = 1\n\ndef a():\n    import ours.late\n")
+    (package / "late.py").write_text("from . import kernel\n")
+    (package / "inner" / "__init__.py").write_text("")
+    (package / "inner" / "layout.py").write_text("from .columns import B\n")
+    (package / "inner" / "columns.py").write_text("B = 1\n")
+    (package / "unrelated.py").write_text("C = 1\n")
+    return package
 
 
-def test_sources_that_cannot_be_read_have_no_folder(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        module._digest(tmp_path)
+def digest_of(package):
+    module._imported.cache_clear()
+    module.sources_digest.cache_clear()
+    return module.sources_digest(package / "kernel.py", package)
+
+
+@pytest.mark.parametrize(
+    "changed", ["kernel.py", "constants.py", "late.py", "inner/__init__.py", "inner/layout.py", "inner/columns.py"]
+)
+def test_all_that_a_kernel_imports_changes_its_folder(package, changed):
+    before = digest_of(package)
+    assert digest_of(package) == before
+    (package / changed).write_text((package / changed).read_text() + "D = 1\n")
+    assert digest_of(package) != before
+
+
+def test_what_it_does_not_import_leaves_its_folder(package):
+    before = digest_of(package)
+    (package / "unrelated.py").write_text("C = 2\n")
+    assert digest_of(package) == before
+
+
+def test_a_kernel_depends_on_its_familys_layout_and_on_no_other_family():
+    package = ROOT / "accel"
+    pending, found = [package / "isa" / "vta" / "timing" / "event_loop.py"], set()
+    while pending:
+        found.add(path := pending.pop())
+        pending += module._imported(path, package) - found
+    names = {str(path.relative_to(package)) for path in found}
+    assert {"isa/vta/timing/read_channel.py", "isa/vta/timing/clock_columns.py", "util/arrays.py"} <= names
+    assert not any("gemmini" in name or "tiling_cost" in name for name in names)
+
+
+def test_sources_that_cannot_be_read_have_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_folder", lambda: tmp_path)
+    assert module.module_folder(tmp_path / "packed.py") is None
+    assert module.module_folder(Path(__file__)).parent == tmp_path
 
 
 def time_one(cache_home):
@@ -109,7 +148,7 @@ def time_one(cache_home):
 def test_a_second_process_compiles_nothing_and_a_broken_file_is_compiled_anew(tmp_path):
     assert time_one(tmp_path) == "[25, 0, 1]"
     assert time_one(tmp_path) == "[25, 1, 0]"
-    for file in (tmp_path / "cyclops").rglob("timing_kernel.run*"):
+    for file in (tmp_path / "cyclops").rglob("event_loop.run_clock*"):
         file.write_bytes(file.read_bytes()[:50])
     assert time_one(tmp_path) == "[25, 0, 1]"
     assert time_one(tmp_path) == "[25, 1, 0]"
