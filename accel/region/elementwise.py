@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import ClassVar, Literal
 
 from accel.region.shapes import Packed
 from accel.region.tile_steps import Apply, Box, Clear, LaneCapabilities, Merge, PairOp, Take, TilePlan
@@ -18,6 +18,8 @@ class Elementwise:
     ``direct``: int8 are loaded into the accumulators as they are; else contractions with scaled identities bring them.
     """
 
+    kind: ClassVar[str] = "elementwise"
+
     inputs: tuple[Packed, ...]
     weights: tuple[int, ...]
     combination: Combination
@@ -26,6 +28,12 @@ class Elementwise:
     def over(self, operands: tuple[Packed, ...]) -> "Elementwise":
         """The same over operands of other pitches."""
         return replace(self, inputs=operands)
+
+    @property
+    def result(self) -> Packed:
+        """The result, without room between its rows."""
+        first = self.inputs[0]
+        return Packed.dense(first.batch, first.blocks, first.height, first.width)
 
     @property
     def operands(self) -> tuple[Packed, ...]:

@@ -1,28 +1,46 @@
-"""Region: its shape of one of four kinds, its epilogue and its tiling; and the tiles in which its data lie."""
+"""Region: its shape, which is of one of the kinds listed here, its epilogue and its tiling; and its tiles of data."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Generic
+
+from typing_extensions import TypeVar
 
 from accel.accelerator.contraction import Axis, Contraction, Tile
 from accel.region.elementwise import Elementwise
 from accel.region.epilogue import Epilogue
 from accel.region.pooling import Pooling
-from accel.region.shapes import Addition, Convolution
+from accel.region.shapes import Addition, Convolution, Packed, RegionShape
 from accel.region.tilings import Tiling
+
+SHAPES: tuple[type[RegionShape], ...] = (Convolution, Addition, Pooling, Elementwise)
+"""The shape of each kind of region."""
+
+Shape_co = TypeVar("Shape_co", bound=RegionShape, default=RegionShape, covariant=True)
 
 
 @dataclass(frozen=True)
-class Region:
+class Region(Generic[Shape_co]):
     """A PrimFunc that the accelerator runs: its shape, what follows it, and how it is cut.
 
     ``host_reason`` says why the host does the rest of the composite; empty where there is none.
     """
 
-    kind: Literal["convolution", "addition", "pooling", "elementwise"]
-    shape: Convolution | Addition | Pooling | Elementwise
+    shape: Shape_co
     epilogue: Epilogue
     tiling: Tiling
     host_reason: str = ""
+
+    @property
+    def result(self) -> Packed:
+        """The result as it lies in DRAM: its rows and columns are whole tiles."""
+        return replace(self.shape.result, pitch_h=self.tiling.out_pitch_h, pitch_w=self.tiling.out_pitch_w)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of the whole result."""
+        result, tiling = self.shape.result, self.tiling
+        stacks = -(-result.blocks // tiling.out_blocks)
+        return result.batch * stacks * -(-result.height // tiling.out_rows) * -(-result.width // tiling.out_columns)
 
 
 def lane_tile(gemm: Contraction, *, direct: bool) -> Tile:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from accel.region.shapes import Packed, SlidingWindow
 from accel.region.tile_steps import Box, LaneCapabilities, Merge, Place, TilePlan, iterations_of_steps
@@ -16,6 +17,8 @@ class Pooling:
     are; else a contraction with the identity brings them there.
     """
 
+    kind: ClassVar[str] = "pooling"
+
     data: Packed
     window: SlidingWindow
     out_height: int
@@ -27,6 +30,11 @@ class Pooling:
         """The same over data of other pitches."""
         (data,) = operands
         return replace(self, data=data)
+
+    @property
+    def result(self) -> Packed:
+        """The result, without room between its rows."""
+        return Packed.dense(self.data.batch, self.data.blocks, self.out_height, self.out_width)
 
     @property
     def operands(self) -> tuple[Packed, ...]:

@@ -5,9 +5,8 @@ then two sums with int8 weights, the first shifted left before the second is add
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal, Protocol
 
-"""What int8 holds."""
 Patches = Literal["rows", "channels"]
 
 
@@ -25,6 +24,24 @@ class Packed:
     width: int
     pitch_h: int
     pitch_w: int
+
+    @staticmethod
+    def dense(batch: int, blocks: int, height: int, width: int) -> "Packed":
+        """Returns the activation without room between its rows."""
+        return Packed(batch, blocks, height, width, height, width)
+
+
+class RegionShape(Protocol):
+    """What a region computes, over packed operands.
+
+    ``kind`` names the kind of region in attributes of functions; ``accel/lowering/kinds`` compiles it.
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    def result(self) -> Packed:
+        """The result, without room between its rows."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +66,8 @@ class Convolution:
     matrix or the ``channels`` of an image, as ``patches`` says.
     """
 
+    kind: ClassVar[str] = "convolution"
+
     data: Packed
     out_blocks: int
     kernel: tuple[int, int]
@@ -63,6 +82,11 @@ class Convolution:
     groups: int = 1
     uniform: bool = False
     addend: Packed | None = None
+
+    @property
+    def result(self) -> Packed:
+        """The result, without room between its rows."""
+        return Packed.dense(self.data.batch, self.out_blocks, self.out_height, self.out_width)
 
     @property
     def of_rows(self) -> bool:
@@ -87,16 +111,16 @@ class Addition:
     They are (m, n), or the upper and the lower parts of those: between the levels the sum is shifted left by 7.
     """
 
+    kind: ClassVar[str] = "addition"
+
     operands: tuple[Packed, Packed]
     levels: tuple[tuple[int, int], ...]
 
     @property
-    def pixels(self) -> tuple[int, int]:
-        """Height and width of the result, elements."""
-        return self.operands[0].height, self.operands[0].width
-
-
-"""Where a store does ``max(..., 0)`` beside its clip, if anywhere: of what it reads, or of what it made of that."""
+    def result(self) -> Packed:
+        """The result, without room between its rows."""
+        first = self.operands[0]
+        return Packed.dense(first.batch, first.blocks, first.height, first.width)
 
 
 LEVEL_BITS = 7

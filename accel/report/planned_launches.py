@@ -64,15 +64,7 @@ def _price(region: Region, able: Capabilities) -> int | None:
 
 
 def _tiling(region: Region, able: Capabilities) -> PlannedTiling:
-    shape, tiling, gemm = region.shape, region.tiling, able.gemm
-    if isinstance(shape, Convolution):
-        size = (shape.data.batch, shape.out_blocks, shape.out_height, shape.out_width)
-    elif isinstance(shape, Pooling):
-        size = (shape.data.batch, shape.data.blocks, shape.out_height, shape.out_width)
-    else:
-        first = shape.operands[0]
-        size = (first.batch, first.blocks, first.height, first.width)
-    batch, blocks, height, width = size
+    tiling, gemm = region.tiling, able.gemm
     return PlannedTiling(
         rows=gemm.rows,
         out_channels=gemm.out_channels,
@@ -83,7 +75,7 @@ def _tiling(region: Region, able: Capabilities) -> PlannedTiling:
         in_blocks=tiling.in_blocks,
         kernel_rows=tiling.kernel_rows,
         kernel_columns=tiling.kernel_columns,
-        tiles=batch * -(-blocks // tiling.out_blocks) * -(-height // tiling.out_rows) * -(-width // tiling.out_columns),
+        tiles=region.tiles,
         order=tiling.order,
         operand_contexts=tiling.operand_contexts,
         result_contexts=tiling.result_contexts,

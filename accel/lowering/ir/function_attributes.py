@@ -6,12 +6,16 @@ it and a stage can be run alone.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import TypeAdapter
 from tvm import ir, tirx
 
 from accel.accelerator.checks import document_checks
-from accel.region.kinds import Region
+from accel.region.epilogue import Epilogue
+from accel.region.kinds import SHAPES, Region
+from accel.region.shapes import RegionShape
+from accel.region.tilings import Tiling
 
 REGION = "cyclops.region"
 HOST_REASON = "cyclops.host_reason"
@@ -39,20 +43,36 @@ class LaunchInfo:
     host_nodes: tuple[str, ...] = ()
 
 
-_REGION = TypeAdapter(Region)
+@dataclass(frozen=True)
+class _StoredRegion:
+    """A region as it is written; ``kind`` says what ``shape`` is."""
+
+    kind: str
+    shape: dict[str, Any]
+    epilogue: Epilogue
+    tiling: Tiling
+    host_reason: str
+
+
+_REGION = TypeAdapter(_StoredRegion)
+_SHAPES: dict[str, TypeAdapter[RegionShape]] = {shape.kind: TypeAdapter(shape) for shape in SHAPES}
 _LAUNCHES = TypeAdapter(dict[str, LaunchInfo])
 
 
 def dump_region(region: Region) -> str:
     """A region as JSON, for a function's attribute."""
-    return _REGION.dump_json(region).decode()
+    shape = _SHAPES[region.shape.kind].dump_python(region.shape)
+    stored = _StoredRegion(region.shape.kind, shape, region.epilogue, region.tiling, region.host_reason)
+    return _REGION.dump_json(stored).decode()
 
 
 def region_of(function: ir.BaseFunc) -> Region | None:
     """The region that a composite or a PrimFunc is marked as, or None for host functions."""
     if function.attrs is None or REGION not in function.attrs:
         return None
-    return _REGION.validate_json(str(function.attrs[REGION]))
+    stored = _REGION.validate_json(str(function.attrs[REGION]))
+    shape = _SHAPES[stored.kind].validate_python(stored.shape)
+    return Region(shape, stored.epilogue, stored.tiling, stored.host_reason)
 
 
 def dump_launches(launches: dict[str, LaunchInfo]) -> str:

@@ -45,7 +45,7 @@ from accel.lowering.packing.region_expressions import region_function
 from accel.region.elementwise import Elementwise
 from accel.region.kinds import Region
 from accel.region.pooling import Pooling
-from accel.region.shapes import LEVEL_BITS, Addition, Convolution, Packed
+from accel.region.shapes import LEVEL_BITS, Addition, Convolution
 
 
 def pack(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
@@ -253,7 +253,7 @@ class _Packer:
         composite: Composite,
     ) -> PackedValue:
         function = self._region(region, composite.op)
-        packed = _result(region)
+        packed = region.result
         shape = tiled_layout.packed_shape(packed, self.gemm.dst)
         results = [relax.TensorType(list(shape), region.epilogue.result) for _ in range(region.epilogue.planes)]
         out = results[0] if len(results) == 1 else results
@@ -272,18 +272,6 @@ class _Packer:
                 for i in range(len(results))
             ]
         return PackedValue(tuple(planes), packed, *_meant(region, composite))
-
-
-def _result(region: Region) -> Packed:
-    shape, tiling = region.shape, region.tiling
-    if isinstance(shape, Convolution):
-        size = (shape.data.batch, shape.out_blocks, shape.out_height, shape.out_width)
-    elif isinstance(shape, Pooling):
-        size = (shape.data.batch, shape.data.blocks, shape.out_height, shape.out_width)
-    else:
-        first = shape.operands[0]
-        size = (first.batch, first.blocks, first.height, first.width)
-    return Packed(*size, pitch_h=tiling.out_pitch_h, pitch_w=tiling.out_pitch_w)
 
 
 def _meant(region: Region, composite: Composite) -> tuple[tuple[int, ...], tuple[int, ...] | None]:

@@ -115,6 +115,7 @@ def region_function(region: Region, gemm: Contraction) -> tirx.PrimFunc:
         return convolution_function(region.shape, region.epilogue, region.tiling, gemm)
     if isinstance(region.shape, Pooling | Elementwise):
         return lanewise_function(region.shape, region.epilogue, region.tiling, gemm)
+    assert isinstance(region.shape, Addition)
     return addition_function(region.shape, region.epilogue, region.tiling, gemm)
 
 

@@ -24,16 +24,12 @@ def convolution_forms(composite: Composite, able: Capabilities, *, from_host: bo
     return [[shape, *folded], [_padded_on_host(shape)]]
 
 
-def packed(batch: int, blocks: int, height: int, width: int) -> Packed:
-    """A packed activation without room between its rows."""
-    return Packed(batch, blocks, height, width, height, width)
-
-
 def _convolution(composite: Composite, able: Capabilities) -> Convolution:
     n, _, h, w = composite.shapes[0]
     window, lots = _window(composite), composite.lots(able.gemm)
+    blocks = lots.count * math.ceil(lots.inputs / able.gemm.in_channels)
     return Convolution(
-        data=packed(math.ceil(n / able.gemm.rows), lots.count * math.ceil(lots.inputs / able.gemm.in_channels), h, w),
+        data=Packed.dense(math.ceil(n / able.gemm.rows), blocks, h, w),
         out_blocks=lots.count * math.ceil(lots.outputs / able.gemm.out_channels),
         kernel=window.kernel,
         strides=window.strides,
@@ -95,7 +91,7 @@ def _folded(composite: Composite, shape: Convolution, able: Capabilities) -> Con
     blocks = math.ceil(channels / able.gemm.in_channels)
     return replace(
         shape,
-        data=packed(shape.data.batch, blocks, shape.out_height, shape.out_width),
+        data=Packed.dense(shape.data.batch, blocks, shape.out_height, shape.out_width),
         kernel=(1, 1),
         strides=(1, 1),
         dilation=(1, 1),
@@ -108,7 +104,7 @@ def _folded(composite: Composite, shape: Convolution, able: Capabilities) -> Con
 def _matrix(m: int, k: int, n: int, able: Capabilities) -> Convolution:
     rows = math.ceil(m / able.gemm.rows)
     return Convolution(
-        data=packed(1, math.ceil(k / able.gemm.in_channels), 1, rows),
+        data=Packed.dense(1, math.ceil(k / able.gemm.in_channels), 1, rows),
         out_blocks=math.ceil(n / able.gemm.out_channels),
         kernel=(1, 1),
         strides=(1, 1),
@@ -122,5 +118,7 @@ def _matrix(m: int, k: int, n: int, able: Capabilities) -> Convolution:
 def _padded_on_host(conv: Convolution) -> Convolution:
     """The same convolution over data that the host has padded, for padding that the loads cannot make."""
     top, left, bottom, right = conv.padding
-    data = packed(conv.data.batch, conv.data.blocks, conv.data.height + top + bottom, conv.data.width + left + right)
+    data = Packed.dense(
+        conv.data.batch, conv.data.blocks, conv.data.height + top + bottom, conv.data.width + left + right
+    )
     return replace(conv, data=data, padding=(0, 0, 0, 0), host_padding=conv.padding)

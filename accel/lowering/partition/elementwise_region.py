@@ -42,7 +42,7 @@ def elementwise_region(composite: Composite, terms: WeightedOperands, able: Capa
     tiling = lanewise_tiling(shape, able, epilogue)
     if tiling is None:
         return f"no tile of it fits the scratchpads of {able.accelerator.title}"
-    return Region("elementwise", shape, epilogue, tiling)
+    return Region(shape, epilogue, tiling)
 
 
 def _obstacle(terms: WeightedOperands, able: Capabilities) -> str:

@@ -16,7 +16,7 @@ from accel.lowering.analysis.dataflow import CompositeUse, composite_uses, lower
 from accel.lowering.analysis.lanewise_capabilities import identity_obstacle, load_obstacle
 from accel.lowering.ir.function_attributes import HOST_REASON, JOINED, REGION, dump_region
 from accel.lowering.partition.autotune import Measure, TilingOption, autotune
-from accel.lowering.partition.convolution_forms import convolution_forms, packed
+from accel.lowering.partition.convolution_forms import convolution_forms
 from accel.lowering.partition.convolution_tiling import plan_convolution
 from accel.lowering.partition.elementwise_region import elementwise_region
 from accel.lowering.partition.epilogue_planning import EpiloguePlan, plan_epilogue
@@ -122,8 +122,8 @@ def _unfused_cycles(pair: ResidualPair, use: CompositeUse, able: Capabilities, c
         return math.inf
     shape = first[0].region.shape
     assert isinstance(shape, Convolution)
-    result = _result(shape)
-    data = packed(result.batch, len(_OPERANDS) * result.blocks, result.height, result.width)
+    result = shape.result
+    data = Packed.dense(result.batch, len(_OPERANDS) * result.blocks, result.height, result.width)
     sums = replace(
         shape, data=data, kernel=(1, 1), strides=(1, 1), dilation=(1, 1), padding=(0, 0, 0, 0),
         groups=result.blocks, uniform=True, unfolded=None,
@@ -192,9 +192,9 @@ def _convolutions(
     for alternatives in convolution_forms(composite, able, from_host=use.from_host):
         tried = alternatives
         if joined:
-            tried = [replace(shape, addend=_result(shape)) for shape in alternatives if not shape.of_rows]
+            tried = [replace(shape, addend=shape.result) for shape in alternatives if not shape.of_rows]
         found = [
-            TilingOption(plan.cycles, Region("convolution", shape, each, plan.tiling))
+            TilingOption(plan.cycles, Region(shape, each, plan.tiling))
             for shape in tried
             for each in epilogues
             for plan in plan_convolution(shape, each, able.accelerator, able.gemm, cost, _OPTIONS_KEPT)
@@ -202,11 +202,6 @@ def _convolutions(
         if found:
             return sorted(found, key=lambda option: option.cycles)
     return []
-
-
-def _result(conv: Convolution) -> Packed:
-    """The result as packed data."""
-    return packed(conv.data.batch, conv.out_blocks, conv.out_height, conv.out_width)
 
 
 def _largest_bias(composite: Composite, call: ir.Call) -> int:
@@ -225,16 +220,16 @@ def _addition(composite: Composite, ending: EpiloguePlan, able: Capabilities) ->
         return levels
     if len(composite.result) == 4:
         n, c, h, w = composite.result
-        data = packed(math.ceil(n / gemm.rows), math.ceil(c / gemm.in_channels), h, w)
+        data = Packed.dense(math.ceil(n / gemm.rows), math.ceil(c / gemm.in_channels), h, w)
     elif len(composite.result) == 2:
         m, k = composite.result
-        data = packed(1, math.ceil(k / gemm.in_channels), 1, math.ceil(m / gemm.rows))
+        data = Packed.dense(1, math.ceil(k / gemm.in_channels), 1, math.ceil(m / gemm.rows))
     else:
         return f"an addition of {len(composite.result)}-dimensional tensors"
     tiling = _addition_tiling(data, able, ending.epilogue, len(levels))
     if tiling is None:
         return f"no tile of it fits the scratchpads of {title}"
-    return Region("addition", Addition((data, data), levels), ending.epilogue, tiling)
+    return Region(Addition((data, data), levels), ending.epilogue, tiling)
 
 
 def _levels(composite: Composite, able: Capabilities) -> SplitWeights | str:

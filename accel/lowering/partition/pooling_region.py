@@ -31,7 +31,7 @@ def pooling_region(composite: Composite, able: Capabilities, lowest: int) -> Reg
     for candidate in _shapes(composite, able, lowest, ways):
         tiling = lanewise_tiling(candidate, able, epilogue)
         if tiling is not None:
-            return Region("pooling", candidate, epilogue, tiling)
+            return Region(candidate, epilogue, tiling)
     return f"no tile of it fits the scratchpads of {title}"
 
 

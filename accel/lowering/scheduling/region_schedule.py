@@ -31,11 +31,11 @@ def schedule(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     able = Capabilities.of(accelerator)
 
     def scheduled(function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
-        if region.kind in ("pooling", "elementwise"):
+        if region.shape.kind in ("pooling", "elementwise"):
             return schedule_lanewise(function, region, able)
         sch = Schedule(ir.IRModule({"main": function}))
         tile = _tile_loops(sch, region)
-        if region.kind == "convolution":
+        if region.shape.kind == "convolution":
             _place_convolution(sch, region, tile, able)
         else:
             _place_addition(sch, region, tile, able)

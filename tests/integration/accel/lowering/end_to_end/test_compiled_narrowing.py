@@ -100,7 +100,7 @@ def test_the_rounding_of_an_addition_is_in_what_accumulators_begin_as() -> None:
 
     accelerator = changed("mvin-mvout", change)
     (region,) = regions(ADDITION, accelerator)
-    assert (region.kind, region.epilogue.start, region.epilogue.steps) == ("addition", "bias", ())
+    assert (region.shape.kind, region.epilogue.start, region.epilogue.steps) == ("addition", "bias", ())
     (wanted,) = run_relax(import_integer_model(ADDITION).module, *draw_inputs(ADDITION).values())
     np.testing.assert_array_equal(result(ADDITION, accelerator), wanted)
 

@@ -15,7 +15,7 @@ TILING = Tiling(1, 8, 8, 1, 1, 1, "stream", 2, 2, 8, 8)
 def region(rows: int, width: int = 8) -> Region:
     """A region told by its tile's rows and its image's width."""
     shape = replace(SHAPE, out_width=width)
-    return Region("convolution", shape, Epilogue(()), replace(TILING, out_rows=rows))
+    return Region(shape, Epilogue(()), replace(TILING, out_rows=rows))
 
 
 def test_the_estimate_decides_where_it_is_plain() -> None:
