@@ -19,8 +19,8 @@ from accel.lowering.codegen.scratchpad_allocation import allocate
 from accel.lowering.inject.injection import inject
 from accel.lowering.ir.function_attributes import REGION, dump_region
 from accel.lowering.ir.injected_function import injected_function_of, instance_count
+from accel.lowering.kinds.registry import kind_of
 from accel.lowering.packing.graph_packing import pack
-from accel.lowering.packing.region_expressions import region_function
 from accel.lowering.partition.autotune import Measure
 from accel.lowering.partition.graph_partition import partition
 from accel.lowering.scheduling.flattening import flatten
@@ -71,7 +71,7 @@ _MAX_INSTRUCTIONS = 100_000  # instructions
 def region_words(region: Region, able: Capabilities) -> Words | None:
     """The instruction words (n, words_each) of a region whose tensors lie anywhere; None if there are too many."""
     accelerator = able.accelerator
-    function = region_function(region, able.gemm).with_attr("global_symbol", _NAME)
+    function = kind_of(region).expression(region, able.gemm).with_attr("global_symbol", _NAME)
     module = ir.IRModule({_NAME: function.with_attr(REGION, dump_region(region))})
     with transform.PassContext():  # what follows a job's passes does not follow these
         for stage in (schedule, flatten, inject, synchronise):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from accel.region.shapes import Packed
 from accel.region.tile_steps import Apply, Box, Clear, LaneCapabilities, Merge, PairOp, Take, TilePlan
@@ -25,7 +25,7 @@ class Elementwise:
     combination: Combination
     direct: bool
 
-    def over(self, operands: tuple[Packed, ...]) -> "Elementwise":
+    def over(self, operands: tuple[Packed, ...]) -> Self:
         """The same over operands of other pitches."""
         return replace(self, inputs=operands)
 
@@ -39,6 +39,11 @@ class Elementwise:
     def operands(self) -> tuple[Packed, ...]:
         """The inputs."""
         return self.inputs
+
+    @property
+    def pair_op(self) -> PairOp:
+        """What combines two operands."""
+        return PAIRS[self.combination]
 
     @property
     def factors(self) -> tuple[int, ...]:
@@ -57,6 +62,11 @@ class Elementwise:
         return (0, 0, 0, 0)
 
     @property
+    def host_padding(self) -> tuple[int, int, int, int]:
+        """None."""
+        return (0, 0, 0, 0)
+
+    @property
     def size(self) -> tuple[int, int]:
         """Rows and columns."""
         return self.inputs[0].height, self.inputs[0].width
@@ -64,6 +74,10 @@ class Elementwise:
     def reach(self, rows: int, columns: int) -> tuple[int, int]:
         """As many as the result's."""
         return rows, columns
+
+    def plan_tile(self, rows: int, columns: int, ways: LaneCapabilities) -> TilePlan:
+        """The steps for a tile of ``rows`` x ``columns``."""
+        return elementwise_plan(self, rows, columns, ways)
 
 
 def elementwise_plan(shape: Elementwise, rows: int, columns: int, ways: LaneCapabilities) -> TilePlan:

@@ -1,7 +1,7 @@
 """Region: its shape, which is of one of the kinds listed here, its epilogue and its tiling; and its tiles of data."""
 
 from dataclasses import dataclass, replace
-from typing import Generic
+from typing import Generic, Literal
 
 from typing_extensions import TypeVar
 
@@ -41,6 +41,18 @@ class Region(Generic[Shape_co]):
         result, tiling = self.shape.result, self.tiling
         stacks = -(-result.blocks // tiling.out_blocks)
         return result.batch * stacks * -(-result.height // tiling.out_rows) * -(-result.width // tiling.out_columns)
+
+
+@dataclass(frozen=True)
+class TilingOption(Generic[Shape_co]):
+    """A way to run a layer, and its estimated cycles."""
+
+    cycles: float
+    region: Region[Shape_co]
+
+
+Role = Literal["load micro-ops", "load data", "load weights", "load bias", "clear", "contract", "epilogue", "store"]
+"""What a launch needs an instruction for."""
 
 
 def lane_tile(gemm: Contraction, *, direct: bool) -> Tile:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from accel.region.shapes import Packed, SlidingWindow
-from accel.region.tile_steps import Box, LaneCapabilities, Merge, Place, TilePlan, iterations_of_steps
+from accel.region.tile_steps import Box, LaneCapabilities, Merge, PairOp, Place, TilePlan, iterations_of_steps
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Pooling:
     direct: bool
     host_padding: tuple[int, int, int, int] = (0, 0, 0, 0)
 
-    def over(self, operands: tuple[Packed, ...]) -> "Pooling":
+    def over(self, operands: tuple[Packed, ...]) -> Self:
         """The same over data of other pitches."""
         (data,) = operands
         return replace(self, data=data)
@@ -40,6 +40,16 @@ class Pooling:
     def operands(self) -> tuple[Packed, ...]:
         """The data."""
         return (self.data,)
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Data are taken as they are."""
+        return (1,)
+
+    @property
+    def pair_op(self) -> PairOp:
+        """The maximum."""
+        return "max"
 
     @property
     def factors(self) -> tuple[int, ...]:
@@ -71,6 +81,10 @@ class Pooling:
             )
         )
         return height, width
+
+    def plan_tile(self, rows: int, columns: int, ways: LaneCapabilities) -> TilePlan:
+        """The steps for a tile of ``rows`` x ``columns`` of the result."""
+        return pooling_plan(self, rows, columns, ways)
 
 
 @dataclass(frozen=True)

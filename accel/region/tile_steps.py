@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol, Self
 
 from accel.region.epilogue import Steps
 from accel.region.shapes import Packed
@@ -21,9 +21,23 @@ class Lanewise(Protocol):
     a load brings them there, and none is multiplied.
     """
 
+    kind: ClassVar[str]
+
+    @property
+    def result(self) -> Packed:
+        """The result, without room between its rows."""
+
     @property
     def operands(self) -> tuple[Packed, ...]:
         """The operands, of one size."""
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """What each operand is multiplied by before they are combined."""
+
+    @property
+    def pair_op(self) -> "PairOp":
+        """What combines two values."""
 
     @property
     def factors(self) -> tuple[int, ...]:
@@ -38,6 +52,10 @@ class Lanewise(Protocol):
         """That the loads add."""
 
     @property
+    def host_padding(self) -> tuple[int, int, int, int]:
+        """What of the operands is padding that the host adds."""
+
+    @property
     def size(self) -> Place:
         """Rows and columns of the result."""
 
@@ -47,6 +65,12 @@ class Lanewise(Protocol):
 
     def reach(self, rows: int, columns: int) -> Place:
         """Rows and columns that a tile of so many of the result reads."""
+
+    def over(self, operands: tuple[Packed, ...]) -> Self:
+        """The same over operands of other pitches."""
+
+    def plan_tile(self, rows: int, columns: int, ways: "LaneCapabilities") -> "TilePlan":
+        """The steps for a tile of ``rows`` x ``columns`` of the result."""
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from typing import Literal
 import pydantic
 from pydantic import ConfigDict, Field
 
+from accel.region.kinds import Role
 from accel.report.report_documents import Macs, ProgramWarning, Provenance
-
-Role = Literal["load micro-ops", "load data", "load weights", "load bias", "clear", "contract", "epilogue", "store"]
 
 
 class UsedInstruction(pydantic.BaseModel):

@@ -65,6 +65,7 @@ class Composite:
     ``root`` is its contraction or its maximum (None for an addition). ``factors`` weigh the operands of an addition.
     ``steps`` follow the accumulation in order, then ``scaling`` if there is one; ``narrow``: the result is int8.
     ``average``: it is a depthwise convolution whose weights are all one.
+    ``macs`` are the multiply-accumulates of the model, padding not counted.
     ``first_step`` is the place of the first binding after the accumulation, bias included.
     """
 
@@ -80,6 +81,8 @@ class Composite:
     scaling: Scaling | None
     first_step: int
     average: bool
+    macs: int
+    operands: WeightedOperands
 
     @property
     def groups(self) -> int:
@@ -140,6 +143,8 @@ def read_composite(function: relax.Function) -> Composite:
         scaling=scaling,
         first_step=len(calls) - len(rest),
         average="average" in function.attrs,
+        macs=int(function.attrs.get("macs", 0)),
+        operands=weighted_operands_of(function) if op == "elementwise" else WeightedOperands("sum", tuple(factors)),
     )
 
 

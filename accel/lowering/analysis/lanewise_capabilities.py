@@ -8,10 +8,9 @@ from collections.abc import Callable
 from accel.lowering.analysis.buffer_contexts import needs_double_buffer
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.store_mismatch import store_mismatch
-from accel.region.elementwise import PAIRS, Elementwise, bit_gaps, elementwise_plan
+from accel.region.elementwise import bit_gaps
 from accel.region.epilogue import INT8, Epilogue, EpilogueOp, Scaling, Shifting, Start
-from accel.region.pooling import Pooling, pooling_plan
-from accel.region.tile_steps import LaneCapabilities, PairOp, TilePlan
+from accel.region.tile_steps import LaneCapabilities, Lanewise, PairOp, TilePlan
 
 
 def identity_obstacle(able: Capabilities) -> str:
@@ -80,10 +79,7 @@ def lane_capabilities(able: Capabilities, name: PairOp, weights: tuple[int, ...]
     )
 
 
-def tile_planner(shape: Pooling | Elementwise, able: Capabilities) -> Callable[[int, int], TilePlan]:
+def tile_planner(shape: Lanewise, able: Capabilities) -> Callable[[int, int], TilePlan]:
     """The steps of a tile by its rows and columns."""
-    if isinstance(shape, Pooling):
-        ways = lane_capabilities(able, "max")
-        return lambda rows, columns: pooling_plan(shape, rows, columns, ways)
-    known = lane_capabilities(able, PAIRS[shape.combination], shape.weights)
-    return lambda rows, columns: elementwise_plan(shape, rows, columns, known)
+    ways = lane_capabilities(able, shape.pair_op, shape.weights)
+    return lambda rows, columns: shape.plan_tile(rows, columns, ways)

@@ -1,1 +1,1 @@
-"""Packing: tiled layouts of activations and constants, and each region as tensor expressions over them."""
+"""Packing: the graph over packed tensors, with a PrimFunc of tensor expressions for each region."""

@@ -3,10 +3,8 @@
 Where one region feeds another the packed tensor passes straight through.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 from tvm import ir, relax
 from tvm_ffi import structural_map
 
@@ -22,30 +20,18 @@ from accel.lowering.ir.function_attributes import (
     dump_region,
     region_of,
 )
-from accel.lowering.packing import tiled_layout
-from accel.lowering.packing.packed_constants import (
-    bias_constant,
-    bias_operands,
-    channel_multipliers,
-    convolution_weights,
-    rounding_constant,
-    weighted_identities,
-)
+from accel.lowering.kinds.region_kind import JoinedCall, PackedRegion, PackRequest
+from accel.lowering.kinds.registry import kind_of
+from accel.lowering.layout import tiled_layout
 from accel.lowering.packing.packed_values import (
     VIEWS,
-    OperandLayout,
     PackedValue,
     PackedValues,
     are_whole_blocks,
     concatenate_blocks,
     have_one_layout,
-    layout_as_read,
 )
-from accel.lowering.packing.region_expressions import region_function
-from accel.region.elementwise import Elementwise
 from accel.region.kinds import Region
-from accel.region.pooling import Pooling
-from accel.region.shapes import LEVEL_BITS, Addition, Convolution
 
 
 def pack(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
@@ -101,13 +87,8 @@ class _Packer:
             self.values.plain[var] = self.builder.emit(self.values.rebuilt(value), name_hint=str(var.name))
             return
         composite = read_composite(self.source[value.op])
-        if isinstance(region.shape, Convolution):
-            packed = self._joined(var, value, region) or self._convolution(var, value, region, composite)
-        elif isinstance(region.shape, Pooling | Elementwise):
-            packed = self._lanewise(var, value, region, composite)
-        else:
-            packed = self._addition(var, value, region, composite)
-        self.values.packed[var] = packed
+        request = PackRequest(value, composite, region, self._joined_operand(value))
+        self.values.packed[var] = self._launch(var, kind_of(region).pack(request, self.values))
         if region.host_reason:
             result = self.values.unpacked(var)
             self.values.plain[var] = (
@@ -160,109 +141,40 @@ class _Packer:
             known[binding.var] = self.builder.emit(value, name_hint=str(binding.var.name))
         return known[bindings[-1].var]
 
-    def _joined(self, var: relax.Var, addition: ir.Call, region: Region) -> PackedValue | None:
-        """The region of an addition that an earlier contraction takes in; None if there is none."""
-        conv = region.shape
-        assert isinstance(conv, Convolution)
-        if conv.addend is None:
-            return None
-        place = next(place for place, operand in enumerate(addition.args) if operand in self.joined)
-        call = self.joined[addition.args[place]]
-        first, second = (read_composite(self.source[made.op]) for made in (call, addition))
-        addend, pitches = self.values.data(addition.args[1 - place], layout_as_read(conv.addend))
-        region = replace(region, shape=replace(conv, addend=pitches))
-        weights = relax.const(weighted_identities([[second.factors[1 - place]]], self.gemm)[0])
-        composite = replace(first, nodes=(*first.nodes, *second.nodes), result=second.result)
-        return self._convolution(var, call, region, composite, [addend, weights])
-
-    def _convolution(
-        self,
-        var: relax.Var,
-        call: ir.Call,
-        region: Region,
-        composite: Composite,
-        more: Sequence[relax.Expr] = (),
-    ) -> PackedValue:
-        """A convolution, and what its epilogue takes beside the bias."""
-        conv = region.shape
-        assert isinstance(conv, Convolution)
-        data, packed = self.values.data(call.args[0], conv)
-        conv = replace(conv, data=packed)
-        weights = convolution_weights(call, composite, conv, self.gemm)
-        tiles = tiled_layout.pack_weights(weights, self.gemm.weights)
-        if conv.uniform:
-            tiles = tiled_layout.identities((0,), self.gemm).reshape(1, 1, 1, 1, *self.gemm.weights.shape)
-        arguments = [data, relax.const(tiles)]
-        bias = bias_constant(call, composite, region, weights, self.gemm)
-        arguments += bias_operands(bias, region.epilogue, conv.out_blocks, self.gemm)
-        if ("multiply_tensor", 0) in region.epilogue.steps:
-            factors = channel_multipliers(call, composite, weights.shape[0])
-            arguments.append(relax.const(tiled_layout.pack_bias(factors, conv.out_blocks, self.gemm.dst)))
-        arguments += more
-        return self._launch(var, call, arguments, replace(region, shape=conv), composite)
-
-    def _addition(self, var: relax.Var, call: ir.Call, region: Region, composite: Composite) -> PackedValue:
-        add = region.shape
-        assert isinstance(add, Addition)
-        first, second = (
-            self.values.data(argument, layout_as_read(packed))
-            for argument, packed in zip(call.args, add.operands, strict=True)
-        )
-        add = replace(add, operands=(first[1], second[1]))
-        arguments = [first[0], second[0], relax.const(weighted_identities(add.levels, self.gemm))]
-        if region.epilogue.start == "bias" or region.epilogue.has_bias:
-            start = np.full(
-                add.operands[0].blocks * self.gemm.out_channels, rounding_constant(composite, region), np.int32
-            )
-            if region.epilogue.start == "bias" and len(add.levels) > 1:
-                start >>= LEVEL_BITS
-            arguments.append(relax.const(tiled_layout.pack_bias(start, add.operands[0].blocks, self.gemm.dst)))
-        return self._launch(var, call, arguments, replace(region, shape=add), composite)
-
-    def _lanewise(self, var: relax.Var, call: ir.Call, region: Region, composite: Composite) -> PackedValue:
-        shape = region.shape
-        assert isinstance(shape, Pooling | Elementwise)
-        padding = shape.host_padding if isinstance(shape, Pooling) else (0, 0, 0, 0)
-        operands = [
-            self.values.lanes(argument, OperandLayout(packed, padding, direct=shape.direct))
-            for argument, packed in zip(call.args, shape.operands, strict=True)
-        ]
-        arguments = [operand for operand, _ in operands]
-        if not shape.direct:
-            arguments.append(relax.const(tiled_layout.diagonals(shape.factors, self.gemm)))
-            if region.epilogue.start == "bias":
-                arguments.append(relax.const(np.zeros(self.gemm.dst.shape, np.int32)))
-        shape = shape.over(tuple(packed for _, packed in operands))
-        return self._launch(var, call, arguments, replace(region, shape=shape), composite)
+    def _joined_operand(self, call: ir.Call) -> JoinedCall | None:
+        """The contraction that an addition takes in; None if there is none."""
+        for place, operand in enumerate(call.args):
+            if isinstance(operand, relax.Var) and operand in self.joined:
+                joined = self.joined[operand]
+                return JoinedCall(place, joined, read_composite(self.source[joined.op]))
+        return None
 
     def _region(self, region: Region, op: str) -> ir.GlobalVar:
         """The PrimFunc of a region; equal regions share one."""
         if region not in self.regions:
-            function = region_function(region, self.gemm)
+            function = kind_of(region).expression(region, self.gemm)
             name = f"{op}_{len(self.regions)}"
             function = function.with_attr("global_symbol", name).with_attr(REGION, dump_region(region))
             self.regions[region] = self.builder.add_func(function, name)
         return self.regions[region]
 
-    def _launch(
-        self,
-        var: relax.Var,
-        call: ir.Call,
-        arguments: list[relax.Expr],
-        region: Region,
-        composite: Composite,
-    ) -> PackedValue:
+    def _launch(self, var: relax.Var, made: PackedRegion) -> PackedValue:
+        region, composite = made.region, made.composite
         function = self._region(region, composite.op)
         packed = region.result
         shape = tiled_layout.packed_shape(packed, self.gemm.dst)
         results = [relax.TensorType(list(shape), region.epilogue.result) for _ in range(region.epilogue.planes)]
         out = results[0] if len(results) == 1 else results
-        value = self.builder.emit(relax.call_tir(function, relax.Tuple(arguments), out), name_hint=str(var.name))
-        macs = int(self.source[call.op].attrs.get("macs", 0))
+        value = self.builder.emit(relax.call_tir(function, relax.Tuple(made.arguments), out), name_hint=str(var.name))
         name = composite.nodes[0] if composite.nodes else str(var.name)
         clips = bool(region.host_reason) and not region.epilogue.wide
         info = LaunchInfo(
-            name, composite.op, composite.nodes, macs, region.host_reason, composite.nodes[1:] if clips else ()
+            name,
+            composite.op,
+            composite.nodes,
+            composite.macs,
+            region.host_reason,
+            composite.nodes[1:] if clips else (),
         )
         self.launches[str(value.name)] = info
         planes = [value]
@@ -271,12 +183,4 @@ class _Packer:
                 self.builder.emit(relax.TupleGetItem(value, i), name_hint=f"{var.name}_plane{i}")
                 for i in range(len(results))
             ]
-        return PackedValue(tuple(planes), packed, *_meant(region, composite))
-
-
-def _meant(region: Region, composite: Composite) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-    """The shape that a region's result stands for, and the image it is of if that is its pixels as rows."""
-    if isinstance(region.shape, Convolution) and region.shape.of_rows:
-        batch, channels, height, width = composite.result
-        return (batch * height * width, channels), composite.result
-    return composite.result, None
+        return PackedValue(tuple(planes), packed, made.shape, made.image)

@@ -1,1 +1,1 @@
-"""Partition: which composites the accelerator runs, how they are tiled, and why the others stay on the host."""
+"""Partition: which composites the accelerator runs, which of their tilings, and why the host has the others."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from accel.region.kinds import Region
+from accel.region.kinds import Region, TilingOption
 
 _CLOSE_RATIO = 1.05  # how far the estimates are off, mostly
 _MAX_OPTIONS = 2  # options of a layer; a third is faster than both by less than a hundredth
@@ -12,14 +12,6 @@ _MAX_TRIALS = 12
 
 Measure = Callable[[Region], int | None]
 """Cycles of a region as it would be compiled, or None if that would take too long to say."""
-
-
-@dataclass(frozen=True)
-class TilingOption:
-    """A way to run a layer, and its estimated cycles."""
-
-    cycles: float
-    region: Region
 
 
 def autotune(options: Mapping[str, Sequence[TilingOption]], measure: Measure | None) -> dict[str, Region]:

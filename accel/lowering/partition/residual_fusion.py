@@ -4,16 +4,23 @@ The accumulators of a tile, requantised, take the other operand by a contraction
 again; nothing between the two operators leaves the accelerator.
 """
 
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tvm import ir, relax
 
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import Composite, is_composite_call, read_composite
-from accel.lowering.partition.epilogue_planning import composite_operators, plan_epilogue
+from accel.lowering.analysis.dataflow import CompositeUse
+from accel.lowering.analysis.epilogue_planning import composite_operators, plan_epilogue
+from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
+from accel.lowering.kinds.convolution import ConvolutionKind, contraction_options, convolution_options
 from accel.region.epilogue import Epilogue, EpilogueOp, Steps
+from accel.region.kinds import TilingOption
+from accel.region.shapes import Packed
+from accel.region.tilings import TilingCost
 
-_CONTRACTIONS = ("conv2d", "dense")
 _MOST = 127  # of a weight
 
 
@@ -21,8 +28,7 @@ _MOST = 127  # of a weight
 class ResidualPair:
     """A contraction and the addition that alone reads its result, as operand ``place`` (0 or 1).
 
-    ``epilogue`` is that of both, ``ending`` that of the addition alone. ``macs`` are the contraction's
-    multiply-accumulates: of two convolutions the larger hides more of what the addition loads.
+    ``epilogue`` is that of both, ``ending`` that of the addition alone.
     """
 
     contraction: Composite
@@ -31,7 +37,45 @@ class ResidualPair:
     place: int
     epilogue: Epilogue
     ending: Epilogue
-    macs: int
+
+
+def fused_additions(
+    module: ir.IRModule,
+    uses: Mapping[str, CompositeUse],
+    reasons: Collection[str],
+    able: Capabilities,
+    cost: TilingCost,
+) -> tuple[dict[str, Sequence[TilingOption]], dict[str, int]]:
+    """Additions with a contraction in front: their options, and the operands that the contractions are, by name."""
+    options: dict[str, Sequence[TilingOption]] = {}
+    joined: dict[str, int] = {}
+    for name, pair in residual_pairs(module, able).items():
+        made = str(pair.call.op.name_hint)
+        if made in joined or not {name, made}.isdisjoint(reasons):
+            continue
+        found = convolution_options(pair.contraction, uses[made], pair.epilogue, able, cost, joined=True)
+        if found and found[0].cycles < _unfused_cycles(pair, uses[made], able, cost):
+            options[name], joined[made] = found, pair.place
+    return options, joined
+
+
+def _unfused_cycles(pair: ResidualPair, use: CompositeUse, able: Capabilities, cost: TilingCost) -> float:
+    """Estimated cycles of a contraction and then an addition, each for itself; infinite if either cannot be.
+
+    An addition is priced as a convolution with two blocks of data for each of its results, and an identity as weights.
+    """
+    first = contraction_options(pair.contraction, use, able, cost)
+    if isinstance(first, str):
+        return math.inf
+    shape = first[0].region.shape
+    result = shape.result
+    data = Packed.dense(result.batch, 2 * result.blocks, result.height, result.width)
+    sums = replace(
+        shape, data=data, kernel=(1, 1), strides=(1, 1), dilation=(1, 1), padding=(0, 0, 0, 0),
+        groups=result.blocks, uniform=True, unfolded=None,
+    )  # fmt: skip
+    second = plan_convolution(sums, pair.ending, able.accelerator, able.gemm, cost)
+    return first[0].cycles + second[0].cycles if second else math.inf
 
 
 def residual_pairs(module: ir.IRModule, able: Capabilities) -> dict[str, ResidualPair]:
@@ -49,7 +93,8 @@ def residual_pairs(module: ir.IRModule, able: Capabilities) -> dict[str, Residua
             continue
         made = {place: calls[var] for place, var in enumerate(call.args) if reads.get(var) == 1 and var in calls}
         pairs = [_pair(before, read_composite(addition), place, module, able) for place, before in made.items()]
-        best = max(pairs, key=lambda pair: -1 if pair is None else pair.macs, default=None)
+        # of two contractions the larger hides more of what the addition loads
+        best = max(pairs, key=lambda pair: -1 if pair is None else pair.contraction.macs, default=None)
         if best is not None:
             found[str(call.op.name_hint)] = best
     return found
@@ -59,13 +104,13 @@ def _pair(
     made: ir.Call, addition: Composite, place: int, module: ir.IRModule, able: Capabilities
 ) -> ResidualPair | None:
     function = module[made.op]
-    if str(function.attrs["op"]) not in _CONTRACTIONS:
+    if str(function.attrs["op"]) not in ConvolutionKind.operators:
         return None
     contraction = read_composite(function)
     epilogues = _fused_epilogue(contraction, addition, place, able)
     if epilogues is None:
         return None
-    return ResidualPair(contraction, made, addition, place, *epilogues, int(function.attrs.get("macs", 0)))
+    return ResidualPair(contraction, made, addition, place, *epilogues)
 
 
 def _fused_epilogue(

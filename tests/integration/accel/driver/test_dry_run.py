@@ -27,9 +27,8 @@ from accel.lowering.ir.tir_walk import collect
 from accel.lowering.partition.graph_partition import partition
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
-from accel.region.tilings import Candidates
+from accel.region.tilings import Candidates, candidate_of_tiling
 from accel.report.plan_documents import Plan
-from accel.report.planned_launches import candidate
 from examples.conv224 import conv224
 from examples.graph import Graph
 from examples.resnet8 import resnet8
@@ -158,7 +157,7 @@ def test_a_launch_is_priced_as_the_planner_priced_it(name: str) -> None:
 
     module = partition(compiled(MODELS[name], VTA, "partition"), VTA, cost)
     (region,) = (found for f in module.functions.values() if (found := region_of(f)) is not None)
-    wanted = candidate(region.shape, region.tiling)
+    wanted = candidate_of_tiling(region.shape, region.tiling)
     arrays = [field.name for field in fields(Candidates) if not field.name.endswith("contexts")]
     prices = [
         prices[i]

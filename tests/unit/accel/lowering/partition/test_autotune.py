@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from accel.lowering.partition.autotune import TilingOption, autotune
+from accel.lowering.partition.autotune import autotune
 from accel.region.epilogue import Epilogue
-from accel.region.kinds import Region
+from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import Convolution, Packed
 from accel.region.tilings import Tiling
 

@@ -1,23 +1,50 @@
-"""Where a maximum over windows runs: as a region of the accelerator, or on the host, with the reason."""
+"""Maxima over windows as regions: padded by the loads or by the host, and clipped by the store."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from tvm import te
 
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import Composite
 from accel.lowering.analysis.lanewise_capabilities import clipping_epilogue, lane_capabilities, load_obstacle
-from accel.lowering.partition.lanewise_tiling import lanewise_tiling
+from accel.lowering.kinds.lanewise.lanewise_kind import LanewiseKind
+from accel.lowering.kinds.lanewise.lanewise_tiling import lanewise_tiling
+from accel.lowering.kinds.region_kind import PlanRequest, Refusal
 from accel.region.epilogue import INT8
-from accel.region.kinds import Region
+from accel.region.kinds import Region, TilingOption
 from accel.region.pooling import Pooling
 from accel.region.shapes import Packed, SlidingWindow
 from accel.region.tile_steps import LaneCapabilities
 
 
-def pooling_region(composite: Composite, able: Capabilities, lowest: int) -> Region | str:
+class PoolingKind(LanewiseKind[Pooling]):
+    """The largest values of the windows of an image."""
+
+    shape = Pooling
+    operators = frozenset({"max_pool"})
+
+    def plan(self, request: PlanRequest) -> list[TilingOption[Pooling]] | Refusal:
+        """The way to run a composite, or why there is none."""
+        region = _region(request.composite, request.able, request.lowest)
+        return Refusal(region) if isinstance(region, str) else [TilingOption(0.0, region)]
+
+    def combine(self, operands: list[te.Tensor], shape: Pooling, extents: tuple[int, ...]) -> te.Tensor:
+        """The maximum over the window."""
+        (data,), window = operands, shape.window
+        ky, kx = (te.reduce_axis((0, extent), name) for extent, name in zip(window.kernel, ("kh", "kw"), strict=True))
+        (sh, sw), (dh, dw) = window.strides, window.dilation
+
+        def element(n: Any, c: Any, y: Any, x: Any, *inner: Any) -> Any:
+            return te.max(data[n, c, y * sh + ky * dh, x * sw + kx * dw, *inner], axis=[ky, kx])
+
+        return te.compute(extents, element, name="largest")
+
+
+def _region(composite: Composite, able: Capabilities, lowest: int) -> Region[Pooling] | str:
     """The region of a composite ``max_pool`` whose data are at least ``lowest``, or why there is none."""
     title, ways = able.accelerator.title, lane_capabilities(able, "max")
     if not ways.pair and not ways.difference:

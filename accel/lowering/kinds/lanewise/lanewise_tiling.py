@@ -3,10 +3,8 @@
 from accel.lowering.analysis.buffer_contexts import needs_double_buffer
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.lanewise_capabilities import tile_planner
-from accel.region.elementwise import Elementwise
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import lane_tile
-from accel.region.pooling import Pooling
 from accel.region.tile_steps import Lanewise, TilePlan, iterations_of_steps
 from accel.region.tilings import Tiling, divisors, tile_extents
 
@@ -15,7 +13,7 @@ _SIDES = (("pad_top", "pad_bottom"), ("pad_left", "pad_right"))
 Tile = tuple[int, int, int]  # blocks, rows, columns
 
 
-def lanewise_tiling(shape: Pooling | Elementwise, able: Capabilities, epilogue: Epilogue) -> Tiling | None:
+def lanewise_tiling(shape: Lanewise, able: Capabilities, epilogue: Epilogue) -> Tiling | None:
     """The cheapest tile, by the iterations of its steps and the bytes of its data; None if none fits.
 
     The pitches of the result are its size in whole tiles.

@@ -11,10 +11,8 @@ from accel.lowering.analysis.lanewise_capabilities import tile_planner
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 from accel.lowering.ir.epilogue_arithmetic import apply_pair, apply_steps, stored_value
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
-from accel.region.elementwise import Elementwise
 from accel.region.kinds import Region, lane_tile
-from accel.region.pooling import Pooling
-from accel.region.tile_steps import Apply, Box, Clear, Load, Merge, Step, Take
+from accel.region.tile_steps import Apply, Box, Clear, Lanewise, Load, Merge, Step, Take
 
 Int = Any  # a tirx.Expr of int32, or an int
 
@@ -43,7 +41,7 @@ def scratchpad_buffer(name: str, shape: Sequence[int], dtype: str, scope: str) -
     return tirx.decl_buffer(tuple(shape), dtype, name, scope=scope)
 
 
-def schedule_lanewise(function: tirx.PrimFunc, region: Region, able: Capabilities) -> tirx.PrimFunc:
+def schedule_lanewise(function: tirx.PrimFunc, region: Region[Lanewise], able: Capabilities) -> tirx.PrimFunc:
     """``function``, whose body becomes the nests of ``region``, with their pragmas."""
     return function.with_body(_LanewiseTile(function, region, able).body())
 
@@ -51,8 +49,7 @@ def schedule_lanewise(function: tirx.PrimFunc, region: Region, able: Capabilitie
 class _LanewiseTile:
     """The nests of one tile; ``block``, ``row`` and ``column`` are the tile's first, of the result."""
 
-    def __init__(self, function: tirx.PrimFunc, region: Region, able: Capabilities) -> None:
-        assert isinstance(region.shape, Pooling | Elementwise)
+    def __init__(self, function: tirx.PrimFunc, region: Region[Lanewise], able: Capabilities) -> None:
         self.shape, self.region, self.able = region.shape, region, able
         self.tiling, self.gemm = region.tiling, able.gemm
         self.dram = list(function.params)

@@ -7,7 +7,7 @@ from tvm import relax
 
 from accel.accelerator.contraction import Axis, Tile
 from accel.accelerator.memories import DType, Memory
-from accel.lowering.packing.tiled_layout import (
+from accel.lowering.layout.tiled_layout import (
     fold_rows_to_image,
     pack_bias,
     pack_tensor,

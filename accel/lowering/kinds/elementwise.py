@@ -1,10 +1,15 @@
-"""Where elementwise work runs: as a region of the accelerator, or on the host, with the reason."""
+"""Elementwise work as regions: sums, maxima, minima and products of operands, each times a weight."""
 
 import math
 from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+from tvm import te
 
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import Composite, WeightedOperands, clip_bounds
+from accel.lowering.analysis.epilogue_planning import narrowing_epilogues, steps_per_instruction
 from accel.lowering.analysis.lanewise_capabilities import (
     identity_obstacle,
     initial_accumulators,
@@ -12,19 +17,42 @@ from accel.lowering.analysis.lanewise_capabilities import (
     load_obstacle,
 )
 from accel.lowering.analysis.store_mismatch import store_mismatch
-from accel.lowering.partition.epilogue_planning import narrowing_epilogues, steps_per_instruction
-from accel.lowering.partition.lanewise_tiling import lanewise_tiling
+from accel.lowering.ir.epilogue_arithmetic import apply_pair
+from accel.lowering.kinds.lanewise.lanewise_kind import LanewiseKind
+from accel.lowering.kinds.lanewise.lanewise_tiling import lanewise_tiling
+from accel.lowering.kinds.region_kind import PlanRequest, Refusal
 from accel.region.elementwise import PAIRS, Elementwise, can_weight
 from accel.region.epilogue import Epilogue
-from accel.region.kinds import Region
+from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import Packed
 
 _MAX_OPERANDS = 127  # what a weight can be
 _NAMES = {"sum": "sum", "max": "maximum", "min": "minimum", "product": "product"}
 
 
-def elementwise_region(composite: Composite, terms: WeightedOperands, able: Capabilities) -> Region | str:
-    """The region of a composite ``elementwise`` or ``add``, or why there is none."""
+class ElementwiseKind(LanewiseKind[Elementwise]):
+    """Several operands of one size combined; additions too, where they can be no contraction."""
+
+    shape = Elementwise
+    operators = frozenset({"add", "elementwise"})
+
+    def plan(self, request: PlanRequest) -> list[TilingOption[Elementwise]] | Refusal:
+        """The way to run a composite, or why there is none."""
+        region = _region(request.composite, request.able)
+        return Refusal(region) if isinstance(region, str) else [TilingOption(0.0, region)]
+
+    def combine(self, operands: list[te.Tensor], shape: Elementwise, extents: tuple[int, ...]) -> te.Tensor:
+        """The operands from the left."""
+
+        def element(*at: Any) -> Any:
+            values = [operand(*at) for operand in operands]
+            return reduce(lambda value, other: apply_pair(value, shape.pair_op, other), values)
+
+        return te.compute(extents, element, name="combined")
+
+
+def _region(composite: Composite, able: Capabilities) -> Region[Elementwise] | str:
+    terms = composite.operands
     epilogue = _ending(composite, able)
     obstacle = load_obstacle(able) or _obstacle(terms, able)
     if obstacle or isinstance(epilogue, str):

@@ -1,4 +1,4 @@
-"""Tensor expressions of epilogues: what follows an accumulation, and how sums begin."""
+"""Tensor expressions of sums of products: how they begin, and the epilogue that follows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from tvm_ffi import structural_mutate
 
 from accel.accelerator.contraction import Contraction, Tile
 from accel.lowering.ir.epilogue_arithmetic import apply_steps, stored_value
-from accel.lowering.packing.tiled_layout import packed_shape
+from accel.lowering.layout.tiled_layout import packed_shape
 from accel.region.epilogue import SUMS, TENSOR_OPS, Epilogue, EpilogueOp, Steps
 from accel.region.shapes import Packed
 
@@ -37,6 +37,37 @@ class _Stages:
 def stage_name(number: int, steps: Steps) -> str:
     """The block of what one instruction does of an epilogue."""
     return f"epilogue{number}_{steps[0][0]}"
+
+
+def placeholder(name: str, packed: Packed, tile: Tile) -> te.Tensor:
+    """A packed activation as a parameter."""
+    return te.placeholder(packed_shape(packed, tile), tile.memory.dtype, name=name)
+
+
+def accumulated(
+    outer: tuple[int, ...], product: Element, axes: list[Any], epilogue: Epilogue, gemm: Contraction
+) -> tuple[te.Tensor, list[te.Tensor]]:
+    """The sum of the products over ``axes``, beginning at zero or as the bias, which then is an argument."""
+    shape = (*outer, *gemm.dst.shape)
+    bias = te.placeholder((outer[1], *gemm.dst.shape), "int32", name="bias") if epilogue.start == "bias" else None
+
+    def element(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, first: tirx.Var, second: tirx.Var) -> tirx.Expr:
+        indices = dict(zip(gemm.dst.axes, (first, second), strict=True))
+        value = product(n, c, y, x, indices["m"], indices["n"])
+        return te.sum(value, axis=axes)
+
+    return te.compute(shape, element, name=ACCUMULATE), [] if bias is None else [bias]
+
+
+def continued(begin: te.Tensor, product: Element, axes: list[Any], gemm: Contraction, name: str) -> te.Tensor:
+    """A sum of the products that shall begin as ``begin``; TE knows of it, and puts zero there."""
+
+    def element(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, first: tirx.Var, second: tirx.Var) -> tirx.Expr:
+        indices = dict(zip(gemm.dst.axes, (first, second), strict=True))
+        value = product(n, c, y, x, indices["m"], indices["n"])
+        return te.sum(value, axis=axes, init=begin[n, c, y, x, first, second])
+
+    return te.compute(begin.shape, element, name=name)
 
 
 def with_epilogue(

@@ -8,8 +8,8 @@ from tvm import ir, relax
 
 from accel.accelerator.contraction import Contraction
 from accel.lowering.analysis.composite import Composite, MergedGroups
-from accel.lowering.packing import tiled_layout
-from accel.lowering.packing.tiled_layout import unfold_weights
+from accel.lowering.layout import tiled_layout
+from accel.lowering.layout.tiled_layout import unfold_weights
 from accel.region.epilogue import Epilogue, Shifting, bias_data_tile, bias_weight_tiles
 from accel.region.kinds import Region
 from accel.region.shapes import Convolution
@@ -79,7 +79,7 @@ def bias_constant(
 
 
 def bias_operands(bias: npt.NDArray[np.int32], epilogue: Epilogue, blocks: int, gemm: Contraction) -> list[relax.Expr]:
-    """What adds the bias, as :func:`accel.lowering.packing.epilogue_stages.with_epilogue` takes it."""
+    """What adds the bias, as :func:`accel.lowering.kinds.contraction.epilogue_stages.with_epilogue` takes it."""
     if epilogue.has_bias or epilogue.start == "bias":
         return [relax.const(tiled_layout.pack_bias(bias, blocks, gemm.dst))]
     if epilogue.has_product:

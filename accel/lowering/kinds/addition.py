@@ -1,0 +1,250 @@
+"""Additions as regions: contractions of two operands with scaled identities, and their epilogue.
+
+Loads into the accumulators are int32 wide; loads of data are a quarter of that, and a contraction with ``diag(m)``
+moves one element a cycle.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tvm import relax, te, tirx
+from tvm.s_tir import Schedule
+
+from accel.accelerator.contraction import Contraction
+from accel.lowering.analysis.buffer_contexts import needs_double_buffer
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.composite import Composite
+from accel.lowering.analysis.epilogue_planning import plan_epilogue
+from accel.lowering.analysis.lanewise_capabilities import identity_obstacle, load_obstacle
+from accel.lowering.kinds.contraction.epilogue_stages import (
+    ACCUMULATE,
+    Element,
+    accumulated,
+    continued,
+    elementwise_stage,
+    inner,
+    placeholder,
+    with_epilogue,
+)
+from accel.lowering.kinds.contraction.tile_schedule import (
+    Handle,
+    TileLoops,
+    copy_in,
+    load_pragma,
+    place_stage,
+    schedule_tiles,
+    start_accumulators,
+)
+from accel.lowering.kinds.region_kind import (
+    PackedOperands,
+    PackedRegion,
+    PackRequest,
+    PlanRequest,
+    Refusal,
+    UsedOperation,
+)
+from accel.lowering.kinds.used_operations import contraction_operations
+from accel.lowering.layout import tiled_layout
+from accel.lowering.layout.operand_layout import layout_as_read
+from accel.lowering.layout.packed_constants import rounding_constant, weighted_identities
+from accel.region.epilogue import Epilogue
+from accel.region.kinds import Region, TilingOption
+from accel.region.shapes import LEVEL_BITS, Addition, Packed, SplitWeights, split_weights
+from accel.region.tilings import Tiling, TilingCost, divisors
+
+_OPERANDS = ("a", "b")
+_MICROOPS = 8  # a block's micro-ops, at most: reset, two contractions, the passes of the epilogue
+_OVERLAPPING = 4  # tiles, so that the first load and the last store are a small part of the whole
+
+
+class AdditionKind:
+    """Additions of two tensors of one shape, each times a weight."""
+
+    shape = Addition
+    operators = frozenset({"add"})
+
+    def plan(self, request: PlanRequest) -> list[TilingOption[Addition]] | Refusal:
+        """The way to run a composite, or why there is none.
+
+        An accelerator that loads int8 into its accumulators, as it has no square contraction, adds elementwise.
+        """
+        composite, able = request.composite, request.able
+        ending = plan_epilogue(composite, able)
+        if isinstance(ending, str):
+            found: Region[Addition] | str = ending
+        else:
+            found = ending.host_reason or _region(composite, ending.epilogue, able)
+        if isinstance(found, Region):
+            return [TilingOption(0.0, found)]
+        square = identity_obstacle(able)
+        return Refusal(found, defers=found == square or (bool(square) and not load_obstacle(able)))
+
+    def pack(self, request: PackRequest[Addition], operands: PackedOperands) -> PackedRegion[Addition]:
+        """The region over its operands as they lie, with the identities and what the sums begin with."""
+        region, gemm = request.region, operands.gemm
+        (first, packed_a), (second, packed_b) = (
+            operands.data(argument, layout_as_read(packed))
+            for argument, packed in zip(request.call.args, region.shape.operands, strict=True)
+        )
+        add = replace(region.shape, operands=(packed_a, packed_b))
+        arguments = [first, second, relax.const(weighted_identities(add.levels, gemm))]
+        if region.epilogue.start == "bias" or region.epilogue.has_bias:
+            rounding = rounding_constant(request.composite, region)
+            start = np.full(packed_a.blocks * gemm.out_channels, rounding, np.int32)
+            if region.epilogue.start == "bias" and len(add.levels) > 1:
+                start >>= LEVEL_BITS
+            arguments.append(relax.const(tiled_layout.pack_bias(start, packed_a.blocks, gemm.dst)))
+        composite = request.composite
+        return PackedRegion(replace(region, shape=add), arguments, composite, composite.result)
+
+    def expression(self, region: Region[Addition], gemm: Contraction) -> tirx.PrimFunc:
+        """``out = store(epilogue(a * m + b * n))`` as a contraction with scaled identities, for each level one.
+
+        Parameters are a, b, the identities ``[2 * levels, *tile]``, bias if there is one, then the result.
+        """
+        add, epilogue, tiling = region.shape, region.epilogue, region.tiling
+        operands = [placeholder(name, packed, gemm.data) for name, packed in zip(_OPERANDS, add.operands, strict=True)]
+        shape = (2 * len(add.levels), *gemm.weights.shape)
+        identities = te.placeholder(shape, gemm.weights.memory.dtype, name="identities")
+        outer = (add.operands[0].batch, add.operands[0].blocks, tiling.out_pitch_h, tiling.out_pitch_w)
+
+        def summed(level: int) -> tuple[Element, list[Any]]:
+            which, lane = te.reduce_axis((0, 2), "operand"), te.reduce_axis((0, gemm.in_channels), "i")
+
+            def product(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, m: tirx.Expr, o: tirx.Expr) -> tirx.Expr:
+                place = (n, c, y, x, *inner(gemm.data, m=m, k=lane))
+                element = te.if_then_else(which == 0, operands[0][place], operands[1][place])
+                weight = identities[2 * level + which, *inner(gemm.weights, n=o, k=lane)]
+                return element.astype("int32") * weight.astype("int32")
+
+            return product, [which, lane]
+
+        sums, arguments = accumulated(outer, *summed(0), epilogue, gemm)
+        starts = {}
+        for level in range(1, len(add.levels)):
+            shifted = elementwise_stage(sums, (("shift_right", -LEVEL_BITS),), f"upper{level}")
+            sums = continued(shifted, *summed(level), gemm, f"{ACCUMULATE}{level}")
+            starts[str(sums.name)] = str(shifted.name)
+        return with_epilogue([*operands, identities], sums, arguments, epilogue, gemm, starts=starts)
+
+    def schedule(self, function: tirx.PrimFunc, region: Region[Addition], able: Capabilities) -> tirx.PrimFunc:
+        """The function tiled, with its buffers in the accelerator's scopes and its nests under pragmas."""
+        return schedule_tiles(function, region, able, _place)
+
+    def estimate(self, region: Region[Addition], able: Capabilities, cost: TilingCost) -> float | None:  # noqa: ARG002
+        """None: families price convolutions."""
+        return None
+
+    def instructions(self, region: Region[Addition], able: Capabilities) -> Iterator[UsedOperation]:
+        """What a tile uses, in its order."""
+        return contraction_operations(region.epilogue, able)
+
+    def host_layout(self, region: Region[Addition]) -> list[str]:  # noqa: ARG002
+        """Nothing."""
+        return []
+
+
+def _region(composite: Composite, epilogue: Epilogue, able: Capabilities) -> Region[Addition] | str:
+    gemm, title = able.gemm, able.accelerator.title
+    obstacle = identity_obstacle(able)
+    if obstacle:
+        return obstacle
+    levels = _levels(composite, able)
+    if isinstance(levels, str):
+        return levels
+    if len(composite.result) == 4:
+        n, c, h, w = composite.result
+        data = Packed.dense(math.ceil(n / gemm.rows), math.ceil(c / gemm.in_channels), h, w)
+    elif len(composite.result) == 2:
+        m, k = composite.result
+        data = Packed.dense(1, math.ceil(k / gemm.in_channels), 1, math.ceil(m / gemm.rows))
+    else:
+        return f"an addition of {len(composite.result)}-dimensional tensors"
+    tiling = _largest_tiling(data, able, epilogue, len(levels))
+    if tiling is None:
+        return f"no tile of it fits the scratchpads of {title}"
+    return Region(Addition((data, data), levels), epilogue, tiling)
+
+
+def _levels(composite: Composite, able: Capabilities) -> SplitWeights | str:
+    """The weights of an addition as int8, or why they cannot be."""
+    levels = split_weights(composite.factors)
+    if levels is None:
+        return "the operands' scales lie too far apart for weights of 14 bits"
+    if len(levels) > 1 and able.step("shift_right", -LEVEL_BITS) is None:
+        title = able.accelerator.title
+        return f"the operands' scales need weights of 14 bits, and {title} has no shift left on its accumulators"
+    return levels
+
+
+def _largest_tiling(packed: Packed, able: Capabilities, epilogue: Epilogue, levels: int) -> Tiling | None:
+    """The largest tile that fits and leaves a few tiles to overlap; its extents divide the image, as nothing pads."""
+    gemm = able.gemm
+    whole = needs_double_buffer(epilogue, able.accelerator, gemm)  # a tile of one context is then all of it
+    identities = levels * len(_OPERANDS) * gemm.weights.elements
+    data = gemm.data.memory.depth - (identities if gemm.weights.memory == gemm.data.memory else 0)
+    capacity, results = data // 2 // gemm.data.elements, gemm.dst.memory.depth // gemm.dst.elements
+    table = gemm.instruction.microops
+    microops = able.accelerator.memory(table.memory).depth if table is not None else None
+    if gemm.weights.memory.depth < identities or capacity < 1:
+        return None
+    total = packed.blocks * packed.height * packed.width
+    for contexts, largest in ((2, total // _OVERLAPPING), (2, total), (1, total)):
+        best = max(
+            (
+                (blocks * rows * columns, columns, rows, blocks)
+                for columns in divisors(packed.width)
+                for rows in divisors(packed.height)
+                for blocks in divisors(packed.blocks)
+                if blocks * rows * columns <= min(largest, capacity // contexts)
+                and contexts * blocks * (rows * columns + epilogue.tensors) <= results
+                and (contexts == 2 or not whole or (blocks * rows * columns, packed.batch) == (total, 1))
+                and (microops is None or _MICROOPS * contexts * blocks <= microops)
+            ),
+            default=None,
+        )
+        if best is not None:
+            _, columns, rows, blocks = best
+            return Tiling(blocks, rows, columns, 1, 1, 1, "stream", contexts, contexts, packed.height, packed.width)
+    return None
+
+
+def _place(sch: Schedule, region: Region[Addition], tile: TileLoops, able: Capabilities) -> None:
+    """Load both operands and the identities, and contract level by level."""
+    gemm = able.gemm
+    block = sch.get_sblock("accumulate")
+    c, y, x, b, o, operand, i = sch.get_loops(block)[tile.depth :]
+    sch.reorder(operand, c, y, x, b, o, i)
+    sch.annotate(c, gemm.instruction.pragma, 1)
+    sch.set_scope(block, 0, gemm.dst.memory.scope)
+    data, weights = gemm.data.memory, gemm.weights.memory
+    more = [_place_level(sch, level, tile, able) for level in range(1, len(region.shape.levels))]
+    for index in (0, 1):
+        # both loads come before both contractions, so that they run ahead together
+        copy = sch.cache_read(block, index, data.scope, [block, *more])
+        copy_in(sch, copy, tile.inner, load_pragma(able, data, data.dtype))
+    identities = sch.cache_read(block, 2, weights.scope, [block, *more])
+    copy_in(sch, identities, None, load_pragma(able, weights, weights.dtype))
+    sch.unroll(operand)
+    start_accumulators(sch, block, operand, tile.depth, region.epilogue, able)
+    for lower in more:
+        init = sch.decompose_reduction(lower, sch.get_loops(lower)[tile.depth])
+        # a nest of its own, for the sum so far to be taken over in place
+        sch.annotate(sch.get_loops(init)[tile.depth], gemm.instruction.pragma, 1)
+
+
+def _place_level(sch: Schedule, level: int, tile: TileLoops, able: Capabilities) -> Handle:
+    """A further contraction of the same operands, which begins as the sum so far, shifted left."""
+    shift = able.step("shift_right", -LEVEL_BITS)
+    place_stage(sch, f"upper{level}", tile, able.gemm.dst.memory, shift)
+    block = sch.get_sblock(f"accumulate{level}")
+    sch.reverse_compute_at(block, tile.inner, preserve_unit_loops=True)
+    sch.set_scope(block, 0, able.gemm.dst.memory.scope)
+    *spatial, operand, i = sch.get_loops(block)[tile.depth :]
+    sch.reorder(operand, *spatial, i)
+    sch.annotate(spatial[0], able.gemm.instruction.pragma, 1)
+    sch.unroll(operand)
+    return block

@@ -1,0 +1,277 @@
+"""Convolutions and dense layers as regions: sums of products over channels and taps, and their epilogue."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tvm import ir, relax, te, tirx
+from tvm.s_tir import Schedule
+
+from accel.accelerator.contraction import Contraction
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.composite import Composite
+from accel.lowering.analysis.dataflow import CompositeUse
+from accel.lowering.analysis.epilogue_planning import plan_epilogue
+from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
+from accel.lowering.kinds.contraction.convolution_forms import convolution_forms
+from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
+from accel.lowering.kinds.contraction.epilogue_stages import accumulated, inner, placeholder, with_epilogue
+from accel.lowering.kinds.contraction.tile_schedule import (
+    TileLoops,
+    copy_in,
+    load_pragma,
+    named_block,
+    schedule_tiles,
+    start_accumulators,
+)
+from accel.lowering.kinds.region_kind import (
+    JoinedCall,
+    PackedOperands,
+    PackedRegion,
+    PackRequest,
+    PlanRequest,
+    Refusal,
+    UsedOperation,
+)
+from accel.lowering.kinds.used_operations import contraction_operations
+from accel.lowering.layout import tiled_layout
+from accel.lowering.layout.operand_layout import layout_as_read
+from accel.lowering.layout.packed_constants import (
+    bias_constant,
+    bias_operands,
+    channel_multipliers,
+    convolution_weights,
+    weighted_identities,
+)
+from accel.region.epilogue import Epilogue, with_bias_by_product
+from accel.region.kinds import Region, TilingOption
+from accel.region.shapes import Convolution
+from accel.region.tilings import TilingCost, candidate_of_tiling
+
+_OPTIONS_KEPT = 2  # tilings of each shape and epilogue
+_PATCHES = {"rows": "rows of a matrix", "channels": "channels of its pixels"}
+
+
+class ConvolutionKind:
+    """Convolutions over tiles, and what else can be seen as one: dense layers, depthwise ones, averages."""
+
+    shape = Convolution
+    operators = frozenset({"conv2d", "dense"})
+
+    def plan(self, request: PlanRequest) -> list[TilingOption[Convolution]] | Refusal:
+        """The ways to run a composite, the cheapest first; or why there is none."""
+        found = contraction_options(request.composite, request.use, request.able, request.cost)
+        return Refusal(found) if isinstance(found, str) else found
+
+    def pack(self, request: PackRequest[Convolution], operands: PackedOperands) -> PackedRegion[Convolution]:
+        """The region over its data as they lie; one with a residual addition behind it takes the other operand too."""
+        if request.joined is None:
+            return _packed(request.call, request.composite, request.region, operands)
+        return _packed_with_addition(request, request.joined, operands)
+
+    def expression(self, region: Region[Convolution], gemm: Contraction) -> tirx.PrimFunc:
+        """``out = store(epilogue(conv(data, weights)))`` as a PrimFunc.
+
+        Parameters are data, weights ``[out_blocks, blocks of a group, kh, kw, *tile]``, what
+        :func:`accel.lowering.kinds.contraction.epilogue_stages.with_epilogue` adds, then one result a plane,
+        ``[batch, out_blocks, pitch_h, pitch_w, *tile of dst]``.
+        """
+        conv, epilogue, tiling = region.shape, region.epilogue, region.tiling
+        data = placeholder("data", conv.data, gemm.data)
+        blocks = (1, 1, 1, 1) if conv.uniform else (conv.out_blocks, conv.reduced_blocks, *conv.kernel)
+        shape = (*blocks, *gemm.weights.shape)
+        weights = te.placeholder(shape, gemm.weights.memory.dtype, name="weights")
+        rows, columns = tiling.out_pitch_h, tiling.out_pitch_w
+        padded = _padded(data, conv, rows, columns)
+        (sh, sw), (dh, dw) = conv.strides, conv.dilation
+        axes = [
+            te.reduce_axis((0, extent), name)
+            for extent, name in zip(
+                (conv.reduced_blocks, *conv.kernel, gemm.in_channels), ("ci", "kh", "kw", "i"), strict=True
+            )
+        ]
+        ci, kh, kw, lane = axes
+
+        def product(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, m: tirx.Expr, o: tirx.Expr) -> tirx.Expr:
+            block = ci if conv.groups == 1 else c // conv.group_blocks * conv.reduced_blocks + ci
+            element = padded[n, block, y * sh + kh * dh, x * sw + kw * dw, *inner(gemm.data, m=m, k=lane)]
+            place = (0, 0, 0, 0) if conv.uniform else (c, ci, kh, kw)
+            weight = weights[*place, *inner(gemm.weights, n=o, k=lane)]
+            return element.astype("int32") * weight.astype("int32")
+
+        outer = (conv.data.batch, conv.out_blocks, rows, columns)
+        sums, arguments = accumulated(outer, product, axes, epilogue, gemm)
+        return with_epilogue([data, weights], sums, arguments, epilogue, gemm, conv.addend)
+
+    def schedule(self, function: tirx.PrimFunc, region: Region[Convolution], able: Capabilities) -> tirx.PrimFunc:
+        """The function tiled, with its buffers in the accelerator's scopes and its nests under pragmas."""
+        conv = region.shape
+        groups = conv.groups if conv.group_blocks > 1 else 1
+        return schedule_tiles(function, region, able, _place, groups)
+
+    def estimate(self, region: Region[Convolution], able: Capabilities, cost: TilingCost) -> float | None:
+        """The cycles that ``cost`` expects."""
+        conv = region.shape
+        candidate = candidate_of_tiling(conv, region.tiling)
+        return float(cost(candidate, conv, region.epilogue, able.gemm, able.accelerator)[0])
+
+    def instructions(self, region: Region[Convolution], able: Capabilities) -> Iterator[UsedOperation]:
+        """What a tile uses, in its order."""
+        return contraction_operations(region.epilogue, able)
+
+    def host_layout(self, region: Region[Convolution]) -> list[str]:
+        """Unfolding patches, and padding that the loads cannot make."""
+        found, conv = [], region.shape
+        if conv.unfolded is not None:
+            found.append(f"the host lays the patches of the image out as the {_PATCHES[conv.patches]}")
+        if any(conv.host_padding):
+            found.append("the host pads the data: the loads cannot")
+        return found
+
+
+def contraction_options(
+    composite: Composite, use: CompositeUse, able: Capabilities, cost: TilingCost
+) -> list[TilingOption[Convolution]] | str:
+    """The ways to run a composite with its own epilogue, the cheapest first; or why there is none."""
+    ending = plan_epilogue(composite, able)
+    if isinstance(ending, str):
+        return ending
+    found = convolution_options(composite, use, ending.epilogue, able, cost)
+    finished = [replace(option, region=replace(option.region, host_reason=ending.host_reason)) for option in found]
+    return finished or f"no tile of it fits the scratchpads of {able.accelerator.title}"
+
+
+def convolution_options(
+    composite: Composite,
+    use: CompositeUse,
+    epilogue: Epilogue,
+    able: Capabilities,
+    cost: TilingCost,
+    *,
+    joined: bool = False,
+) -> list[TilingOption[Convolution]]:
+    """The cheapest options of the first shapes of which a tile fits; ``joined`` with the addition behind it."""
+    epilogues = [epilogue]
+    product = with_bias_by_product(epilogue, able.gemm, _largest_bias(composite, use.call))
+    if product is not None and able.gemm.data.memory.dtype == "int8":
+        epilogues.append(product)
+    for alternatives in convolution_forms(composite, able, from_host=use.from_host):
+        tried = alternatives
+        if joined:
+            tried = [replace(shape, addend=shape.result) for shape in alternatives if not shape.of_rows]
+        found = [
+            TilingOption(plan.cycles, Region(shape, each, plan.tiling))
+            for shape in tried
+            for each in epilogues
+            for plan in plan_convolution(shape, each, able.accelerator, able.gemm, cost, _OPTIONS_KEPT)
+        ]
+        if found:
+            return sorted(found, key=lambda option: option.cycles)
+    return []
+
+
+def _largest_bias(composite: Composite, call: ir.Call) -> int:
+    """The largest magnitude of what is added to the sums, rounding included."""
+    bias = int(np.abs(call.args[2].value.numpy().astype(np.int64)).max(initial=0)) if composite.has_bias else 0
+    return bias + max((immediate for name, immediate in composite.steps if name == "add"), default=0)
+
+
+def _packed_with_addition(
+    request: PackRequest[Convolution], joined: JoinedCall, operands: PackedOperands
+) -> PackedRegion[Convolution]:
+    """The region of a contraction and the addition behind it, whose other operand the epilogue adds."""
+    region, addition, other = request.region, request.composite, 1 - joined.place
+    assert region.shape.addend is not None
+    addend, pitches = operands.data(request.call.args[other], layout_as_read(region.shape.addend))
+    weights = relax.const(weighted_identities([[addition.factors[other]]], operands.gemm)[0])
+    first = joined.composite
+    both = replace(first, nodes=(*first.nodes, *addition.nodes), result=addition.result)
+    region = replace(region, shape=replace(region.shape, addend=pitches))
+    return _packed(joined.call, both, region, operands, [addend, weights])
+
+
+def _packed(
+    call: ir.Call,
+    composite: Composite,
+    region: Region[Convolution],
+    operands: PackedOperands,
+    more: Sequence[relax.Expr] = (),
+) -> PackedRegion[Convolution]:
+    """The region of a contraction; ``more`` is what its epilogue takes beside the bias."""
+    gemm = operands.gemm
+    data, packed = operands.data(call.args[0], region.shape)
+    conv = replace(region.shape, data=packed)
+    weights = convolution_weights(call, composite, conv, gemm)
+    tiles = tiled_layout.pack_weights(weights, gemm.weights)
+    if conv.uniform:
+        tiles = tiled_layout.identities((0,), gemm).reshape(1, 1, 1, 1, *gemm.weights.shape)
+    arguments = [data, relax.const(tiles)]
+    bias = bias_constant(call, composite, region, weights, gemm)
+    arguments += bias_operands(bias, region.epilogue, conv.out_blocks, gemm)
+    if ("multiply_tensor", 0) in region.epilogue.steps:
+        factors = channel_multipliers(call, composite, weights.shape[0])
+        arguments.append(relax.const(tiled_layout.pack_bias(factors, conv.out_blocks, gemm.dst)))
+    arguments += more
+    shape, image = composite.result, None
+    if conv.of_rows:
+        batch, channels, height, width = image = composite.result
+        shape = (batch * height * width, channels)
+    return PackedRegion(replace(region, shape=conv), arguments, composite, shape, image)
+
+
+def _padded(data: te.Tensor, conv: Convolution, rows: int, columns: int) -> te.Tensor:
+    """The data as far as the tiles reach, zero outside; the data itself where nothing is outside."""
+    top, left = conv.padding[:2]
+    height = (rows - 1) * conv.strides[0] + (conv.kernel[0] - 1) * conv.dilation[0] + 1
+    width = (columns - 1) * conv.strides[1] + (conv.kernel[1] - 1) * conv.dilation[1] + 1
+    inside_h = top == 0 and height <= conv.data.height
+    inside_w = left == 0 and width <= conv.data.width
+    if inside_h and inside_w:
+        return data
+    shape = (data.shape[0], data.shape[1], height, width, data.shape[4], data.shape[5])
+
+    def element(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, b: tirx.Var, i: tirx.Var) -> tirx.Expr:
+        bounds = [] if inside_h else [y >= top, y < top + conv.data.height]
+        bounds += [] if inside_w else [x >= left, x < left + conv.data.width]
+        value = data[n, c, y - top, x - left, b, i]
+        return te.if_then_else(te.all(*bounds), value, tirx.const(0, str(data.dtype)))
+
+    return te.compute(shape, element, name="padded")
+
+
+def _place(sch: Schedule, region: Region[Convolution], tile: TileLoops, able: Capabilities) -> None:
+    """Cut the sum, and load data and weights where the tiling's order says."""
+    gemm, tiling = able.gemm, region.tiling
+    block = sch.get_sblock("accumulate")
+    c, y, x, b, o, ci, kh, kw, i = sch.get_loops(block)[tile.depth :]
+    ci_step, ci_in = sch.split(ci, [None, tiling.in_blocks])
+    kh_step, kh_in = sch.split(kh, [None, tiling.kernel_rows])
+    kw_step, kw_in = sch.split(kw, [None, tiling.kernel_columns])
+    sch.reorder(ci_step, kh_step, kw_step, c, y, x, ci_in, kh_in, kw_in, b, o, i)
+    step = sch.fuse(ci_step, kh_step, kw_step)
+    sch.annotate(c, gemm.instruction.pragma, 1)
+    sch.annotate(step, CONTEXTS_PRAGMA, tiling.operand_contexts)
+    sch.set_scope(block, 0, gemm.dst.memory.scope)
+
+    data, weights = gemm.data.memory, gemm.weights.memory
+    padded = named_block(sch, "padded")
+    if padded is None:
+        padded = sch.cache_read(block, 0, data.scope)
+    else:
+        sch.set_scope(padded, 0, data.scope)
+    copy_in(sch, padded, tile.pixels if tiling.order == "data" else step, load_pragma(able, data, data.dtype))
+    kernel = sch.cache_read(block, 1, weights.scope)
+    where = tile.channels if tiling.order == "weights" else step
+    copy_in(sch, kernel, None if region.shape.uniform else where, load_pragma(able, weights, weights.dtype))
+    for loop in _staying(region, tile):
+        sch.annotate(loop, CONTEXTS_PRAGMA, tiling.operand_contexts)
+    start_accumulators(sch, block, step, tile.depth, region.epilogue, able)
+
+
+def _staying(region: Region[Convolution], tile: TileLoops) -> list[Any]:
+    """The loops around those of a tile in whose iterations an operand stays; the tile's own has its contexts."""
+    if region.tiling.order == "data":
+        return [tile.pixels]
+    stays = region.tiling.order == "weights" or region.epilogue.has_product
+    return [tile.channels] if stays else []

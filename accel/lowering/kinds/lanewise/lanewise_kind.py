@@ -1,0 +1,67 @@
+"""What kinds of lane-wise regions share: all but which composites they plan, and how operands are combined."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Generic
+
+import numpy as np
+from tvm import relax, te, tirx
+
+from accel.accelerator.contraction import Contraction
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.kinds.lanewise.lanewise_expression import LaneShape, lanewise_function
+from accel.lowering.kinds.lanewise.lanewise_schedule import schedule_lanewise
+from accel.lowering.kinds.region_kind import PackedOperands, PackedRegion, PackRequest, UsedOperation
+from accel.lowering.kinds.used_operations import epilogue_operations, microop_loads, step_operations, sum_operations
+from accel.lowering.layout import tiled_layout
+from accel.lowering.layout.operand_layout import OperandLayout
+from accel.region.kinds import Region
+from accel.region.tilings import TilingCost
+
+
+class LanewiseKind(Generic[LaneShape]):
+    """Regions whose tiles are made of steps on accumulators; a kind of them plans, and combines operands."""
+
+    def combine(self, operands: list[te.Tensor], shape: LaneShape, extents: tuple[int, ...]) -> te.Tensor:
+        """The stage of the given extents that combines operands, each times its weight and padded."""
+        raise NotImplementedError
+
+    def pack(self, request: PackRequest[LaneShape], operands: PackedOperands) -> PackedRegion[LaneShape]:
+        """The region over its operands as they lie, and what brings them into the accumulators."""
+        region, composite, gemm = request.region, request.composite, operands.gemm
+        shape = region.shape
+        brought = [
+            operands.lanes(argument, OperandLayout(packed, shape.host_padding, direct=shape.direct))
+            for argument, packed in zip(request.call.args, shape.operands, strict=True)
+        ]
+        arguments = [operand for operand, _ in brought]
+        if not shape.direct:
+            arguments.append(relax.const(tiled_layout.diagonals(shape.factors, gemm)))
+            if region.epilogue.start == "bias":
+                arguments.append(relax.const(np.zeros(gemm.dst.shape, np.int32)))
+        shape = shape.over(tuple(packed for _, packed in brought))
+        return PackedRegion(replace(region, shape=shape), arguments, composite, composite.result)
+
+    def expression(self, region: Region[LaneShape], gemm: Contraction) -> tirx.PrimFunc:
+        """What a region computes, as tensor expressions; its parameters are the arguments, then the result."""
+        return lanewise_function(region, gemm, self.combine)
+
+    def schedule(self, function: tirx.PrimFunc, region: Region[LaneShape], able: Capabilities) -> tirx.PrimFunc:
+        """The function as the nests of its steps, with their pragmas."""
+        return schedule_lanewise(function, region, able)
+
+    def estimate(self, region: Region[LaneShape], able: Capabilities, cost: TilingCost) -> float | None:  # noqa: ARG002
+        """None: families price convolutions."""
+        return None
+
+    def instructions(self, region: Region[LaneShape], able: Capabilities) -> Iterator[UsedOperation]:
+        """What a tile uses, in its order."""
+        yield from microop_loads(able)
+        if not region.shape.direct:
+            yield from sum_operations(region.epilogue, able)
+        yield from step_operations(region.shape, region.tiling, able)
+        yield from epilogue_operations(region.epilogue, able)
+
+    def host_layout(self, region: Region[LaneShape]) -> list[str]:  # noqa: ARG002
+        """Nothing."""
+        return []

@@ -1,0 +1,1 @@
+"""Layout: how tensors lie in tiles, and the constants of a region laid out so."""
