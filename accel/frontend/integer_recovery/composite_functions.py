@@ -1,7 +1,9 @@
 """The composite functions: integer arithmetic in the normal form that the lowering expects.
 
-Each is a private Relax function of one dataflow block, called from ``main`` with its constants as arguments,
-with the attributes ``op`` and ``nodes``. Their bindings, in order (brackets: may be absent):
+Each is a private Relax function of one dataflow block, called from ``main`` with its constants as arguments, with the
+attributes ``op``, ``nodes`` and, unless it is for the host, ``cyclops.composite``: the same as data
+(:class:`accel.region.composite_attributes.CompositeAttributes`), which the planner reads. The reference evaluates the
+body. Its bindings, in order (brackets: may be absent):
 
 - ``conv2d``: f(x int8 [N, C, H, W], w int8 [O, C / groups, KH, KW], [b int32 [1, O, 1, 1]],
   [m int32 [1, O, 1, 1]]); nn.conv2d to int32, [add b], epilogue.
@@ -9,8 +11,7 @@ with the attributes ``op`` and ``nodes``. Their bindings, in order (brackets: ma
 - ``add``: f(a int8, b int8), of one shape; astype a to int32, [left_shift or multiply], astype b to int32,
   [left_shift or multiply], add, [add a constant], epilogue. What a shift rounds by is in that constant.
 - ``elementwise``: f(a int8, ...), of one shape; of each operand astype to int32, [left_shift or multiply]; then, from
-  the left, add, maximum, minimum or multiply them all; [add a constant], epilogue, as ``add`` does. Its attributes
-  ``weights`` and ``combination`` say the same.
+  the left, add, maximum, minimum or multiply them all; [add a constant], epilogue, as ``add`` does.
 - ``max_pool``: f(x int8 [N, C, H, W]); nn.max_pool2d, [maximum with the lower bound, minimum with the upper one].
 - ``requantize``, for the host: f(a int32, scale float32); astype to float32, multiply, round (half to even),
   [add the zero point], clip, astype to int8 or uint8. Its attribute ``cause`` says why it is no epilogue.
@@ -27,15 +28,19 @@ The epilogue is one of three, as the accelerator requantises; relu and clip are 
   multiply by a constant or by m, [add 2^(s-1)], [right_shift by s], [add the zero point]; maximum, minimum, astype to
   int8 as in the first.
 
-So the first binding after the accumulator is an astype to float32 in the second and in no other case, and a multiply of
-int32 is in the third only. Without an epilogue, ``conv2d`` and ``dense`` return the int32 accumulator.
+Without an epilogue, ``conv2d`` and ``dense`` return the int32 accumulator.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
+import numpy as np
 from tvm import relax
+
+from accel.region.composite_attributes import COMPOSITE, CompositeAttributes, dump_attributes
+from accel.region.elementwise import Combination
+from accel.region.epilogue import INT8, EpilogueOp, Scaling, Steps
+from accel.region.shapes import SlidingWindow
 
 Shape = Sequence[int]
 
@@ -94,11 +99,27 @@ class Window:
     dilation: tuple[int, ...]
     groups: int
 
+    def over(self, kernel: Shape) -> SlidingWindow:
+        """The window of so many rows and columns, as a region has it."""
+        (height, width), (down, right), (below, beside) = kernel, self.strides, self.dilation
+        top, left, bottom, end = self.padding
+        return SlidingWindow((height, width), (down, right), (below, beside), (top, left, bottom, end))
+
 
 def conv2d(
-    nodes: Sequence[str], x: Shape, w: Shape, window: Window, *, bias: bool, epilogue: AnyEpilogue | None
+    nodes: Sequence[str],
+    x: Shape,
+    w: Shape,
+    window: Window,
+    *,
+    bias: bool,
+    epilogue: AnyEpilogue | None,
+    average: bool = False,
 ) -> relax.Function:
-    """The composite ``conv2d`` of data of shape ``x`` [N, C, H, W] with weights of shape ``w``."""
+    """The composite ``conv2d`` of data of shape ``x`` [N, C, H, W] with weights of shape ``w``.
+
+    ``average``: the weights are all one.
+    """
 
     def accumulate(builder: relax.BlockBuilder, data: relax.Var, weight: relax.Var) -> relax.Expr:
         return builder.emit(
@@ -113,7 +134,10 @@ def conv2d(
             )
         )
 
-    return _contraction("conv2d", nodes, (x, w, (1, w[0], 1, 1)), accumulate, epilogue, bias=bias)
+    attributes = replace(
+        _ending(epilogue), window=window.over(w[2:]), groups=window.groups, average=average, has_bias=bias
+    )
+    return _contraction("conv2d", nodes, (x, w, (1, w[0], 1, 1)), accumulate, epilogue, attributes)
 
 
 def dense(nodes: Sequence[str], x: Shape, w: Shape, *, bias: bool, epilogue: AnyEpilogue | None) -> relax.Function:
@@ -122,7 +146,8 @@ def dense(nodes: Sequence[str], x: Shape, w: Shape, *, bias: bool, epilogue: Any
     def accumulate(builder: relax.BlockBuilder, data: relax.Var, weight: relax.Var) -> relax.Expr:
         return builder.emit(relax.op.matmul(data, weight, out_dtype="int32"))
 
-    return _contraction("dense", nodes, (x, w, (1, w[1])), accumulate, epilogue, bias=bias)
+    attributes = replace(_ending(epilogue), has_bias=bias)
+    return _contraction("dense", nodes, (x, w, (1, w[1])), accumulate, epilogue, attributes)
 
 
 def add(
@@ -138,7 +163,8 @@ def add(
             terms.append(_weighed(builder, term, weight))
         return _summed(builder, builder.emit(relax.op.add(*terms)), addend, epilogue)
 
-    return _function("add", nodes, operands, compute)
+    attributes = replace(_ending(epilogue, addend), weights=factors)
+    return _function("add", nodes, operands, compute, attributes)
 
 
 def _summed(builder: relax.BlockBuilder, acc: relax.Expr, addend: int, epilogue: AnyEpilogue) -> relax.Expr:
@@ -156,7 +182,6 @@ def _weighed(builder: relax.BlockBuilder, term: relax.Var, factor: int) -> relax
     return builder.emit(relax.op.left_shift(term, _int32(shift)) if shifts else relax.op.multiply(term, _int32(factor)))
 
 
-Combination = Literal["sum", "max", "min", "product"]
 _COMBINED: dict[Combination, Callable[[relax.Expr, relax.Expr], relax.Expr]] = {
     "sum": relax.op.add,
     "max": relax.op.maximum,
@@ -185,8 +210,8 @@ def elementwise(
             total = builder.emit(_COMBINED[combination](total, term))
         return _summed(builder, total, addend, epilogue)
 
-    function = _function("elementwise", nodes, operands, compute)
-    return function.with_attrs({"weights": list(weights), "combination": combination})
+    attributes = replace(_ending(epilogue, addend), weights=tuple(weights), combination=combination)
+    return _function("elementwise", nodes, operands, compute, attributes)
 
 
 def max_pool(nodes: Sequence[str], x: Shape, window: Window, kernel: Shape, bounds: tuple[int, int]) -> relax.Function:
@@ -196,12 +221,15 @@ def max_pool(nodes: Sequence[str], x: Shape, window: Window, kernel: Shape, boun
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
         padding, dilation = list(window.padding), list(window.dilation)
         value = builder.emit(relax.op.nn.max_pool2d(data, list(kernel), list(window.strides), padding, dilation))
-        if bounds != (-128, 127):
+        if bounds != INT8:
             value = builder.emit(relax.op.maximum(value, relax.const(bounds[0], "int8")))
             value = builder.emit(relax.op.minimum(value, relax.const(bounds[1], "int8")))
         return value
 
-    return _function("max_pool", nodes, [data], compute)
+    attributes = CompositeAttributes(window=window.over(kernel))
+    if bounds != INT8:
+        attributes = replace(attributes, steps=_clip(*bounds), narrow=True)
+    return _function("max_pool", nodes, [data], compute, attributes)
 
 
 def requantize(
@@ -229,13 +257,12 @@ def _contraction(
     shapes: tuple[Shape, Shape, Shape],
     accumulate: Callable[[relax.BlockBuilder, relax.Var, relax.Var], relax.Expr],
     epilogue: AnyEpilogue | None,
-    *,
-    bias: bool,
+    attributes: CompositeAttributes,
 ) -> relax.Function:
     """The shapes are those of the data, the weights, and what each channel has one of."""
     data, weight = _parameter("x", shapes[0], "int8"), _parameter("w", shapes[1], "int8")
     multiplied = isinstance(epilogue, MultipliedEpilogue) and epilogue.factor is None
-    added = [_parameter("b", shapes[2], "int32")] if bias else []
+    added = [_parameter("b", shapes[2], "int32")] if attributes.has_bias else []
     factors = [_parameter("m", shapes[2], "int32")] if multiplied else []
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
@@ -244,7 +271,39 @@ def _contraction(
             acc = builder.emit(relax.op.add(acc, vector))
         return acc if epilogue is None else _requantised(builder, acc, epilogue, *factors)
 
-    return _function(op, nodes, [data, weight, *added, *factors], compute)
+    return _function(op, nodes, [data, weight, *added, *factors], compute, attributes)
+
+
+def _ending(epilogue: AnyEpilogue | None, addend: int = 0) -> CompositeAttributes:
+    """An epilogue after a sum to which ``addend`` is added, as data."""
+    if epilogue is None:
+        return CompositeAttributes()
+    if isinstance(epilogue, ScaledEpilogue):
+        scaling = Scaling(float(np.float32(epilogue.scale)), epilogue.low, epilogue.high)
+        return CompositeAttributes(steps=_added(addend), scaling=scaling, narrow=True)
+    if isinstance(epilogue, MultipliedEpilogue):
+        before: Steps = (("shift_right", epilogue.before),) if epilogue.before else ()
+        by: tuple[EpilogueOp, int] = (
+            ("multiply_tensor", 0) if epilogue.factor is None else ("multiply", epilogue.factor)
+        )
+        rounding = 1 << epilogue.shift - 1 if epilogue.rounds and epilogue.shift > 0 else 0
+        steps = (*_added(addend), *before, by, *_shift(epilogue.shift, rounding), *_added(epilogue.zero_point))
+    else:
+        steps = _shift(epilogue.shift, addend + (1 << epilogue.shift - 1 if epilogue.shift > 0 else 0))
+    return CompositeAttributes(steps=(*steps, *_clip(epilogue.low, epilogue.high)), narrow=True)
+
+
+def _added(addend: int) -> Steps:
+    return (("add", addend),) if addend else ()
+
+
+def _shift(shift: int, addend: int) -> Steps:
+    """To the right, or to the left where ``shift`` is negative, of what ``addend`` was added to."""
+    return (*_added(addend), *((("shift_right", shift),) if shift else ()))
+
+
+def _clip(low: int, high: int) -> Steps:
+    return (("max", low), ("min", high))
 
 
 def _requantised(
@@ -308,10 +367,15 @@ def _parameter(name: str, shape: Shape, dtype: str) -> relax.Var:
 
 
 def _function(
-    op: str, nodes: Sequence[str], parameters: list[relax.Var], compute: Callable[[relax.BlockBuilder], relax.Expr]
+    op: str,
+    nodes: Sequence[str],
+    parameters: list[relax.Var],
+    compute: Callable[[relax.BlockBuilder], relax.Expr],
+    attributes: CompositeAttributes | None = None,
 ) -> relax.Function:
     builder = relax.BlockBuilder()
-    with builder.function("composite", parameters, attrs={"op": op, "nodes": list(nodes)}, private=True):
+    attrs = {"op": op, "nodes": list(nodes)} | ({COMPOSITE: dump_attributes(attributes)} if attributes else {})
+    with builder.function("composite", parameters, attrs=attrs, private=True):
         with builder.dataflow():
             result = builder.emit_output(compute(builder))
         builder.emit_func_output(result)

@@ -268,9 +268,9 @@ def _composite(
     else:
         if layer.zero_point:
             window = composite_functions.Window(window.strides, (0, 0, 0, 0), window.dilation, window.groups)
-        function = composite_functions.conv2d(nodes, _shape(x), shape, window, bias=bias, epilogue=epilogue)
-        if layer.average:
-            function = function.with_attr("average", 1)
+        function = composite_functions.conv2d(
+            nodes, _shape(x), shape, window, bias=bias, epilogue=epilogue, average=layer.average
+        )
     return rewrite.composite(function, rewrite.origin[layer.chain.root.name], layer.macs)
 
 

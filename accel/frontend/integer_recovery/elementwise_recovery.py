@@ -22,8 +22,9 @@ from accel.frontend.integer_recovery.requantization import (
     exact_exponent,
     ratio_exponent,
 )
+from accel.region.elementwise import Combination
 
-_COMBINATIONS: dict[str, composite_functions.Combination] = {
+_COMBINATIONS: dict[str, Combination] = {
     "relax.add": "sum",
     "relax.subtract": "sum",
     "relax.maximum": "max",
@@ -51,7 +52,7 @@ class _Combined:
     ``magnitude`` bounds its absolute value.
     """
 
-    combination: composite_functions.Combination
+    combination: Combination
     values: tuple[relax.Expr, ...]
     weights: tuple[int, ...]
     addend: int

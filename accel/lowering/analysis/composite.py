@@ -7,34 +7,13 @@ different groups.
 
 import math
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import tvm
 from tvm import ir, relax
 
 from accel.accelerator.contraction import Contraction
-from accel.region.elementwise import Combination
-from accel.region.epilogue import EpilogueOp, Scaling
-
-
-@dataclass(frozen=True)
-class WeightedOperands:
-    """A weight for each operand, and how many ``bindings`` of the composite there are before its epilogue."""
-
-    combination: Combination
-    weights: tuple[int, ...]
-
-    @property
-    def bindings(self) -> int:
-        """A cast for each, a multiplication where the weight is not 1, and one less to combine them."""
-        return 2 * len(self.weights) - 1 + sum(weight != 1 for weight in self.weights)
-
-
-def weighted_operands_of(function: relax.Function) -> WeightedOperands:
-    """Those of a composite ``elementwise``."""
-    name = str(function.attrs["combination"])
-    combination = next(known for known in get_args(Combination) if known == name)
-    return WeightedOperands(combination, tuple(int(weight) for weight in function.attrs["weights"]))
+from accel.region.composite_attributes import COMPOSITE, CompositeAttributes, load_attributes
 
 
 @dataclass(frozen=True)
@@ -58,36 +37,24 @@ def merged_groups_of(groups: int, inputs: int, outputs: int, tile: tuple[int, in
     return MergedGroups(-(-groups // merged), merged, merged * each[0], merged * each[1])
 
 
-@dataclass(frozen=True)
-class Composite:
-    """A composite, read.
+@dataclass(frozen=True, kw_only=True)
+class Composite(CompositeAttributes):
+    """A composite, read: its attributes, and what its function says beside.
 
-    ``root`` is its contraction or its maximum (None for an addition). ``factors`` weigh the operands of an addition.
-    ``steps`` follow the accumulation in order, then ``scaling`` if there is one; ``narrow``: the result is int8.
-    ``average``: it is a depthwise convolution whose weights are all one.
+    ``parameters`` are their names in the function, ``shapes`` their shapes, and ``result`` is that of its result.
     ``macs`` are the multiply-accumulates of the model, padding not counted.
-    ``first_step`` is the place of the first binding after the accumulation, bias included.
     """
 
     op: str
     nodes: tuple[str, ...]
-    root: ir.Call | None
+    parameters: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     result: tuple[int, ...]
-    factors: tuple[int, int]
-    has_bias: bool
-    steps: tuple[tuple[EpilogueOp, int], ...]
-    narrow: bool
-    scaling: Scaling | None
-    first_step: int
-    average: bool
     macs: int
-    operands: WeightedOperands
 
-    @property
-    def groups(self) -> int:
-        """Groups of channels of a convolution; 1 of anything else."""
-        return int(self.root.attrs.groups) if self.op == "conv2d" and self.root is not None else 1
+    def argument(self, call: ir.Call, parameter: str) -> relax.Expr:
+        """What a call of the composite gives a parameter."""
+        return call.args[self.parameters.index(parameter)]
 
     def lots(self, gemm: Contraction) -> MergedGroups:
         """How the groups of a convolution lie in the tiles of ``gemm``."""
@@ -95,82 +62,17 @@ class Composite:
         return merged_groups_of(self.groups, *channels, (gemm.in_channels, gemm.out_channels))
 
 
-_STEPS: dict[str, EpilogueOp] = {
-    "relax.add": "add",
-    "relax.multiply": "multiply",
-    "relax.right_shift": "shift_right",
-    "relax.maximum": "max",
-    "relax.minimum": "min",
-}
-
-
 def read_composite(function: relax.Function) -> Composite:
     """Read one composite function whose ``op`` an accelerator may run."""
-    op = str(function.attrs["op"])
-    parameters = list(function.params)
-    calls = [binding.value for block in function.body.blocks for binding in block.bindings]
-    factors = [1, 1]
-    if op == "add":
-        names = [call.op.name for call in calls]
-        body = names.index("relax.add")
-        operand = -1
-        for name, call in zip(names[:body], calls[:body], strict=True):
-            operand += name == "relax.astype"
-            if name == "relax.left_shift":
-                factors[operand] = 1 << _constant(call.args[1])
-            elif name == "relax.multiply":
-                factors[operand] = _constant(call.args[1])
-        root, rest = None, calls[body + 1 :]
-    elif op == "elementwise":
-        root, rest = None, calls[weighted_operands_of(function).bindings :]
-    else:
-        root, rest = calls[0], calls[1:]
-    has_bias = bool(rest) and rest[0].op.name == "relax.add" and isinstance(rest[0].args[1], relax.Var)
-    rest = rest[int(has_bias) :]
-    cut = next((at for at, call in enumerate(rest) if _is_float(call)), len(rest))
-    scaling = _scaling(rest[cut:])
-    steps = [_step(call) for call in rest[:cut] if call.op.name != "relax.astype"]
     return Composite(
-        op=op,
+        op=str(function.attrs["op"]),
         nodes=tuple(str(node) for node in function.attrs["nodes"]),
-        root=root,
-        shapes=tuple(shape_of(parameter) for parameter in parameters),
+        parameters=tuple(str(parameter.name) for parameter in function.params),
+        shapes=tuple(shape_of(parameter) for parameter in function.params),
         result=shape_of(function.body.body),
-        factors=(factors[0], factors[1]),
-        has_bias=has_bias,
-        steps=tuple(steps),
-        narrow=bool(rest),
-        scaling=scaling,
-        first_step=len(calls) - len(rest),
-        average="average" in function.attrs,
         macs=int(function.attrs.get("macs", 0)),
-        operands=weighted_operands_of(function) if op == "elementwise" else WeightedOperands("sum", tuple(factors)),
+        **vars(load_attributes(str(function.attrs[COMPOSITE]))),
     )
-
-
-def _scaling(rest: list[ir.Call]) -> Scaling | None:
-    """The scaling of an epilogue that begins with a cast to float32."""
-    if not rest:
-        return None
-    clip = next(call for call in rest if call.op.name == "relax.clip")
-    low, high = (int(bound.value) for bound in clip.args[1:3])
-    return Scaling(float(rest[1].args[1].value.numpy()), low, high)
-
-
-def _is_float(call: ir.Call) -> bool:
-    return bool(call.op.name == "relax.astype" and str(call.attrs.dtype) == "float32")
-
-
-def _step(call: ir.Call) -> tuple[EpilogueOp, int]:
-    if call.op.name == "relax.left_shift":
-        return "shift_right", -_constant(call.args[1])
-    if call.op.name == "relax.multiply" and isinstance(call.args[1], relax.Var):
-        return "multiply_tensor", 0
-    return _STEPS[call.op.name], _constant(call.args[1])
-
-
-def _constant(expr: Any) -> int:
-    return int(expr.value.numpy())
 
 
 def shape_of(expr: relax.Expr) -> tuple[int, ...]:

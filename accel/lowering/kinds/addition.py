@@ -171,7 +171,8 @@ def _region(composite: Composite, epilogue: Epilogue, able: Capabilities) -> Reg
 
 def _levels(composite: Composite, able: Capabilities) -> SplitWeights | str:
     """The weights of an addition as int8, or why they cannot be."""
-    levels = split_weights(composite.factors)
+    first, second = composite.weights
+    levels = split_weights((first, second))
     if levels is None:
         return "the operands' scales lie too far apart for weights of 14 bits"
     if len(levels) > 1 and able.step("shift_right", -LEVEL_BITS) is None:

@@ -173,7 +173,9 @@ def convolution_options(
 
 def _largest_bias(composite: Composite, call: ir.Call) -> int:
     """The largest magnitude of what is added to the sums, rounding included."""
-    bias = int(np.abs(call.args[2].value.numpy().astype(np.int64)).max(initial=0)) if composite.has_bias else 0
+    bias = 0
+    if composite.has_bias:
+        bias = int(np.abs(composite.argument(call, "b").value.numpy().astype(np.int64)).max(initial=0))
     return bias + max((immediate for name, immediate in composite.steps if name == "add"), default=0)
 
 
@@ -184,7 +186,7 @@ def _packed_with_addition(
     region, addition, other = request.region, request.composite, 1 - joined.place
     assert region.shape.addend is not None
     addend, pitches = operands.data(request.call.args[other], layout_as_read(region.shape.addend))
-    weights = relax.const(weighted_identities([[addition.factors[other]]], operands.gemm)[0])
+    weights = relax.const(weighted_identities([[addition.weights[other]]], operands.gemm)[0])
     first = joined.composite
     both = replace(first, nodes=(*first.nodes, *addition.nodes), result=addition.result)
     region = replace(region, shape=replace(region.shape, addend=pitches))

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import te
 
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import Composite, WeightedOperands, clip_bounds
+from accel.lowering.analysis.composite import Composite, clip_bounds
 from accel.lowering.analysis.epilogue_planning import narrowing_epilogues, steps_per_instruction
 from accel.lowering.analysis.lanewise_capabilities import (
     identity_obstacle,
@@ -52,9 +52,8 @@ class ElementwiseKind(LanewiseKind[Elementwise]):
 
 
 def _region(composite: Composite, able: Capabilities) -> Region[Elementwise] | str:
-    terms = composite.operands
     epilogue = _ending(composite, able)
-    obstacle = load_obstacle(able) or _obstacle(terms, able)
+    obstacle = load_obstacle(able) or _obstacle(composite, able)
     if obstacle or isinstance(epilogue, str):
         return obstacle or str(epilogue)
     gemm = able.gemm
@@ -65,15 +64,15 @@ def _region(composite: Composite, able: Capabilities) -> Region[Elementwise] | s
         m, k = composite.result
         rows = math.ceil(m / gemm.rows)
         packed = Packed(1, math.ceil(k / gemm.out_channels), 1, rows, 1, rows)
-    inputs = (packed,) * len(terms.weights)
-    shape = Elementwise(inputs, terms.weights, terms.combination, direct=bool(identity_obstacle(able)))
+    inputs = (packed,) * len(composite.weights)
+    shape = Elementwise(inputs, composite.weights, composite.combination, direct=bool(identity_obstacle(able)))
     tiling = lanewise_tiling(shape, able, epilogue)
     if tiling is None:
         return f"no tile of it fits the scratchpads of {able.accelerator.title}"
     return Region(shape, epilogue, tiling)
 
 
-def _obstacle(terms: WeightedOperands, able: Capabilities) -> str:
+def _obstacle(terms: Composite, able: Capabilities) -> str:
     """What the accelerator lacks to combine the operands; empty where nothing."""
     title, direct = able.accelerator.title, bool(identity_obstacle(able))
     if not direct and any(abs(weight) > _MAX_OPERANDS for weight in terms.weights):

@@ -17,7 +17,7 @@ from accel.lowering.kinds.region_kind import PlanRequest, Refusal
 from accel.region.epilogue import INT8
 from accel.region.kinds import Region, TilingOption
 from accel.region.pooling import Pooling
-from accel.region.shapes import Packed, SlidingWindow
+from accel.region.shapes import Packed
 from accel.region.tile_steps import LaneCapabilities
 
 
@@ -64,25 +64,14 @@ def _region(composite: Composite, able: Capabilities, lowest: int) -> Region[Poo
 
 def _shapes(composite: Composite, able: Capabilities, lowest: int, ways: LaneCapabilities) -> Iterator[Pooling]:
     """Padded by the loads, if zeros do not matter, and padded by the host."""
-    (n, c, h, w), window = composite.shapes[0], _window(composite)
+    (n, c, h, w), window = composite.shapes[0], composite.window
+    assert window is not None
     gemm = able.gemm
     data = Packed(math.ceil(n / gemm.rows), math.ceil(c / gemm.out_channels), h, w, h, w)
     pooling = Pooling(data, window, composite.result[2], composite.result[3], ways.direct)
     if not any(window.padding) or (lowest >= 0 and _all_real(pooling)):
         yield pooling
     yield _padded_on_host(pooling)
-
-
-def _window(composite: Composite) -> SlidingWindow:
-    assert composite.root is not None
-    attrs = composite.root.attrs
-    top, left, bottom, right = (int(width) for width in attrs.padding)
-    return SlidingWindow(
-        kernel=(int(attrs.pool_size[0]), int(attrs.pool_size[1])),
-        strides=(int(attrs.strides[0]), int(attrs.strides[1])),
-        dilation=(int(attrs.dilation[0]), int(attrs.dilation[1])),
-        padding=(top, left, bottom, right),
-    )
 
 
 def _all_real(pooling: Pooling) -> bool:

@@ -38,7 +38,7 @@ def channel_multipliers(call: ir.Call, composite: Composite, channels: int) -> n
     if "multiply_tensor" not in steps:
         factors[:] = steps.get("multiply", 1)
     else:
-        given = call.args[2 + composite.has_bias].value.numpy().ravel()
+        given = composite.argument(call, "m").value.numpy().ravel()
         factors[: given.size] = given
     return factors
 
@@ -53,7 +53,7 @@ def convolution_weights(
     call: ir.Call, composite: Composite, conv: Convolution, gemm: Contraction
 ) -> npt.NDArray[np.int8]:
     """The weights of a convolution or dense layer as (filters, channels, rows, columns) of what is contracted."""
-    weights: npt.NDArray[np.int8] = call.args[1].value.numpy()
+    weights: npt.NDArray[np.int8] = composite.argument(call, "w").value.numpy()
     if composite.op == "dense":
         weights = weights.T[:, :, None, None]
     else:
@@ -70,7 +70,7 @@ def bias_constant(
     """
     bias = np.zeros(weights.shape[0], np.int32)
     if composite.has_bias:
-        given = call.args[2].value.numpy().ravel()
+        given = composite.argument(call, "b").value.numpy().ravel()
         bias[: given.size] = given
     bias = bias + np.int32(rounding_constant(composite, region))
     if gemm.data.memory.dtype == "uint8":

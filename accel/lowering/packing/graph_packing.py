@@ -131,12 +131,13 @@ class _Packer:
 
     def _requantised(self, accumulators: relax.Expr, call: ir.Call, region: Region, composite: Composite) -> relax.Expr:
         """What follows the accumulation in a composite, on the host, and the bias if that is not in yet."""
-        added = region.epilogue.adds_bias or not composite.has_bias
-        first = composite.first_step - int(not added)
         function = self.source[call.op]
+        added = composite.has_bias and region.epilogue.adds_bias
+        taken = function.params[composite.parameters.index("b" if added else "w")]  # the last that is in the sums
         bindings = [binding for block in function.body.blocks for binding in block.bindings]
-        known = dict(zip(function.params, call.args, strict=True)) | {bindings[first - 1].var: accumulators}
-        for binding in bindings[first:]:
+        last = next(at for at, binding in enumerate(bindings) if _reads(binding.value, taken))
+        known = dict(zip(function.params, call.args, strict=True)) | {bindings[last].var: accumulators}
+        for binding in bindings[last + 1 :]:
             value = structural_map(binding.value, (relax.Var, lambda leaf: known.get(leaf, leaf)))
             known[binding.var] = self.builder.emit(value, name_hint=str(binding.var.name))
         return known[bindings[-1].var]
@@ -184,3 +185,7 @@ class _Packer:
                 for i in range(len(results))
             ]
         return PackedValue(tuple(planes), packed, made.shape, made.image)
+
+
+def _reads(call: ir.Call, parameter: relax.Var) -> bool:
+    return any(parameter.same_as(argument) for argument in call.args)

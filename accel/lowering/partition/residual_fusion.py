@@ -132,7 +132,7 @@ def _fused_epilogue(
     first, second = (ending.epilogue for ending in endings if not isinstance(ending, str))
     if first.scaling is not None or (first.start, second.start) != ("zero", "zero"):
         return None
-    ours, theirs = addition.factors[place], addition.factors[1 - place]
+    ours, theirs = addition.weights[place], addition.weights[1 - place]
     scaled = _scaled(ours, able)
     if scaled is None or theirs > _MOST or second.tensors:
         return None

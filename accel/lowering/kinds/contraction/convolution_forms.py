@@ -48,15 +48,8 @@ def _uniform(composite: Composite, able: Capabilities) -> bool:
 
 
 def _window(composite: Composite) -> SlidingWindow:
-    assert composite.root is not None
-    attrs = composite.root.attrs
-    top, left, bottom, right = (int(p) for p in attrs.padding)
-    return SlidingWindow(
-        kernel=(composite.shapes[1][2], composite.shapes[1][3]),
-        strides=(int(attrs.strides[0]), int(attrs.strides[1])),
-        dilation=(int(attrs.dilation[0]), int(attrs.dilation[1])),
-        padding=(top, left, bottom, right),
-    )
+    assert composite.window is not None
+    return composite.window
 
 
 def _dense(composite: Composite, able: Capabilities) -> Convolution:
