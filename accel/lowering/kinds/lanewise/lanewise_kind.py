@@ -1,5 +1,6 @@
 """What kinds of lane-wise regions share: all but which composites they plan, and how operands are combined."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Generic
@@ -19,12 +20,12 @@ from accel.region.kinds import Region
 from accel.region.tilings import TilingCost
 
 
-class LanewiseKind(Generic[LaneShape]):
+class LanewiseKind(ABC, Generic[LaneShape]):
     """Regions whose tiles are made of steps on accumulators; a kind of them plans, and combines operands."""
 
+    @abstractmethod
     def combine(self, operands: list[te.Tensor], shape: LaneShape, extents: tuple[int, ...]) -> te.Tensor:
         """The stage of the given extents that combines operands, each times its weight and padded."""
-        raise NotImplementedError
 
     def pack(self, request: PackRequest[LaneShape], operands: PackedOperands) -> PackedRegion[LaneShape]:
         """The region over its operands as they lie, and what brings them into the accumulators."""
