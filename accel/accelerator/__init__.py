@@ -1,1 +1,1 @@
-"""Accelerators as documents: schema, text, the meaning of instructions, and what the compiler derives of it."""
+"""Accelerators as documents: schema, text, the semantics of instructions, and what is derived from them."""

@@ -1,4 +1,4 @@
-"""What the parts of a document are made of."""
+"""The base class and the field types of a document's models."""
 
 from typing import Annotated
 

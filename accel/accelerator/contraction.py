@@ -1,4 +1,4 @@
-"""The contraction of a document: which operation it is and in which tiles, or what stands against each."""
+"""The contraction of a document: which operation it is and on which tiles, or why there is none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _IN_ALL = "a depthwise product runs no layer by itself; an axis is in two of the
 
 
 def factors(value: Expression) -> tuple[Access, Access] | None:
-    """The factors of ``a * b``, casts of them aside."""
+    """Returns the two factors of ``a * b`` without their casts; None for any other expression."""
     if not (isinstance(value, Binary) and value.operator == "*"):
         return None
     left, right = _uncast(value.left), _uncast(value.right)
@@ -36,7 +36,10 @@ def _uncast(value: Expression) -> Expression:
 
 
 def axis_roles(meaning: Semantics, accelerator: Accelerator) -> dict[str, Axis] | str:
-    """The role of each axis of a contraction, or why the operation is none; empty where it is nothing like one."""
+    """Returns the role of each axis of a contraction, or why the operation is no contraction.
+
+    The reason is empty where the operation does not resemble one.
+    """
     statement, instruction = meaning.typed.statement, meaning.instruction
     product = factors(statement.value)
     if not isinstance(instruction, Compute):
@@ -96,7 +99,7 @@ def _constant(meaning: Semantics, compute: Compute, three: Sequence[Access], acc
 
 
 def refuse_contraction(known: Sequence[Semantics], accelerator: Accelerator) -> NoReturn:
-    """Refuse a document of which no operation is a contraction, at the one that comes nearest.
+    """Refuses a document of which no operation is a contraction, at the one that comes nearest.
 
     Raises:
         InvalidAccelerator: always.
@@ -120,8 +123,8 @@ _SWAPPED: dict[Axis, Axis] = {"m": "n", "n": "m", "k": "k"}
 class Tile:
     """One operand of a contraction: its name, its memory, and its two axes in their order, with extents.
 
-    ``axes`` are of ``m`` (rows), ``n`` (output channels) and ``k`` (what is summed); one that the operand's element has
-    not comes first, with extent 1.
+    ``axes`` are two of ``m`` (rows), ``n`` (output channels) and ``k`` (summed); an axis that the operand's element
+    does not have comes first, with extent 1.
     """
 
     name: str
@@ -131,11 +134,11 @@ class Tile:
 
     @property
     def elements(self) -> int:
-        """Elements of the memory that one operand covers."""
+        """The elements of the memory that one operand covers."""
         return self.shape[0] * self.shape[1] // self.memory.element_count
 
     def extent(self, axis: Axis) -> int:
-        """Scalars along an axis."""
+        """Returns the number of scalars along an axis."""
         return self.shape[self.axes.index(axis)]
 
 
@@ -144,8 +147,8 @@ class Contraction:
     """The instruction that multiplies and accumulates: ``dst[m, n] += data[m, k] * weights[n, k]``.
 
     In its expression the first factor is the data, unless only the second can be by its type. ``zero`` is the operation
-    of the same instruction that clears accumulators, ``overwrite`` the one that does the product with ``=``, if it has
-    one.
+    of the same instruction that clears accumulators, ``overwrite`` the one that writes the product with ``=``; each may
+    be None.
     """
 
     instruction: Compute
@@ -178,7 +181,7 @@ class Contraction:
 
 
 def contraction(accelerator: Accelerator) -> Contraction:
-    """The document's contraction: of several, the one with the largest tile.
+    """Returns the document's contraction: of several, the one with the largest tile.
 
     Raises:
         InvalidAccelerator: there is none; ``field`` is the path of the operation that comes nearest, or of all.

@@ -1,4 +1,4 @@
-"""The numbers that a cost may name, and their ranges: from the least to the most that an instruction can hold."""
+"""The fields and numbers that a cost may name, and the least and the greatest value of each."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,10 @@ _CORNERS = 10  # numbers of which every combination of least and most is tried
 
 
 def cost_fields(accelerator: Accelerator, instruction: Instruction) -> dict[str, str]:
-    """The fields that a cost may name, by all their names: in a sequence part.field, and field where it is one."""
+    """Returns the fields that a cost may name: every name of a field with the field's whole name.
+
+    In a sequence the whole name is part.field; the field's own name is allowed where one part alone has it.
+    """
     names = field_names(accelerator, instruction)
     plain = [name.rpartition(".")[2] for name in names]
     alone = {short: name for short, name in zip(plain, names, strict=True) if plain.count(short) == 1}
@@ -28,10 +31,11 @@ def cost_fields(accelerator: Accelerator, instruction: Instruction) -> dict[str,
 
 
 def cost_samples(cost: Cost, instruction: Instruction, accelerator: Accelerator) -> Iterator[dict[str, Float64]]:
-    """What the names of ``cost`` can be together, a set for each operation: one column (n,) a name, the least first.
+    """Yields sample values of the names of ``cost`` for each operation: a column (n,) for each name.
 
-    They are the least and the most of each field, and of one at a time what lies between: powers of two, the numbers
-    of the cost and their neighbours. A copy moves an element at least, and no more than its memory holds.
+    Samples combine the least and the greatest value of each field; one field at a time also takes values between:
+    powers of two, the numbers of the cost and their neighbours. A copy moves at least one element, and no more than
+    its memory holds.
     """
     fields, known = cost_fields(accelerator, instruction), cost_ranges(accelerator, instruction)
     own = [fields[name] for name in cost.names if name in fields]
@@ -50,20 +54,20 @@ def cost_samples(cost: Cost, instruction: Instruction, accelerator: Accelerator)
 
 
 def cost_sizes(instruction: Instruction) -> list[str]:
-    """The fields of the rows and the columns of a copy; of anything else none."""
+    """Returns the fields of a copy's rows and columns; none for other instructions."""
     if not isinstance(instruction, Copy):
         return []
     return [name for name in (instruction.copy_fields.rows, instruction.copy_fields.columns) if name is not None]
 
 
 def linked_fields(instruction: Instruction) -> dict[str, str]:
-    """Fields that hold what the field of an extent does."""
+    """Returns fields that repeat the extent of a hardware loop, each with the field of the extent."""
     loops = instruction.loops if isinstance(instruction, Compute) else ()
     return {name: loop.extent for loop in loops for name in loop.repeated_in}
 
 
 def field_choices(instruction: Instruction) -> list[dict[str, int]]:
-    """The fields that choose each operation; of no operations one choice of none."""
+    """Returns the fields that choose each operation; one empty choice for an instruction without operations."""
     operations = instruction.operations if isinstance(instruction, Copy | Compute) else ()
     return [operation.when for operation in operations] or [{}]
 
@@ -80,7 +84,7 @@ def _moved(copy: Copy, columns: dict[str, Float64], one: Float64, accelerator: A
 
 
 def cost_ranges(accelerator: Accelerator, instruction: Instruction) -> dict[str, Range]:
-    """The least and the most of each field, by its whole name; counts are 1 at least, addresses lie in the memory."""
+    """Returns the least and the greatest value of each field by its whole name; counts are 1 at least."""
     found = {
         name: _held(accelerator.field(instruction, name)) for name in field_names(accelerator, instruction)
     } | _bounded(accelerator, instruction)
@@ -122,7 +126,7 @@ def _bounded(accelerator: Accelerator, instruction: Instruction) -> dict[str, Ra
 
 
 def _combined(known: Sequence[Range], literals: Sequence[int]) -> Float64:
-    """Columns (ranges, n): the corners of all, and each in turn at all that is tried of it, the others at an end."""
+    """Columns (ranges, n): the corners, then each range in turn at every sample, the others at one end."""
     ends = list(itertools.product(*known[:_CORNERS]))
     rows = [(*corner, *(low for low, _ in known[_CORNERS:])) for corner in ends]
     for base in ([low for low, _ in known], [high for _, high in known]):

@@ -122,29 +122,41 @@ class Accelerator(Model):
     ] = Field(default_factory=dict)
 
     def memory(self, name: str) -> Memory:
-        """The memory called ``name``; KeyError if there is none."""
+        """Returns the memory called ``name``.
+
+        Raises:
+            KeyError: there is none.
+        """
         for memory in self.memories:
             if memory.name == name:
                 return memory
         raise KeyError(name)
 
     def memory_of_scope(self, scope: str) -> Memory | None:
-        """The memory whose TVM storage scope is ``scope``, or None for host and DRAM buffers."""
+        """Returns the memory whose TVM storage scope is ``scope``; None for a scope of host and DRAM buffers."""
         return next((memory for memory in self.memories if memory.scope == scope), None)
 
     def instruction(self, name: str) -> AnyInstruction:
-        """The instruction called ``name``; KeyError if there is none."""
+        """Returns the instruction called ``name``.
+
+        Raises:
+            KeyError: there is none.
+        """
         for instruction in self.instructions:
             if instruction.name == name:
                 return instruction
         raise KeyError(name)
 
     def parts(self, instruction: Instruction) -> "tuple[Instruction, ...]":
-        """The instructions that are encoded for it: its sequence, or itself."""
+        """Returns the instructions that encode ``instruction``: the parts of its sequence, or itself."""
         return tuple(self.instruction(name) for name in instruction.sequence) or (instruction,)
 
     def field(self, instruction: Instruction, name: str) -> BitField:
-        """The field called ``name``, or part.field; KeyError if there is none."""
+        """Returns the field called ``name``, which is part.field in a sequence.
+
+        Raises:
+            KeyError: there is none.
+        """
         part, _, plain = name.rpartition(".")
         owner = self.instruction(part) if part in instruction.sequence else instruction
         for field in owner.fields:
@@ -153,23 +165,27 @@ class Accelerator(Model):
         raise KeyError(name)
 
     def bits(self, instruction: Instruction, name: str) -> int:
-        """Width of a field, bits; KeyError if there is none."""
+        """Returns width of a field, bits.
+
+        Raises:
+            KeyError: there is none.
+        """
         return self.field(instruction, name).bits
 
     @property
     def pragmas(self) -> set[str]:
-        """The pragmas that instructions answer to."""
+        """The pragmas of the copies and computes."""
         return {i.pragma for i in self.instructions if isinstance(i, Copy | Compute)}
 
     @property
     def finish(self) -> Finish | None:
-        """The instruction that ends a launch, or None if nothing says so."""
+        """The instruction that ends a launch; None if the document has none."""
         return next((i for i in self.instructions if isinstance(i, Finish)), None)
 
     def copy_instruction(self, memory: str, direction: Literal["load", "store"]) -> Copy | None:
-        """The copy that moves ``memory`` in that direction, or None.
+        """Returns the copy of ``memory`` in ``direction``; None if there is none.
 
-        Where there are several, the one whose elements in DRAM are those of the memory.
+        Of several, it is the first whose type in DRAM is the memory's own, else the first.
         """
         found = [
             instruction

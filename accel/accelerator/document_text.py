@@ -1,8 +1,8 @@
-"""The text of a document, JSON or YAML, as what JSON would be parsed to.
+"""Parsing of a document's text, JSON or YAML, into the values that JSON has.
 
-Of YAML what JSON can say: objects with keys of text, lists, and JSON's own scalars. Values are made from the parser's
-events: no anchor, alias, tag or merge key is followed, and no plain text becomes a date, a truth value other than
-``true`` and ``false``, or a number that JSON would not read.
+Of YAML the part that JSON can express is read: objects with keys of text, lists, and JSON's scalars. Values are built
+from the parser's events: anchors, aliases, tags and merge keys are refused, and plain text never becomes a date, a
+truth value other than ``true`` and ``false``, or a number that JSON would not read.
 """
 
 import json
@@ -26,11 +26,14 @@ class TooLargeError(ValueError):
 
 
 def read_yaml(text: str) -> Any:
-    """The one document of ``text``; :func:`accel.util.strict_json.require_unique_keys` finds keys that are there twice.
+    """Returns the one document of ``text``, in YAML.
+
+    Objects with repeated keys are marked; :func:`accel.util.strict_json.require_unique_keys` refuses them.
 
     Raises:
-        ValueError: it is no YAML, or has an anchor, an alias, a tag, a key that is no text, or more than one document;
-            the message has the line. TooLargeError: it has too many keys and values, or levels.
+        ValueError: it is not YAML, or has an anchor, an alias, a tag, a key that is no text, or more than one document;
+            the message has the line.
+        TooLargeError: it has too many keys and values, or levels.
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # of libyaml, where there is one
     try:
@@ -40,7 +43,7 @@ def read_yaml(text: str) -> Any:
 
 
 def _tab(error: yaml.YAMLError, text: str) -> str | None:
-    """What is wrong with the line of an error that is indented with a tab, as the parser does not say it."""
+    """The message for a line that is indented with a tab, which the parser's own message does not mention."""
     line = error.problem_mark.line if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark else len(text)
     found = text.splitlines()[line : line + 1]
     indent = found[0][: -len(found[0].lstrip())] if found and found[0].strip() else ""
@@ -111,14 +114,14 @@ _BRACKET = re.compile(rb"[][{}]")
 
 
 def read_text(document: bytes) -> Any:
-    """What a document's text stands for: objects, lists, texts, numbers, truth values and null, and nothing else.
+    """Returns the value of a document's text: objects, lists, texts, numbers, truth values and null.
 
     Text that begins with a brace or a bracket is JSON, any other is YAML; both are UTF-8.
 
     Raises:
         AcceleratorTooLarge: it has more than ``MAX_BYTES`` bytes, ``MAX_VALUES`` keys and values, or ``MAX_DEPTH``
-            levels, which is found before anything is made of them.
-        InvalidAccelerator: it is not what it begins as, or has a key twice.
+            levels; the limits are checked before values are built.
+        InvalidAccelerator: it is not valid JSON or YAML, or has a key twice.
     """
     check_bytes(document)
     form = "JSON" if document.lstrip()[:1] in (b"{", b"[") else "YAML"
@@ -139,7 +142,7 @@ def read_text(document: bytes) -> Any:
 
 
 def check_size(document: bytes) -> None:
-    """Refuse a document in JSON that :func:`read_text` would refuse for its size.
+    """Refuses a JSON document whose size :func:`read_text` would refuse.
 
     Raises:
         AcceleratorTooLarge: it has too many bytes, keys and values, or levels.
@@ -152,7 +155,7 @@ def check_size(document: bytes) -> None:
 
 
 def check_bytes(document: bytes) -> None:
-    """Refuse a text of too many bytes.
+    """Refuses a text of more than ``MAX_BYTES`` bytes.
 
     Raises:
         AcceleratorTooLarge: it has more than ``MAX_BYTES``.

@@ -10,7 +10,7 @@ from accel.accelerator.require import listed, require
 
 
 def field_roles(instruction: Instruction) -> Iterator[tuple[str, str]]:
-    """What the fields of an instruction are for: the path of the role, and the field that has it."""
+    """Yields the roles of an instruction's fields: the path of each role, and the name of its field."""
     for direction in ("pop", "push"):
         for unit, field in getattr(instruction.tokens, direction).items():
             yield f"tokens.{direction}.{unit}", field
@@ -37,17 +37,17 @@ def _compute_roles(instruction: Compute) -> Iterator[tuple[str, str]]:
 
 
 def field_names(accelerator: Accelerator, instruction: Instruction) -> list[str]:
-    """The names of an instruction's fields, which are part.field in a sequence."""
+    """Returns the whole names of an instruction's fields; in a sequence they are part.field."""
     if not instruction.sequence:
         return [field.name for field in instruction.fields]
     return [f"{part.name}.{field.name}" for part in accelerator.parts(instruction) for field in part.fields]
 
 
 def field_at(accelerator: Accelerator, instruction: Instruction, name: str, path: str) -> BitField:
-    """The field called ``name``.
+    """Returns the field called ``name``, which the document names at ``path``.
 
     Raises:
-        InvalidAccelerator: there is none.
+        InvalidAccelerator: there is none; ``field`` is ``path``.
     """
     names = field_names(accelerator, instruction)
     require(name in names, path, f"{instruction.name} has no field {name}; {listed(names)}")
@@ -55,5 +55,5 @@ def field_at(accelerator: Accelerator, instruction: Instruction, name: str, path
 
 
 def span(operand: Operand, memory: Memory) -> int:
-    """Elements of its memory that an operand covers."""
+    """Returns the elements of ``memory`` that ``operand`` covers."""
     return 1 if operand.shape is None else math.prod(operand.shape) // memory.element_count

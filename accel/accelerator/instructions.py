@@ -1,4 +1,4 @@
-"""The instructions of a document: what each does, the pragma it answers to, its encoding, its unit and its costs."""
+"""The instructions of a document: semantics, pragma, encoding, unit and costs of each."""
 
 from typing import Annotated, Literal
 
@@ -48,7 +48,7 @@ class BitField(Model):
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The integers that it holds: at least the first, below the second."""
+        """The integers that it holds, as a half-open range: the lowest, and the highest plus one."""
         if self.type == "signed" and self.bits:
             return -(1 << self.bits - 1), 1 << self.bits - 1
         return 0, 1 << self.bits
@@ -211,7 +211,7 @@ class Copy(Instruction):
     ] = ()
 
     def dram_bytes(self, memory: Memory) -> int:
-        """Bytes of one element of its memory as it lies in DRAM."""
+        """Returns the bytes that one element of ``memory`` takes in DRAM."""
         return memory.element_count * DTYPE_BYTES[self.dram_dtype]
 
 

@@ -1,4 +1,4 @@
-"""How a document is refused."""
+"""Assertions on a document, each of which refuses it with the path of the field at fault."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,17 +8,17 @@ _SHOWN = 20
 
 
 def require(condition: bool, path: str, message: str) -> None:  # noqa: FBT001 - reads as an assertion
-    """Refuse a document.
+    """Refuses a document unless ``condition`` holds.
 
     Raises:
-        InvalidAccelerator: ``condition`` does not hold; ``path`` is the place in the document.
+        InvalidAccelerator: ``condition`` does not hold; ``field`` is ``accelerator.`` and ``path``.
     """
     if not condition:
         raise InvalidAccelerator(f"{path}: {message}", field=f"accelerator.{path}")
 
 
 def require_known(name: str, known: Iterable[str], path: str, what: str) -> None:
-    """Refuse a name that names nothing; ``what`` is what it should, such as ``memory``.
+    """Refuses a name that is not defined; ``what`` is the kind of thing expected, such as ``memory``.
 
     Raises:
         InvalidAccelerator: ``name`` is not among ``known``.
@@ -28,10 +28,10 @@ def require_known(name: str, known: Iterable[str], path: str, what: str) -> None
 
 
 def require_distinct(names: Sequence[str], path: str) -> None:
-    """Refuse two of one name.
+    """Refuses a repeated name.
 
     Raises:
-        InvalidAccelerator: the place of the second.
+        InvalidAccelerator: two names are equal; ``field`` is ``path`` and the number of the second.
     """
     seen: set[str] = set()
     for index, name in enumerate(names):
@@ -40,7 +40,7 @@ def require_distinct(names: Sequence[str], path: str) -> None:
 
 
 def listed(names: Sequence[str]) -> str:
-    """What there is."""
+    """Returns the clause of a message that lists the names that exist, the first 20 of them."""
     if not names:
         return "there are none"
     more = "" if len(names) <= _SHOWN else ", ..."

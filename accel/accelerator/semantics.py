@@ -19,7 +19,7 @@ _CASTS = {"int8": "i8", "uint8": "u8", "int16": "i16", "int32": "i32", "uint32":
 class Semantics:
     """One operation of an instruction, checked against the document's memories and fields.
 
-    ``typed`` is what it does in the form that programs have: a product without casts that change nothing.
+    ``typed`` is its statement in the form that programs have: a product without casts that change nothing.
     """
 
     instruction: Copy | Compute
@@ -28,10 +28,10 @@ class Semantics:
 
 
 def all_semantics(accelerator: Accelerator) -> tuple[Semantics, ...]:
-    """All operations of all instructions, in the order of the document.
+    """Returns the semantics of all instructions, in the order of the document.
 
     Raises:
-        ExpressionError: an expression that is none, or does not fit its operands.
+        ExpressionError: an expression cannot be parsed, or does not fit its operands.
     """
     return tuple(
         meaning
@@ -42,10 +42,10 @@ def all_semantics(accelerator: Accelerator) -> tuple[Semantics, ...]:
 
 
 def semantics_of(accelerator: Accelerator, instruction: Copy | Compute) -> Iterator[Semantics]:
-    """The operations of one instruction; a copy without any moves elements as they are.
+    """Yields the semantics of one instruction's operations; a copy without operations moves elements unchanged.
 
     Raises:
-        ExpressionError: an expression that is none, or does not fit its operands.
+        ExpressionError: an expression cannot be parsed, or does not fit its operands.
     """
     tensors = operand_types(accelerator, instruction)
     operations = instruction.operations
@@ -58,7 +58,7 @@ def semantics_of(accelerator: Accelerator, instruction: Copy | Compute) -> Itera
 
 
 def operand_types(accelerator: Accelerator, instruction: Copy | Compute) -> dict[str, TensorType]:
-    """The tensors that an instruction's expressions may name; of a copy ``dram`` and ``sram``, one element each."""
+    """Returns the tensors that an instruction's expressions may name; for a copy ``dram`` and ``sram``, one element."""
     if isinstance(instruction, Copy):
         memory = accelerator.memory(instruction.memory)
         return {
@@ -73,15 +73,22 @@ def operand_types(accelerator: Accelerator, instruction: Copy | Compute) -> dict
 
 
 def scalar_type(accelerator: Accelerator, instruction: Instruction, name: str) -> str:
-    """The type of a field that stands as a scalar in an expression; KeyError if there is none of that name.
+    """Returns the type of a field that is a scalar of an expression.
 
-    In a sequence it is called by its own name, without the part's.
+    In a sequence the expression has the field's own name, without the part's.
+
+    Raises:
+        KeyError: there is no field of that name.
     """
     return _SCALARS[accelerator.field(instruction, scalar_field(accelerator, instruction, name)).type]
 
 
 def scalar_field(accelerator: Accelerator, instruction: Instruction, name: str) -> str:
-    """The field, as the document calls it, of a scalar of an expression; KeyError if there is none."""
+    """Returns the whole name of the field that is a scalar of an expression.
+
+    Raises:
+        KeyError: there is no field of that name.
+    """
     if not instruction.sequence:
         return accelerator.field(instruction, name).name
     for part in accelerator.parts(instruction):
@@ -91,7 +98,7 @@ def scalar_field(accelerator: Accelerator, instruction: Instruction, name: str) 
 
 
 def plain_copy(copy: Copy, memory: Memory) -> Operation:
-    """The operation of a copy that moves elements as they are: a cast where the types differ."""
+    """Returns the operation of a copy that moves elements unchanged, with a cast where the types differ."""
     axes = ", ".join(f"a{axis}" for axis in range(len(memory.shape)))
     target, source = ("sram", "dram") if copy.direction == "load" else ("dram", "sram")
     dtype = memory.dtype if copy.direction == "load" else copy.dram_dtype

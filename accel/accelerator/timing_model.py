@@ -1,4 +1,4 @@
-"""What is known of the cycle counts' error."""
+"""The document that says how far cycle counts can be trusted."""
 
 import pydantic
 from pydantic import Field

@@ -1,7 +1,7 @@
 """The JSON Schema (2020-12) of an accelerator document, with what each installed family asks of ``parameters``.
 
-It says of a document what can be said of its form. That names name something, fields do not overlap and expressions
-fit their operands is for :func:`accel.catalog.load_accelerator.check_accelerator`.
+It covers the form of a document. That names are defined, fields do not overlap and expressions fit their operands is
+checked by :func:`accel.catalog.load_accelerator.check_accelerator`.
 """
 
 import functools
@@ -27,7 +27,7 @@ _DEFINITIONS = "#/$defs/"
 
 
 def accelerator_schema() -> Schema:
-    """The schema, for the families that are installed and load."""
+    """Returns the schema, with the ``parameters`` of every family that is installed and can be loaded."""
     families = list(_families())
     models: list[type[BaseModel]] = [Accelerator, *(one.parameters for one in families)]
     references, made = models_json_schema([(model, "validation") for model in dict.fromkeys(models)])
@@ -42,12 +42,12 @@ def accelerator_schema() -> Schema:
 
 @functools.cache
 def schema_text() -> str:
-    """The schema as JSON, the same for the same families, which stay the same while the process lives."""
+    """Returns the schema as JSON text. It is cached: the installed families do not change while the process lives."""
     return json.dumps(accelerator_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def schema_digest(text: str) -> str:
-    """The SHA-256 of the schema's text, in hexadecimal digits."""
+    """Returns the SHA-256 of the schema's text, in hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -60,7 +60,7 @@ def _families() -> Iterator[Family]:
 
 
 def _condition(one: Family, parameters: Schema, definitions: Schema) -> Schema:
-    """``parameters`` as the family wants them, where the document names the family."""
+    """The schema's condition: where the document names the family, ``parameters`` are of its model."""
     asked = definitions[_name(parameters)].get("required", [])
     then: Schema = {"properties": {"parameters": parameters}, **({"required": ["parameters"]} if asked else {})}
     return {"if": {"properties": {"family": {"const": one.name}}, "required": ["family"]}, "then": then}
@@ -71,7 +71,7 @@ def _name(reference: Schema) -> str:
 
 
 def _within(node: Any) -> Iterator[Schema]:
-    """Every object of the schema, those of defaults and examples too."""
+    """Every object of the schema, including objects inside defaults and examples."""
     if isinstance(node, dict):
         yield node
     for child in list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else ():
@@ -79,7 +79,7 @@ def _within(node: Any) -> Iterator[Schema]:
 
 
 def _tighten(node: Schema, definitions: Schema) -> None:
-    """Say what the models check and Pydantic's schema leaves out; and an example for each field with a default."""
+    """Add what the models check and Pydantic's schema leaves out, and an example for each field with a default."""
     if isinstance(node.get("patternProperties"), dict):
         node["additionalProperties"] = False
     if isinstance(chosen := node.get("discriminator"), dict) and "mapping" in chosen:

@@ -1,4 +1,4 @@
-"""Loads accelerators, presets and files of the user's own, in each form that a document may have, and checks them."""
+"""Loading of accelerators, presets and the user's files, in each form that a document may have, with all checks."""
 
 import difflib
 import functools
@@ -28,9 +28,9 @@ Place = Sequence[str | int]
 def schema_error(
     error: pydantic.ValidationError, document: Any, model: type[pydantic.BaseModel], *within: str
 ) -> InvalidAccelerator:
-    """The first of the complaints of ``model`` about ``document``, which stands at ``within`` in the accelerator's.
+    """Returns the first error of ``model`` about ``document``, which is the part at ``within`` of the accelerator's.
 
-    Of a key that is missing beside one that is unknown, the unknown one: it is the key, misspelt.
+    Where a missing key stands beside an unknown one, the error names the unknown key: it is the missing one, misspelt.
     """
     first, *others = error.errors(include_url=False)
     if first["type"] == "missing":
@@ -47,7 +47,7 @@ def schema_error(
 
 
 def _said(error: Any) -> str:
-    """The complaint, in the words of JSON and YAML and not of Python, and what was found."""
+    """The error in the words of JSON and YAML, not of Python, with the value found."""
     context, value = error.get("ctx", {}), error["input"]
     match error["type"]:
         case "missing":
@@ -118,21 +118,23 @@ def _presets() -> dict[str, Traversable]:
 
 
 def preset_names() -> list[str]:
-    """Names of the accelerators that come with Cyclops."""
+    """Returns names of the accelerators that come with Cyclops."""
     return sorted(_presets())
 
 
 def load_accelerator(name: str | Path) -> Accelerator:
-    """A preset by its name, or the accelerator of a file by its path, which ends in ``.json``, ``.yaml`` or ``.yml``.
+    """Returns a preset by its name, or the accelerator of a file by its path.
+
+    A path ends in ``.json``, ``.yaml`` or ``.yml``.
 
     Raises:
-        InvalidAccelerator: there is neither, or it is none; see :func:`parse_accelerator`.
+        InvalidAccelerator: there is neither a preset nor a file of this name, or :func:`parse_accelerator` refuses it.
     """
     return _preset(str(name)) if name in _presets() else parse_accelerator(_text(name))
 
 
 def document_digest(name: str | Path) -> str:
-    """The SHA-256 of the bytes of the file that :func:`load_accelerator` reads, in hexadecimal digits.
+    """Returns the SHA-256 of the bytes of the file that :func:`load_accelerator` reads, in hexadecimal digits.
 
     Raises:
         InvalidAccelerator: there is neither a preset nor a file of this name, or it cannot be read.
@@ -141,7 +143,7 @@ def document_digest(name: str | Path) -> str:
 
 
 def _text(name: str | Path) -> bytes:
-    """The document of a preset or of a file; of one that is too large no more than shows that."""
+    """The document of a preset or of a file; of a file that is too large, one byte beyond the limit."""
     presets = _presets()
     if name in presets:
         return presets[str(name)].read_bytes()
@@ -167,13 +169,13 @@ def _preset(name: str) -> Accelerator:
 
 
 def parse_accelerator(document: bytes | object) -> Accelerator:
-    """An accelerator from JSON or YAML, or from what JSON was parsed to.
+    """Returns the accelerator of a JSON or YAML text, or of a parsed document.
 
     It has one of three forms: a whole document; the ten keys of ``vta_config.json``; or ``{"vta_config": {ten keys},
     "variant": {...}}``.
 
     Raises:
-        InvalidAccelerator: neither JSON nor YAML, none of the forms, or no accelerator that can work. ``field`` is the
+        InvalidAccelerator: it is neither JSON nor YAML, has none of the forms, or fails a check. ``field`` is the
             key to mend, such as ``LOG_ACC_BUFF_SIZE``, or a path such as ``accelerator.memories.0.depth``.
     """
     accelerator = _parsed(document)
@@ -184,10 +186,10 @@ def parse_accelerator(document: bytes | object) -> Accelerator:
 
 
 def checked_accelerator(document: bytes) -> Accelerator:
-    """An accelerator from what :func:`canonical` gave of one that was checked; it is not checked again.
+    """Returns the accelerator of a document that :func:`canonical` wrote of a checked accelerator, without a new check.
 
     Raises:
-        InvalidAccelerator: another version gave it, whose documents have another form.
+        InvalidAccelerator: another version of this package wrote it, and its documents have another form.
     """
     return _validate(json.loads(document))
 
@@ -202,11 +204,11 @@ def _parsed(document: bytes | object) -> Accelerator:
 
 
 def check_accelerator(accelerator: Accelerator) -> None:
-    """Refuse a document that contradicts itself, that its family cannot execute, or that nothing is compiled for.
+    """Refuses a document that contradicts itself, that its family cannot execute, or for which nothing can be compiled.
 
     Raises:
-        InvalidAccelerator: ``field`` is the path, such as ``accelerator.instructions.4.loops``. AcceleratorTooLarge:
-            with all that it leaves unsaid it is beyond the limits.
+        InvalidAccelerator: ``field`` is the path, such as ``accelerator.instructions.4.loops``.
+        AcceleratorTooLarge: with every default written out it is beyond the limits.
     """
     family = family_of(accelerator)
     check_document(accelerator)
@@ -224,10 +226,10 @@ def _check_parameters(accelerator: Accelerator, family: DocumentCheck) -> None:
 
 
 def canonical(accelerator: Accelerator) -> bytes:
-    """The document as JSON with sorted keys and no spaces: equal accelerators give equal bytes.
+    """Returns the document as JSON with sorted keys and no spaces; equal accelerators have equal bytes.
 
     Raises:
-        InvalidAccelerator: its ``source`` or ``parameters`` is no JSON: numbers that are none, or nested too deeply.
+        InvalidAccelerator: its ``source`` or ``parameters`` cannot be written as JSON: NaN, infinity, too deep.
     """
     try:
         document = accelerator.model_dump(mode="json")
@@ -237,7 +239,7 @@ def canonical(accelerator: Accelerator) -> bytes:
 
 
 def accelerator_id(accelerator: Accelerator) -> str:
-    """The SHA-256 of the canonical document, in hexadecimal digits."""
+    """Returns the SHA-256 of the canonical document, in hexadecimal digits."""
     return hashlib.sha256(canonical(accelerator)).hexdigest()
 
 

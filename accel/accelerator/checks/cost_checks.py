@@ -1,6 +1,6 @@
-"""Checks of costs: they are numbers that an instruction can have, whatever its fields hold.
+"""Checks of costs: whatever its fields hold, a cost of an instruction is a finite number within its limits.
 
-Bounds are proven over boxes of field values, which are halved until each is decided.
+The bounds are proven over boxes of field values. A box is halved until its bounds are proven or refuted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ _ROUNDS = 200
 
 @dataclass(frozen=True)
 class _Space:
-    """The numbers that a cost depends on, and what they can be: boxes are arrays (numbers, n) of their ends."""
+    """The variables of a cost and their ranges; boxes are two arrays (variables, n), the lower and the upper ends."""
 
     cost: Cost
     instruction: Instruction
@@ -39,7 +39,7 @@ class _Space:
     whole: tuple[bool, ...]
 
     def names(self, low: Float64, high: Float64) -> dict[str, Ends]:
-        """The ends of every name of the cost over boxes."""
+        """Returns the lower and upper ends (n,) of every name of the cost, over n boxes."""
         fields, alike = cost_fields(self.accelerator, self.instruction), linked_fields(self.instruction)
         one, dram = np.ones(low.shape[1]), self.accelerator.dram
         ends = {name: (low[at], high[at]) for at, name in enumerate(self.free)}
@@ -59,21 +59,21 @@ class _Space:
         }
 
     def moved(self, ends: Float64) -> Float64:
-        """Elements that a copy of so many rows and columns moves."""
+        """Returns the elements (n,) that a copy moves, given its rows and columns."""
         found = np.ones(ends.shape[1])
         for name in cost_sizes(self.instruction):
             found = found * ends[self.free.index(name)]
         return found
 
     def possible(self, low: Float64) -> Bools:
-        """Which boxes have something that an instruction can be: a copy moves no more than its memory holds."""
+        """Returns which boxes (n,) hold a possible instruction: a copy moves no more than its memory holds."""
         if not isinstance(self.instruction, Copy):
             return np.ones(low.shape[1], np.bool_)
         return np.asarray(self.moved(low) <= self.accelerator.memory(self.instruction.memory).depth)
 
 
 def proven(cost: Cost, instruction: Instruction, accelerator: Accelerator, most: float) -> bool:
-    """Whether ``cost`` is shown to be a number from 0 to ``most`` for all that the instruction's fields can hold."""
+    """Returns whether ``cost`` is proven to lie in 0 to ``most`` for all values of the instruction's fields."""
     return all(_proven(space, low, high, most) for space, low, high in _spaces(cost, instruction, accelerator))
 
 
@@ -128,11 +128,11 @@ def _halved(low: Float64, high: Float64, whole: Bools) -> tuple[Float64, Float64
 _EXACT = 1 << 53  # beyond, doubles are no longer every integer
 
 MOST_ENERGY = 1e30
-"""Picojoules of one instruction; sums over a program are finite then."""
+"""The most picojoules of one instruction; it keeps sums over a program finite."""
 
 
 def check_energy(accelerator: Accelerator) -> None:
-    """Refuse energies that :func:`check_cost` refuses.
+    """Refuses an energy that is not a number from 0 to ``MOST_ENERGY`` for all values of its fields.
 
     Raises:
         InvalidAccelerator: ``field`` is the path of the energy.
@@ -143,21 +143,21 @@ def check_energy(accelerator: Accelerator) -> None:
 
 
 def check_cost(path: str, text: str, instruction: Instruction, accelerator: Accelerator, most: float) -> None:
-    """Refuse a cost that is not a number from 0 to ``most`` for all that the instruction's fields can hold together.
+    """Refuses a cost that is not a number from 0 to ``most`` for all values of the instruction's fields.
 
-    What fails at numbers that are tried is refused with those. The rest is shown by arithmetic on ranges, and what
-    that cannot show is refused as well.
+    First sample values are tried; a failure is reported with the values. The rest is proven by interval arithmetic,
+    and a cost for which the proof fails is refused as well.
 
     Raises:
-        InvalidAccelerator: ``field`` is ``path``; the message has the fields for which it fails, if they are known.
+        InvalidAccelerator: ``field`` is ``path``; the message has the field values for which it fails, if known.
     """
     cost, role = parse_cost(text), path.rpartition(".")[2]
     for columns in cost_samples(cost, instruction, accelerator):
         wrong = _wrong(cost, columns, role, most)
         require(wrong is None, path, str(wrong))
     unsure = (
-        f"{cost} may be below 0 or above {most:g}, or divide by zero, for some of what its fields can hold, as far as "
-        f"their ranges show; {role} must be from 0 to {most:g}: hold it by min and max, and a divisor by max(..., 1)"
+        f"{cost} may be below 0 or above {most:g}, or divide by zero, for some values of its fields, as far as "
+        f"their ranges show; {role} must be from 0 to {most:g}: bound it by min and max, and a divisor by max(..., 1)"
     )
     require(proven(cost, instruction, accelerator, most), path, unsure)
 

@@ -20,17 +20,17 @@ _HOLDING = ("clip", "min", "max", "relu")
 
 
 def preserves_positions(meaning: Semantics) -> bool:
-    """Whether each scalar of a copy comes from where it goes, or from nowhere."""
+    """Returns whether a copy keeps each scalar at its position: the indices are equal on both sides."""
     statement = meaning.typed.statement
     return all(access.indices == statement.target.indices for access in statement.accesses)
 
 
 def copy_kind(meaning: Semantics) -> CopyKind | None:
-    """How a copy makes what it writes of what it reads; None: in a way that the compiler has no use for.
+    """Returns how a copy computes what it writes; None for a form that the compiler cannot use.
 
-    ``plain``: as it is, or cast to the type of the target, with scalars at the number that changes nothing.
-    ``scaled``: ``clip(rint(f32(x) * scale), low, high)``. ``shifted``: ``clip(x >> shift, low, high)``, where something
-    may be added to x before. Bounds may stand as ``min``, ``max`` and ``relu``.
+    ``plain``: unchanged, or cast to the target's type, where each scalar has the value that changes nothing.
+    ``scaled``: ``clip(rint(f32(x) * scale), low, high)``. ``shifted``: ``clip(x >> shift, low, high)``, where an
+    addend to x may come first. Bounds may be written with ``min``, ``max`` and ``relu``.
     """
     if meaning.typed.statement.accumulate or not preserves_positions(meaning):
         return None
@@ -65,7 +65,7 @@ def _may_be(node: Node, number: int) -> bool:
 
 
 def _unheld(node: Node) -> Node:
-    """What is held within bounds: the argument of ``clip``, ``min``, ``max`` or ``relu`` that reads memory."""
+    """The value without its bounds: the argument of ``clip``, ``min``, ``max`` or ``relu`` that reads memory."""
     while isinstance(node.expression, Call) and node.expression.function in _HOLDING:
         reading = [child for child in node.children if _reads(child)]
         if len(reading) != 1:
@@ -100,7 +100,7 @@ Place = tuple[str, Copy, Semantics]
 
 
 def check_copies(accelerator: Accelerator) -> None:
-    """Refuse copies that move scalars to other places, loads that change all they bring, results that stay.
+    """Refuses copies that permute scalars, operands that no plain load brings, and results that no store takes away.
 
     Raises:
         InvalidAccelerator: ``field`` is the path of the expression, or of the instructions where one is missing.
@@ -118,7 +118,7 @@ def check_copies(accelerator: Accelerator) -> None:
 
 
 def _places(accelerator: Accelerator) -> Iterator[Place]:
-    """All that copies do, each with its path: that of the type in DRAM where there is no expression."""
+    """Every operation of the copies with its path; a copy without operations has the path of its type in DRAM."""
     for index, copy in enumerate(accelerator.instructions):
         if isinstance(copy, Copy):
             for number, meaning in enumerate(semantics_of(accelerator, copy)):
@@ -127,7 +127,7 @@ def _places(accelerator: Accelerator) -> Iterator[Place]:
 
 
 def _loads(tile: Tile, places: list[Place]) -> list[Place]:
-    """What brings scalars of the memory's own type."""
+    """The loads of the tile's memory whose type in DRAM is the memory's own."""
     wanted = (tile.memory.name, "load", tile.memory.dtype)
     return [place for place in places if (place[1].memory, place[1].direction, place[1].dram_dtype) == wanted]
 
@@ -185,7 +185,7 @@ def _brings(copy: Copy, meaning: Semantics, *, narrows: bool) -> bool:
 
 
 def _works(accelerator: Accelerator, gemm: Contraction) -> bool:
-    """Whether an operation works on the accumulators beside those of the contraction."""
+    """Whether an operation other than the contraction's writes the accumulators."""
     contracts = (gemm.accumulate, gemm.zero, gemm.overwrite)
     return any(
         instruction.operands[meaning.typed.statement.target.name].memory == gemm.dst.memory.name
@@ -197,10 +197,10 @@ def _works(accelerator: Accelerator, gemm: Contraction) -> bool:
 
 
 def check_reach(accelerator: Accelerator) -> None:
-    """Refuse what is idle, and a document whose contraction gets no data or keeps its results.
+    """Refuses idle units, memories and operands, a second FINISH, and operand types that no model has.
 
     Raises:
-        InvalidAccelerator: ``field`` is the path of what nothing uses, or of what needs more.
+        InvalidAccelerator: ``field`` is the path of the idle part, or of the type.
     """
     _check_units(accelerator)
     _check_memories(accelerator)
@@ -216,7 +216,7 @@ def _check_units(accelerator: Accelerator) -> None:
 
 
 def _touched(accelerator: Accelerator) -> Iterator[tuple[str, bool]]:
-    """Memories that instructions use, and whether that fills them."""
+    """The memories that instructions use, each with whether the instruction writes it."""
     for instruction in accelerator.instructions:
         if isinstance(instruction, Copy):
             yield instruction.memory, instruction.direction == "load"
@@ -244,7 +244,7 @@ def _check_memories(accelerator: Accelerator) -> None:
 
 
 def _elsewhere(accelerator: Accelerator) -> str:
-    """Loads of a memory that another load fills already, one of which may be meant for another."""
+    """A hint for the message: two loads of one memory, of which one may be meant for another."""
     loads = [(index, i) for index, i in enumerate(accelerator.instructions) if isinstance(i, Copy)]
     loads = [(index, copy) for index, copy in loads if copy.direction == "load"]
     for number, (index, copy) in enumerate(loads):

@@ -1,6 +1,7 @@
 """The checks of a document in their order: that its parts agree, and that the compiler can use it.
 
-The first refuse what no program could run on, the second what nothing would be compiled for, or what would be idle.
+:func:`check_document` refuses a machine on which no program could run, :func:`check_compilable` one for which nothing
+could be compiled, or of which a part would be idle.
 """
 
 from accel.accelerator.checks.cost_checks import check_energy
@@ -14,7 +15,7 @@ from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.require import require, require_distinct
 
 CONTEXTS_PRAGMA = "pragma_contexts"
-"""The compiler's own: how many copies of each buffer of a loop there are."""
+"""The compiler's own pragma: how many copies of each buffer of a loop there are."""
 
 TVM_PRAGMAS = frozenset(
     f"pragma_{name}"
@@ -34,11 +35,11 @@ TVM_PRAGMAS = frozenset(
         "vectorize",
     )
 )
-"""Those that TVM 0.27 takes away or acts on."""
+"""The pragmas that TVM 0.27 removes or acts on."""
 
 
 def check_names(accelerator: Accelerator) -> None:
-    """Refuse pragmas that others act on, and fields that hide a number from costs.
+    """Refuses pragmas that the compiler or TVM acts on, and fields that hide a name of the cost language.
 
     Raises:
         InvalidAccelerator: ``field`` is the path of the pragma, or of the name of the field.
@@ -64,7 +65,7 @@ _ENDINGS: tuple[tuple[Operator, ...], ...] = ((), ("bias",), ("requantize", "cli
 
 
 def check_composites(accelerator: Accelerator) -> None:
-    """Refuse composites that no layer is, as operators follow the first in one order, and any that is there twice.
+    """Refuses composites whose operators do not follow in an order that layers have, and repeated composites.
 
     Raises:
         InvalidAccelerator: ``field`` is the path of the operators.
@@ -86,7 +87,7 @@ _OTHERS = "bias, requantize and clip are"
 
 
 def check_document(accelerator: Accelerator) -> None:
-    """Refuse a document that contradicts itself: the encoding can be decoded again, and every name names something.
+    """Refuses a document that contradicts itself: an ambiguous encoding, a name that is not defined, or a wrong type.
 
     Raises:
         InvalidAccelerator: ``field`` is the path in the document.
@@ -115,9 +116,9 @@ def _check_composite(path: str, composite: Composite) -> None:
 
 
 def check_compilable(accelerator: Accelerator) -> None:
-    """Refuse a document that no program can be made for, and one with parts that no program can use.
+    """Refuses a document for which no program can be compiled, and one with parts that no program can use.
 
-    ``accelerator`` is one that :func:`accel.accelerator.checks.document_checks.check_document` takes.
+    ``accelerator`` has passed :func:`check_document`.
 
     Raises:
         InvalidAccelerator: ``field`` is the path in the document.

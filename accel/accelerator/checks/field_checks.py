@@ -12,10 +12,10 @@ _FLOAT_BITS = 32
 
 
 def check_fields(path: str, fields: Sequence[BitField], word_bits: int) -> None:
-    """Fields lie in one 64-bit word each, no two share a bit, and constants fit.
+    """Refuses fields that cross a 64-bit word or share a bit, and constants that do not fit.
 
     Raises:
-        InvalidAccelerator: ``path`` and the number of the field.
+        InvalidAccelerator: ``field`` is ``path`` and the number of the field.
     """
     require_distinct([field.name for field in fields], path)
     for index, field in enumerate(fields):
@@ -51,7 +51,7 @@ def _too_large(field: BitField) -> str:
 
 
 def check_encodings(accelerator: Accelerator) -> None:
-    """Every instruction's own fields, or the parts that it is encoded as; and no word is two instructions.
+    """Refuses encodings that overlap, sequences of unknown parts, and words that two instructions could be.
 
     Raises:
         InvalidAccelerator: ``field`` is the path in the document.
@@ -72,7 +72,7 @@ def check_encodings(accelerator: Accelerator) -> None:
 
 
 def _check_patterns(accelerator: Accelerator) -> None:
-    """Of any two instructions that are encoded, some bit is constant in both and differs."""
+    """Any two encoded instructions have a bit that is constant in both and differs."""
     patterns: list[tuple[str, int, int]] = []
     for index, instruction in enumerate(accelerator.instructions):
         if instruction.sequence:
@@ -90,7 +90,7 @@ def _check_patterns(accelerator: Accelerator) -> None:
 
 
 def check_roles(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
-    """Each role has a field of its own, which is unsigned and not constant; a token has one bit.
+    """Refuses a role without a field of its own that is unsigned and not constant, and a token of more than one bit.
 
     Raises:
         InvalidAccelerator: ``field`` is the path of the role.
@@ -113,7 +113,7 @@ def check_roles(path: str, instruction: Instruction, accelerator: Accelerator) -
 
 
 def check_instruction(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
-    """Every name names something, and shapes and limits fit.
+    """Refuses undefined units, memories, operands and tokens, and shapes and limits that do not fit.
 
     Raises:
         InvalidAccelerator: ``field`` is the path in the document.

@@ -1,4 +1,4 @@
-"""Checks of memories: they hold a tile, and fields are wide enough to address and to walk all of them."""
+"""Checks of memories: each holds a tile, and fields are wide enough to address and to walk all of it."""
 
 from accel.accelerator.contraction import contraction
 from accel.accelerator.document import Accelerator
@@ -10,7 +10,7 @@ from accel.accelerator.semantics import scalar_field, semantics_of
 
 
 def check_capacity(accelerator: Accelerator) -> None:
-    """Refuse memories too small for one tile: operands that lie in one memory are in it at the same time.
+    """Refuses memories too small for one tile; operands of one memory lie in it at the same time.
 
     Raises:
         InvalidAccelerator: ``field`` is the path of the depth.
@@ -35,7 +35,7 @@ _PAIRS = (("pad_top", "pad_bottom", "rows"), ("pad_left", "pad_right", "columns"
 
 
 def check_addresses(accelerator: Accelerator) -> None:
-    """Refuse fields too narrow for what they say, and copies whose fields do not go together.
+    """Refuses fields too narrow for their addresses, counts and strides, and copies whose fields contradict each other.
 
     Raises:
         InvalidAccelerator: ``field`` is the path of the role of the field.
@@ -80,7 +80,7 @@ def _check_copy(path: str, copy: Copy, accelerator: Accelerator) -> None:
 
 
 def _check_padded(path: str, along: str, copy: Copy, accelerator: Accelerator) -> None:
-    """What is padded has an element of zeros and one of DRAM at least, and rows of an image of two columns."""
+    """A padded axis has at least an element of zeros and one of DRAM; padded rows come from an image of two columns."""
     fields = copy.copy_fields
     name = getattr(fields, along)
     bits = accelerator.bits(copy, name)
@@ -97,7 +97,7 @@ def _check_padded(path: str, along: str, copy: Copy, accelerator: Accelerator) -
 
 
 def _check_dram(path: str, copy: Copy, accelerator: Accelerator) -> None:
-    """DRAM holds two tensors, and all that the memory does; an element's bytes are the least stride of rows.
+    """The copy reaches two tensors in DRAM, and bytes that fill the memory; a row stride holds an element's bytes.
 
     The second tensor lies at the alignment at the earliest.
     """

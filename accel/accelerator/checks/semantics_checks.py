@@ -1,4 +1,4 @@
-"""Checks of what instructions do: expressions fit operands and fields, and no operation shadows a later one."""
+"""Checks of semantics: expressions fit operands and fields, and no operation shadows a later one."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ COPY_COST_NAMES = ("bytes", "elements")
 
 
 def check_meanings(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
-    """Operations can be told apart, and their expressions and costs mean something.
+    """Refuses operations that the same fields choose, and expressions and costs that do not fit operands and fields.
 
     Raises:
         InvalidAccelerator: ``field`` is the path of the expression.
@@ -107,7 +107,7 @@ def _at(path: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Known:
-    """An operation: its place, what it does without names, and the largest number of each of its fields."""
+    """An operation: its path, its semantics without names, and the largest number of each of its fields."""
 
     meaning: Semantics
     path: str
@@ -116,9 +116,9 @@ class _Known:
 
 
 def check_shadows(accelerator: Accelerator) -> None:
-    """Refuse an operation that does what another under its pragma does, with fields that hold no more.
+    """Refuses an operation with the semantics of an earlier one under its pragma, and fields that hold no more.
 
-    The compiler takes the first of the document that fits.
+    The compiler takes the first operation of the document that fits, so the later one would never be used.
 
     Raises:
         InvalidAccelerator: ``field`` is the path of the later operation, or of the pragma of a copy without operations.

@@ -1,4 +1,4 @@
-"""Whether tokens that are waited for are sent, and order every memory that two units use."""
+"""Checks of tokens: each queue is sent to and waited for, and tokens order every memory that two units use."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from accel.accelerator.semantics import semantics_of
 
 
 def check_tokens(accelerator: Accelerator) -> None:
-    """Refuse queues with one end, and units that use each other's data and cannot wait for it.
+    """Refuses queues with one end, and units that use each other's data and cannot wait for it.
 
     Raises:
         InvalidAccelerator: ``field`` is the path of the tokens.
@@ -46,7 +46,7 @@ def _memories(instruction: Instruction) -> set[str]:
 
 
 def _partners(instruction: Copy | Compute, accelerator: Accelerator) -> Iterator[tuple[str, str]]:
-    """Units that one hands its data to or gets it from; with the memory.
+    """The units that ``instruction`` hands data to or gets data from, each with the memory.
 
     Two copies have the contraction between them, and two computes wait for each other where one of them writes.
     """
