@@ -49,17 +49,17 @@ class Cost:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the cost depends on, in order of first use."""
+        """The names that the cost depends on, in order of first use."""
         return tuple(dict.fromkeys(node.name for node in walk(self.tree) if isinstance(node, Scalar)))
 
     def evaluate(self, columns: Columns) -> Float64:
-        """The cost of each instruction, in double precision.
+        """Returns the cost of each instruction, in double precision.
 
         ``columns`` has a number or one number an instruction for each name, and may have more; the result has the
         shape that all of them broadcast to. Integers beyond 2**53 are rounded.
 
         Raises:
-            ExpressionError: a name that is no column; a division by zero; a value that is no finite number. ``row``
+            ExpressionError: a name without a column, a division by zero, or a value that is not finite. ``row``
                 is the first of several instructions.
         """
         for name in self.names:
@@ -91,10 +91,10 @@ class Cost:
 
 
 def parse_cost(text: str) -> Cost:
-    """The cost that ``text`` is.
+    """Returns the cost that ``text`` states.
 
     Raises:
-        ExpressionError: it is none, or it divides by the number 0.
+        ExpressionError: it cannot be parsed, or it divides by the number 0.
     """
     parser = Parser(text, COSTS)
     tree = parser.expression()
@@ -127,7 +127,7 @@ Ends = tuple[Float64, Float64]
 
 @dataclass(frozen=True)
 class Bounds:
-    """Of n boxes the least and the most (n,) that a cost can be in each, and whether it is a number all over it (n,).
+    """The least and the greatest value (n,) of a cost in each of n boxes, and whether it is finite all over it (n,).
 
     They are no tighter than arithmetic on ranges makes them, and hold for values in double precision: its rounding
     keeps the order of numbers.
@@ -139,7 +139,7 @@ class Bounds:
 
 
 def bounds(cost: Cost, names: Mapping[str, Ends], count: int) -> Bounds:
-    """The bounds of ``cost`` over ``count`` boxes; ``names`` has the ends (n,) of each name of the cost."""
+    """Returns the bounds of ``cost`` over ``count`` boxes; ``names`` has the ends (n,) of each name of the cost."""
     finite = np.ones(count, np.bool_)
     with np.errstate(all="ignore"):  # what is not finite is marked
         low, high = _of(cost.tree, names, finite)

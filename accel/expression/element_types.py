@@ -23,28 +23,28 @@ ELEMENT_TYPES = tuple(CASTS.values())
 
 
 def is_float(dtype: str) -> bool:
-    """Whether the type is ``float32``."""
+    """Returns whether the type is ``float32``."""
     return dtype == "float32"
 
 
 def is_signed(dtype: str) -> bool:
-    """Whether the type is a signed integer."""
+    """Returns whether the type is a signed integer."""
     return dtype.startswith("int")
 
 
 def bits_of(dtype: str) -> int:
-    """Bits of one element."""
+    """Returns the bits of one element."""
     return int(dtype.lstrip("uintfloa"))
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """The least and the greatest value of an integer type."""
+    """Returns the least and the greatest value of an integer type."""
     bits = bits_of(dtype)
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed(dtype) else (0, (1 << bits) - 1)
 
 
 def single(value: float) -> float:
-    """The nearest float32, ties to even.
+    """Returns the nearest float32, ties to even.
 
     Raises:
         OverflowError: it is beyond the greatest float32.
@@ -55,7 +55,7 @@ def single(value: float) -> float:
 
 @dataclass(frozen=True)
 class TensorType:
-    """What one execution of an instruction sees of an operand: its element type, and its shape in elements."""
+    """The part of an operand that one execution of an instruction uses: its element type, and its shape in elements."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -67,5 +67,5 @@ class TensorType:
             raise ExpressionError(f"a tensor of shape {self.shape}; expected positive extents")
 
     def strides(self) -> tuple[int, ...]:
-        """Elements between neighbours along each axis, where the tensor is row-major and dense."""
+        """Returns the elements between neighbours along each axis, where the tensor is row-major and dense."""
         return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))

@@ -28,7 +28,7 @@ class Place:
 
 
 def build_loops(typed: Typed, places: Mapping[str, Place], scalars: Mapping[str, tirx.Expr]) -> tirx.Stmt:
-    """One execution of ``typed``, to be compiled for the host by LLVM.
+    """Returns one execution of ``typed``, to be compiled for the host by LLVM.
 
     ``places`` has the target and every operand, ``scalars`` an expression for each scalar: float32, or an integer of
     any type. A sum runs in the order of the reduced axes, the last fastest, whatever the order of the loops.
@@ -59,7 +59,7 @@ class _Loops:
         }
 
     def elementwise(self) -> tirx.Stmt:
-        """One store an element."""
+        """Returns loops of one store for each element."""
 
         def body(point: _Point) -> tirx.Stmt:
             if self._typed.statement.accumulate:
@@ -69,7 +69,7 @@ class _Loops:
         return self._around(self._written, body, {})
 
     def rows(self) -> tirx.Stmt:
-        """A sum of rows: the target's last axis innermost, so that vectors of a row are added."""
+        """Returns loops that sum rows: the target's last axis is innermost, so that vectors of a row are added."""
         outer, row = self._written[:-1], self._written[-1:]
 
         def clear(point: _Point) -> tirx.Stmt:
@@ -87,7 +87,7 @@ class _Loops:
         return self._around(outer, body, {})
 
     def sums(self) -> tirx.Stmt:
-        """One sum an element, in a register."""
+        """Returns loops of one sum for each element, in a register."""
         total = tirx.decl_buffer((1,), self._typed.dtype, "total", scope="local")
         first = tirx.const(0, self._index_type)
 
@@ -103,7 +103,7 @@ class _Loops:
         return self._around(self._written, body, {})
 
     def rows_are_dense(self) -> bool:
-        """Whether every tensor is dense, or stays, along the target's last axis."""
+        """Returns whether every tensor is dense, or stays, along the target's last axis."""
         if not self._written or self._typed.extents[self._written[-1]] == 1:
             return False
         axis = self._written[-1]

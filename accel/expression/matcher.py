@@ -1,4 +1,4 @@
-"""Unification of two TIR expressions: what a statement writes, against what a program has.
+"""Unification of two TIR expressions: the value of a statement, and the value that a program stores.
 
 The pattern's leaves are loads of buffers and variables that stand for the statement's operands and scalars.
 """
@@ -43,13 +43,13 @@ class TooManySteps(Exception):  # noqa: N818  it says what happened, and no user
 
 @dataclass(frozen=True)
 class Bound:
-    """What names stand for so far."""
+    """The loads and expressions that names stand for so far."""
 
     operands: Mapping[str, TensorLoad]
     scalars: Mapping[str, tirx.Expr]
 
     def has(self, name: str) -> bool:
-        """Whether a name stands for something."""
+        """Returns whether a name stands for something."""
         return name in self.operands or name in self.scalars
 
     @property
@@ -60,12 +60,12 @@ class Bound:
 
 @dataclass
 class Matcher:
-    """One pattern's leaves, and why nothing fits so far.
+    """The leaves of one pattern, and the reason why nothing has matched so far.
 
     Attributes:
-        operands: the name and the element type of what each of the pattern's buffers stands for.
-        scalars: the name and the declared type of what each of the pattern's variables stands for.
-        accept: whether an operand may be a load.
+        operands: for each buffer of the pattern the operand that it stands for, by name, and its element type.
+        scalars: for each variable of the pattern the scalar that it stands for, by name, and its declared type.
+        accept: returns whether an operand may be a load.
     """
 
     operands: Mapping[tirx.Var, tuple[str, str]]
@@ -76,7 +76,7 @@ class Matcher:
     _progress: tuple[int, bool] = (-1, False)
 
     def match(self, pattern: tirx.Expr, found: tirx.Expr, bound: Bound) -> Iterator[Bound]:
-        """Every way in which ``found`` is an instance of ``pattern`` and of what is bound already.
+        """Yields every way in which ``found`` is an instance of ``pattern``, given the names bound already.
 
         Raises:
             TooManySteps: the search takes more than ``MAX_STEPS``.
@@ -92,14 +92,14 @@ class Matcher:
             self._note(bound, f"expected {self.shown(pattern)}, found {found}", of_leaf=False)
 
     def shown(self, pattern: tirx.Expr) -> str:
-        """A pattern with the statement's names."""
+        """Returns the text of a pattern with the statement's names."""
         if isinstance(pattern, TensorLoad):
             name, dtype = self.operands[pattern.source]
             return f"{name} ({dtype})"
         return str(pattern)
 
     def bind_operand(self, name: str, dtype: str, load: Any, bound: Bound) -> Iterator[Bound]:
-        """``name`` as a load: where it is bound already, the same one."""
+        """Yields ``bound`` with ``name`` bound to ``load``; nothing where ``name`` is bound to another load."""
         if not isinstance(load, TensorLoad):
             return
         if str(load.ty.dtype) != dtype:
@@ -115,7 +115,7 @@ class Matcher:
             yield replace(bound, operands={**bound.operands, name: load})
 
     def bind_scalar(self, variable: tirx.Var, value: tirx.Expr | None, bound: Bound) -> Iterator[Bound]:
-        """A scalar as an expression without loads: where it is bound already, an equal one."""
+        """Yields ``bound`` with a scalar bound to ``value``; nothing where it has loads or contradicts ``bound``."""
         name, declared = self.scalars[variable]
         if isinstance(value, tirx.Cast) and str(value.value.ty.dtype) == declared:
             value = value.value  # what the variable's place makes of the scalar
@@ -129,7 +129,7 @@ class Matcher:
             self._note(bound, f"expected {name} to be {bound.scalars[name]} again, found {value}")
 
     def _note(self, bound: Bound, reason: str, *, of_leaf: bool = True) -> None:
-        """Keep the reason of where most was bound: the first of a leaf, or else the last, which is the widest."""
+        """Store the reason of the attempt that bound most names: a leaf's first, else the last, which is the widest."""
         progress = (bound.count, of_leaf)
         if progress > self._progress or (progress == self._progress and not of_leaf):
             self._progress, self.reason = progress, reason

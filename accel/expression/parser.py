@@ -49,7 +49,7 @@ class Token:
 
     @property
     def value(self) -> int | float:
-        """What a number says.
+        """The value of a number.
 
         Raises:
             ExpressionError: it is beyond any type.
@@ -64,7 +64,7 @@ class Token:
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of ``text``, an ``end`` last.
+    """Returns the tokens of ``text``, an ``end`` last.
 
     Raises:
         ExpressionError: the text is too long, or has a character that begins no token.
@@ -102,7 +102,7 @@ class Dialect:
 
     @property
     def words(self) -> frozenset[str]:
-        """Names that mean something and can name nothing else."""
+        """The reserved words, which can name no tensor, scalar or axis."""
         return frozenset(self.functions) | (frozenset(CASTS) | {"select"} if self.tensors else frozenset())
 
 
@@ -121,31 +121,35 @@ class Parser:
         return self._tokens[self._position]
 
     def advance(self) -> Token:
-        """Take the next token."""
+        """Takes the next token."""
         token = self.token
         self._position += token.kind != "end"
         return token
 
     def fail(self, expected: str) -> NoReturn:
-        """Say what should have come instead of the next token."""
+        """Refuses the next token, and states what was expected.
+
+        Raises:
+            ExpressionError: always.
+        """
         raise ExpressionError(f"column {self.token.column}: found {self.token}; expected {expected}")
 
     def take(self, *symbols: str) -> str:
-        """Take one of ``symbols``."""
+        """Takes one of ``symbols``."""
         if self.token.kind != "symbol" or self.token.text not in symbols:
             self.fail(" or ".join(f"'{symbol}'" for symbol in symbols))
         return self.advance().text
 
     def end(self) -> None:
-        """Nothing may be left."""
+        """Refuses text behind the end of the statement or cost."""
         if self.token.kind != "end":
             self.fail("an operator or the end")
 
     def expression(self) -> Expression:
-        """A whole expression.
+        """Returns a whole expression.
 
         Raises:
-            ExpressionError: it is none, or deeper than ``MAX_DEPTH``.
+            ExpressionError: it cannot be parsed, or is nested deeper than ``MAX_DEPTH``.
         """
         found = self._binary(1)
         level = [found]
@@ -156,7 +160,7 @@ class Parser:
         return found
 
     def access(self, name: str) -> Access:
-        """The brackets behind a tensor's name."""
+        """Returns the access that the brackets behind a tensor's name make."""
         self.take("[")
         indices: list[str | int] = []
         while not self._symbol("]"):
@@ -167,7 +171,7 @@ class Parser:
         return Access(name, tuple(indices))
 
     def name(self, what: str) -> str:
-        """A name that is free to name something, without a point."""
+        """Returns the next token's name, which is no word of the language and has no point; ``what`` it is to name."""
         token = self.token
         if token.kind != "name" or token.text in self._dialect.words or "." in token.text:
             self.fail(what)
@@ -278,10 +282,10 @@ STATEMENTS = Dialect(
 
 @functools.lru_cache(maxsize=4096)  # a document's are asked for again and again
 def parse_statement(text: str) -> Statement:
-    """The statement that ``text`` is: ``target[axes] = expression``, or with ``+=``.
+    """Returns the statement of ``text``: ``target[axes] = expression``, or with ``+=``.
 
     Raises:
-        ExpressionError: it is none; the message has the column, what was found and what was expected.
+        ExpressionError: it cannot be parsed; the message has the column, what was found and what was expected.
     """
     parser = Parser(text, STATEMENTS)
     target = parser.access(parser.name("the target, such as C[i, j]"))

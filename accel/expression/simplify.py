@@ -10,9 +10,10 @@ Range = tuple[int, int]
 
 
 def simplify_product(typed: Typed) -> Typed:
-    """``i32(i16(A[k]) * i16(B[k]))`` as ``i32(A[k]) * i32(B[k])``, where 16 bits hold every product.
+    """Returns ``i32(i16(A[k]) * i16(B[k]))`` as ``i32(A[k]) * i32(B[k])``, where 16 bits hold every product.
 
-    Others stay as they are. Each factor is cast once, to the type of the target, or not at all if it has that type.
+    Other statements are returned unchanged. Each factor is cast once, to the type of the target, or not at all if it
+    has that type.
     """
     node = typed.value
     while isinstance(node.expression, Cast):
@@ -33,7 +34,7 @@ def simplify_product(typed: Typed) -> Typed:
 
 
 def _kept(node: Node) -> Node | None:
-    """The access below casts that keep every value; None where it is none, or one is lost."""
+    """The access below casts that keep every value; None where a cast loses values, or there is no access."""
     inner = node
     while isinstance(inner.expression, Cast):
         inner = inner.children[0]

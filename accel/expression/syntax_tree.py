@@ -1,4 +1,4 @@
-"""The syntax tree of a statement, and the error that a text is none.
+"""The syntax tree of a statement, and the error of text that cannot be parsed.
 
 Nodes print themselves as canonical text, which parses to an equal tree.
 """
@@ -11,9 +11,9 @@ from accel.errors import InvalidAccelerator
 
 
 class ExpressionError(InvalidAccelerator):
-    """An expression that cannot be read, or that means nothing for the tensors it names.
+    """An expression that cannot be parsed, or does not fit the tensors and scalars that it names.
 
-    ``row`` is the first instruction for which a cost has no value, where several were asked about.
+    ``row`` is the first instruction for which a cost has no value, where it was evaluated for several.
     """
 
     def __init__(self, detail: str, *, row: int | None = None) -> None:
@@ -131,7 +131,7 @@ def _side(expression: Expression, least: int) -> str:
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions directly below one, in the order of the text."""
+    """Returns the expressions directly below one, in the order of the text."""
     match expression:
         case Negate(value) | Cast(_, value):
             return (value,)
@@ -145,7 +145,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """Every node, in the order of the text."""
+    """Yields every node, in the order of the text."""
     yield expression
     for child in children(expression):
         yield from walk(child)

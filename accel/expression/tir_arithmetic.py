@@ -1,4 +1,4 @@
-"""What each operation computes, exactly, as TIR for the host.
+"""The exact arithmetic of each operation, as TIR for the host.
 
 TVM assumes of its own arithmetic that it neither overflows nor has counts or values out of range, and simplifies by
 that; LLVM may fuse a product with a sum. So integers are computed where nothing overflows and cut to their type by
@@ -24,7 +24,7 @@ _WIDE = "int64"
 
 
 def literal(dtype: str, value: float) -> Value:
-    """A number; TVM would fold floats in double precision."""
+    """Returns the constant ``value``; a float is hidden from TVM, which would fold it in double precision."""
     if is_float(dtype):
         (bits,) = struct.unpack("<i", struct.pack("<f", value))
         return tirx.reinterpret(dtype, hidden(tirx.const(bits, "int32")))
@@ -32,14 +32,14 @@ def literal(dtype: str, value: float) -> Value:
 
 
 def scalar(value: Value, dtype: str) -> Value:
-    """A value of the instruction's field, which may be a constant; of an integer the low bits."""
+    """Returns the value of an instruction's field, or of a constant, in ``dtype``; integers keep their low bits."""
     if isinstance(value, tirx.FloatImm):
         return literal(dtype, float(value))
     return value if is_float(dtype) else cut(hidden(value), dtype)
 
 
 def hidden(value: Value) -> Value:
-    """An integer that TVM knows nothing of: shifted by nothing, which LLVM removes."""
+    """Returns an integer whose value TVM cannot see: it is shifted by zero, which LLVM removes."""
     dtype = str(value.ty.dtype)
     nothing = tirx.const(0, dtype)
     return tirx.call_llvm_pure_intrin(dtype, "llvm.fshl", value, nothing, nothing)
@@ -51,12 +51,12 @@ def _hidden_float(value: Value) -> Value:
 
 
 def cut(value: Value, dtype: str) -> Value:
-    """The low bits of an integer."""
+    """Returns the low bits of an integer."""
     return hidden(tirx.Cast(dtype, value))
 
 
 def operation(node: Node, below: list[Value]) -> Value:
-    """A node that is no leaf, given the values of its children."""
+    """Returns the value of a node that is no leaf, given the values of its children."""
     match node.expression:
         case Negate():
             found = _negated(node.dtype, below[0])
@@ -80,14 +80,17 @@ def operation(node: Node, below: list[Value]) -> Value:
 
 
 def add(dtype: str, total: Value, term: Node, value: Value) -> Value:
-    """``total + value``, wrapping or rounded once."""
+    """Returns ``total + value``, wrapping or rounded once."""
     if is_float(dtype):
         return total + _alone(term, value)
     return cut(tirx.Cast(_WIDE, total) + tirx.Cast(_WIDE, value), dtype)
 
 
 def convert(value: Value, source: str, dtype: str) -> Value:
-    """A cast: the low bits, the nearest float32, or towards zero and held at the ends of the range, NaN as 0."""
+    """Returns a cast.
+
+    Integers become their low bits or the nearest float32; floats are truncated and saturate, and NaN becomes 0.
+    """
     if source == dtype:
         return value
     if is_float(dtype):
@@ -190,10 +193,10 @@ def _call(function: str, dtype: str, below: list[Value]) -> Value:
 
 
 def least(a: Value, b: Value) -> Value:
-    """``a`` if it is less, else ``b``: so of two equal ones, or with a NaN, ``b``."""
+    """Returns ``a`` if it is less, else ``b``: so of two equal ones, or with a NaN, ``b``."""
     return tirx.Select(a < b, a, b)
 
 
 def greatest(a: Value, b: Value) -> Value:
-    """``a`` if it is greater, else ``b``: so of two equal ones, or with a NaN, ``b``."""
+    """Returns ``a`` if it is greater, else ``b``: so of two equal ones, or with a NaN, ``b``."""
     return tirx.Select(a > b, a, b)

@@ -1,4 +1,4 @@
-"""Questions about TIR expressions: are two of them equal, and which terms does one consist of?
+"""Predicates on TIR expressions, and the terms of which one consists.
 
 A chain of one associative operation on integers is taken apart: ``a + (b - 3)`` is ``+a``, ``+b`` and ``-3``.
 """
@@ -29,7 +29,7 @@ IDENTITY: dict[Any, int | None] = {
 
 @dataclass(frozen=True)
 class Terms:
-    """What is joined by an operation, each term with its sign, which only sums have; and the constants, joined."""
+    """The terms that an operation joins, each with its sign, which only sums have; and the constants, folded."""
 
     operation: Any
     signed: tuple[tuple[int, tirx.Expr], ...]
@@ -37,7 +37,7 @@ class Terms:
 
 
 def operation_of(expression: tirx.Expr) -> Any:
-    """The operation that ``expression`` is a chain of, or None."""
+    """Returns the operation of which ``expression`` is a chain; None if it is not one."""
     kind = type(expression)
     if kind is tirx.Sub:
         return tirx.Add
@@ -45,7 +45,7 @@ def operation_of(expression: tirx.Expr) -> Any:
 
 
 def terms_of(expression: tirx.Expr, operation: Any) -> Terms:
-    """The chain of ``operation`` that ``expression`` is; one term if it is none."""
+    """Returns the terms of ``expression`` as a chain of ``operation``; one term if it is no such chain."""
     signed: list[tuple[int, tirx.Expr]] = []
     constant = IDENTITY[operation]
     pending = [(1, expression)]
@@ -84,7 +84,7 @@ def _joined(operation: Any, a: int | None, b: int) -> int:
 
 
 def rest_without(found: Terms, wanted: int | None) -> int | None:
-    """The constant that is left of ``found`` for a scalar once the constant ``wanted`` is taken.
+    """Returns the constant that is left of ``found`` for a scalar once the constant ``wanted`` is taken.
 
     Raises:
         LookupError: there is no such.
@@ -104,7 +104,7 @@ def rest_without(found: Terms, wanted: int | None) -> int | None:
 
 
 def join(operation: Any, signed: list[tuple[int, tirx.Expr]], constant: int | None, dtype: str) -> tirx.Expr | None:
-    """The expression of a chain; None where nothing is left and the operation has no value of nothing.
+    """Returns the expression of a chain; None where nothing is left and the operation has no value of nothing.
 
     Raises:
         ValueError: the constant is beyond ``dtype``.
@@ -128,7 +128,7 @@ def _signed_ones(constant: int, dtype: str) -> int:
 
 
 def has_loads(expression: Any) -> bool:
-    """Whether memory is read."""
+    """Returns whether ``expression`` reads memory."""
     found: list[TensorLoad] = []
     structural_walk(expression, (TensorLoad, found.append), order="pre")
     return bool(found)
@@ -145,7 +145,7 @@ _SAME_CALLS = {"tirx.round": "tirx.nearbyint", "prim.if_then_else": "select"}
 
 
 def same_place(a: TensorLoad, b: TensorLoad) -> bool:
-    """Whether two loads are of one element."""
+    """Returns whether two loads read one element."""
     if not a.source.same_as(b.source) or len(a.indices) != len(b.indices):
         return False
     analyzer = sym.Analyzer()
@@ -155,7 +155,7 @@ def same_place(a: TensorLoad, b: TensorLoad) -> bool:
 
 
 def equal(a: tirx.Expr, b: tirx.Expr) -> bool:
-    """Whether two expressions are one value; integer constants of all types compare as numbers."""
+    """Returns whether two expressions have one value; integer constants of all types compare as numbers."""
     if isinstance(a, tirx.IntImm) and isinstance(b, tirx.IntImm):
         return int(a) == int(b)
     if isinstance(a, tirx.FloatImm) and isinstance(b, tirx.FloatImm):
@@ -164,14 +164,14 @@ def equal(a: tirx.Expr, b: tirx.Expr) -> bool:
 
 
 def uses_variable(expression: tirx.Expr, variable: tirx.Var) -> bool:
-    """Whether ``variable`` stands in the expression."""
+    """Returns whether ``variable`` stands in the expression."""
     found: list[tirx.Var] = []
     structural_walk(expression, (tirx.Var, found.append), order="pre")
     return any(other.same_as(variable) for other in found)
 
 
 def substitute(expression: tirx.Expr, variable: tirx.Var, value: tirx.Expr) -> tirx.Expr:
-    """The expression with the number ``value`` for ``variable``, simplified."""
+    """Returns ``expression`` with the number ``value`` in place of ``variable``, simplified."""
     known = structural_map(expression, (tirx.Var, lambda leaf: value if leaf.same_as(variable) else leaf))
     rules = [(kind, functools.partial(_folded, operation)) for kind, operation in _BITWISE.items()]
     return sym.Analyzer().simplify(structural_mutate(known, rules))
@@ -187,13 +187,13 @@ def _folded(operation: Callable[[Any, Any], Any], node: Any, mutator: Any) -> An
 
 
 def as_less_than(expression: Any) -> Any:
-    """``a > b`` as ``b < a``."""
+    """Returns ``a > b`` as ``b < a``."""
     kind = _TURNED.get(type(expression))
     return kind(expression.b, expression.a) if kind else expression
 
 
 def call_parts(expression: Any) -> tuple[str, list[Any]]:
-    """The name and arguments of a call, a choice among them."""
+    """Returns the name and arguments of a call, a choice among them."""
     if isinstance(expression, tirx.Select):
         return "select", [expression.condition, expression.true_value, expression.false_value]
     if not isinstance(expression, Call):
@@ -203,7 +203,7 @@ def call_parts(expression: Any) -> tuple[str, list[Any]]:
 
 
 def uncast(constant: Any, dtype: str) -> tirx.Expr | None:
-    """The constant of ``dtype`` that a cast makes into ``constant``, if there is one."""
+    """Returns the constant of ``dtype`` that a cast makes into ``constant``, if there is one."""
     if not isinstance(constant, tirx.IntImm | tirx.FloatImm):
         return None
     value = float(constant) if isinstance(constant, tirx.FloatImm) else int(constant)
@@ -214,7 +214,7 @@ def uncast(constant: Any, dtype: str) -> tirx.Expr | None:
 
 
 def clips(outer: Any, inner_kind: Any) -> Iterator[tuple[tuple[Any, Any], Any]]:
-    """The ways to read ``outer(inner_kind(x, a), b)``: x and a, then b."""
+    """Yields the ways to read ``outer(inner_kind(x, a), b)``: x and a, then b."""
     for inner, bound in ((outer.a, outer.b), (outer.b, outer.a)):
         if type(inner) is inner_kind:
             yield (inner.a, inner.b), bound
@@ -222,7 +222,7 @@ def clips(outer: Any, inner_kind: Any) -> Iterator[tuple[tuple[Any, Any], Any]]:
 
 
 def is_ascending(low: Any, high: Any) -> bool:
-    """Whether ``low`` is known not to be above ``high``; both without loads."""
+    """Returns whether ``low`` is known not to be above ``high``; both without loads."""
     if has_loads(low) or has_loads(high):
         return False
     if isinstance(low, tirx.FloatImm) and isinstance(high, tirx.FloatImm):

@@ -41,9 +41,9 @@ class Inference:
     scalars: Mapping[str, str]
 
     def typed(self, expression: Expression, expected: str | None = None) -> Node:
-        """``expression`` as a node of type ``expected``, or of its own.
+        """Returns ``expression`` as a node of type ``expected``, or of its own.
 
-        Literals and integer scalars take the type that their place asks for; nothing else is converted.
+        Literals and integer scalars take the type that their place requires; nothing else is converted.
 
         Raises:
             ExpressionError: a type does not fit its place.
@@ -66,7 +66,7 @@ class Inference:
         return Node(dtype, expression, below)
 
     def _wanted(self, expression: Expression, dtype: str) -> tuple[str | None, ...]:
-        """What a node of type ``dtype`` asks of its children; None: they choose."""
+        """The type that a node of type ``dtype`` requires of each child; None where the child's own type stands."""
         match expression:
             case Cast():
                 return (None,)
@@ -106,7 +106,7 @@ class Inference:
         return next(iter(owns), None)
 
     def _default(self, *expressions: Expression) -> str:
-        """The type of what is made of literals and integer scalars alone, where nothing asks for one."""
+        """The type of an expression of literals and integer scalars alone, where its place requires none."""
         names = [node.name for expression in expressions for node in walk(expression) if isinstance(node, Scalar)]
         types = sorted({self.scalars[name] for name in names})
         if len(types) > 1:
@@ -141,7 +141,7 @@ def _refuse(expression: Expression, found: str, expected: str) -> NoReturn:
 
 @dataclass(frozen=True)
 class Typed:
-    """A statement that means something.
+    """A statement that fits the tensors and scalars it names.
 
     Attributes:
         statement: as it was parsed.
@@ -159,12 +159,12 @@ class Typed:
 
     @property
     def dtype(self) -> str:
-        """The element type of the target, and of what is summed."""
+        """The element type of the target, in which sums are computed."""
         return self.value.dtype
 
 
 def check_statement(statement: Statement, tensors: Mapping[str, TensorType], scalars: Mapping[str, str]) -> Typed:
-    """The meaning of ``statement`` where its operands are ``tensors`` and the instruction's fields ``scalars``.
+    """Returns ``statement`` with the type of every node, given its operands and the types of the instruction's fields.
 
     Raises:
         ExpressionError: an unknown name, a wrong rank, an axis of two extents, a type that does not fit its place, a

@@ -1,4 +1,4 @@
-"""Unification of a store of a program with one iteration of a statement: does it compute the same, of which operands?
+"""Unification of a store of a program with one iteration of a statement: the operands for which both compute the same.
 
 The statement's value is matched as a front end of TVM would write it.
 """
@@ -37,7 +37,7 @@ Leaf = Callable[[Access | Scalar, str], tirx.Expr]
 
 
 def tvm_form(node: Node, leaf: Leaf) -> tirx.Expr:
-    """``node`` in TIR's own arithmetic, of which overflow is undefined; nothing is folded.
+    """Returns ``node`` in TIR's own arithmetic, of which overflow is undefined; nothing is folded.
 
     ``leaf`` gives the expression of an access or a scalar, which must be of the type it is given.
     """
@@ -99,12 +99,12 @@ def _call(function: str, dtype: str, below: list[tirx.Expr]) -> tirx.Expr:
 
 @dataclass(frozen=True)
 class Binding:
-    """What the statement's names stand for in a store.
+    """The loads and expressions of a store that the statement's names stand for.
 
     Attributes:
         operands: a load for each operand, and for the target one of the place that is written.
         scalars: an expression without loads for each scalar; a float for a float32, an integer of any type else.
-        accumulates: the store adds to what is there; always so for ``+=``. For ``=`` with a sum both are tried: a
+        accumulates: the store adds to the target's value; always so for ``+=``. For ``=`` with a sum both are tried: a
             store that does belongs to a nest that also writes zeros first.
     """
 
@@ -115,19 +115,19 @@ class Binding:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Nothing fits; ``reason`` says what was expected and what was found where most had fitted."""
+    """No binding exists; ``reason`` states what was expected and found in the attempt that came furthest."""
 
     reason: str
 
 
 def unify(typed: Typed, store: tirx.BufferStore, accept: Accept) -> Binding | Mismatch:
-    """The first of :func:`bindings`, or why there is none."""
+    """Returns the first of :func:`bindings`, or a mismatch with the reason why there is none."""
     search = _Search(typed, store, accept)
     return next(search.bindings(), None) or Mismatch(search.reason)
 
 
 def bindings(typed: Typed, store: tirx.BufferStore, accept: Accept) -> Iterator[Binding]:
-    """Every way in which ``store`` does one iteration of ``typed``.
+    """Yields every binding with which ``store`` computes one iteration of ``typed``.
 
     The store's loops are its caller's concern. ``accept`` is asked, with the name of an operand or of the target and
     a load of the right element type, whether the one may be the other. A search of too many steps ends.
