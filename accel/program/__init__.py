@@ -1,1 +1,1 @@
-"""The Program, the one thing that compile and simulate share: its model, its document, its words."""
+"""The Program, which the compiler writes and the simulator runs: its model, its document, its words."""

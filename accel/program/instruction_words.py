@@ -1,4 +1,4 @@
-"""The instructions of a program as files hold them, and where a stream is cut into launches."""
+"""The instructions of a program as files hold them, and the cutting of a stream into launches."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -17,11 +17,11 @@ _MOST_TEXT = 1 << 27  # bytes
 
 
 def read_words(data: bytes, accelerator: Accelerator) -> Words:
-    """The words (instructions, word_bits / 64) of ``instructions.bin``.
+    """Returns the words (instructions, word_bits / 64) of ``instructions.bin``.
 
     Raises:
-        InvalidProgram: not whole instructions.
-        ProgramTooLarge: more than ``MOST_INSTRUCTIONS``.
+        InvalidProgram: the bytes are not whole instructions.
+        ProgramTooLarge: there are more than ``MOST_INSTRUCTIONS``.
     """
     size = accelerator.word_bits // 8
     if size < 8 or len(data) % size:
@@ -38,12 +38,12 @@ def read_words(data: bytes, accelerator: Accelerator) -> Words:
 
 
 def read_text_words(data: bytes, accelerator: Accelerator) -> Words:
-    """The words (instructions, 3) of ``instructions.txt``: a line each, ``funct rs1 rs2``.
+    """Returns the words (instructions, 3) of ``instructions.txt``: a line each, ``funct rs1 rs2``.
 
     ``funct`` is decimal, the operands are hexadecimal, with 0x or without; ``#`` begins a comment.
 
     Raises:
-        InvalidProgram: the line that is none, or instructions of another size.
+        InvalidProgram: a line is no instruction, or the accelerator's instructions have another size.
     """
     name = "instructions.txt"
     if accelerator.word_bits != 64 * _ROCC_WORDS:
@@ -75,14 +75,14 @@ def _text_row(fields: list[str], number: int) -> tuple[int, int, int]:
 
 
 def launches(words: Words, accelerator: Accelerator, written: Mapping[str, int]) -> tuple[Launch, ...]:
-    """The stream cut after each FINISH, and before each instruction that the host writes DRAM before.
+    """Returns the launches of a stream: one ends after each FINISH, and before each write of the host to DRAM.
 
-    A rest without FINISH, or a stream that has none, is a launch too.
+    Instructions after the last FINISH, or a stream without any, are a launch too.
 
     Args:
-        words: the instructions (n, words).
-        accelerator: whose FINISH it is.
-        written: the index of the instruction before which a segment is written; 0: before the run.
+        words: the instructions (n, word_bits / 64).
+        accelerator: the document that says which instruction is FINISH.
+        written: for each segment the index of the instruction before which the host writes it; 0: before the run.
 
     Raises:
         InvalidProgram: more launches than there may be, or no such instruction.

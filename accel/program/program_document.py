@@ -1,4 +1,4 @@
-"""``program.json`` of a Program file and of Program parts: their keys, and the limits of what is read."""
+"""``program.json`` of a Program file and of Program parts: its keys and limits."""
 
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -143,10 +143,10 @@ class PartsDocument(DocumentModel):
 
 
 def parse_document(data: bytes) -> dict[str, Any]:
-    """The object in ``program.json``.
+    """Returns the object in ``program.json``.
 
     Raises:
-        InvalidProgram: no JSON, or not an object.
+        InvalidProgram: it is not JSON, or not an object.
     """
     try:
         value = parse_json(data, most_bytes=MOST_DOCUMENT_BYTES, most_values=_MOST_DOCUMENT_VALUES)
@@ -158,7 +158,7 @@ def parse_document(data: bytes) -> dict[str, Any]:
 
 
 def read_document(value: dict[str, Any], model: type[M]) -> M:
-    """The document as ``model``.
+    """Returns ``value`` as an instance of ``model``.
 
     Raises:
         InvalidProgram: it does not fit; the message names the first key that is wrong.

@@ -1,4 +1,4 @@
-"""The Program: the one thing that compile and simulate share.
+"""The Program, which the compiler writes and the simulator runs.
 
 An ordered list of steps over one DRAM map: launches (instruction words for the accelerator) and host
 steps (Relax functions on tensors in DRAM), with the image of the constants and the origin of each
@@ -28,7 +28,7 @@ class Segment:
 
     @property
     def nbytes(self) -> int:
-        """Bytes it occupies."""
+        """The bytes that it occupies."""
         return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
 
 
@@ -72,7 +72,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class HostStep:
-    """A function run on the host. ``module`` is the text of a host graph (``accel/host_graph/``).
+    """A function run on the host. ``module`` is the text of a host graph (:mod:`accel.host`).
 
     It takes the segments ``inputs`` and fills the segments ``outputs``.
     """
@@ -89,7 +89,7 @@ class Program:
     """A compiled model. ``words`` is (instructions, word_bits / 64); ``origin`` indexes ``origins``.
 
     ``image`` gives segments their contents before the run; for one of ``inputs`` it is a default. ``expected``
-    gives what a segment must hold after the run, of the segment's shape and type, where somebody has said so.
+    gives what a segment must hold after the run, of the segment's shape and type, where that is stated.
     ``granularity`` (bytes) is how exactly the segments are known: with 1 a launch that leaves them is refused, with
     more it is warned of what it changes beyond whole granules around them. ``windows`` are where DRAM lies in the
     address space; without any, ``dram_bytes`` lie from address 0 on.
@@ -117,7 +117,10 @@ class Program:
 
 
 def renamed(program: Program, names: Mapping[str, str]) -> Program:
-    """The program with segments called as ``names`` says; a name that another segment has already is not given."""
+    """Returns the program with segments renamed: ``names`` maps old names to new ones.
+
+    A segment keeps its name where another segment has the new one already.
+    """
     taken = set(program.segments)
     called = {}
     for old, new in names.items():

@@ -1,4 +1,4 @@
-"""Reading zips that strangers made: bounded, and every fault an InvalidProgram."""
+"""Reading of untrusted zips: bounded, and with every fault as an InvalidProgram."""
 
 import zipfile
 import zlib
@@ -16,7 +16,7 @@ _ENCRYPTED = 1
 
 
 class ZipParts:
-    """The parts of a zip by name. ``folder`` is what stands before the names of all of them."""
+    """The parts of a zip by name. ``folder`` is a prefix that all their names have."""
 
     def __init__(self, archive: zipfile.ZipFile, folder: str = "") -> None:
         self._archive = archive
@@ -25,22 +25,22 @@ class ZipParts:
         self._left_inflated = _MOST_INFLATED_BYTES
 
     def within(self, folder: str) -> "ZipParts":
-        """The parts of a folder; bytes count anew."""
+        """Returns the parts of a folder, with a new count of the bytes read."""
         return ZipParts(self._archive, folder)
 
     def names(self) -> list[str]:
-        """The names of all entries."""
+        """Returns the names of all entries."""
         return self._archive.namelist()
 
     def is_stored(self, name: str) -> bool:
-        """Whether the part is not compressed, so that others can read it at an offset."""
+        """Returns whether the part is stored without compression, so that it can be read in place at an offset."""
         return self._info(name).compress_type == zipfile.ZIP_STORED
 
     def read(self, name: str, most: int = _MOST_BYTES) -> bytes:
-        """The bytes of a part.
+        """Returns the bytes of a part.
 
         Raises:
-            InvalidProgram: there is none, it is damaged, it has more than ``most`` bytes, or all that were read are
+            InvalidProgram: there is none, it is damaged, it has more than ``most`` bytes, or all parts read so far are
                 more than the limit.
         """
         info = self._info(name)
@@ -68,10 +68,10 @@ class ZipParts:
 
 @contextmanager
 def open_zip(file: Path | BinaryIO) -> Iterator[ZipParts]:
-    """The parts of a zip.
+    """Returns the parts of a zip.
 
     Raises:
-        InvalidProgram: it is none, or has too many entries.
+        InvalidProgram: it is not a zip, or has too many entries.
         OSError: the file cannot be opened.
     """
     try:

@@ -1,4 +1,4 @@
-"""Opening a program in whatever form it comes."""
+"""Opening of a program in any of its forms."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ _DOCUMENT = "program.json"
 
 
 def open_program(path: Path, *, trust_host_code: bool = False) -> Program:
-    """Read a directory of parts, a zip of parts, or a Program file, told apart by what they hold.
+    """Reads a directory of parts, a zip of parts, or a Program file; the contents tell which form it is.
 
     Args:
         path: a directory or a file.
         trust_host_code: as :func:`accel.program_files.program_container.load_program` has it.
 
     Raises:
-        InvalidProgram: none of these, or one that contradicts itself.
+        InvalidProgram: it has none of these forms, or contradicts itself.
         InvalidAccelerator: the accelerator is unknown, or cannot work.
     """
     try:

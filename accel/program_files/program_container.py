@@ -29,7 +29,7 @@ from accel.program_files.program_validation import check_program
 
 
 def save_program(program: Program, file: Path | BinaryIO) -> None:
-    """Write ``program`` as a Program file; the same program gives the same bytes."""
+    """Writes ``program`` as a Program file; equal programs have equal bytes."""
     texts: dict[str, str] = {}
     steps: list[LaunchEntry | HostEntry] = []
     for step in program.steps:
@@ -70,7 +70,7 @@ def save_program(program: Program, file: Path | BinaryIO) -> None:
 
 
 def little_endian(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array in the order of bytes and elements that files have; itself where it is."""
+    """Returns the array in little-endian bytes and C order, as files have it; itself where it is so already."""
     return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
 
 
@@ -82,7 +82,7 @@ def _write(archive: zipfile.ZipFile, name: str, data: bytes | memoryview) -> Non
 
 
 def load_program(file: Path | BinaryIO, *, trust_host_code: bool = False) -> Program:
-    """Read a Program file.
+    """Reads a Program file.
 
     Args:
         file: a path, or a file open for reading and seeking.
@@ -174,7 +174,7 @@ class _Reader:
         return HostStep(**(fields | {"module": text}))
 
     def _host_graph(self, part: str) -> tuple[str, list[Tensor], list[Tensor]]:
-        """The text of a host graph, what it takes and what it gives; it is checked once for all its steps."""
+        """The text of a host graph, its inputs and its outputs; it is checked once for all its steps."""
         # without host steps no compiler is loaded
         from accel.host.host_graph_reader import read_host_graph  # noqa: PLC0415
         from accel.host.host_operators import signature  # noqa: PLC0415
@@ -189,7 +189,7 @@ class _Reader:
 
 
 def _check_tensors(key: str, names: tuple[str, ...], tensors: list[Tensor], segments: dict[str, Segment]) -> None:
-    """The segments are what the graph takes or gives; those that there are not are told of later."""
+    """Refuse segments that do not fit the graph's tensors; missing segments are reported by a later check."""
     if len(names) != len(tensors):
         raise InvalidProgram(f"{key} names {len(names)} segments, and its graph has {len(tensors)}")
     for name, (shape, dtype) in zip(names, tensors, strict=True):

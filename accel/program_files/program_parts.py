@@ -32,7 +32,7 @@ Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 
 def load_parts(directory: Path) -> Program:
-    """Read a directory with ``program.json`` and the files that it names.
+    """Reads a directory with ``program.json`` and the files that it names.
 
     Raises:
         InvalidProgram: a part is missing, or not what the document says.
@@ -62,11 +62,11 @@ def load_parts(directory: Path) -> Program:
 
 
 def assemble(document: bytes, part: Callable[[str], bytes]) -> Program:
-    """The program of a ``program.json`` and of parts that are read by name, as from a zip or a form.
+    """Returns the program of a ``program.json`` and of parts that ``part`` reads by name, as from a zip or a form.
 
     Args:
         document: the bytes of ``program.json``.
-        part: gives the bytes of the part of that name; KeyError if there is none.
+        part: returns the bytes of the part of that name; raises KeyError if there is none.
 
     Raises:
         InvalidProgram: a part is missing, or not what the document says.
@@ -163,7 +163,7 @@ def _segments(
 
 
 def _windows(said: PartsDocument, accelerator: Accelerator, segments: dict[str, Segment]) -> tuple[Window, ...]:
-    """The windows that the document says; if it has entries where no DRAM reaches, those around all entries."""
+    """The document's windows; without any, windows around all entries if an entry lies beyond the most DRAM."""
     windows = tuple(Window(**dict(window)) for window in said.windows)
     far = [(index, s) for index, s in enumerate(segments.values()) if s.address + s.nbytes > MOST_DRAM_BYTES]
     if not windows and not far:

@@ -1,4 +1,4 @@
-"""What the parts of a program must agree on; places are computed with Python's integers, which do not overflow."""
+"""Checks that the parts of a program agree; addresses are Python's integers, which do not overflow."""
 
 import math
 from itertools import pairwise
@@ -15,7 +15,7 @@ from accel.util.safe_names import shown, tensor_fault
 
 
 def check_tokens(tokens: dict[str, int], accelerator: Accelerator) -> None:
-    """Every queue exists, and its counter holds the tokens.
+    """Refuses tokens of a queue that does not exist, and more than its counter holds.
 
     Raises:
         InvalidProgram: ``field`` is ``initial_tokens.<queue>``.
@@ -36,7 +36,7 @@ def check_tokens(tokens: dict[str, int], accelerator: Accelerator) -> None:
 
 
 def check_program(program: Program) -> None:
-    """Segments lie in DRAM and have the right contents, steps name segments and instructions that are there.
+    """Refuses segments beyond DRAM or with contents of another size, and steps of undefined segments or instructions.
 
     Raises:
         InvalidProgram: ``field`` says where.
@@ -78,7 +78,7 @@ def check_program(program: Program) -> None:
 
 
 def check_windows(windows: tuple[Window, ...], accelerator: Accelerator) -> None:
-    """The accelerator can address windows, and they do not overlap and are not too large.
+    """Refuses windows that the accelerator cannot address, that overlap, or that are too large.
 
     Raises:
         InvalidProgram: ``field`` is ``windows``.
