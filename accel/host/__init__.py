@@ -1,1 +1,1 @@
-"""Host steps: Relax functions of plain tensor operators as data that is safe to read from anybody, and running them."""
+"""Host steps: Relax functions of plain tensor operators as data that is safe to read, and their execution."""

@@ -1,4 +1,4 @@
-"""Making compiled host steps safe to run, whatever their graph asks for.
+"""Bounds on compiled host steps, which make any graph safe to run.
 
 An operator of Relax trusts its tensors: an index that lies outside reads or writes elsewhere in the process, and an
 integer divided by zero ends it. Here every access that cannot be shown to lie in its buffer is moved to the nearest
@@ -24,14 +24,14 @@ _FAR = 1 << 62
 
 
 def guard(module: ir.IRModule, seconds: float = MOST_SECONDS) -> ir.IRModule:
-    """The module with its TIR functions made safe.
+    """Returns the module with its TIR functions made safe.
 
     Args:
-        module: its functions.
+        module: what to run.
         seconds: about how long it may run.
 
     Raises:
-        SimulationError: more work or memory than the limits; how much is known before it runs.
+        SimulationError: it needs more work or memory than the limits, which is known before it runs.
     """
     result = ir.IRModule(dict(module.functions.items()), attrs=module.attrs)
     work = 0

@@ -1,4 +1,4 @@
-"""Host steps: Relax functions, compiled so that each operator computes what it would alone."""
+"""Execution of host steps: Relax functions, compiled so that fusion changes no operator's result."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -31,7 +31,7 @@ PASSES = (
 
 
 def compile_module(module: Any, seconds: float = MOST_SECONDS) -> Any:
-    """Compile an IRModule with a Relax function ``main``, or several, for the machine at hand; runs nothing.
+    """Compiles an IRModule with a Relax function ``main``, or several, for this machine; runs nothing.
 
     Args:
         module: what to compile.
@@ -48,16 +48,16 @@ def compile_module(module: Any, seconds: float = MOST_SECONDS) -> Any:
 
 
 class HostFunctions:
-    """Host graphs by their text, ready to run: plain ones as they are, others compiled, identical ones once."""
+    """Host graphs by their text, ready to run: in numpy where it can, else compiled; identical graphs once."""
 
     def __init__(self) -> None:
         self._ready: dict[str, Callable[[Sequence[Array]], list[Array]]] = {}
 
     def prepare(self, text: str) -> None:
-        """Compile the graph if need be; whoever made the Program has decided whether to trust it.
+        """Compiles the graph unless it is ready; whether its text is trusted was decided when the Program was read.
 
         Raises:
-            SimulationError: the text is no host graph, does not compile, or asks for too much.
+            SimulationError: the text is no host graph, does not compile, or needs more than the limits.
         """
         if text not in self._ready:
             try:
@@ -68,10 +68,10 @@ class HostFunctions:
                 raise SimulationError(f"a host step does not compile: {error}", kind="host-step") from error
 
     def run(self, text: str, inputs: Sequence[Array]) -> list[Array]:
-        """Run ``main`` on copies of ``inputs``; a tensor or a tuple of tensors comes back as a list.
+        """Runs ``main`` on copies of ``inputs``; a tensor or a tuple of tensors comes back as a list.
 
         Raises:
-            SimulationError: as :meth:`prepare`, or the inputs are not what the graph takes.
+            SimulationError: as :meth:`prepare`, or the inputs do not fit the graph's.
         """
         self.prepare(text)
         try:
@@ -85,7 +85,7 @@ def _runner(module: Any) -> Callable[[Sequence[Array]], list[Array]]:
 
 
 def run_compiled(executable: Any, inputs: Sequence[Array]) -> list[Array]:
-    """Run ``main`` of what :func:`compile_module` made."""
+    """Runs ``main`` of an executable of :func:`compile_module`."""
     machine = relax.VirtualMachine(executable, tvm.cpu())
     result = machine["main"](*(tvm.runtime.tensor(np.asarray(array, order="C")) for array in inputs))
     return [result.numpy()] if isinstance(result, tvm.runtime.Tensor) else [tensor.numpy() for tensor in result]

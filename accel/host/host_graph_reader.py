@@ -1,4 +1,4 @@
-"""From text to a host step's module, trusting nothing."""
+"""Reading of a host step's module from untrusted text."""
 
 import math
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ _MOST_PARTS = 1 << 10  # of a tuple
 
 
 def read_host_graph(text: str, *, trust_host_code: bool = False) -> ir.IRModule:
-    """The module of a text that :func:`accel.host.host_graph_writer.write_host_graph` made, or anybody.
+    """Returns the module of a text in the form of :func:`accel.host.host_graph_writer.write_host_graph`.
 
     Args:
         text: the host graph.
         trust_host_code: read TVM's own JSON too, and text of any length; wrong text of that kind may crash the process.
 
     Raises:
-        InvalidProgram: it is no host graph; the message names the binding.
+        InvalidProgram: it is not a host graph; the message names the binding.
     """
     try:
         most = _NO_LIMIT if trust_host_code else _MOST_BYTES

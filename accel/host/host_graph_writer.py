@@ -1,4 +1,4 @@
-"""From a host step's module to text."""
+"""Writing of a host step's module as text."""
 
 import base64
 import json
@@ -12,11 +12,11 @@ from accel.host.host_operators import OPERATORS, Field, attribute_fields, attrib
 
 
 class _NotPlainError(Exception):
-    """The module has what a host graph cannot say."""
+    """The module has an expression that a host graph cannot hold."""
 
 
 def write_host_graph(module: ir.IRModule) -> str:
-    """The text of a module as :func:`accel.host.host_operators.host_graph` makes it.
+    """Returns the text of a module as :func:`accel.host.host_operators.host_graph` makes it.
 
     A module with anything but calls of the allowed operators becomes ``{"tvm": ...}``, TVM's own JSON, which is
     read back only where it is trusted.
@@ -117,7 +117,7 @@ def _constant(array: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def attribute(field: Field, value: Any) -> Any:
-    """A field's value as JSON."""
+    """Returns a field's value as JSON."""
     if value is None:
         return None
     if field.kind == "sections":
@@ -134,5 +134,5 @@ def _scalar(field: Field, value: Any) -> Any:
 
 
 def number(value: float) -> float | str:
-    """A float as JSON, which has no infinities and no NaN."""
+    """Returns a float as JSON, which has no infinities and no NaN."""
     return value if math.isfinite(value) else str(value)

@@ -15,7 +15,7 @@ from accel.host.json_fields import Tensor
 def host_graph(
     parameters: Sequence[relax.Var], bindings: Sequence[relax.VarBinding], results: Sequence[relax.Var]
 ) -> Any:
-    """The module of those bindings: one tensor comes back as it is, several as a tuple."""
+    """Returns the module of ``bindings``; ``main`` returns one result as a tensor, several as a tuple."""
     leaving = [relax.Var(f"{var.name}_result", var.ty) for var in results]
     leave = [relax.VarBinding(result, var) for result, var in zip(leaving, results, strict=True)]
     value: Any = leaving[0] if len(leaving) == 1 else relax.Tuple(leaving)
@@ -25,7 +25,7 @@ def host_graph(
 
 
 def signature(module: ir.IRModule) -> tuple[list[Tensor], list[Tensor]]:
-    """Shape and type of what ``main`` takes, and of what it returns."""
+    """Returns the shapes and types of the parameters of ``main``, and of its results."""
     main = module["main"]
     result = main.ret_ty
     results = list(result.fields) if isinstance(result, relax.TupleType) else [result]
@@ -102,7 +102,7 @@ _KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True)
 class Field:
-    """A field of an operator's attributes; ``boxed`` is TVM's type of a number that is an object there, or empty."""
+    """A field of an operator's attributes; ``boxed`` is TVM's type of a number that it holds as an object, or empty."""
 
     name: str
     kind: Kind
@@ -112,13 +112,13 @@ class Field:
 
 
 def attributes_type(operator: str) -> str:
-    """TVM's key of the attributes of an operator, or empty if it has none."""
+    """Returns the key of TVM's type of an operator's attributes; empty if it has none."""
     return str(ir.Op.get(operator).attrs_type_key) or _UNSTATED.get(operator, "")
 
 
 @cache
 def attribute_fields(key: str) -> dict[str, Field]:
-    """The fields of the attributes of that type."""
+    """Returns the fields, by name, of the type of attributes with this ``key``."""
     info = tvm_ffi.core._lookup_or_register_type_info_from_type_key(key)  # noqa: SLF001 # there is no public way
     return {field.name: _field(field.name, json.loads(field.metadata["type_schema"])) for field in info.fields}
 

@@ -1,4 +1,4 @@
-"""Checked pieces of a host graph's JSON: what a field must be, said where it is not."""
+"""Checked fields of a host graph's JSON; each error names the field and what was expected."""
 
 import base64
 import binascii
@@ -26,12 +26,12 @@ _SHOWN = 60
 
 
 def wrong(where: str, expected: str, got: object) -> InvalidProgram:
-    """The error that ``where`` is not what was expected."""
+    """Returns the error for a field at ``where`` that is not what was expected."""
     return InvalidProgram(f"{where}: expected {expected}; got {reprlib.repr(got)}")
 
 
 def keys(value: Any, names: tuple[str, ...], where: str, *, optional: tuple[str, ...] = ()) -> Mapping[str, Any]:
-    """An object that has the keys ``names``, perhaps those of ``optional``, and no others."""
+    """Returns an object that has the keys ``names``, perhaps those of ``optional``, and no others."""
     if not isinstance(value, dict):
         raise wrong(where, "an object", value)
     missing = [name for name in names if name not in value]
@@ -43,28 +43,28 @@ def keys(value: Any, names: tuple[str, ...], where: str, *, optional: tuple[str,
 
 
 def array(value: Any, where: str) -> list[Any]:
-    """A list."""
+    """Returns a list."""
     if not isinstance(value, list):
         raise wrong(where, "a list", value)
     return value
 
 
 def string(value: Any, where: str) -> str:
-    """A string of sensible length, without NUL."""
+    """Returns a string of bounded length, without NUL."""
     if not isinstance(value, str) or len(value) > _MOST_NAME or "\0" in value:
         raise wrong(where, "a string", value)
     return value
 
 
 def integer(value: Any, where: str, low: int = -_INT64, high: int = _INT64 - 1) -> int:
-    """An integer of [low, high]; true and false are none."""
+    """Returns an integer of [low, high]; refuses true and false."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise wrong(where, "an integer" + (f" of {low} to {high}" if low > -_INT64 else ""), value)
     return value
 
 
 def number(value: Any, where: str) -> float:
-    """A float: a number, or the text of one that JSON does not have."""
+    """Returns a float from a number, or from the text of an infinity or a NaN, which JSON does not have."""
     if value in ("inf", "-inf", "nan") and isinstance(value, str):
         return float(value)
     if not isinstance(value, int | float) or isinstance(value, bool) or abs(value) > _LARGEST:
@@ -76,14 +76,14 @@ _LARGEST = np.finfo(np.float64).max
 
 
 def dtype(value: Any, where: str) -> str:
-    """The name of an element type."""
+    """Returns the name of an element type."""
     if not isinstance(value, str) or value not in DTYPES:
         raise wrong(where, f"one of {', '.join(sorted(DTYPES))}", value)
     return value
 
 
 def shape(value: Any, where: str) -> tuple[int, ...]:
-    """The extents of a tensor, elements."""
+    """Returns the extents of a tensor, elements."""
     extents = tuple(integer(extent, where, 1, MOST_TENSOR_BYTES) for extent in array(value, where))
     if len(extents) > _MOST_DIMENSIONS:
         raise wrong(where, f"at most {_MOST_DIMENSIONS} dimensions", list(extents))
@@ -91,7 +91,7 @@ def shape(value: Any, where: str) -> tuple[int, ...]:
 
 
 def tensor(value: Mapping[str, Any], where: str) -> tuple[tuple[int, ...], str]:
-    """The shape and type of an object with ``shape`` and ``dtype``, within the limit of bytes."""
+    """Returns the shape and type of an object with ``shape`` and ``dtype``, within the limit of bytes."""
     extents, element = shape(value["shape"], f"{where}.shape"), dtype(value["dtype"], f"{where}.dtype")
     nbytes = math.prod(extents) * np.dtype(element).itemsize
     if nbytes > MOST_TENSOR_BYTES:
@@ -100,7 +100,7 @@ def tensor(value: Mapping[str, Any], where: str) -> tuple[tuple[int, ...], str]:
 
 
 def constant(value: Any, where: str) -> npt.NDArray[Any]:
-    """The array of ``{"dtype", "shape", "data"}``."""
+    """Returns the array of ``{"dtype", "shape", "data"}``."""
     said = keys(value, ("dtype", "shape", "data"), where)
     extents, element = tensor(said, where)
     if not isinstance(said["data"], str):

@@ -1,9 +1,9 @@
 """Host graphs that only move elements and compute with integers, in numpy.
 
-What their operators compute leaves no choice, so it is what a compiled function would; but to compile one takes LLVM
-a second, and a machine that leaves int32 has the host between any two launches. Rounding float32 numbers that were
-integers is among it: one operator at a time, as IEEE 754 says. The reference has rules of its own
-(``accel/verify/reference_operators.py``): what is compared with it does not share its mistakes.
+Their operators are exact, so numpy and a compiled function compute equal results; but LLVM takes a second to compile
+one, and an accelerator that leaves int32 needs the host between any two launches. Rounding float32 numbers that were
+integers is one of the operators: one rounding an operator, as in IEEE 754. The reference has an implementation of its
+own (``accel/verify/reference_operators.py``), so that it shares no mistake with this one.
 """
 
 import math
@@ -23,7 +23,10 @@ _INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
 
 
 def runs_in_numpy(module: ir.IRModule) -> bool:
-    """Whether :func:`run_plain` can: a host graph of integers whose operators are all in its table, and not huge."""
+    """Returns whether :func:`run_in_numpy` can run the graph.
+
+    It can run a graph of integers whose operators are all in its table and whose tensors are not huge.
+    """
     main = module["main"]
     if len(module.functions) != 1 or not isinstance(main.body, relax.SeqExpr):
         return False
@@ -42,7 +45,7 @@ def runs_in_numpy(module: ir.IRModule) -> bool:
 
 
 def run_in_numpy(module: ir.IRModule, inputs: Sequence[Array]) -> list[Array]:
-    """The results of a graph that :func:`is_plain`, in arrays of their own."""
+    """Returns the results, in new arrays, of a graph for which :func:`runs_in_numpy` is true."""
     main = module["main"]
     bindings = [binding for block in main.body.blocks for binding in block.bindings]
     body = main.body.body

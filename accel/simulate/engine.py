@@ -22,7 +22,7 @@ from accel.util.arrays import Array, Bytes, Words, narrowed
 
 
 def release_free_memory() -> None:
-    """Give back what nothing uses; where the C library has no word for that, nothing happens."""
+    """Returns freed memory to the operating system where the C library can (``malloc_trim``), else does nothing."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -51,21 +51,21 @@ class LaunchResult:
 
     @property
     def decoded(self) -> Decoded:
-        """All its instructions by field; each time anew."""
+        """All instructions of the launch by field; they are decoded at each access."""
         return replace(self.part(0, len(self.words)), context=self.context)
 
     def part(self, begin: int, end: int) -> Decoded:
-        """Its instructions ``[begin, end)`` by field, without what the launch finds in the registers."""
+        """Returns the instructions ``[begin, end)`` of the launch by field, without the state that registers hold."""
         return decode(self.accelerator, self.words[begin:end], self.launch.begin + begin)
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """A program as it ran: its outputs, and DRAM as it was left.
+    """The result of running a program: its outputs, and the final contents of DRAM.
 
     ``outputs`` and ``dram`` are empty where only timing was asked for, ``cycles`` is 0 where only function was.
-    ``hazards`` is None where they were not looked for: without function, or in a bare stream with no data.
-    ``strays`` are changes of DRAM beyond the segments, where those are known by pages alone.
+    ``hazards`` is None where they were not checked: without function, or in a bare stream with no data.
+    ``strays`` are changes of DRAM beyond the segments, for a program whose segments are known by pages alone.
     """
 
     outputs: dict[str, Array]
@@ -85,12 +85,12 @@ def simulate(
     timing: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Simulation:
-    """Run the program's steps in order.
+    """Runs the program's steps in order.
 
     Args:
         program: what to run.
-        inputs: an array for each of ``program.inputs``, of its segment's shape and type; what the image has may be
-            left out.
+        inputs: an array for each of ``program.inputs``, of its segment's shape and type; an input that has contents in
+            the program's image may be left out.
         function: compute the outputs, and look for hazards.
         timing: count cycles.
         progress: called with (step, total) before each step.
@@ -137,13 +137,13 @@ def simulate(
 
 
 def _give_back(launch: Launch) -> None:
-    """What one step of simulating a large launch leaves behind is not there for the next, whose arrays are larger."""
+    """Free memory after a step of simulating a large launch: the arrays of the next step are larger."""
     if launch.count > _MANY:
         release_free_memory()
 
 
 def _narrow(timing: Timing) -> Timing:
-    """The same in the narrowest integers: there may be tens of millions of them."""
+    """The timing in the narrowest integers: there may be tens of millions of instructions."""
     waits = {cause: narrowed(lost) for cause, lost in timing.waits.items()}
     return replace(timing, start=narrowed(timing.start), end=narrowed(timing.end), waits=waits)
 
@@ -170,7 +170,7 @@ def _decode(program: Program, launch: Launch) -> Decoded:
 
 
 def last_writer(program: Program, simulation: Simulation, address: int) -> int | None:
-    """Index of the last instruction of the program that stored DRAM byte ``address``; None if none did."""
+    """Returns index of the last instruction of the program that stored DRAM byte ``address``; None if none did."""
     family = family_of(program.accelerator)
     for result in reversed(simulation.launches):
         index = _last_store(family.boxes(result.decoded), address)

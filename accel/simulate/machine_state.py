@@ -1,4 +1,4 @@
-"""What a running program changes: DRAM, the accelerator's memories, and what is known of its hazards."""
+"""The state that a running program changes: DRAM, the accelerator's memories, and the hazards found so far."""
 
 import itertools
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ WORK_LIMIT = 1 << 33  # effort of a program, as its family counts it: some minut
 
 
 class MachineState:
-    """The functional state of one run; it is inert where only timing is asked for.
+    """The functional state of one run; where only timing is computed it is inert: it holds and runs nothing.
 
     Attributes:
         dram: the program's DRAM (bytes,); empty where it is inert.
@@ -69,7 +69,7 @@ class MachineState:
         return segment_view(self.dram, self._program.segments[name], self._program.windows)
 
     def write_inputs(self, inputs: Mapping[str, Array]) -> None:
-        """Put the inputs where the program finds them; one that has contents in the image may be left out.
+        """Writes the inputs into their segments of DRAM; an input that has contents in the image may be left out.
 
         Raises:
             InvalidTensors: one is missing, unknown, or of another shape or type.
@@ -95,10 +95,10 @@ class MachineState:
             self._write(name, array)
 
     def check(self, decoded: Decoded) -> None:
-        """Refuse what would run for hours, or leaves the memories or the program's tensors.
+        """Refuses instructions that would run for hours, or access bytes beyond the memories or the program's tensors.
 
         Raises:
-            SimulationError: the instruction, and why.
+            SimulationError: an instruction does; the error has the instruction and the reason.
         """
         self._family.check_launch(decoded, self._dram_bytes)
         if self._inside is not None and self._program.granularity == 1:
@@ -120,7 +120,7 @@ class MachineState:
             raise decoded.error(index, "dram-range", f"it {verb} DRAM bytes {begin} to {end}, which no segment holds")
 
     def _note_strays(self, decoded: Decoded) -> None:
-        """Stores that changed DRAM where nothing is listed; those that left it zero may have hit a page left out."""
+        """Note stores that changed DRAM outside all segments; a store of zeros may be to a page that was left out."""
         if self._inside is None or self._program.granularity == 1:
             return
         boxes = self._family.boxes(decoded).writes()
@@ -133,13 +133,13 @@ class MachineState:
         self.strays += itertools.islice(found, _NOTED)
 
     def write_before(self, launch: Launch) -> None:
-        """Put into DRAM what the host writes right before the launch."""
+        """Writes into DRAM the segments that the host fills right before the launch."""
         if self._function:
             for name in launch.writes:
                 self._write(name, self._program.image[name])
 
     def launch(self, decoded: Decoded) -> None:
-        """Run a launch, and note its hazards.
+        """Runs a launch, and collects its hazards.
 
         Raises:
             SimulationError: an index out of range, or a deadlock.
@@ -153,10 +153,10 @@ class MachineState:
         self._note_strays(decoded)
 
     def host(self, step: HostStep) -> None:
-        """Run a host step on the DRAM.
+        """Runs a host step on the DRAM.
 
         Raises:
-            SimulationError: it does not compile, or returns something else than its segments hold.
+            SimulationError: it does not compile, or returns tensors of other shapes or types than its segments.
         """
         if not self._function:
             return
@@ -179,15 +179,15 @@ class MachineState:
             self._write(name, result)
 
     def outputs(self) -> dict[str, Array]:
-        """A copy of each output."""
+        """Returns a copy of each output, by the name of its segment."""
         return {name: self._view(name).copy() for name in self._program.outputs} if self._function else {}
 
 
 def segment_view(dram: Bytes, segment: Segment, windows: tuple[Window, ...] = ()) -> Array:
-    """The segment's tensor, as a view of ``dram``, which is a program's that has these windows.
+    """Returns the segment's tensor as a view of ``dram`` (bytes,), the DRAM of a program with these ``windows``.
 
     Raises:
-        SimulationError: it does not lie within ``dram``.
+        SimulationError: the segment does not lie within ``dram``.
     """
     table, end = window_map(windows, len(dram)), segment.address + segment.nbytes
     if segment.address < 0 or not one_window_holds(table, segment.address, end):

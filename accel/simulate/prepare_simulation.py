@@ -1,4 +1,4 @@
-"""Compiling ahead: a worker does this once, before it forks the processes that simulate."""
+"""Compilation of simulation kernels ahead of time, once, before a worker forks the processes that simulate."""
 
 import accel.isa.numba_dispatcher  # noqa: F401 - numba is loaded once, not by each process that simulates
 from accel.accelerator.document import Accelerator
@@ -7,10 +7,10 @@ from accel.isa.family_registry import family_of
 
 
 def prepare(accelerator: Accelerator) -> None:
-    """Compile what simulating on ``accelerator`` runs; run none of it, so that forking afterwards is safe.
+    """Compiles the kernels of ``accelerator`` and runs none of them, so that forking afterwards is safe.
 
-    What is compiled serves every later simulation of this process, and of processes forked from it, on accelerators
-    of the same shapes.
+    The kernels serve every later simulation of this process, and of processes forked from it, on accelerators of the
+    same shapes.
 
     Raises:
         InvalidAccelerator: its family is not installed.

@@ -1,4 +1,4 @@
-"""Whether a launch stays within the program's tensors in DRAM."""
+"""The check that a launch stays within the program's tensors in DRAM."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ class Extents:
     end: Int64
 
     def hold(self, begin: Int64, end: Int64) -> Bools:
-        """Whether each of ``[begin, end)`` lies within one stretch."""
+        """Returns whether each range ``[begin, end)`` (n,), bytes, lies within one stretch (n,)."""
         at = np.searchsorted(self.begin, begin, side="right") - 1
         return np.asarray((at >= 0) & (end <= self.end[np.maximum(at, 0)]))
 
     def gaps(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """The parts of ``[begin, end)`` that no stretch covers."""
+        """Yields the parts of ``[begin, end)``, bytes, that no stretch covers."""
         at = int(np.searchsorted(self.begin, begin, side="right")) - 1
         if at >= 0:
             begin = max(begin, int(self.end[at]))
@@ -47,7 +47,7 @@ class Stray:
 
 
 def extents(program: Program) -> Extents | None:
-    """What the program's segments cover, in whole granules; None where it has none, as a bare stream."""
+    """Returns the DRAM that the program's segments cover, in whole granules; None without segments (a bare stream)."""
     whole = program.granularity
     if program.windows and whole >= program.dram_bytes:
         spans = sorted((window.address, window.address + window.bytes) for window in program.windows)
@@ -67,9 +67,9 @@ def extents(program: Program) -> Extents | None:
 
 
 def accesses_outside(boxes: Boxes, inside: Extents) -> Iterator[tuple[int, int, int]]:
-    """What accesses touch out of the segments: index of the box, first byte, and the one after the last.
+    """Yields each access outside the segments: the index of its box, its first byte, and the byte after its last.
 
-    They come row by row in the order of the program.
+    Accesses come instruction by instruction in the order of the program.
     """
     height, stride = boxes.rows, boxes.row_stride
     whole: Int64 = boxes.begin + stride * np.maximum(height - 1, 0) + boxes.row_bytes
