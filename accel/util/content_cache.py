@@ -1,4 +1,4 @@
-"""Results under a digest of all that they depend on, and a folder of this machine that keeps them."""
+"""A cache of results under a digest of everything that they depend on, and a folder that stores it."""
 
 import contextlib
 import hashlib
@@ -16,23 +16,23 @@ _FAST = 1  # zlib's level: texts shrink to a tenth at any
 
 
 class CacheStore(Protocol):
-    """Where entries are kept; it raises nothing, and knows nothing of what they are."""
+    """A store of entries, which are bytes; its methods raise nothing."""
 
     def get(self, key: str) -> bytes | None:
-        """The entry as it was put, or None."""
+        """Returns the entry as it was put; None if there is none."""
 
     def put(self, key: str, data: bytes) -> None:
-        """Keep the entry, if it can, in place of what is there."""
+        """Stores the entry, replacing one of the same key; does nothing where it cannot."""
 
 
 class ResultCache:
-    """The entries of a cache, sealed; without a cache nothing is kept."""
+    """Entries of a store, each sealed by a digest that detects damage; without a store there are none."""
 
     def __init__(self, cache: CacheStore | None) -> None:
         self._cache = cache
 
     def get(self, key: str) -> bytes | None:
-        """What ``put`` was given under this key; None if it is not there as it was."""
+        """Returns the data that :meth:`put` stored under this key; None if there are none, or they are damaged."""
         data = self._cache.get(key) if self._cache is not None else None
         if data is None or not data.startswith(_MAGIC):
             return None
@@ -40,16 +40,16 @@ class ResultCache:
         return zlib.decompress(packed) if seal == _seal(key, packed) else None
 
     def put(self, key: str, data: bytes) -> None:
-        """Keep ``data`` under the key."""
+        """Stores ``data`` under the key."""
         if self._cache is not None:
             packed = zlib.compress(data, _FAST)
             self._cache.put(key, _MAGIC + _seal(key, packed) + packed)
 
 
 def cache_key(kind: str, *parts: str) -> str:
-    """The key of a result of ``kind``, 64 hexadecimal digits, by everything that it was made from.
+    """Returns the key of a result of ``kind``, 64 hexadecimal digits, from everything on which it depends.
 
-    This compiler, to the byte of its sources, is a part of every key.
+    Every key includes a digest of this package's sources.
     """
     digest = hashlib.sha256()
     for part in (_compiler(), kind, *parts):
@@ -86,20 +86,20 @@ def installed_version(distribution: str) -> str:
 
 
 class FolderCache:
-    """One file an entry. What cannot be read or written is not kept."""
+    """A store with a file for each entry. Entries that cannot be read or written count as absent."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def get(self, key: str) -> bytes | None:
-        """The entry, or None."""
+        """Returns the entry, or None."""
         try:
             return (self._directory / key).read_bytes()
         except OSError:
             return None
 
     def put(self, key: str, data: bytes) -> None:
-        """Write the entry beside its place, then move it there: nobody reads half of it."""
+        """Writes the entry beside its place, then moves it there, so that no reader sees half of it."""
         with contextlib.suppress(OSError):
             self._directory.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=self._directory)

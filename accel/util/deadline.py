@@ -1,23 +1,23 @@
-"""How long a computation may take."""
+"""Deadlines of computations."""
 
 import time
 
 
 class OutOfTimeError(Exception):
-    """The time is over; what was being done is left undone."""
+    """The deadline has passed, and the computation was given up."""
 
 
 class Deadline:
-    """A moment ``seconds`` from now, and the question whether it has passed."""
+    """A deadline ``seconds`` from now."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
     def left(self) -> float:
-        """The seconds left.
+        """Returns the seconds until the deadline.
 
         Raises:
-            OutOfTimeError: there are none.
+            OutOfTimeError: the deadline has passed.
         """
         left = self._end - time.monotonic()
         if left <= 0:

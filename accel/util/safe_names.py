@@ -1,4 +1,4 @@
-"""Names that others chose, of nodes, tensors and arrays: which can be shown, and which can be members of an archive."""
+"""Checks of names from outside, of nodes, tensors and arrays: which can be shown, and which can be archive members."""
 
 import re
 
@@ -9,28 +9,28 @@ _MOST_BYTES = 2048  # of a member; zips take 65,535
 
 
 def text_fault(name: str) -> str | None:
-    """Why the name cannot be shown: it has control characters, or what is no text; None if it can."""
+    """Returns why the name cannot be shown: it has control characters, or is not valid text; None if it can."""
     found = _CONTROL.search(name)
     return f"it has the control character U+{ord(found[0]):04X}" if found else None
 
 
 def name_fault(name: str) -> str | None:
-    """Why a node or tensor cannot be called so; None if it can."""
+    """Returns why ``name`` cannot be the name of a node or tensor; None if it can."""
     if fault := text_fault(name):
         return fault
     return "its part '..' would lead out of a folder" if ".." in _SEPARATOR.split(name) else None
 
 
 def tensor_fault(name: str) -> str | None:
-    """Why an input, an output or an array of an npz file cannot be called so; None if it can.
+    """Returns why ``name`` cannot be the name of an input, an output or an array of an npz file; None if it can.
 
-    One slash in front is good: exporters call outputs ``/fc/Gemm_output_0``, and whatever unpacks zips leaves it out.
+    One leading slash is allowed: exporters call outputs ``/fc/Gemm_output_0``, and tools that unpack zips drop it.
     """
     return member_fault(name.removeprefix("/"))
 
 
 def member_fault(name: str) -> str | None:
-    """Why a file cannot be called so that is a member of an archive; None if it can."""
+    """Returns why ``name`` cannot be the name of a file in an archive; None if it can."""
     if not name:
         return "it is empty"
     if fault := name_fault(name):
@@ -45,5 +45,5 @@ def member_fault(name: str) -> str | None:
 
 
 def shown(name: str) -> str:
-    """The name, shortened, with what cannot be shown as it is written in JSON."""
+    """Returns the name, shortened, with characters that cannot be shown escaped as in JSON."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", name[:64])

@@ -1,6 +1,6 @@
-"""JSON from strangers: bounded before it is parsed, and refused where a key stands twice.
+"""Parsing of untrusted JSON: bounded before it is parsed, and refused where an object has a key twice.
 
-Which of two values counts would otherwise depend on the reader.
+Otherwise it would depend on the reader which of the two values counts.
 """
 
 import json
@@ -14,7 +14,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def parse_json(data: bytes, *, most_bytes: int, most_values: int) -> Any:
-    """The value of ``data``.
+    """Returns the value of the JSON text ``data``.
 
     Args:
         data: UTF-8.
@@ -23,8 +23,8 @@ def parse_json(data: bytes, *, most_bytes: int, most_values: int) -> Any:
             commas are counted, those inside strings too.
 
     Raises:
-        ValueError: beyond a limit, nested too deeply, not JSON, a key that comes twice, NaN or Infinity, or text that
-            UTF-8 cannot say.
+        ValueError: it is beyond a limit, nested too deeply, or not JSON, or it has a repeated key, NaN, Infinity, or
+            text that UTF-8 cannot encode.
     """
     if len(data) > most_bytes:
         raise ValueError(f"it has {len(data)} bytes; the limit is {most_bytes}")
@@ -63,13 +63,13 @@ _LONGEST = 64
 
 
 class _Repeated(dict[str, Any]):
-    """An object of a text that has ``key`` twice."""
+    """An object whose text has ``key`` twice."""
 
     key: str
 
 
 def object_from_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of a text's keys and values, marked for :func:`require_once` if it has a key twice."""
+    """Returns the object of a text's keys and values, marked for :func:`require_unique_keys` if a key is repeated."""
     result = dict(pairs)
     if len(result) == len(pairs):
         return result
@@ -80,17 +80,17 @@ def object_from_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def require_unique_keys(document: Any) -> None:
-    """Refuse a document whose objects were made by :func:`from_pairs` if one has a key twice.
+    """Refuses a document with a repeated key; its objects were made by :func:`object_from_pairs`.
 
     Raises:
-        InvalidAccelerator: ``field`` is the path of the key.
+        InvalidAccelerator: a key is repeated; ``field`` is its path.
     """
     if (path := repeated_key(document)) is not None:
         raise InvalidAccelerator(f"{path}: the key is there twice", field=f"accelerator.{path}")
 
 
 def repeated_key(document: Any) -> str | None:
-    """The path of a key that is there twice in a document whose objects were made by :func:`from_pairs`, if one is."""
+    """Returns the path of a repeated key; None if there is none. Objects were made by :func:`object_from_pairs`."""
     left: list[tuple[str, Any]] = [("", document)]
     while left:
         at, value = left.pop()

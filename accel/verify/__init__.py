@@ -1,1 +1,1 @@
-"""Verification: the tensors that a run is fed, the reference, the comparison of outputs, and their quality."""
+"""Verification: the inputs of a run, the reference, the comparison of outputs, and their quality."""

@@ -1,4 +1,4 @@
-"""The tensors that a run is fed: given, and checked against the model, or drawn at random."""
+"""The inputs of a run: given, and checked against the model, or drawn at random."""
 
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ class Described(Protocol):
 
 
 def draw_inputs(tensors: Iterable[Described], seed: int) -> dict[str, Array]:
-    """Seeded random inputs: normal for floats, uniform over int8's or uint8's range for their integers.
+    """Returns seeded random inputs by name: normal for floats, uniform over the whole range for int8 and uint8.
 
     Wider integers, which are mostly indices, are 0 or 1.
     """
@@ -51,7 +51,7 @@ def _draw(random: np.random.Generator, tensor: Described) -> Array:
 
 
 def checked_inputs(info: ModelInfo, inputs: Tensors) -> dict[str, Array]:
-    """The inputs, if they are exactly the model's.
+    """Returns the inputs by name, once they are checked to be exactly the model's.
 
     Raises:
         InvalidTensors: one is missing, unknown, or of another shape or type.
@@ -74,10 +74,10 @@ def checked_inputs(info: ModelInfo, inputs: Tensors) -> dict[str, Array]:
 
 
 def save_tensors(path: Path, tensors: Tensors) -> None:
-    """Write an npz file. ``numpy.savez`` takes the names as keywords, and so cannot have one called ``file``.
+    """Writes an npz file. ``numpy.savez`` takes the names as keywords, and so cannot have one called ``file``.
 
     Raises:
-        InvalidTensors: a name could be taken for a path out of the file's folder.
+        InvalidTensors: a name could be a path out of the folder in which the file is unpacked.
     """
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in tensors.items():

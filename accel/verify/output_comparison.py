@@ -1,4 +1,4 @@
-"""Verification: the program's outputs against the integer graph as it stood before partition and pack."""
+"""Comparison of a program's outputs with the reference: the integer graph before the stage ``partition``."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,19 +17,19 @@ SQNR_CEILING_DB = 200.0  # what equal outputs report; float32 resolves less
 
 
 def reference_outputs(module: ir.IRModule, inputs: Sequence[Array], seconds: float = math.inf) -> list[Array]:
-    """The integer graph's outputs, run on the host operator by operator; ``inputs`` in the order of ``main``.
+    """Returns the integer graph's outputs, run on the host operator by operator; ``inputs`` in the order of ``main``.
 
     Raises:
-        OutOfTimeError: it takes longer than ``seconds``.
+        OutOfTimeError: running takes longer than ``seconds``.
     """
     return run_reference(module, inputs, Deadline(seconds))
 
 
 def check_equal(outputs: Mapping[str, Array], reference: Mapping[str, Array]) -> None:
-    """Every output equals the reference bit by bit.
+    """Refuses outputs that differ from the reference in any bit.
 
     Raises:
-        VerificationError: the first element that differs, with both values.
+        VerificationError: an output differs; the message has the first such element, with both values.
     """
     for name, expected in reference.items():
         got = outputs[name]
@@ -55,7 +55,7 @@ def _bits(array: Array) -> Array:
 
 
 def sqnr_db(got: Array, expected: Array) -> float:
-    """Signal to quantisation noise, decibels: ``10 log10(sum(x^2) / sum((x - y)^2))``, within the ceiling.
+    """Returns signal to quantisation noise, decibels: ``10 log10(sum(x^2) / sum((x - y)^2))``, within the ceiling.
 
     Infinities and NaNs that both have are left out; any other is noise without bound.
     """
@@ -70,7 +70,7 @@ def sqnr_db(got: Array, expected: Array) -> float:
 
 
 def cosine(got: Array, expected: Array) -> float:
-    """Cosine of the angle between two tensors taken as vectors; 1 for two zero vectors, 0 for one.
+    """Returns cosine of the angle between two tensors taken as vectors; 1 for two zero vectors, 0 for one.
 
     Infinities and NaNs that both have are left out; with any other it is 0.
     """
@@ -94,10 +94,10 @@ def _finite(a: Array, b: Array) -> tuple[Float64, Float64] | None:
 
 
 def outputs_by_onnxruntime(model: onnx.ModelProto, inputs: Mapping[str, Array], names: Sequence[str]) -> list[Array]:
-    """The outputs ``names`` of the model as uploaded, by onnxruntime.
+    """Returns the outputs ``names`` of the model as uploaded, by onnxruntime.
 
     Raises:
-        InvalidModel: it cannot run it on these inputs.
+        InvalidModel: onnxruntime cannot run the model on these inputs.
     """
     try:
         results: list[Array] = session(model).run(list(names), dict(inputs))

@@ -1,4 +1,4 @@
-"""How good the outputs are: against the model as uploaded, and against the float network."""
+"""The quality of outputs: their distance from the model as uploaded, and from the float network."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from accel.verify.output_comparison import cosine, outputs_by_onnxruntime, sqnr_
 
 @dataclass(frozen=True)
 class Qualities:
-    """The figures of each output; none, or those of the float network absent, where ``missing`` says why."""
+    """The figures of each output. ``missing`` states why there are none, or none against the float network."""
 
     figures: list[Quality]
     missing: str = ""
@@ -32,7 +32,7 @@ def quality_of(original: onnx.ModelProto, feeds: Tensors, outputs: Tensors) -> Q
     Args:
         original: the model as uploaded.
         feeds: the model's inputs.
-        outputs: what the program made of them.
+        outputs: the program's outputs for them.
     """
     names = list(outputs)
     try:
@@ -51,7 +51,7 @@ def quality_of(original: onnx.ModelProto, feeds: Tensors, outputs: Tensors) -> Q
 
 
 def compare(outputs: Tensors, expected: Sequence[Array], unquantised: Sequence[Array] | None) -> list[Quality]:
-    """How far each output is from what is expected, and from what the float network gives."""
+    """Returns the distance of each output from the expected one, and from the float network's."""
     found = [
         Quality(output=name, sqnr_db=sqnr_db(got, array), cosine=cosine(got, array))
         for (name, got), array in zip(outputs.items(), expected, strict=True)

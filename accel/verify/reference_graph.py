@@ -28,7 +28,7 @@ _TOGETHER = 8  # pieces that are compiled at one time, between two looks at the 
 
 @dataclass(frozen=True)
 class _Piece:
-    """A run of operators as a function of its own: what it takes, what of it is wanted, and its module."""
+    """A run of operators as a function of its own: its inputs, the outputs that others use, and its module."""
 
     inputs: list[relax.Var]
     outputs: list[relax.Var]
@@ -36,13 +36,13 @@ class _Piece:
 
 
 def run_reference(module: ir.IRModule, inputs: Sequence[Array], deadline: Deadline) -> list[Array]:
-    """The outputs of ``main`` of an integer graph; ``inputs`` in its order.
+    """Returns the outputs of ``main`` of an integer graph; ``inputs`` in its order.
 
     A composite is evaluated by the definitions of its operators (``accel/verify/reference_operators.py``); other
-    operators are compiled as in a program's host steps, each to compute what it would alone.
+    operators are compiled as in a program's host steps, where fusion changes no operator's result.
 
     Raises:
-        OutOfTimeError: the deadline has passed, or passes before what comes next would be done.
+        OutOfTimeError: the deadline has passed, or would pass during the next operator.
     """
     runs = split_main(module, _is_known_call)
     results = main_results(module["main"])
@@ -94,7 +94,7 @@ def _read(step: HostRun | LaunchRun) -> set[relax.Var]:
 
 
 def _machine(pieces: dict[int, _Piece], deadline: Deadline) -> Any:
-    """What runs the pieces, compiled together, so that operators that are alike compile once."""
+    """The executable of all pieces, compiled together, so that equal operators are compiled once."""
     if not pieces:
         return None
     functions: dict[Any, Any] = {}

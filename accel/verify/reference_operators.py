@@ -18,7 +18,7 @@ _CHUNK = 1 << 22  # elements of the data that are laid out for a product at one 
 
 
 def matmul(a: Int8, b: Int8, deadline: Deadline) -> Int32:
-    """The product of int8 ``a`` [M, K] and ``b`` [K, N]: int32 [M, N].
+    """Returns the product of int8 ``a`` [M, K] and ``b`` [K, N]: int32 [M, N].
 
     Raises:
         OutOfTimeError: the deadline has passed.
@@ -37,9 +37,9 @@ def conv2d(
     groups: int,
     deadline: Deadline,
 ) -> Int32:
-    """The convolution of int8 ``data`` [N, C, H, W] with ``weights`` [O, C / groups, KH, KW]: int32 [N, O, OH, OW].
+    """Returns the convolution int32 [N, O, OH, OW] of ``data`` [N, C, H, W] and ``weights`` [O, C / groups, KH, KW].
 
-    ``padding`` is top, left, bottom, right. Source: the definition of Conv in ONNX's operators.
+    Both are int8. ``padding`` is top, left, bottom, right. Source: the definition of Conv in ONNX's operators.
 
     Raises:
         OutOfTimeError: the deadline has passed.
@@ -76,7 +76,7 @@ _LAYOUTS = ("NCHW", "OIHW")
 
 
 def is_known(function: relax.Function) -> bool:
-    """Whether :func:`run` can: a function of one block of calls that are all in its table."""
+    """Returns whether :func:`run` can run ``function``: it has one block of calls that are all in its table."""
     if not isinstance(function.body, relax.SeqExpr) or not isinstance(function.body.body, relax.Var):
         return False
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
@@ -84,7 +84,7 @@ def is_known(function: relax.Function) -> bool:
 
 
 def run(function: relax.Function, arguments: list[Array], deadline: Deadline) -> Array:
-    """The result of a function that :func:`is_known`.
+    """Returns the result of a function for which :func:`is_known` is true.
 
     Raises:
         OutOfTimeError: the deadline has passed.
