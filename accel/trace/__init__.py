@@ -1,4 +1,4 @@
-"""The trace of a program as it ran: made, stored, and given out in several forms."""
+"""The trace of a run: built from a simulation, stored, and written in several forms."""
 
 from accel.trace.perfetto.trace_window import FEWEST, MOST, Window
 from accel.trace.program_trace import Trace

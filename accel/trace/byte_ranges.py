@@ -11,7 +11,7 @@ _KEEP = 16
 
 
 class Ranges:
-    """Bytes of a file that does not change. Small reads are of whole blocks, the last few of which are kept.
+    """Bytes of a file that does not change. Small reads fetch whole blocks, and the last few blocks are cached.
 
     Threads may share it.
     """
@@ -25,7 +25,11 @@ class Ranges:
 
     @staticmethod
     def of_file(path: Path) -> "Ranges":
-        """A local file; OSError if it cannot be read."""
+        """Returns the bytes of a local file.
+
+        Raises:
+            OSError: it cannot be read.
+        """
 
         def read(begin: int, end: int) -> bytes:
             with path.open("rb") as file:
@@ -35,7 +39,7 @@ class Ranges:
         return Ranges(read, path.stat().st_size)
 
     def read(self, begin: int, end: int) -> bytes:
-        """Bytes ``[begin, end)``, fewer where the file ends."""
+        """Returns the bytes ``[begin, end)``; fewer where the file ends."""
         begin, end = max(begin, 0), min(end, self.size)
         if begin >= end:
             return b""
@@ -65,26 +69,30 @@ class Ranges:
 
 
 class RangesFile(io.RawIOBase):
-    """The same as a file to read and seek in."""
+    """A view of :class:`Ranges` as a file to read and seek in."""
 
     def __init__(self, ranges: Ranges) -> None:
         self._ranges = ranges
         self._at = 0
 
     def readable(self) -> bool:
-        """Yes."""
+        """Returns True."""
         return True
 
     def seekable(self) -> bool:
-        """Yes."""
+        """Returns True."""
         return True
 
     def tell(self) -> int:
-        """The place of the next byte."""
+        """Returns the offset of the next byte."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a byte; ValueError before the first."""
+        """Moves to an offset, and returns it.
+
+        Raises:
+            ValueError: it is before the first byte.
+        """
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._ranges.size}[whence]
         if base + offset < 0:
             raise ValueError(f"byte {base + offset}")
@@ -92,7 +100,7 @@ class RangesFile(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Fill the buffer, but for what lies beyond the end."""
+        """Fills the buffer up to the end of the file; returns the number of bytes read."""
         data = self._ranges.read(self._at, self._at + len(buffer))
         buffer[: len(data)] = data
         self._at += len(data)

@@ -13,9 +13,9 @@ from accel.util.arrays import Signed
 
 
 def row_semantics(rows: Rows) -> tuple[list[str], Signed]:
-    """The expressions that occur, the first of them empty, and for each row (n,) which one it is.
+    """Returns the distinct semantics of the rows, the first of them empty, and for each row (n,) the index of its own.
 
-    An instruction has none where the document says none, or its own fields leave it open which.
+    A row's are empty where the document states none, or where its fields do not decide between several.
     """
     names: TraceNames = rows.names
     texts, which = [""], np.zeros(len(rows), np.int64)
@@ -39,7 +39,7 @@ _ORIGIN = ("nodes", "function", "site", "pragma", "stage")
 
 
 def csv_form(source: RowSource) -> Iterator[bytes]:
-    """The header, then some thousand lines at a time."""
+    """Yields the trace as CSV: the header, then some thousand lines at a time."""
     names = source.names
     waits = [f"wait_{cause}" for cause in names.causes]
     header = ["index", "launch", "unit", "op", "start", "end", *names.fields, *waits, *_ORIGIN]
@@ -87,7 +87,7 @@ def _quoted(value: str) -> str:
 
 
 def text_form(source: RowSource) -> Iterator[bytes]:
-    """Some thousand lines at a time."""
+    """Yields the trace as a disassembly, some thousand lines at a time."""
     names = source.names
     launches = [encoded(f" {launch.name} ") for launch in names.launches]
     operations = [encoded(f"{operation.unit} {operation.name} ") for operation in names.operations]

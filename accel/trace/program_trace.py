@@ -1,6 +1,6 @@
-"""The trace: each instruction with its unit, fields, times, what it waited for, and where it came from.
+"""The trace: each instruction with its unit, fields, times, waits and origin.
 
-It is columns, one array a property, read a run of rows at a time: from the simulation, or from a file of any size.
+It is columns, an array for each property, read a run of rows at a time from a simulation or from a file of any size.
 """
 
 from collections.abc import Iterator
@@ -29,34 +29,34 @@ class Trace:
 
     @property
     def names(self) -> TraceNames:
-        """What the numbers stand for."""
+        """The names that the numbers of the trace stand for."""
         return self._source.names
 
     def rows(self, begin: int, end: int) -> Rows:
-        """Rows ``[begin, end)``; fewer at the end, none beyond it."""
+        """Returns rows ``[begin, end)``; fewer at the end, none beyond it."""
         end = max(min(end, len(self)), 0)
         return self._source.read(min(max(begin, 0), end), end)
 
     def page(self, offset: int, limit: int) -> list[dict[str, Any]]:
-        """Records ``[offset, offset + limit)``; shorter at the end, empty beyond it."""
+        """Returns records ``[offset, offset + limit)``; shorter at the end, empty beyond it."""
         rows = self.rows(offset, offset + limit)
         texts, which = row_semantics(rows)
         return list(rows.records([texts[number] for number in which.tolist()]))
 
     def csv(self) -> Iterator[bytes]:
-        """One line an instruction: its columns, each field (empty where it has none), each wait, its origin."""
+        """Yields one line an instruction: its columns, each field (empty where it has none), each wait, its origin."""
         return csv_form(self._source)
 
     def text(self) -> Iterator[bytes]:
-        """One line an instruction: index, launch, unit, operation, times, fields, waits, expression, origin."""
+        """Yields one line an instruction: index, launch, unit, operation, times, fields, waits, expression, origin."""
         return text_form(self._source)
 
     def perfetto(self, window: Window | None = None, *, clock_mhz: float | None = None) -> Iterator[bytes]:
-        """A document in Chrome's Trace Event Format, which Perfetto's viewer opens.
+        """Yields a document in Chrome's Trace Event Format, which Perfetto's viewer opens.
 
         Args:
-            window: which cycles, and how many events at most; else all cycles, and the default.
-            clock_mhz: shows times by this clock; else a cycle is shown as a microsecond.
+            window: the cycles to show, and the most events; by default all cycles and the default number of events.
+            clock_mhz: the clock by which times are shown; None shows a cycle as a microsecond.
 
         Raises:
             CyclopsError: the trace has no times, as only function ran.
@@ -64,20 +64,20 @@ class Trace:
         return perfetto_form(self._source, window or Window(), clock_mhz)
 
     def save(self, directory: Path) -> None:
-        """Write ``trace.npz`` into ``directory``."""
+        """Writes ``trace.npz`` into ``directory``."""
         save(self._source, directory / _FILE)
 
     @staticmethod
     def load(directory: Path) -> "Trace":
-        """Open what :meth:`save` wrote into ``directory``; rows are read when they are asked for.
+        """Opens the trace that :meth:`save` wrote into ``directory``; rows are read on demand.
 
         Raises:
-            OSError: there is none.
+            OSError: there is no trace.
             CyclopsError: it is damaged.
         """
         return Trace(open_file(Ranges.of_file(directory / _FILE)))
 
     @staticmethod
     def open(ranges: Ranges) -> "Trace":
-        """The same from a file anywhere that is read by ranges of bytes."""
+        """Opens a trace whose file is read by ranges of bytes, as from a store; rows are read on demand."""
         return Trace(open_file(ranges))

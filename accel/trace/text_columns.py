@@ -1,4 +1,4 @@
-"""Many lines of text at once, with no loop over lines.
+"""Formatting of many lines of text at once, with no loop over lines.
 
 A line is a row of a byte matrix. Cells of different lengths are filled up with a byte that no UTF-8 text has, and
 the filling is taken out of the whole matrix in the end.
@@ -24,12 +24,12 @@ _WIDTHS = ((10, np.uint8), (100, np.uint16), (_GROUP, np.uint32))
 
 
 def encoded(text: str) -> bytes:
-    """UTF-8; what has no UTF-8 form becomes a question mark."""
+    """Returns ``text`` in UTF-8; a character without a UTF-8 form becomes a question mark."""
     return text.encode(errors="replace")
 
 
 def lookup(texts: Sequence[bytes], index: Integers) -> Part:
-    """``texts[index]`` for each line; as wide as the longest of those that occur."""
+    """Returns ``texts[index]`` for each line, as wide as the longest text that occurs."""
     occurs = np.bincount(index, minlength=len(texts)) > 0
     used = np.flatnonzero(occurs).tolist()
     if len(used) == 1:
@@ -47,7 +47,7 @@ def _table(texts: Sequence[bytes]) -> Cell:
 
 
 def decimal(values: Integers, where: Bools | None = None) -> list[Cell]:
-    """The numbers in decimal; nothing in the lines where ``where`` is False."""
+    """Returns the numbers in decimal; nothing in the lines where ``where`` is False."""
     low, high = int(values.min(initial=0)), int(values.max(initial=0))
     cells: list[Cell] = []
     if low < 0:
@@ -58,7 +58,7 @@ def decimal(values: Integers, where: Bools | None = None) -> list[Cell]:
 
 
 def fixed(values: Integers, places: int) -> list[Cell]:
-    """Numbers that count in units of ``10 ** -places``, such as thousandths, with a point; none is negative."""
+    """Returns the text, with a decimal point, of numbers in units of ``10 ** -places``; none is negative."""
     unit = 10**places
     whole, rest = np.divmod(values, unit)
     point = np.full(len(values), ord("."), np.uint8)
@@ -118,7 +118,7 @@ def _blank(cell: Cell, where: Bools) -> Cell:
 
 
 def render(parts: Sequence[Part], lines: int) -> Bytes:
-    """The parts of each line side by side: bytes that all lines share, and cells."""
+    """Returns the parts of each line side by side: bytes that all lines share, and cells."""
     widths = [len(part) if isinstance(part, bytes) else sum(c.dtype.itemsize for c in part) for part in parts]
     same = [part if isinstance(part, bytes) else b"\xff" * width for part, width in zip(parts, widths, strict=True)]
     row = np.frombuffer(b"".join(same), np.uint8)
@@ -135,7 +135,7 @@ def render(parts: Sequence[Part], lines: int) -> Bytes:
 
 
 def by_group(group: Integers, groups: int, parts: Callable[[int, npt.NDArray[np.intp]], Sequence[Part]]) -> Cell:
-    """A cell whose lines have one form a group: ``parts(number, lines)`` gives that of the group's lines."""
+    """Returns a cell whose lines have one form for each group: ``parts(number, lines)`` returns its parts."""
     made = []
     for number in range(groups):
         lines = np.flatnonzero(group == number)
@@ -149,7 +149,7 @@ def by_group(group: Integers, groups: int, parts: Callable[[int, npt.NDArray[np.
 
 
 def pack(matrix: Bytes) -> bytes:
-    """The lines one after the other, without the filling."""
+    """Returns the lines one after the other, without the filling."""
     pieces = []
     for begin in range(0, len(matrix), _LINES):
         flat = matrix[begin : begin + _LINES].reshape(-1)

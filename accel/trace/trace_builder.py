@@ -1,4 +1,4 @@
-"""A simulation as a trace: the columns of the timing engine, and fields that are decoded when their rows are read."""
+"""Building of a trace from a simulation: columns of the timing engine, and fields decoded when rows are read."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # reading a trace needs no simulator
 
 
 def make_trace(program: Program, simulation: "Simulation") -> Trace:
-    """The trace of ``program`` as it ran."""
+    """Returns the trace of ``program`` as it ran."""
     names = _names(program, simulation)
     results = simulation.launches
     parts = tuple(_part(names, program, number, result) for number, result in enumerate(results))
@@ -59,11 +59,11 @@ class _Launches:
         return self._begins[-1]
 
     def index(self) -> Index:
-        """Made anew each time: only a file, and a window of cycles, ask for it."""
+        """Returns the index, which each call builds: only a file and a window of cycles need it."""
         return make_index(self)
 
     def read(self, begin: int, end: int) -> Rows:
-        """Rows ``[begin, end)``."""
+        """Returns rows ``[begin, end)``."""
         found = []
         number = max(bisect_right(self._begins, begin) - 1, 0)
         while number < len(self._parts) and self._begins[number] < end:

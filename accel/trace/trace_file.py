@@ -67,7 +67,7 @@ class Head(pydantic.BaseModel):
 
 
 def save(source: RowSource, path: Path) -> None:
-    """Write all rows."""
+    """Writes all rows of ``source`` to ``path``."""
     head = _head(source)
     index = source.index()
     with zipfile.ZipFile(path, "w") as archive:
@@ -129,10 +129,10 @@ class _File:
         return self._head.count
 
     def read(self, begin: int, end: int) -> Rows:
-        """Rows ``[begin, end)``.
+        """Returns rows ``[begin, end)``.
 
         Raises:
-            CyclopsError: they refer to names that there are not, or are gone.
+            CyclopsError: they refer to undefined names, or the file is gone.
         """
         size = self._record.itemsize
         data = self._ranges.read(self._at + begin * size, self._at + end * size)
@@ -151,7 +151,7 @@ class _File:
         return rows
 
     def index(self) -> Index:
-        """What was written beside the rows.
+        """Returns the index that was written beside the rows.
 
         Raises:
             CyclopsError: it is damaged.
@@ -177,7 +177,7 @@ def _check(rows: Rows, name: str, low: int, end: int) -> None:
 
 
 def open_file(ranges: Ranges) -> RowSource:
-    """The rows of a file that :func:`save` wrote.
+    """Returns the rows of a file that :func:`save` wrote.
 
     Raises:
         CyclopsError: it is damaged, or of another version.

@@ -1,4 +1,4 @@
-"""What the numbers of a trace stand for: operations, units, queues, launches, origins."""
+"""The names that the numbers of a trace stand for: operations, units, queues, launches, origins."""
 
 from typing import Literal
 

@@ -20,12 +20,12 @@ class Rows:
 
     @staticmethod
     def run(names: TraceNames, begin: int, columns: Mapping[str, Signed]) -> "Rows":
-        """Rows that follow each other from ``begin`` on."""
+        """Returns rows that follow each other from ``begin`` on."""
         return Rows(names, np.arange(begin, begin + len(columns["kind"])), columns)
 
     @staticmethod
     def joined(names: TraceNames, parts: Sequence["Rows"]) -> "Rows":
-        """The rows of all parts, in their order."""
+        """Returns the rows of all parts, in their order."""
         empty = np.zeros(0, np.int8)
         columns = {name: np.concatenate([empty, *(part[name] for part in parts)]) for name in names.columns}
         return Rows(names, np.concatenate([np.zeros(0, np.int64), *(part.index for part in parts)]), columns)
@@ -37,11 +37,11 @@ class Rows:
         return self.columns[column]
 
     def take(self, which: Signed | slice) -> "Rows":
-        """Some of them; views where ``which`` is a slice."""
+        """Returns the rows at ``which``; views where it is a slice."""
         return Rows(self.names, self.index[which], {name: column[which] for name, column in self.columns.items()})
 
     def records(self, does: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Each row as the service's JSON has it; ``does`` (n,) are the expressions."""
+        """Yields each row as a record of the service's JSON; ``does`` (n,) are the rows' semantics."""
         listed = [self.index.tolist(), *(column.tolist() for column in self.columns.values())]
         for text, *values in zip(does, *listed, strict=True):
             yield self._record(dict(zip(("index", *self.columns), values, strict=True)), text)
@@ -77,7 +77,7 @@ _BYTES = 1 << 24
 
 @dataclass(frozen=True)
 class Index:
-    """What is known of each stretch of ``STRETCH`` rows without reading it; the last of the k may be shorter.
+    """A summary of each stretch of ``STRETCH`` rows; the last of the k stretches may be shorter.
 
     ``spans`` (k, 2): the first start and the last end in the stretch, cycles. ``tokens`` (k, 2, queues): tokens pushed,
     tokens popped.
@@ -92,36 +92,36 @@ class RowSource(Protocol):
 
     @property
     def names(self) -> TraceNames:
-        """What they mean."""
+        """The names that the numbers of the rows stand for."""
 
     def __len__(self) -> int: ...
 
     def read(self, begin: int, end: int) -> Rows:
-        """Rows ``[begin, end)``, which exist."""
+        """Returns rows ``[begin, end)``, which exist."""
 
     def index(self) -> Index:
-        """What is known of its stretches."""
+        """Returns the summaries of its stretches."""
 
 
 def row_stretches(source: RowSource) -> Iterator[Rows]:
-    """All rows, a stretch at a time."""
+    """Yields all rows, a stretch at a time."""
     return (source.read(begin, min(begin + STRETCH, len(source))) for begin in range(0, len(source), STRETCH))
 
 
 def row_batches(source: RowSource, *, longest: int = 0) -> Iterator[Rows]:
-    """All rows, some thousand at a time; fewer where a line's ``longest`` text would make them too large to hold."""
+    """Yields all rows, some thousand at a time; fewer where a line's ``longest`` text (bytes) takes much memory."""
     step = batch_length(longest)
     for begin in range(0, len(source), step):
         yield source.read(begin, min(begin + step, len(source)))
 
 
 def batch_length(longest: int) -> int:
-    """Lines to make at a time where one of their texts has ``longest`` bytes."""
+    """Returns the number of lines to format at a time where one of their texts has ``longest`` bytes."""
     return max(min(_LINES, _BYTES // (longest + 1)), 1)
 
 
 def make_index(source: RowSource) -> Index:
-    """The index of all rows."""
+    """Returns the index of all rows."""
     spans, tokens = [], []
     for rows in row_stretches(source):
         spans.append((int(rows["start"].min()), int(end_cycles(rows).max())))
@@ -131,12 +131,12 @@ def make_index(source: RowSource) -> Index:
 
 
 def end_cycles(rows: Rows) -> Int64:
-    """The cycle before which each row has ended (n,); a row that takes no cycles still has its own."""
+    """Returns the cycle before which each row has ended (n,); a row that takes no cycles still has its own."""
     return np.maximum(rows["end"], rows["start"].astype(np.int64) + 1)
 
 
 def tokens_of(rows: Rows, verb: Literal["push", "pop"]) -> list[Bools]:
-    """For each queue, which rows push a token, or pop one (n,)."""
+    """Returns for each queue which rows (n,) push a token to it, or pop one from it."""
     return [_moved(rows, getattr(queue, verb)) for queue in rows.names.queues]
 
 

@@ -29,7 +29,7 @@ MEMORY = "memory"
 
 
 def fits(view: View, most: int) -> bool:
-    """Whether the document in full has at most ``most`` events. It stops to count when it knows."""
+    """Returns whether the document in full has at most ``most`` events; counting stops early."""
     names = view.source.names
     found = len(names.queues)
     for rows in view.stretches():
@@ -65,11 +65,11 @@ class Full:
 
     @property
     def instructions(self) -> int:
-        """How many are shown."""
+        """The number of instructions shown."""
         return len(self)
 
     def lines(self, clock: Clock) -> Iterator[bytes]:
-        """The document's lines."""
+        """Yields the document's lines."""
         texts = InstructionTexts(self.rows.names)
         step = batch_length(texts.longest)
         for begin in range(0, len(self), step):
@@ -77,7 +77,7 @@ class Full:
         yield from self.levels.lines(clock)
 
     def slice(self, begin: int, end: int) -> "Full":
-        """Some of the rows, and what belongs to them."""
+        """Returns the rows ``[begin, end)`` with their units, times and arrows."""
         cut = slice(begin, end)
         times = self.start[cut], self.end[cut], self.free[cut]
         arrows = self.pushes[:, cut], self.pops[:, cut]
@@ -85,7 +85,7 @@ class Full:
 
 
 def collect(view: View) -> Full:
-    """Everything that the window shows."""
+    """Returns all instructions of the window, with their times and arrows."""
     arrows, levels = Arrows(view), Levels(view)
     shown = []
     for rows in view.stretches():

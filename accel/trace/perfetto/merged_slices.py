@@ -56,7 +56,7 @@ class Groups:
         return len(self.key)
 
     def merged(self) -> "Groups":
-        """Neighbours of one key as one."""
+        """Returns the groups with neighbours of one key merged."""
         if not len(self):
             return self
         heads = np.flatnonzero(np.diff(self.key, prepend=-1))
@@ -67,18 +67,18 @@ class Groups:
         return Groups(**firsts, **lasts, **sums)
 
     def take(self, which: Int64) -> "Groups":
-        """Some of them."""
+        """Returns the groups at ``which``."""
         return Groups(*(getattr(self, field.name)[which] for field in fields(self)))
 
     @staticmethod
     def joined(parts: Sequence["Groups"]) -> "Groups":
-        """The groups of all parts, sorted by key; those of one key as one."""
+        """Returns the groups of all parts, sorted by key, with groups of one key merged."""
         every = Groups(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Groups)))
         return every.take(np.argsort(every.key, kind="stable")).merged()
 
     @staticmethod
     def of(view: View, rows: Rows, bins: int) -> "Groups":
-        """Those of the rows (n,) that run within the view, merged where they start in one of its ``bins`` parts."""
+        """Returns the rows (n,) that run within the view in groups, one for each of the view's ``bins`` parts."""
         shown = rows.take(np.flatnonzero(view.inside(rows)))
         unit = unit_numbers(rows.names)[shown["kind"]]
         order = np.argsort(unit, kind="stable")
@@ -97,7 +97,7 @@ class Groups:
 
 @dataclass(frozen=True)
 class Merged:
-    """The groups; the instructions of those that have only one, in the groups' order; the queues' levels."""
+    """The groups, the instructions of groups of one in the groups' order, and the queues' levels."""
 
     names: TraceNames
     groups: Groups
@@ -109,11 +109,11 @@ class Merged:
 
     @property
     def instructions(self) -> int:
-        """How many are shown, one by one or merged."""
+        """The number of instructions shown, one by one or merged."""
         return int(self.groups.count.sum())
 
     def lines(self, clock: Clock) -> Iterator[bytes]:
-        """The document's lines."""
+        """Yields the document's lines."""
         texts = _Texts(self.names)
         free = freed(self.groups.unit, self.groups.end)
         step = batch_length(texts.longest)
@@ -126,9 +126,9 @@ class Merged:
 
 
 def merge(view: View, most: int) -> Merged:
-    """What the window shows, in at most ``most`` events.
+    """Returns the contents of the window in at most ``most`` events.
 
-    It is cut into parts, each with a group and a stall a unit, and a level a queue.
+    The window is cut into parts, each with a group and a stall for a unit, and a level for a queue.
     """
     source = view.source
     units, queues = len(source.names.units), len(source.names.queues)
@@ -182,7 +182,7 @@ class _Texts(InstructionTexts):
         self._titles += [quoted(f"mostly {name} (")[:-1] for name in self._words]
 
     def group(self, groups: Groups) -> list[Part]:
-        """The name of each group, and its arguments; cycles are those of all its instructions."""
+        """Returns the name of each group, and its arguments; cycles are those of all its instructions."""
         busy = groups.busy.sum(axis=1)
         mixed = (groups.busy > 0).sum(axis=1) > 1
         share = np.rint(1000 * busy / np.maximum(groups.end - groups.start, 1)).astype(np.int64)
@@ -205,7 +205,7 @@ class _Texts(InstructionTexts):
         ]
 
     def stall(self, groups: Groups, free: Int64, clock: Clock) -> Part:
-        """A slice for what the first of a group waited for, named after the cause of most of it."""
+        """Returns a slice for what the first of a group waited for, named after the cause of most of it."""
         before = [number for number, cause in enumerate(self._causes) if cause != MEMORY]
         lead = groups.lead[:, before]
         begin = np.maximum(groups.start - lead.sum(axis=1), free)

@@ -17,7 +17,7 @@ Event = dict[str, Any]
 
 
 def frame(view: View, clock: Clock, most: int) -> list[bytes]:
-    """The first lines of a document: tracks, then at most ``most`` launches and as many host steps.
+    """Returns the first lines of a document: tracks, then at most ``most`` launches and as many host steps.
 
     Where there are more, neighbours are merged.
     """
@@ -40,7 +40,7 @@ def _metadata(name: str, tid: int, args: Event) -> Event:
 
 
 def _launches(view: View, clock: Clock, most: int) -> Iterator[Event]:
-    """As far as they are in the window, or a viewer would begin with all the cycles around it."""
+    """Launches, cut to the window: a viewer shows all cycles that any event covers."""
     shown = [launch for launch in view.source.names.launches if launch.end > view.begin and launch.begin < view.end]
     for group in _groups(shown, most):
         shows = np.clip([group[0].begin, group[-1].end], view.begin, view.end)
@@ -78,7 +78,7 @@ _FRAME_SHARE = 10  # of the events, one in so many for launches, and as many for
 
 
 def perfetto_form(source: RowSource, window: Window, clock_mhz: float | None) -> Iterator[bytes]:
-    """The document, some thousand lines at a time; ``clock_mhz`` None shows a cycle as a microsecond.
+    """Yields the document, some thousand lines at a time; without ``clock_mhz`` a cycle is shown as a microsecond.
 
     Raises:
         CyclopsError: the trace has no times.
@@ -100,7 +100,7 @@ def _document(view: View, window: Window, clock: Clock) -> Iterator[bytes]:
 
 
 def _about(view: View, shown: Full | Merged, clock: Clock) -> dict[str, str | float | bool]:
-    """What a reader of the file must know to read it right."""
+    """The facts that a reader of the file needs: window, detail, unit of time."""
     merged = isinstance(shown, Merged)
     about: dict[str, str | float | bool] = {
         "accelerator": view.source.names.accelerator,

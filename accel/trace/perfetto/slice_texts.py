@@ -27,30 +27,33 @@ class Clock:
     mhz: float | None
 
     def ticks(self, cycles: Integers) -> Integers:
-        """Times in the smallest unit that is shown. Taken before times are subtracted, so that slices still meet."""
+        """Returns times in the smallest unit shown; it is applied before times are subtracted, so that slices meet."""
         if self.mhz is None:
             return cycles
         nanoseconds: Int64 = np.rint(cycles * (1000 / self.mhz)).astype(np.int64)
         return nanoseconds
 
     def text(self, ticks: Integers) -> Part:
-        """Ticks as microseconds."""
+        """Returns the text of ticks, in microseconds."""
         return decimal(ticks) if self.mhz is None else fixed(ticks, 3)
 
     def at(self, cycles: Integers) -> Part:
-        """Cycles as microseconds."""
+        """Returns the text of cycles, in microseconds."""
         return self.text(self.ticks(cycles))
 
 
 def quoted(value: Any) -> bytes:
-    """A value in JSON; in UTF-8, as Perfetto shows the escapes of other letters as they are."""
+    """Returns a value in JSON; in UTF-8, as Perfetto shows the escapes of other letters as they are."""
     return encoded(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
 
 
 def slices(
     clock: Clock, tid: Integers, span: tuple[Integers, Integers], category: str, rest: Sequence[Part]
 ) -> list[Part]:
-    """One slice a line from ``span[0]`` to ``span[1]``, cycles; ``rest`` is its name in quotes and what follows."""
+    """Returns lines of one slice each from ``span[0]`` to ``span[1]``, cycles.
+
+    ``rest`` is the slice's name in quotes and all that follows it in the line.
+    """
     begin, end = clock.ticks(span[0]), clock.ticks(span[1])
     head = b',\n{"ph":"X","pid":%d,"cat":%s,"tid":' % (PID, quoted(category))
     times: list[Part] = [head, decimal(tid), b',"ts":', clock.text(begin), b',"dur":', clock.text(end - begin)]
@@ -58,20 +61,23 @@ def slices(
 
 
 def arrow_ends(clock: Clock, tid: Integers, cycle: Integers, phase: Phase, flow: tuple[str, Integers]) -> list[Part]:
-    """One end of an arrow a line: phase ``s`` where it begins, ``f`` where it ends; ``flow`` is its name and number."""
+    """Returns lines of one end of an arrow each: its begin in phase ``s``, its end in phase ``f``.
+
+    ``flow`` is the arrow's name and number.
+    """
     bind = b',"bp":"e"' if phase == "f" else b""
     head = b',\n{"ph":%s%s,"pid":%d,"cat":"token","name":%s,"tid":' % (quoted(phase), bind, PID, quoted(flow[0]))
     return [head, decimal(tid), b',"ts":', clock.at(cycle), b',"id":', decimal(flow[1]), b"}"]
 
 
 def counters(clock: Clock, name: str, cycle: Integers, level: Integers) -> list[Part]:
-    """One value of a token queue a line."""
+    """Returns lines of one value of a token queue each."""
     head = b',\n{"ph":"C","pid":%d,"name":%s,"ts":' % (PID, quoted(name))
     return [head, clock.at(cycle), b',"args":{"tokens":', decimal(level), b"}}"]
 
 
 def where(mask: Bools, parts: Callable[[Lines], Sequence[Part]]) -> list[Cell]:
-    """A part of those lines where the mask is set: ``parts(lines)`` makes it for them."""
+    """Returns a part for the lines where ``mask`` is set; ``parts(lines)`` returns it for them."""
     if not mask.any():
         return []
     return [by_group(mask.astype(np.int8) - 1, 1, lambda _, lines: parts(lines))]
@@ -88,7 +94,7 @@ class InstructionTexts:
         self.longest = max(map(len, [*self._operations, *self._launches, *self._origins]))
 
     def parts(self, rows: Rows) -> list[Part]:
-        """The name of each, and its arguments."""
+        """Returns the name of each, and its arguments."""
         return [
             lookup(self._operations, rows["kind"]),
             b',"args":{"index":',
@@ -111,14 +117,14 @@ class InstructionTexts:
 
 
 def unit_numbers(names: TraceNames) -> Int64:
-    """The unit of each operation, by its place in ``names.units``."""
+    """Returns the unit of each operation, by its place in ``names.units``."""
     return np.array([names.units.index(operation.unit) for operation in names.operations], np.int64)
 
 
 def in_turn(unit: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64]:
-    """Starts and ends (n,), cut where the next of the unit begins: on a track slices must not overlap.
+    """Returns the starts and ends (n,), cut where the unit's next instruction begins: slices must not overlap.
 
-    They do only where one launch has begun and another's last stores still run. ``unit`` ascends.
+    Instructions overlap only where a launch has begun while the last stores of another still run. ``unit`` ascends.
     """
     if not len(unit):
         return start, end
@@ -129,12 +135,12 @@ def in_turn(unit: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64]:
 
 
 def freed(unit: Int64, end: Int64) -> Int64:
-    """The end of each one's predecessor in its unit (n,), 0 of the first. ``unit`` ascends."""
+    """Returns the end of each instruction's predecessor in its unit (n,), 0 for the first. ``unit`` ascends."""
     free = np.zeros(len(end), np.int64)
     free[1:] = np.where(unit[1:] == unit[:-1], end[:-1], 0)
     return free
 
 
 def tracks(units: Int64) -> Int64:
-    """The thread numbers of units."""
+    """Returns the thread numbers of units."""
     return units + UNITS

@@ -1,4 +1,4 @@
-"""Tokens in a document: how many each queue holds, and which push serves which pop."""
+"""Tokens in a document: the level of each queue, and which push serves which pop."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ class Levels:
         self._moves: list[list[tuple[Int64, Int64]]] = [[(none, none)] for _ in view.source.names.queues]
 
     def add(self, rows: Rows) -> None:
-        """Count the tokens of these rows; every row of the view's stretches must be given once."""
+        """Counts the tokens of ``rows``; it must be called with each row of the view's stretches once."""
         for moves, mask in zip(self._moves, tokens_of(rows, "push"), strict=True):
             moves.append(self._summed(rows["end"][mask].astype(np.int64), 1))
         for moves, mask in zip(self._moves, tokens_of(rows, "pop"), strict=True):
@@ -39,7 +39,7 @@ class Levels:
         return found, np.bincount(place, minlength=len(found)) * change
 
     def lines(self, clock: Clock) -> Iterator[bytes]:
-        """A counter a queue, with its level at the window's begin and whenever it has changed."""
+        """Yields a counter a queue, with its level at the window's begin and whenever it has changed."""
         for queue, moves, moved in zip(
             self._view.source.names.queues, self._moves, self._view.moved.T.tolist(), strict=True
         ):
@@ -54,7 +54,7 @@ class Levels:
 
 
 class Arrows:
-    """Which push serves which pop: of a queue's pops, first those of its initial tokens, then the k-th the k-th push.
+    """The pairs of push and pop: a queue's first pops take its initial tokens, then the k-th pop takes the k-th push.
 
     An arrow needs both of its ends in the window.
     """
@@ -66,7 +66,7 @@ class Arrows:
         self._pops: list[Int64] = []
 
     def add(self, rows: Rows, inside: Bools) -> None:
-        """Take in the rows of the view's next stretch, of which those ``inside`` are shown."""
+        """Adds the rows of the view's next stretch; the rows ``inside`` (n,) are shown."""
         self._pushes.append(self._ranks(tokens_of(rows, "push"), self._moved[0], inside))
         pops = self._ranks(tokens_of(rows, "pop"), self._moved[1], inside)
         initial = np.array([queue.initial for queue in self._queues], np.int64)
@@ -82,7 +82,7 @@ class Arrows:
         return ranks
 
     def numbers(self) -> tuple[Int64, Int64]:
-        """The arrow that each row begins, and that it ends, in each queue (queues, rows shown), from 1; 0 of none."""
+        """Returns the numbers, from 1, of the arrows that rows begin, and end (queues, rows shown); 0 for none."""
         empty = np.zeros((len(self._queues), 0), np.int64)
         pushes, pops = (np.concatenate([empty, *found], axis=1) for found in (self._pushes, self._pops))
         drawn = 0

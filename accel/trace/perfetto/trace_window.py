@@ -40,7 +40,7 @@ class View:
         source: the trace.
         begin, end: the cycles, ``end`` at most ``last + 1``: something may begin when all else has ended.
         last: when all has ended.
-        moved: tokens pushed and popped (2, queues) by the instructions that are not read as they ended before.
+        moved: tokens pushed and popped (2, queues) by instructions that are not read, as they end before the window.
     """
 
     def __init__(self, source: RowSource, window: Window) -> None:
@@ -55,14 +55,14 @@ class View:
         self.moved: Int64 = index.tokens[before].sum(axis=0)
 
     def stretches(self) -> Iterator[Rows]:
-        """Rows that hold every instruction of the window, and others; in order, with holes."""
+        """Yields stretches of rows, in order, that together hold every instruction of the window, and others."""
         for begin in self._read.tolist():
             yield self.source.read(begin, min(begin + STRETCH, len(self.source)))
 
     def inside(self, rows: Rows) -> Bools:
-        """Which of the rows run within the window, at least in part (n,)."""
+        """Returns which of the rows run within the window, at least in part (n,)."""
         return np.asarray((end_cycles(rows) > self.begin) & (rows["start"] < self.end))
 
     def step(self, bins: int) -> int:
-        """Cycles of each of its ``bins`` parts."""
+        """Returns the cycles of each part if the window is cut into ``bins`` parts."""
         return max(-(-(self.end - self.begin) // bins), 1)
