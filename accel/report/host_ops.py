@@ -1,4 +1,4 @@
-"""What runs on the host, and why."""
+"""The model nodes that run on the host, and why."""
 
 from tvm import ir
 
@@ -12,7 +12,7 @@ _STEPS = {(op, "Sub"): _LATE_ZERO_POINT for op in ("ConvInteger", "MatMulInteger
 
 
 def host_ops(imported: ImportedModel, module: ir.IRModule, accelerator: Accelerator) -> list[HostOp]:
-    """The model's nodes that run on the host, each with the reason.
+    """Returns the model's nodes that run on the host, each with the reason.
 
     A node is here and in a layer if the host prepares its data or finishes its result.
     """

@@ -20,10 +20,10 @@ def make_report(
     unverified: str = "",
     warnings: Sequence[ProgramWarning] = (),
 ) -> Report:
-    """Everything but the stages' times, which the caller appends when it is done.
+    """Returns the report without the stages' times, which the caller appends at the end.
 
-    ``verified`` is true or null here: outputs that differ, and races, have raised before. ``unverified`` says why they
-    were not compared, if so; ``warnings`` are others of the whole run.
+    ``verified`` is true or null here: outputs that differ, and races, have raised before. ``unverified`` is the reason
+    why outputs were not compared, if any; ``warnings`` are further warnings of the whole run.
     """
     layers = [layer_of(result, program.accelerator) for result in simulation.launches]
     macs = sum(layer.macs for layer in layers)
@@ -55,6 +55,6 @@ def run_warnings(kind: WarningKind, *details: str) -> list[ProgramWarning]:
 
 
 def unset_warnings(axes: Sequence[str]) -> list[ProgramWarning]:
-    """Returns a warning for each axis of the model that is 1 as nothing set it."""
+    """Returns a warning for each axis of the model that is 1 because no option sets it."""
     detail = "is dynamic, and 1 as nothing sets it: give options.dims or options.shapes (--dim, --shape)"
     return run_warnings("unset-axis", *(f"{axis} {detail}" for axis in axes))

@@ -15,7 +15,7 @@ _HALF = 0.5
 
 
 def layer_of(result: LaunchResult, accelerator: Accelerator) -> Layer:
-    """The report of one launch as it ran."""
+    """Returns the report of one launch as it ran."""
     family, launch, timing, decoded = family_of(accelerator), result.launch, result.timing, result.decoded
     work = family.work(decoded)
     read, written = dram_traffic(family.boxes(decoded))
@@ -43,20 +43,20 @@ def layer_of(result: LaunchResult, accelerator: Accelerator) -> Layer:
 
 
 def total_energy(layers: list[Layer]) -> float | None:
-    """Picojoules of all launches; None where the document says of no instruction."""
+    """Returns the picojoules of all launches; None where the document states no energies."""
     known = [layer.energy_pj for layer in layers if layer.energy_pj is not None]
     return sum(known) if known else None
 
 
 def _limit(timing: Timing) -> tuple[str, float]:
-    """The busiest unit and its share of the cycles; no unit's name where it has less than half of them."""
+    """The busiest unit and its share of the cycles; ``waiting`` in place of a unit that is busy for less than half."""
     busiest = max(timing.busy, key=lambda unit: timing.busy[unit])
     share = min(timing.busy[busiest] / timing.cycles, 1.0) if timing.cycles else 0.0
     return busiest if share >= _HALF else "waiting", share
 
 
 def _contraction(accelerator: Accelerator) -> Contraction | None:
-    """The instruction that contracts; one that runs programs alone may have none."""
+    """The contraction; None for an accelerator that only runs programs, and may lack one."""
     try:
         return contraction(accelerator)
     except InvalidAccelerator:

@@ -41,7 +41,7 @@ class Sources(pydantic.BaseModel):
 def provenance(
     sources: Sources, accelerator: Accelerator, options: Mapping[str, Any], cpu: str | None = None
 ) -> Provenance:
-    """Returns what a run of these files with these options has in its report."""
+    """Returns the report's part that names the versions, files and options of a run."""
     return Provenance(
         versions=versions(),
         cpu=cpu,

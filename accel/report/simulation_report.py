@@ -1,4 +1,4 @@
-"""What came of running a program: its cycles, whether it is right, and what made its units wait."""
+"""The report of a program's run: its cycles, whether its results are right, and what made its units wait."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,7 +34,7 @@ _SHOWN = 10  # mismatches, races and warnings of a kind that a report lists
 def make_simulation_report(
     program: Program, simulation: Simulation, engine: Engine, provenance: Provenance
 ) -> SimulationReport:
-    """The report of ``program`` as it ran."""
+    """Returns the report of ``program`` as it ran."""
     function, timed = engine != "timing", engine != "function"
     count, mismatches = _mismatches(program, simulation) if function else (0, [])
     hazards = simulation.hazards or Hazards((), ())
@@ -96,7 +96,7 @@ def _bits(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def race_record(race: Race, simulation: Simulation) -> RaceRecord:
-    """The race with its instructions by name."""
+    """Returns the race with its instructions by name."""
     first, second = _instruction(race.first, simulation), _instruction(race.second, simulation)
     unit = "bytes" if race.memory == "dram" else "elements"
     return RaceRecord(
@@ -111,7 +111,7 @@ def race_record(race: Race, simulation: Simulation) -> RaceRecord:
 
 
 def stale_record(read: Stale, simulation: Simulation) -> StaleRecord:
-    """The stale read with its instructions by name."""
+    """Returns the stale read with its instructions by name."""
     reader, since = _instruction(read.instruction, simulation), _instruction(read.since, simulation)
     elements = f"elements {read.begin} to {read.end - 1} of {read.memory}"
     if read.kind == "stale-out":
@@ -146,7 +146,7 @@ def _instruction(index: int, simulation: Simulation) -> Instruction:
 
 
 def warnings_of(program: Program, simulation: Simulation) -> list[ProgramWarning]:
-    """Reads of what nobody wrote, writes to where nothing lies, and launches that never say that they are done."""
+    """Returns warnings of reads before any write, writes outside all tensors, and launches without FINISH."""
     unwritten = simulation.hazards.unwritten if simulation.hazards else ()
     found = [_unwritten(read, simulation) for read in unwritten[:_SHOWN]]
     found += [_stray(stray, simulation) for stray in simulation.strays[:_SHOWN]]
@@ -186,7 +186,7 @@ def _stray(stray: Stray, simulation: Simulation) -> ProgramWarning:
 
 
 def unit_times(simulation: Simulation, accelerator: Accelerator) -> dict[str, UnitTime]:
-    """What each unit did over all launches that were timed."""
+    """Returns the instructions and times of each unit over all launches that were timed."""
     times = {unit: UnitTime(instructions=0, busy=0, stalled={}, idle=0) for unit in accelerator.units}
     units = np.array([accelerator.units.index(i.unit) for i in accelerator.instructions])
     for result in simulation.launches:
@@ -210,13 +210,13 @@ def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 def timing_model_of(program: Program, simulation: Simulation) -> TimingModel:
-    """How far the cycles can be trusted, on this accelerator and for what the program asks of it."""
+    """Returns how far the cycles can be trusted for this program on this accelerator."""
     launches = (result.decoded for result in simulation.launches)
     return family_of(program.accelerator).timing_model(program.accelerator, launches)
 
 
 def program_size(program: Program) -> ProgramSize:
-    """How large the program is."""
+    """Returns the size of the program."""
     launches = [step for step in program.steps if isinstance(step, Launch)]
     return ProgramSize(
         instructions=len(program.words),
