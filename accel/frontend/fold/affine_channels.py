@@ -26,7 +26,7 @@ class Affine:
     shift: Float64
 
     def then(self, after: "Affine") -> "Affine":
-        """First this, then ``after``."""
+        """Returns the composition: this function first, then ``after``."""
         return Affine(self.scale * after.scale, self.shift * after.scale + after.shift)
 
 
@@ -44,12 +44,12 @@ class Run:
 
     @property
     def result(self) -> str:
-        """What the last one makes."""
+        """The tensor that the last node writes."""
         return str(self.nodes[-1].output[0])
 
 
 def run_from(network: FloatNetwork, first: onnx.NodeProto, source: str, axis: int) -> Run | None:
-    """The longest run over the channels, which are ``axis`` of ``source``, that begins with ``first``; None if none."""
+    """Returns the longest run over the channels (``axis`` of ``source``) that begins with ``first``, or None."""
     nodes: list[onnx.NodeProto] = []
     steps: list[Affine] = []
     node: onnx.NodeProto | None = first
@@ -63,7 +63,7 @@ def run_from(network: FloatNetwork, first: onnx.NodeProto, source: str, axis: in
 
 
 def run_to(network: FloatNetwork, result: str, axis: int) -> Run | None:
-    """The longest run whose ``result`` one node alone reads; None if there is none."""
+    """Returns the longest run whose ``result`` one node alone reads; None if there is none."""
     nodes: list[onnx.NodeProto] = []
     steps: list[Affine] = []
     at = result
@@ -151,7 +151,7 @@ def _along(value: Float32, shape: Sequence[int], axis: int) -> Float64 | None:
 
 
 def is_single(values: Array) -> bool:
-    """Whether float32 holds all of them."""
+    """Returns whether float32 holds all of them."""
     return bool((np.abs(values) <= np.finfo(np.float32).max).all())
 
 

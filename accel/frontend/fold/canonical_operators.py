@@ -13,7 +13,7 @@ _BIAS = 2  # the place of the bias among the inputs
 
 
 def canonicalize_products(network: FloatNetwork) -> None:
-    """Constants go to the right, data are not transposed, weights have two axes, biases one."""
+    """Rewrites matrix products: constants on the right, data not transposed, weights of two axes, biases of one."""
     for node in list(network.nodes):
         if node.op_type == "Gemm":
             _add_matrix_apart(network, node)
@@ -112,7 +112,7 @@ def _put(
 
 
 def split_sums(network: FloatNetwork) -> None:
-    """Replace each Sum by an Add, or a row of them, from the left; that of one tensor by Identity."""
+    """Replaces each Sum by an Add, or a row of them, from the left; that of one tensor by Identity."""
     for node in list(network.nodes):
         if node.op_type == "Sum":
             network.replace([node], _additions(network, node))

@@ -29,7 +29,7 @@ class FloatNetwork:
         self._index()
 
     def constant(self, name: str) -> Float32 | None:
-        """The value of a constant of float32."""
+        """Returns the value of a constant of float32."""
         tensor = self._constants.get(name)
         if tensor is None or tensor.data_type != onnx.TensorProto.FLOAT or name in self._outputs:
             return None
@@ -38,24 +38,24 @@ class FloatNetwork:
         return self._values[name]
 
     def is_constant(self, name: str) -> bool:
-        """Whether ``name`` is a constant of any type."""
+        """Returns whether ``name`` is a constant of any type."""
         return name in self._constants
 
     def readers(self, name: str) -> list[onnx.NodeProto]:
-        """The nodes that read the tensor, once for each time."""
+        """Returns the nodes that read the tensor, once for each time."""
         return self._readers.get(name, [])
 
     def only_reader(self, name: str) -> onnx.NodeProto | None:
-        """The node that alone reads the tensor, once."""
+        """Returns the node that alone reads the tensor, once."""
         readers = self.readers(name)
         return readers[0] if len(readers) == 1 and name not in self._outputs else None
 
     def maker(self, name: str) -> onnx.NodeProto | None:
-        """The node that makes the tensor."""
+        """Returns the node that makes the tensor."""
         return self._makers.get(name)
 
     def add_constant(self, value: npt.NDArray[np.float32 | np.int64], like: str) -> str:
-        """A new constant, with a name after ``like``; returns the name."""
+        """Returns a new constant, with a name after ``like``; returns the name."""
         name = self.name(like)
         tensor = numpy_helper.from_array(np.ascontiguousarray(value), name)
         self._graph.initializer.append(tensor)
@@ -63,11 +63,11 @@ class FloatNetwork:
         return name
 
     def name(self, like: str) -> str:
-        """A name that nothing has."""
+        """Returns a name that nothing has."""
         return unique_name(like, self._taken)
 
     def replace(self, gone: Iterable[onnx.NodeProto], made: Iterable[onnx.NodeProto], shape: Shape = ()) -> None:
-        """Put the nodes ``made`` where the last of ``gone`` was; ``shape`` is that of all tensors new between them."""
+        """Puts the nodes ``made`` where the last of ``gone`` was; ``shape`` is that of all tensors new between them."""
         names = {node.name for node in gone}
         at = max(index for index, node in enumerate(self.nodes) if node.name in names)
         added = list(made)
@@ -79,7 +79,7 @@ class FloatNetwork:
         self._index()
 
     def finish(self) -> None:
-        """Write the nodes back, and leave out the constants that nothing reads."""
+        """Writes the nodes back to the model, without the constants that no node reads."""
         nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in self.nodes]
         del self._graph.node[:]
         self._graph.node.extend(nodes)

@@ -22,7 +22,7 @@ _BIAS = 2  # the place of the bias among the inputs
 
 
 def fold_behind(network: FloatNetwork) -> None:
-    """Fold the norms, scales and biases behind layers into their constants."""
+    """Folds the norms, scales and biases behind layers into their constants."""
     for node in list(network.nodes):
         layer = _constants(network, node) if node.op_type in (*_CONVOLUTIONS, *_MATRICES) else None
         reader = network.only_reader(node.output[0]) if layer is not None else None
@@ -35,7 +35,7 @@ def fold_behind(network: FloatNetwork) -> None:
 
 
 def fold_ahead(network: FloatNetwork) -> None:
-    """Fold those that are ahead of a layer which alone reads them, and which pads nothing."""
+    """Folds affine functions ahead of a layer into it, if it alone reads them and pads nothing."""
     for node in list(network.nodes):
         layer = _constants(network, node) if node.op_type in ("Conv", *_MATRICES) else None
         if layer is None or attribute_of(node, "transA", 0):
@@ -139,7 +139,7 @@ _PLACES = (3, 4)  # axes of lines and images
 
 
 def fold_standalone(network: FloatNetwork) -> None:
-    """Make layers of what is left of such nodes.
+    """Replaces the affine functions that remain by depthwise 1 x 1 convolutions.
 
     What works on an input of the model stays: the host quantises that anyway, and does so more exactly afterwards. So
     does what meets no layer on either side.
@@ -196,7 +196,7 @@ def _is_arithmetic(run: Run) -> bool:
 
 
 def fold_layers(model: onnx.ModelProto) -> None:
-    """Fold biases, scales and batch norms into layers of ``model``, a float model of named nodes, in place.
+    """Folds biases, scales and batch norms into layers of ``model``, a float model of named nodes, in place.
 
     What each node left computes of the user's nodes is for ``note_covers`` to find.
     """

@@ -43,7 +43,7 @@ class Weighing:
 
 
 def free_weighing(ratios: tuple[float, float]) -> Weighing | None:
-    """The finest of int8 weights, if it is fine enough; ``ratios`` are r and q."""
+    """Returns the finest weighing by int8 weights; None if it is too coarse. ``ratios`` are r and q."""
     m, n = np.meshgrid(np.arange(1, WEIGHT_MAX + 1), np.arange(1, WEIGHT_MAX + 1), indexing="ij")
     found = []
     for unit in (
@@ -58,7 +58,7 @@ def free_weighing(ratios: tuple[float, float]) -> Weighing | None:
 
 
 def dyadic_weighing(ratios: tuple[float, float]) -> Weighing | None:
-    """Of two levels, whose unit is a power of two, if it is fine enough; ``ratios`` are r and q."""
+    """Returns a weighing in two parts whose unit is a power of two; None if too coarse. ``ratios`` are r and q."""
     shift = int(np.floor(np.log2(_LEVELS_MAX / max(ratios))))
     unit = 2.0**-shift
     factors = tuple(round(ratio / unit) for ratio in ratios)
@@ -75,7 +75,7 @@ RANKS = (2, 4)  # matrices and images; the elements of any other tensor are adde
 
 
 def recover(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
-    """Replace ``binding`` and its chain by the composite ``add``; False, and nothing done, if no weights will do."""
+    """Replaces ``binding`` and its chain by the composite ``add``; returns False if no weights fit."""
     call = rewrite.graph.call(binding.var, "relax.add")
     operands = _operands(rewrite, call) if call is not None else None
     if operands is None:

@@ -18,7 +18,7 @@ _PLACES = (3, 4)  # axes of lines, which become images of height 1, and of image
 
 
 def recover(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
-    """Replace a mean over windows of an int8 or uint8 image or line, and its chain, by the composite ``conv2d``.
+    """Replaces a mean over windows of an int8 or uint8 image or line, and its chain, by the composite ``conv2d``.
 
     False, and nothing done, where windows average different numbers of elements, or no quantize follows.
     """

@@ -116,7 +116,7 @@ def conv2d(
     epilogue: AnyEpilogue | None,
     average: bool = False,
 ) -> relax.Function:
-    """The composite ``conv2d`` of data of shape ``x`` [N, C, H, W] with weights of shape ``w``.
+    """Returns the composite ``conv2d`` of data of shape ``x`` [N, C, H, W] with weights of shape ``w``.
 
     ``average``: the weights are all one.
     """
@@ -141,7 +141,7 @@ def conv2d(
 
 
 def dense(nodes: Sequence[str], x: Shape, w: Shape, *, bias: bool, epilogue: AnyEpilogue | None) -> relax.Function:
-    """The composite ``dense`` of data of shape ``x`` [M, K] with weights of shape ``w`` [K, N]."""
+    """Returns the composite ``dense`` of data of shape ``x`` [M, K] with weights of shape ``w`` [K, N]."""
 
     def accumulate(builder: relax.BlockBuilder, data: relax.Var, weight: relax.Var) -> relax.Expr:
         return builder.emit(relax.op.matmul(data, weight, out_dtype="int32"))
@@ -153,7 +153,7 @@ def dense(nodes: Sequence[str], x: Shape, w: Shape, *, bias: bool, epilogue: Any
 def add(
     nodes: Sequence[str], shape: Shape, factors: tuple[int, int], addend: int, epilogue: AnyEpilogue
 ) -> relax.Function:
-    """The composite ``add``: the operands are multiplied by ``factors``, and ``addend`` is added to their sum."""
+    """Returns the composite ``add``: the operands times ``factors``, summed, plus ``addend``."""
     operands = [_parameter(name, shape, "int8") for name in ("a", "b")]
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
@@ -198,7 +198,7 @@ def elementwise(
     addend: int,
     epilogue: AnyEpilogue,
 ) -> relax.Function:
-    """The composite ``elementwise`` of as many operands as ``weights``; ``addend`` is added to what they make."""
+    """Returns the composite ``elementwise`` of an operand for each of ``weights``, plus ``addend``."""
     operands = [_parameter(f"x{number}", shape, "int8") for number in range(len(weights))]
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
@@ -215,7 +215,7 @@ def elementwise(
 
 
 def max_pool(nodes: Sequence[str], x: Shape, window: Window, kernel: Shape, bounds: tuple[int, int]) -> relax.Function:
-    """The composite ``max_pool`` of data of shape ``x``; bounds are those of int8 where nothing clips."""
+    """Returns the composite ``max_pool`` of data of shape ``x``; bounds are those of int8 where nothing clips."""
     data = _parameter("x", x, "int8")
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
@@ -235,7 +235,7 @@ def max_pool(nodes: Sequence[str], x: Shape, window: Window, kernel: Shape, boun
 def requantize(
     nodes: Sequence[str], acc: Shape, scale: Shape, quantum: Quantum, bounds: tuple[int, int], cause: str
 ) -> relax.Function:
-    """The composite ``requantize`` of an accumulator of shape ``acc`` by a scale of a shape that broadcasts to it.
+    """Returns the composite ``requantize`` of an accumulator of shape ``acc`` by a scale that broadcasts to it.
 
     Its attribute ``cause`` says why it is no epilogue.
     """

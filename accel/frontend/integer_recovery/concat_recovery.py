@@ -14,7 +14,7 @@ from accel.frontend.integer_recovery.requantization import Accumulator, Narrowin
 
 
 def recover(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
-    """Replace a concatenation and its chain by one of integers, behind an ``elementwise`` for each that changes.
+    """Replaces a concatenation and its chain by one of integers, behind an ``elementwise`` for each that changes.
 
     False, and nothing done, if an operand is not quantised, or cannot be brought to the result's scale exactly.
     """

@@ -63,12 +63,12 @@ class Contraction:
         return int(self.value.shape[self.axis]) // (self.phases.count if self.phases else 1)
 
     def along(self, channels: Array) -> Array:
-        """One number, or one for each output channel of the model, for those that the weights have."""
+        """Returns one number, or one for each output channel of the model, for those that the weights have."""
         return self.phases.along(channels) if self.phases is not None else channels
 
 
 def contraction_of(call: tvm.ir.Call, value: Array, weights: Quantised) -> Contraction | None:
-    """What ``call`` contracts with constant weights; None if the weights are of another kind.
+    """Returns what ``call`` contracts with constant weights; None if the weights are of another kind.
 
     Args:
         call: of one of ``CONTRACTIONS``.
@@ -137,18 +137,18 @@ class Layer:
         return self.weights.magnitude() + (0 if self.bias is None else np.abs(self.bias))
 
     def along_channels(self, values: Array) -> Array:
-        """A scalar or [O] array, shaped to broadcast with the accumulator."""
+        """Returns a scalar or [O] array, shaped to broadcast with the accumulator."""
         return values.reshape((1, -1, 1, 1) if self.window else (1, -1))
 
 
 def recover(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
-    """Replace ``binding`` and its chain by ``conv2d`` or ``dense``; False, and nothing done, if they do not fit."""
+    """Replaces ``binding`` and its chain by ``conv2d`` or ``dense``; False, and nothing done, if they do not fit."""
     layer = _layer(rewrite, binding.var)
     return layer is not None and recover_layer(rewrite, layer, requantize)
 
 
 def recover_layer(rewrite: DataflowRewrite, layer: Layer, requantize: Requantize) -> bool:
-    """Replace the operator that ``layer`` is, and its chain; False, and nothing done, if its sums do not fit int32."""
+    """Replaces the operator that ``layer`` is, and its chain; False, and nothing done, if its sums do not fit int32."""
     if layer.magnitude.max() > INT32_MAX:
         return False
     root = layer.chain.root

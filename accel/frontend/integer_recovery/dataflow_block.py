@@ -47,19 +47,19 @@ class Dataflow:
                     self._users.setdefault(operand.name, []).append(binding)
 
     def call(self, expr: relax.Expr, op: str = "") -> tvm.ir.Call | None:
-        """The call that ``expr`` is or is bound to, if it is one of the Relax operator ``op``."""
+        """Returns the call that ``expr`` is or is bound to, if it is one of the Relax operator ``op``."""
         value = self._definitions.get(expr.name) if isinstance(expr, relax.Var) else expr
         if not isinstance(value, tvm.ir.Call) or not isinstance(value.op, tvm.ir.Op):
             return None
         return value if op in ("", value.op.name) else None
 
     def only_user(self, var: relax.Var) -> relax.Binding | None:
-        """The binding that uses ``var``, if it is used exactly once."""
+        """Returns the binding that uses ``var``, if it is used exactly once."""
         users = self._users.get(var.name, [])
         return users[0] if len(users) == 1 else None
 
     def dequantised(self, expr: relax.Expr) -> Quantised | None:
-        """``expr`` as the quantised tensor it is dequantised from; transposed constants are followed."""
+        """Returns ``expr`` as the quantised tensor it is dequantised from; transposed constants are followed."""
         transposition = self.call(expr, "relax.permute_dims")
         if transposition is not None:
             return self._transposed(transposition)
@@ -67,9 +67,9 @@ class Dataflow:
         return self.parameters(call, call.args[0]) if call is not None else None
 
     def parameters(self, call: tvm.ir.Call, value: relax.Expr) -> Quantised | None:
-        """The parameters of a quantize or dequantize ``call`` whose integers are ``value``; None if not constant.
+        """Returns the parameters of a quantize or dequantize ``call`` whose integers are ``value``.
 
-        Nor if a scale is not a positive number, which only a malformed model has.
+        None if they are not constant, or if a scale is not a positive number, which only a malformed model has.
         """
         scale, zero_point = self.constant(call.args[1]), self.constant(call.args[2])
         if scale is None or zero_point is None:
@@ -82,7 +82,7 @@ class Dataflow:
         )
 
     def constant(self, expr: relax.Expr) -> Array | None:
-        """The value of ``expr`` if it is made of constants alone, by the few operators that QDQ models put there."""
+        """Returns the value of ``expr`` if it is computed from constants alone, by operators that QDQ models use."""
         if isinstance(expr, tvm.ir.GenericConst):
             return np.asarray(expr.value.numpy())
         call = self.call(expr)
@@ -180,7 +180,7 @@ class DataflowRewrite:
         self._names = {binding.var.name for binding in graph.bindings}
 
     def keep(self, binding: relax.Binding) -> None:
-        """Leave ``binding`` as it is, or bind its value if that is a constant and still wanted at the end."""
+        """Keeps ``binding``, or binds its value if that is a constant that others still use at the end."""
         if isinstance(binding.value, relax.Var):  # another name for what one node, or none, has worked on
             self.origin.pop(binding.var.name, None)
             if binding.value.name in self.origin:
@@ -189,11 +189,11 @@ class DataflowRewrite:
         self._bindings.append(binding)
 
     def replace(self, members: Sequence[relax.Var]) -> None:
-        """Drop the bindings of ``members``; the last of them must be bound anew."""
+        """Drops the bindings of ``members``; the last of them must be bound anew."""
         self.replaced.update(var.name for var in members)
 
     def bind(self, var: relax.Var, value: relax.Expr, cause: str = "") -> None:
-        """Bind ``var``, which the rest of the graph uses, to ``value``; ``cause`` is that of the host's having it."""
+        """Binds ``var``, which the rest of the graph uses, to ``value``; ``cause`` says why it is on the host."""
         if cause:
             self.causes[var.name] = cause
         if _is_view(value):
@@ -201,7 +201,7 @@ class DataflowRewrite:
         self._bindings.append(relax.VarBinding(var, self._builder.normalize(value)))
 
     def emit(self, value: relax.Expr, like: relax.Var, suffix: str, cause: str = "") -> relax.Var:
-        """Bind ``value`` to a new variable, named after ``like`` and of the same node, unless it is but a new shape.
+        """Binds ``value`` to a new variable named after ``like``, of the same node unless it only changes the shape.
 
         ``cause`` says why the host has this part of a node's work.
         """
@@ -216,19 +216,19 @@ class DataflowRewrite:
         return var
 
     def composite(self, function: relax.Function, node: Node, macs: int = 0) -> tvm.ir.GlobalVar:
-        """Add a composite function, named after its operation and ``node``."""
+        """Adds a composite function, named after its operation and ``node``."""
         name = self._unique(f"{function.attrs['op']}_{identifier(node.name)}")
         if macs and node.op not in OPERATORS:  # a batch norm as a layer of its own has none
             self.macs[name] = macs
         return self._builder.add_func(function, name)
 
     def nodes(self, variables: Sequence[relax.Var]) -> list[str]:
-        """The names of the nodes that ``variables`` came from, without the quantize and dequantize nodes."""
+        """Returns the names of the nodes that ``variables`` came from, without the quantize and dequantize nodes."""
         found = [self.origin[var.name] for var in variables if var.name in self.origin]
         return list(dict.fromkeys(name for node in found if node.op not in _PLUMBING for name in node.covers))
 
     def module(self, original: IRModule) -> IRModule:
-        """The module: ``main`` of the new bindings, the composites, and the functions that ``original`` had."""
+        """Returns the module: ``main`` of the new bindings, the composites, and the functions that ``original`` had."""
         main = original["main"]
         block = relax.DataflowBlock(self._wanted(main.body.body))
         body = self._builder.normalize(relax.SeqExpr([block], main.body.body))

@@ -61,7 +61,7 @@ class _Combined:
 
 
 def recover(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
-    """Replace an elementwise operator and its chain by ``elementwise``; False, and nothing done, if it is not exact."""
+    """Replaces an elementwise operator and its chain by ``elementwise``; returns False if it is not exact."""
     call = rewrite.graph.call(binding.var)
     chain = _chain(rewrite.graph, binding, call) if call is not None else None
     if call is None or chain is None or chain.output is None or chain.output.dtype != "int8":
@@ -75,7 +75,7 @@ def recover(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requan
 
 
 def narrowing_of(combined: _Combined, chain: Chain, requantize: Requantize) -> Narrowing | None:
-    """What brings the integers to the chain's output; None if nothing does."""
+    """Returns what brings the integers to the chain's output; None if nothing does."""
     acc = Accumulator(np.asarray(combined.scale), np.asarray(combined.magnitude + abs(combined.addend)))
     found = epilogue_of(acc, int8_output(chain), requantize)
     return None if isinstance(found, str) or found.factors is not None else found

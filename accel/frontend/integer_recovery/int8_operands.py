@@ -45,19 +45,19 @@ class Weights:
         return int(self.values.size) // (self.channels * (self.inputs + len(self.repeated))) * self.inputs
 
     def sums(self) -> npt.NDArray[np.int64]:
-        """Sum of the weights of each output channel; int64 [O]."""
+        """Returns sum of the weights of each output channel; int64 [O]."""
         total: npt.NDArray[np.int64] = self._by_channel().sum(1, np.int64)
         return total
 
     def magnitude(self) -> npt.NDArray[np.int64]:
-        """For each output channel, a bound on every partial result for int8 data; int64 [O]."""
+        """Returns for each output channel a bound on every partial result for int8 data; int64 [O]."""
         rows = self._by_channel()
         # the least of int8 has no absolute value in int8
         total: npt.NDArray[np.int64] = np.maximum(rows, 0).sum(1, np.int64) - np.minimum(rows, 0).sum(1, np.int64)
         return total * -int(INT8.min)
 
     def lanes(self, groups: int) -> npt.NDArray[np.int64]:
-        """The model's input channel that each input channel of the weights is, over all groups."""
+        """Returns the model's input channel that each input channel of the weights is, over all groups."""
         of_group = np.array([*range(self.inputs), *self.repeated], np.int64)
         return (np.arange(groups)[:, None] * self.inputs + of_group).ravel()
 
@@ -66,12 +66,12 @@ class Weights:
 
 
 def zero_point_as_int8(x: Quantised) -> int:
-    """The zero point of data, one for all of them, once uint8 has become int8."""
+    """Returns the zero point of data, one for all of them, once uint8 has become int8."""
     return int(x.zero_point) - (UINT8_OFFSET if x.dtype == "uint8" else 0)
 
 
 def integer_weights(value: Array, quantised: Quantised, axis: int) -> Weights | None:
-    """The constant ``value`` of ``quantised`` as weights with output channels along ``axis``, 0 or 1.
+    """Returns the constant ``value`` of ``quantised`` as weights with output channels along ``axis``, 0 or 1.
 
     None if their scale varies along another axis.
     """
@@ -106,7 +106,7 @@ _TO_UINT8 = "its result is int8, and becomes uint8 for what follows"
 
 
 def to_int8(rewrite: DataflowRewrite, x: Quantised, root: relax.Var) -> relax.Expr:
-    """The integers of ``x``, an operand of the operator that ``root`` is bound to."""
+    """Returns the integers of ``x``, an operand of the operator that ``root`` is bound to."""
     if x.dtype == "int8":
         return x.value
     value = rewrite.emit(relax.op.astype(x.value, "int16"), root, "x_wide", _FROM_UINT8)
@@ -115,7 +115,7 @@ def to_int8(rewrite: DataflowRewrite, x: Quantised, root: relax.Var) -> relax.Ex
 
 
 def int8_output(chain: Chain) -> Output:
-    """What the composite of a chain with a quantize at its end gives."""
+    """Returns the output of the composite of a chain with a quantize at its end."""
     assert chain.output is not None
     offset = UINT8_OFFSET if chain.output.dtype == "uint8" else 0
     low, high = (limit - offset for limit in chain.limits)
@@ -123,7 +123,7 @@ def int8_output(chain: Chain) -> Output:
 
 
 def from_int8(rewrite: DataflowRewrite, result: relax.Expr, chain: Chain) -> relax.Expr:
-    """The composite's ``result`` in the type that the rest of the graph wants."""
+    """Returns the composite's ``result`` in the type that the rest of the graph wants."""
     assert chain.output is not None
     if chain.output.dtype == "int8":
         return result

@@ -11,7 +11,7 @@ from accel.frontend.integer_recovery.requantization import Requantize
 
 
 def recover(rewrite: DataflowRewrite, binding: relax.Binding, _requantize: Requantize) -> bool:
-    """Replace the maximum over windows of an int8 image, and its chain, by the composite ``max_pool``.
+    """Replaces the maximum over windows of an int8 image, and its chain, by the composite ``max_pool``.
 
     False, and nothing done, if its integers before and after stand for different numbers.
     """

@@ -20,7 +20,7 @@ _MOVES = (
 
 
 def recover(rewrite: DataflowRewrite, binding: relax.Binding, _requantize: Requantize) -> bool:
-    """Replace ``binding`` and its chain by the same operator on integers, clipped if the chain clips.
+    """Replaces ``binding`` and its chain by the same operator on integers, clipped if the chain clips.
 
     False, and nothing done, if the integers before and after it stand for different numbers.
     """
@@ -44,7 +44,7 @@ def recover(rewrite: DataflowRewrite, binding: relax.Binding, _requantize: Requa
 
 
 def same_numbers(before: Quantised, after: Quantised) -> bool:
-    """Whether the integers of both stand for the same numbers."""
+    """Returns whether the integers of both stand for the same numbers."""
     return (
         before.per_tensor
         and before.dtype == after.dtype

@@ -47,7 +47,7 @@ def follow_chain(
     axis: int = -1,
     bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> Chain:
-    """The chain after ``root``, which has clipped to ``bounds`` itself.
+    """Returns the chain after ``root``, which has clipped to ``bounds`` itself.
 
     A constant added to it is its bias if it has ``bias_size`` elements along the channels, which are ``axis``, or
     one; with ``bias_size`` None there is no bias. Relu and clip belong to the chain only if a quantize follows them.
@@ -123,7 +123,7 @@ def _shape(var: relax.Var) -> list[int]:
 
 
 def bounds_of(call: tvm.ir.Call | None) -> tuple[float, float] | None:
-    """The bounds that a relu or clip sets; None for any other call."""
+    """Returns the bounds that a relu or clip sets; None for any other call."""
     if call is None:
         return None
     if call.op.name == "relax.nn.relu":

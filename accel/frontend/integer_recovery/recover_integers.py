@@ -33,10 +33,10 @@ from accel.frontend.relax_import.relax_importer import ImportedGraph, Node, impo
 
 
 def check_runnable(module: IRModule, origin: Mapping[str, Node]) -> None:
-    """Every operator of ``main`` lowers to a function; ``origin`` gives the node of each variable.
+    """Refuses operators of ``main`` that do not lower to a function; ``origin`` has the node of each variable.
 
     Raises:
-        UnsupportedOperator: one that TVM imports but has no implementation of; ``field`` is ``node:<name>``.
+        UnsupportedOperator: TVM imports the operator but has no implementation of it; ``field`` is ``node:<name>``.
     """
     main = module.get_global_var("main")  # alone: what it calls is not asked about
     for block in relax.transform.LegalizeOps()(IRModule({main: module[main]}))["main"].body.blocks:
@@ -81,7 +81,7 @@ class ImportedModel:
 
 
 def import_integer_model(qdq: onnx.ModelProto, requantize: Requantize = "shift") -> ImportedModel:
-    """Import a model in QDQ form (or float: then all of it is for the host).
+    """Imports a model in QDQ form (or float: then all of it is for the host).
 
     Args:
         qdq: the model.
@@ -89,13 +89,13 @@ def import_integer_model(qdq: onnx.ModelProto, requantize: Requantize = "shift")
             the scales want it, by integers that "multiply" before; or by a float32 "scale", rounding half to even.
 
     Raises:
-        UnsupportedOperator: nobody can run a node; ``field`` is ``node:<name>``.
+        UnsupportedOperator: neither the accelerator nor the host can run a node; ``field`` is ``node:<name>``.
     """
     return recover_integers(import_onnx(with_signed_activations(qdq)), requantize)
 
 
 def recover_integers(imported: ImportedGraph, requantize: Requantize = "shift") -> ImportedModel:
-    """Replace the float arithmetic between dequantize and quantize by composites (see above for ``requantize``)."""
+    """Replaces the float arithmetic between dequantize and quantize by composites (see above for ``requantize``)."""
     rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin)
     for binding in rewrite.graph.bindings:
         if binding.var.name in rewrite.replaced:

@@ -18,15 +18,15 @@ _ROUNDING = 4 * 2.0**-24  # of two scales of data, one of weights, and a divisio
 
 
 def exact_exponent(scale: float) -> int | None:
-    """The e such that ``scale`` is exactly 2**e, else None."""
+    """Returns the e such that ``scale`` is exactly 2**e, else None."""
     mantissa, power = math.frexp(scale)
     return power - 1 if mantissa == 0.5 else None
 
 
 def ratio_exponent(scale: float, of: float) -> int | None:
-    """The e such that ``scale / of`` is 2**e, as far as the rounding of the float32 that made them lets one say.
+    """Returns the e such that ``scale / of`` is 2**e within the rounding of float32; None if there is none.
 
-    None if there is none. A rounding of each is at most 2**-24 of it.
+    Each of the two was rounded by at most 2**-24 of itself.
     """
     ratio = math.log2(scale / of)
     e = round(ratio)
@@ -34,12 +34,12 @@ def ratio_exponent(scale: float, of: float) -> int | None:
 
 
 def as_float32_factor(scale: Float64) -> Float32:
-    """``scale``, of any shape, as a float32 that is never infinite: zero times it must stay zero."""
+    """Returns ``scale``, of any shape, as a float32 that is never infinite: zero times it must stay zero."""
     return np.minimum(scale, np.finfo(np.float32).max).astype(np.float32)
 
 
 def requantisation_fits(magnitude: int, shift: int) -> bool:
-    """Whether int32 holds every step of shifting a value of at most ``magnitude`` right by ``shift``, rounded."""
+    """Returns whether int32 holds every step of a rounded right shift by ``shift`` of values up to ``magnitude``."""
     if not -31 < shift < 32:
         return False
     return (magnitude << max(-shift, 0)) + (1 << shift >> 1 if shift > 0 else 0) <= INT32_MAX
@@ -87,7 +87,7 @@ def multiplier(
     limits: tuple[int, int],
     forms: Sequence[Form] = ("joined", "apart"),
 ) -> Multiplier | None:
-    """The multiplier that stands for ``ratio``, a positive scalar or [O]; None if every one is too coarse.
+    """Returns the multiplier that stands for ``ratio``, a positive scalar or [O]; None if every one is too coarse.
 
     Args:
         ratio: r, the worth of a unit of the accumulator in steps of the output.
@@ -173,7 +173,7 @@ class Narrowing:
 
 
 def epilogue_of(acc: Accumulator, output: Output, requantize: Requantize) -> Narrowing | str:
-    """The epilogue that brings ``acc`` to ``output``; or why there is none."""
+    """Returns the epilogue that brings ``acc`` to ``output``; or why there is none."""
     if acc.scale.ndim and (acc.scale == acc.scale[0]).all():
         acc = Accumulator(acc.scale[0], np.asarray(acc.magnitude.max()))
     if requantize == "scale":

@@ -16,7 +16,10 @@ _ZERO_POINT = 2  # its place among the inputs of QuantizeLinear and DequantizeLi
 
 
 def with_signed_activations(model: onnx.ModelProto) -> onnx.ModelProto:
-    """``model`` itself if it has no such tensors, else a copy in which they are int8. Zero points must be constant."""
+    """Returns ``model`` itself if it has no such tensors, else a copy in which they are int8.
+
+    Tensors whose zero points are not constant stay uint8.
+    """
     changing = _changing(model.graph)
     if not changing:
         return model
@@ -50,7 +53,7 @@ class _Points:
         self._made: dict[str, str] = {}
 
     def shifted(self, name: str) -> str:
-        """The constant that is 128 less than the one called ``name``; an absent one is 0."""
+        """Returns the constant that is 128 less than the one called ``name``; an absent one is 0."""
         if name not in self._made:
             value = array_of(self._values[name]) if name else np.zeros((), np.uint8)
             less = (value.astype(np.int16) - UINT8_OFFSET).astype(np.int8)

@@ -58,7 +58,7 @@ class Phases:
         return Window((1, 1), (top, left, bottom, right), dilation, self.groups)
 
     def weights(self, value: Array, quantised: Quantised) -> tuple[Array, Quantised] | None:
-        """The convolution's weights [O * phases, C / groups, KH, KW], and what they stand for along their first axis.
+        """Returns the convolution's weights [O * phases, C / groups, KH, KW], and their scales along the first axis.
 
         Args:
             value: [C, O / groups, KH, KW].
@@ -81,11 +81,11 @@ class Phases:
         return weights, Quantised(quantised.value, scale, zero_point, 0, quantised.dtype)
 
     def along(self, channels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A number for each output channel as one for each channel of the convolution; a scalar stays one."""
+        """Returns a number for each output channel as one for each channel of the convolution; a scalar stays one."""
         return np.repeat(channels, self.count) if channels.ndim else channels
 
     def interleave(self, rewrite: DataflowRewrite, result: relax.Var, like: relax.Var) -> relax.Expr:
-        """The convolution's ``result`` [N, O * phases, U, V] as the model's [N, O, H, W]; named after ``like``."""
+        """Returns the convolution's ``result`` [N, O * phases, U, V] as the model's [N, O, H, W], named as ``like``."""
         batch, channels, *plane = (int(extent) for extent in result.ty.shape)
         strides = [len(axis.taps) for axis in self.axes]
         if self.count > 1:
@@ -100,7 +100,7 @@ class Phases:
 
 
 def phases_along(size: int, kernel: int, stride: int, dilation: int, before: int, extent: int) -> AxisPhases:
-    """The phases along an axis of ``size`` elements, of which ``extent`` are made; ``before`` are cut off in front.
+    """Returns the phases along an axis of ``size`` elements, whose result has ``extent`` after ``before`` are cut off.
 
     Which element is the first of the first phase is free, as far as the others can be cut off; the kernel is to be
     short.
@@ -132,7 +132,7 @@ def _from(skipped: int, size: int, kernel: int, stride: int, dilation: int, befo
 
 
 def image_phases(data: Sequence[int], result: Sequence[int], kernel: Sequence[int], window: Window) -> Phases:
-    """The phases of a transposed convolution, from its shapes [H, W] and how it walks its result."""
+    """Returns the phases of a transposed convolution, from its shapes [H, W] and how it walks its result."""
     before = window.padding[:2]
     sizes = zip(data, kernel, window.strides, window.dilation, before, result, strict=True)
     height, width = (phases_along(*along) for along in sizes)

@@ -16,7 +16,7 @@ _WINDOWED = ("AveragePool", "Conv", "ConvTranspose", "MaxPool")
 
 
 def make_padding_explicit(model: onnx.ModelProto) -> None:
-    """Replace ``auto_pad`` and ``output_shape`` by the ``pads`` that they stand for, in place.
+    """Replaces ``auto_pad`` and ``output_shape`` by the ``pads`` that they stand for, in place.
 
     Shapes must be static. A convolution or pooling of SAME padding gives ``ceil(size / stride)`` elements, a
     transposed convolution ``size * stride``, or those that it states.
@@ -67,7 +67,7 @@ _FIRST_WITH_INPUTS = 11  # the opset in which the widths became an input
 
 
 def join_pads(model: onnx.ModelProto) -> None:
-    """Move the widths of each Pad into the ``pads`` of the node that alone reads it, in place, where that is the same.
+    """Moves the widths of each Pad into the ``pads`` of the node that alone reads it, in place, where that is the same.
 
     Zeros join a convolution and an average, the lowest number a maximum; zeros join a maximum of what is never
     negative.

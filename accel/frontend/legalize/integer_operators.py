@@ -19,7 +19,7 @@ from accel.frontend.onnx_model.model_limits import LIMITS
 
 
 def sums_in_bounds(writer: QdqWriter, node: onnx.NodeProto, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """For each output of the convolution ``node``, the sum of the weights that meet data and not padding.
+    """Returns for each output of the convolution ``node`` the sum of the weights that meet data and not padding.
 
     ``weights`` is [O, I, ...]; the result [1, O, ...], with the result's extents, or ones if there is no padding.
 
@@ -56,7 +56,7 @@ class _Walk:
         return max((self.size + self.before + self.after - self.dilation * (self.taps - 1) - 1) // self.stride + 1, 0)
 
     def meets(self) -> npt.NDArray[np.int64]:
-        """1 where a tap of a position is within the data: [positions, taps]."""
+        """Returns 1 where a tap of a position is within the data: [positions, taps]."""
         at = np.arange(self.count)[:, None] * self.stride - self.before + np.arange(self.taps) * self.dilation
         return ((at >= 0) & (at < self.size)).astype(np.int64)
 

@@ -23,7 +23,7 @@ IMPLIED: Mapping[tuple[str, str], tuple[object, ...] | None] = {
 
 
 def check_known_before(node: onnx.NodeProto, opset: int) -> None:
-    """Check that ``node`` of a model of ``opset`` can be said in what onnxruntime loads.
+    """Checks that ``node`` of a model of ``opset`` can be said in what onnxruntime loads.
 
     Raises:
         UnsupportedOperator: it cannot; ``field`` names the node.
@@ -49,7 +49,7 @@ def check_known_before(node: onnx.NodeProto, opset: int) -> None:
 
 
 def check_computed_before(model: onnx.ModelProto, types: Mapping[str, onnx.ValueInfoProto]) -> None:
-    """Check that no node computes of its types what it could not in the opset that onnxruntime loads.
+    """Checks that no node computes of its types what it could not in the opset that onnxruntime loads.
 
     Args:
         model: of which :func:`check_known_before` has checked every node.
@@ -68,7 +68,7 @@ def check_computed_before(model: onnx.ModelProto, types: Mapping[str, onnx.Value
 
 
 def downgrade(model: onnx.ModelProto) -> None:
-    """Bring a checked ``model`` down to what onnxruntime loads, in place, if it is newer."""
+    """Brings a checked ``model`` down to what onnxruntime loads, in place, if it is newer."""
     model.ir_version = min(model.ir_version, RUNTIME_IR_VERSION)
     for entry in model.opset_import:
         if entry.domain not in _ONNX_DOMAINS or entry.version <= RUNTIME_OPSET:

@@ -28,7 +28,7 @@ _FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
 def upgrade(model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> None:
-    """Bring a checked ``model``, whose nodes have names, up to opset 13 in place, if it is older.
+    """Brings a checked ``model``, whose nodes have names, up to opset 13 in place, if it is older.
 
     Args:
         model: of opset 9 or later.
@@ -64,13 +64,13 @@ class _Upgrade:
         self._taken = {*shapes, *(node.name for node in graph.node)}
 
     def constant(self, node: onnx.NodeProto, name: str, value: npt.ArrayLike) -> str:
-        """A new constant for ``node``; ``name`` says what it is to it."""
+        """Returns a new constant for ``node``; ``name`` says what it is to it."""
         tensor = numpy_helper.from_array(np.asarray(value), self.name(node, name))
         self.graph.initializer.append(tensor)
         return tensor.name
 
     def name(self, node: onnx.NodeProto, suffix: str) -> str:
-        """A name that nothing has, after the node's own."""
+        """Returns a name that nothing has, after the node's own."""
         return unique_name(f"{node.name}_{suffix}", self._taken)
 
 

@@ -1,7 +1,7 @@
 """Models of quantised operators to QDQ form: QLinearConv, ConvInteger, QGemm and their like.
 
 A quantised operator becomes DequantizeLinear, the float operator of the same name and attributes, QuantizeLinear:
-what the operator means by its own definition. The operators of integers (``operator_form_integer.py``) have an
+what the operator means by its own definition. The operators of integers (``integer_operators.py``) have an
 int32 result and no scales; theirs is one a unit. Every tensor of the model keeps its name, and so does every node.
 """
 
@@ -23,19 +23,19 @@ OPERATORS = frozenset((*LINEAR_RULES, *_SHAPED_RULES))
 
 
 def has_operator_form(model: onnx.ModelProto) -> bool:
-    """Whether there are quantised operators in ``model``."""
+    """Returns whether there are quantised operators in ``model``."""
     return any(_key(node) in OPERATORS for node in model.graph.node)
 
 
 def in_qdq_form(model: onnx.ModelProto) -> onnx.ModelProto:
-    """``model`` itself if it has no quantised operators, else a copy with QDQ in their place.
+    """Returns ``model`` itself if it has no quantised operators, else a copy with QDQ in their place.
 
     Shapes must be static, and nodes have unique names. Constants are initializers or Constant nodes. Where a tensor
     has a scale for each channel, the model must be of opset 13 to run, as those of ``load_model`` are.
 
     Raises:
         InvalidModel: an operator lacks an input; ``field`` is ``node:<name>``.
-        UnsupportedOperator: an attribute, or scales along more than one axis, that QDQ form has no word for.
+        UnsupportedOperator: QDQ form cannot express an attribute, or scales along more than one axis.
     """
     if not has_operator_form(model):
         return model

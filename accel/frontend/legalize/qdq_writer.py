@@ -50,11 +50,11 @@ class QdqWriter:
         self._taken |= {value.name for part in (model.graph.input, model.graph.initializer) for value in part}
 
     def keep(self, node: onnx.NodeProto) -> None:
-        """Leave ``node`` as it is."""
+        """Leaves ``node`` as it is."""
         self._nodes.append(node)
 
     def operand(self, node: onnx.NodeProto, index: int) -> str:
-        """The name of an input that must be there.
+        """Returns the name of an input that must be there.
 
         Raises:
             InvalidModel: it is not.
@@ -65,11 +65,11 @@ class QdqWriter:
         return found
 
     def optional(self, node: onnx.NodeProto, index: int) -> str:
-        """The name of an input, empty if it is absent."""
+        """Returns the name of an input, empty if it is absent."""
         return str(node.input[index]) if index < len(node.input) else ""
 
     def attribute(self, node: onnx.NodeProto, name: str, default: Any) -> Any:
-        """The attribute of that name, or ``default``, whose type it has: an int, a float, or a list of ints.
+        """Returns the attribute of that name, or ``default``, whose type it has: an int, a float, or a list of ints.
 
         Raises:
             InvalidModel: it is of another type.
@@ -82,21 +82,21 @@ class QdqWriter:
         return helper.get_attribute_value(found)
 
     def quantum(self, node: onnx.NodeProto, index: int) -> Quantum:
-        """The scale at input ``index`` and the zero point behind it, which may be absent."""
+        """Returns the scale at input ``index`` and the zero point behind it, which may be absent."""
         return Quantum(self.operand(node, index), self.optional(node, index + 1))
 
     def value(self, name: str) -> Array | None:
-        """The constant called ``name``; None if it is not one."""
+        """Returns the constant called ``name``; None if it is not one."""
         tensor = self._constants.get(name)
         return None if tensor is None else array_of(tensor)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a constant."""
+        """Returns the shape of a constant."""
         tensor = self._constants.get(name)
         return () if tensor is None else tuple(tensor.dims)
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """The static shape of any tensor that a node or the user provides; None if it is not known."""
+        """Returns the static shape of any tensor that a node or the user provides; None if it is not known."""
         return self._shapes.get(name)
 
     @cached_property
@@ -110,7 +110,7 @@ class QdqWriter:
         return self.constant("middle", np.array(128, np.uint8))
 
     def constant(self, name: str, value: npt.ArrayLike) -> str:
-        """Add an initializer called about ``name``."""
+        """Adds an initializer called about ``name``."""
         tensor = numpy_helper.from_array(np.asarray(value), unique_name(name, self._taken))
         self._initializers.append(tensor)
         self._constants[tensor.name] = tensor
@@ -119,7 +119,7 @@ class QdqWriter:
     def emit(
         self, node: onnx.NodeProto, op: str, suffix: str, inputs: Sequence[str], output: str = "", **attributes: Any
     ) -> str:
-        """Add an ``op`` that does a part of the work of ``node``, and is called after it.
+        """Adds an ``op`` that does a part of the work of ``node``, and is called after it.
 
         Returns its output, which bears the name of the new node if no ``output`` is given.
         """
@@ -132,7 +132,7 @@ class QdqWriter:
     def replace(
         self, node: onnx.NodeProto, op: str, inputs: Sequence[str], output: str = "", dropped: Sequence[str] = ()
     ) -> str:
-        """Add ``op`` by the name of ``node`` and with its attributes, but those ``dropped``; returns its output."""
+        """Adds ``op`` by the name of ``node`` and with its attributes, but those ``dropped``; returns its output."""
         output = output or unique_name(f"{node.output[0]}_float", self._taken)
         made = helper.make_node(op, list(inputs), [output], name=node.name)
         made.attribute.extend(attribute for attribute in node.attribute if attribute.name not in dropped)
@@ -141,7 +141,7 @@ class QdqWriter:
         return output
 
     def dequantize(self, node: onnx.NodeProto, tensor: str, quantum: Quantum, axis: int | None = None) -> str:
-        """Dequantize an operand of ``node``, once for all who want the same; returns the float tensor.
+        """Dequantizes an operand of ``node``, once for all who want the same; returns the float tensor.
 
         Args:
             node: whose operand it is.
@@ -161,7 +161,7 @@ class QdqWriter:
         return self._shared[key]
 
     def quantize(self, node: onnx.NodeProto, tensor: str, quantum: Quantum, like: str = "") -> None:
-        """Quantize ``tensor`` to the output of ``node``; without a zero point it is 0, of the type of ``like``.
+        """Quantizes ``tensor`` to the output of ``node``; without a zero point it is 0, of the type of ``like``.
 
         Raises:
             UnsupportedOperator: neither says which type that is, or the result has more than one scale.
@@ -179,7 +179,7 @@ class QdqWriter:
         self.emit(node, "QuantizeLinear", "quantize", inputs, str(node.output[0]))
 
     def model(self) -> onnx.ModelProto:
-        """The model of the nodes so far, with the constants that they use."""
+        """Returns the model of the nodes so far, with the constants that they use."""
         source = self.source
         used = {name for node in self._nodes for name in node.input} | {output.name for output in source.graph.output}
         kept = (tensor for tensor in (*source.graph.initializer, *self._initializers) if tensor.name in used)

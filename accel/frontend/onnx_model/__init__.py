@@ -1,1 +1,1 @@
-"""What an ONNX model is made of, for all that reads or rewrites one: nodes, types, shapes, constants, origins."""
+"""Parts of ONNX models, for every reader and rewriter: nodes, types, shapes, constants, origins."""

@@ -22,7 +22,7 @@ _CHUNK = 1 << 24  # elements that are looked at together
 
 
 def externalize(model: onnx.ModelProto, directory: Path) -> onnx.ModelProto:
-    """A copy of ``model`` whose initializers of more than ``LARGE`` elements are in a file in ``directory``.
+    """Returns a copy of ``model`` whose initializers of more than ``LARGE`` elements are in a file in ``directory``.
 
     Those that are in a file already stay there. The file must outlive the copy.
     """
@@ -41,7 +41,7 @@ def externalize(model: onnx.ModelProto, directory: Path) -> onnx.ModelProto:
 
 
 def with_embedded_data(model: onnx.ModelProto) -> onnx.ModelProto:
-    """``model`` itself, or a copy with the constants in it that are apart."""
+    """Returns ``model`` itself, or a copy with its external constants embedded."""
     if not any(map(is_external, model.graph.initializer)):
         return model
     full = _without_initializers(model)
@@ -51,17 +51,17 @@ def with_embedded_data(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def embedded(tensor: TensorProto) -> TensorProto:
-    """``tensor``, its elements in it."""
+    """Returns ``tensor`` with its elements embedded."""
     return numpy_helper.from_array(array_of(tensor), tensor.name) if is_external(tensor) else tensor
 
 
 def is_external(tensor: TensorProto) -> bool:
-    """Whether the elements are in a file."""
+    """Returns whether the elements are in a file."""
     return bool(tensor.data_location == TensorProto.EXTERNAL)
 
 
 def array_of(tensor: TensorProto) -> Array:
-    """The elements of a constant; they are not for writing."""
+    """Returns the elements of a constant; they are not for writing."""
     if not is_external(tensor):
         return np.asarray(numpy_helper.to_array(tensor))
     place = {entry.key: entry.value for entry in tensor.external_data}
@@ -70,13 +70,13 @@ def array_of(tensor: TensorProto) -> Array:
 
 
 def all_finite(array: Array) -> bool:
-    """Whether no element is infinite or NaN."""
+    """Returns whether no element is infinite or NaN."""
     flat = array.reshape(-1)
     return all(bool(np.isfinite(flat[at : at + _CHUNK]).all()) for at in range(0, flat.size, _CHUNK))
 
 
 def place(tensor: TensorProto, values: dict[str, Any]) -> None:
-    """Say where the elements are; what is not in ``values`` stays as it is."""
+    """Says where the elements are; what is not in ``values`` stays as it is."""
     said = {entry.key: entry.value for entry in tensor.external_data} | values
     del tensor.external_data[:]
     for key, value in said.items():

@@ -13,7 +13,7 @@ _COVERS = TypeAdapter(dict[str, str])
 
 
 def origins_of(node: onnx.NodeProto) -> dict[str, str]:
-    """The nodes that ``node`` computes, as the user named them, and their operators; itself if none are noted."""
+    """Returns the user's nodes that ``node`` computes, by name, and their operators; itself if none are noted."""
     for entry in node.metadata_props:
         if entry.key == _KEY:
             try:
@@ -24,17 +24,17 @@ def origins_of(node: onnx.NodeProto) -> dict[str, str]:
 
 
 def note_origin(made: onnx.NodeProto, of: onnx.NodeProto) -> None:
-    """Note on a node that we made that it computes a part of what the user's node ``of`` does."""
+    """Notes on a node that we made that it computes a part of what the user's node ``of`` does."""
     _note(made, origins_of(of))
 
 
 def join_origins(kept: onnx.NodeProto, gone: onnx.NodeProto) -> None:
-    """Note on a node that it computes what another did too, which is no longer there."""
+    """Notes on a node that it computes what another did too, which is no longer there."""
     _note(kept, origins_of(kept) | origins_of(gone))
 
 
 def note_origins(optimised: onnx.ModelProto, original: onnx.ModelProto) -> None:
-    """Note on each node of ``optimised`` which nodes of ``original`` it computes, in place.
+    """Notes on each node of ``optimised`` which nodes of ``original`` it computes, in place.
 
     They are those between its outputs and the nearest tensors that ``optimised`` still has. Nodes of constants
     alone are nobody's.

@@ -7,7 +7,7 @@ from onnx import helper
 
 
 def name_nodes(model: onnx.ModelProto) -> None:
-    """Give each unnamed node of ``model``, and each repeated name, the name ``<operator>_<index>``, in place."""
+    """Gives each unnamed node of ``model``, and each repeated name, the name ``<operator>_<index>``, in place."""
     taken: set[str] = set()
     for index, node in enumerate(model.graph.node):
         if not node.name or node.name in taken:
@@ -18,7 +18,7 @@ def name_nodes(model: onnx.ModelProto) -> None:
 
 
 def unique_name(name: str, taken: set[str]) -> str:
-    """``name``, lengthened until nothing in ``taken`` has it; it is then taken."""
+    """Returns ``name``, lengthened until nothing in ``taken`` has it; it is then taken."""
     while name in taken:
         name += "_"
     taken.add(name)
@@ -26,13 +26,13 @@ def unique_name(name: str, taken: set[str]) -> str:
 
 
 def attribute_of(node: onnx.NodeProto, name: str, default: Any) -> Any:
-    """The value of an attribute, or ``default`` if the node has none of that name."""
+    """Returns the value of an attribute, or ``default`` if the node has none of that name."""
     found = next((a for a in node.attribute if a.name == name), None)
     return default if found is None else helper.get_attribute_value(found)
 
 
 def set_attributes(node: onnx.NodeProto, **values: Any) -> None:
-    """Replace or add attributes; those whose value is None are removed."""
+    """Replaces or add attributes; those whose value is None are removed."""
     for index in reversed(range(len(node.attribute))):
         if node.attribute[index].name in values:
             del node.attribute[index]
@@ -47,19 +47,19 @@ _MOVES = frozenset((
 
 
 def moved_tensors(node: onnx.NodeProto) -> set[str]:
-    """The tensors whose elements ``node`` only moves; one may be the largest of several."""
+    """Returns the tensors whose elements ``node`` only moves; one may be the largest of several."""
     if node.op_type == "Concat":
         return set(node.input)
     return {node.input[0]} if node.op_type in _MOVES and node.input else set()
 
 
 def move_results(node: onnx.NodeProto) -> list[str]:
-    """The tensors that such a node makes of them."""
+    """Returns the tensors that such a node makes of them."""
     return list(node.output[:1] if node.op_type == "MaxPool" else node.output)
 
 
 def constants_of(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
-    """Initializers, and the values of Constant nodes that are tensors, by name."""
+    """Returns initializers, and the values of Constant nodes that are tensors, by name."""
     return {str(tensor.name): tensor for tensor in graph.initializer} | {
         str(node.output[0]): node.attribute[0].t
         for node in graph.node

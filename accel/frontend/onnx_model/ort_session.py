@@ -16,7 +16,7 @@ _FOLDED_FILE = "folded.bin"
 def session(
     model: onnx.ModelProto, optimization: onnxruntime.GraphOptimizationLevel | None = None
 ) -> onnxruntime.InferenceSession:
-    """A session of onnxruntime on ``model``, on one processor's memory as it is: no arena, no second copies of weights.
+    """Returns a session of onnxruntime on ``model``, without an arena and without second copies of weights.
 
     Raises:
         Exception: whatever onnxruntime raises if it cannot load the model.
@@ -31,7 +31,7 @@ def session(
 
 
 def optimized_model(model: onnx.ModelProto, directory: Path, apart_from: Iterable[str]) -> onnx.ModelProto:
-    """``model`` after onnxruntime's basic optimisations but those in ``apart_from``; its constants in ``directory``.
+    """Returns ``model`` after onnxruntime's basic optimisations but ``apart_from``; its constants are in ``directory``.
 
     Raises:
         Exception: whatever onnxruntime raises if it cannot load the model.

@@ -31,7 +31,7 @@ _KEEPING = ("GroupNormalization",)  # the type of their data, which onnx does no
 
 
 def resolve_values(model: onnx.ModelProto, known: dict[str, onnx.ValueInfoProto]) -> dict[str, onnx.TensorProto]:
-    """The values of all computed tensors that do not depend on the inputs' data; ``known`` gains what they tell.
+    """Returns the values of all computed tensors that do not depend on the inputs' data; adds their types to ``known``.
 
     Args:
         model: a checked model, with its small constants.
@@ -154,7 +154,7 @@ class Inferred:
 
 
 def infer_shapes(model: onnx.ModelProto) -> Inferred:
-    """What there is to know of a checked model before it is run.
+    """Returns the types and values that can be inferred of a checked model without running it.
 
     Raises:
         InvalidModel: shapes contradict each other.
@@ -163,7 +163,7 @@ def infer_shapes(model: onnx.ModelProto) -> Inferred:
 
 
 def tensor_shapes(model: onnx.ModelProto, inferred: Inferred, limits: Limits) -> dict[str, Shape]:
-    """The shape of every tensor of a checked model.
+    """Returns the shape of every tensor of a checked model.
 
     Raises:
         UnsupportedShape: one is not known, dynamic, empty, or the limits are exceeded.
@@ -191,7 +191,7 @@ def tensor_shapes(model: onnx.ModelProto, inferred: Inferred, limits: Limits) ->
 
 
 def known_shapes(model: onnx.ModelProto) -> dict[str, Shape]:
-    """Those shapes of a valid model that are static."""
+    """Returns the static shapes of a valid model's tensors, by name."""
     shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
     for name, info in _infer(without_weights(model), strict=False).types.items():
         if is_static(info):
@@ -200,7 +200,7 @@ def known_shapes(model: onnx.ModelProto) -> dict[str, Shape]:
 
 
 def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy of ``model`` in which large constants are inputs of their type and shape."""
+    """Returns a copy of ``model`` in which large constants are inputs of their type and shape."""
     light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
     graph, source = light.graph, model.graph
     graph.name = source.name
@@ -225,7 +225,7 @@ def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def invalid_model(error: Exception) -> InvalidModel:
-    """An exception of onnx as ours, with the node that it names."""
+    """Returns an exception of onnx as ours, with the node that it names."""
     line = (str(error).strip().splitlines() or [type(error).__name__])[0]
     found = re.search(r"node name: ([^),\s]+)", str(error))
     return InvalidModel(line, field=f"node:{found[1]}" if found else "model")

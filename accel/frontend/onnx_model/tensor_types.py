@@ -1,4 +1,4 @@
-"""What a tensor of a model may be: its element type and its shape."""
+"""Checks of a model's tensors: element type and shape."""
 
 import math
 
@@ -19,14 +19,14 @@ ITEM_BYTES: dict[int, int] = {
 
 
 def is_static(info: onnx.ValueInfoProto | None) -> bool:
-    """Whether the tensor has a shape without dynamic dimensions."""
+    """Returns whether the tensor has a shape without dynamic dimensions."""
     if info is None or not info.type.tensor_type.HasField("shape"):
         return False
     return all(dimension.HasField("dim_value") for dimension in info.type.tensor_type.shape.dim)
 
 
 def static_shape(info: onnx.ValueInfoProto, field: str, limits: Limits, *, smallest: int = 1) -> tuple[int, ...]:
-    """The static shape of a tensor of a supported type."""
+    """Returns the static shape of a tensor of a supported type."""
     if not info.type.HasField("tensor_type"):
         raise UnsupportedType(f"{info.name!r} is not a dense tensor", field=field)
     tensor = info.type.tensor_type
@@ -40,7 +40,7 @@ def static_shape(info: onnx.ValueInfoProto, field: str, limits: Limits, *, small
 
 
 def check_dimensions(shape: tuple[int, ...], field: str, limits: Limits, *, smallest: int) -> None:
-    """Every extent is at least ``smallest``; rank and elements are within the limits."""
+    """Refuses extents less than ``smallest``, and a rank or a number of elements beyond the limits."""
     if len(shape) > limits.rank:
         raise UnsupportedShape(f"a tensor has {len(shape)} dimensions; the limit is {limits.rank}", field=field)
     if any(size < smallest for size in shape):
@@ -53,7 +53,7 @@ def check_dimensions(shape: tuple[int, ...], field: str, limits: Limits, *, smal
 
 
 def check_type(element: int, field: str) -> None:
-    """The element type is one of ``ITEM_BYTES``."""
+    """Refuses an element type that is not in ``ITEM_BYTES``."""
     if element not in ITEM_BYTES:
         known = element in TensorProto.DataType.values()
         name = TensorProto.DataType.Name(element).lower() if known else str(element)

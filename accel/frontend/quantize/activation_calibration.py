@@ -1,4 +1,4 @@
-"""Calibration: the samples, and what int8 loses of each activation on them, scale by scale."""
+"""Calibration: the samples, and the error of int8 for each activation on them, scale by scale."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ _KEPT_BYTES = 256 << 20  # of activations, so that most networks run once
 
 
 def calibration_samples(model: onnx.ModelProto, calibration: Mapping[str, Array] | None, seed: int) -> list[Sample]:
-    """The samples to run, one dict of inputs each.
+    """Returns the samples to run, one dict of inputs each.
 
     Raises:
         InvalidTensors: an input is missing, unknown, of another shape or type, not finite, or the numbers of
@@ -42,7 +42,7 @@ def calibration_samples(model: onnx.ModelProto, calibration: Mapping[str, Array]
 
 
 def activation_losses(model: onnx.ModelProto, grids: Mapping[str, Grid], inputs: Sequence[Sample]) -> dict[str, Loss]:
-    """What each tensor loses over the samples, at every candidate scale of its grid.
+    """Returns the error of each tensor over the samples, at every candidate scale of its grid.
 
     Raises:
         InvalidModel: onnxruntime cannot run the model.
@@ -100,10 +100,10 @@ def _signature(info: onnx.ValueInfoProto) -> tuple[tuple[int, ...], np.dtype[Any
 
 
 class _Runs:
-    """The values of ``tensors``, sample by sample, as often as they are wanted; the first are kept from the first time.
+    """The values of ``tensors``, sample by sample; each iteration runs the model, but the first samples are cached.
 
     Raises:
-        InvalidModel: onnxruntime cannot load the model, or, when it comes to that, run it.
+        InvalidModel: onnxruntime cannot load the model, or, during iteration, run it.
     """
 
     def __init__(self, model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample]) -> None:

@@ -17,7 +17,7 @@ _BIAS_LIMIT = 2.0**30
 
 
 class Quantiser:
-    """Rewrites a float model to QDQ form, given the operators to quantise and the activations' scales on grids."""
+    """The rewriting of a float model to QDQ form, given the operators to quantise and the activations' scales."""
 
     def __init__(
         self, model: onnx.ModelProto, targets: Targets, indices: Mapping[str, int], grids: Mapping[str, Grid]
@@ -33,7 +33,7 @@ class Quantiser:
         self._taken = {name for node in model.graph.node for name in (node.name, *node.input, *node.output)}
 
     def quantised(self) -> onnx.ModelProto:
-        """The model in QDQ form."""
+        """Returns the model in QDQ form."""
         graph = self._model.graph
         layers = {layer.node.name: layer for layer in self._targets.layers}
         bias_adds = {layer.bias_add.name: layer for layer in self._targets.layers if layer.bias_add is not None}

@@ -1,4 +1,4 @@
-"""Which operators of a float model are quantised, and which of their tensors."""
+"""The choice of operators of a float model, and of their tensors, to quantise."""
 
 import math
 from collections import Counter
@@ -43,9 +43,9 @@ class Average:
 
 @dataclass(frozen=True)
 class Targets:
-    """What to quantise.
+    """The operators and tensors to quantise.
 
-    ``activations`` are the tensors that get a scale. ``moves`` are the pairs of them where the second only
+    ``activations`` are the tensors that get a scale. ``moves`` are pairs of them where the second only
     holds elements of the first, so that one scale serves both; in the order of the graph. ``joins`` are the operands of
     each concatenation and its result, which have one scale too. ``additions`` are all operators whose operands'
     scales must differ by powers of two.
@@ -60,7 +60,7 @@ class Targets:
 
 
 def find_targets(model: onnx.ModelProto) -> Targets:
-    """The operators to quantise in ``model``, whose constants are initializers."""
+    """Returns the operators and tensors to quantise in ``model``, whose constants are initializers."""
     finder = _Finder(model)
     return finder.targets()
 

@@ -44,10 +44,10 @@ def quantize_model(
     seed: int = 0,
     scales: Scales = "power of two",
 ) -> onnx.ModelProto:
-    """Quantise ``model``: Conv, Gemm and MatMul with constant weights, means, elementwise operators, concatenations.
+    """Returns ``model`` quantised: layers with constant weights, means, elementwise operators, concatenations.
 
     Args:
-        model: float32, with static shapes (see ``inspect_model``). It is not changed.
+        model: float32, with static shapes (see ``inspect_model``). It is not modified.
         calibration: for each input, one sample of the input's shape, or samples along a leading axis; drawn
             from a normal distribution if absent.
         seed: of those random samples.
@@ -81,10 +81,10 @@ def ensure_quantised(
     seed: int = 0,
     scales: Scales = "power of two",
 ) -> onnx.ModelProto:
-    """``model`` in QDQ form: itself, of its quantised operators, or what :func:`quantize_model` makes of it.
+    """Returns ``model`` in QDQ form: itself, its quantised operators rewritten, or a float model quantised.
 
     Raises:
-        InvalidModel, InvalidTensors: as :func:`quantize_model` and ``in_qdq_form`` do.
+        InvalidModel, InvalidTensors: as :func:`quantize_model` and ``in_qdq_form``.
     """
     if is_quantised(model):
         return in_qdq_form(model)
@@ -92,7 +92,7 @@ def ensure_quantised(
 
 
 def is_quantised(model: onnx.ModelProto) -> bool:
-    """Whether the model is quantised already: in QDQ form, or of quantised operators."""
+    """Returns whether the model is already quantised: in QDQ form, or of quantised operators."""
     return has_operator_form(model) or any(node.op_type == "DequantizeLinear" for node in model.graph.node)
 
 

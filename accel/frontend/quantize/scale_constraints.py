@@ -12,16 +12,17 @@ from accel.frontend.quantize.scale_grid import Grid, Loss
 
 
 def related_scale_groups(targets: Targets) -> list[list[str]]:
-    """The activations in groups: operands of an addition share theirs, and so does what is moved or put together.
+    """Returns the activations in groups whose scales are related.
 
-    Both the groups and their members are in the order of ``targets.activations``.
+    Operands of an addition are in one group, and so are tensors that are moved or concatenated. Both the groups
+    and their members are in the order of ``targets.activations``.
     """
     operands = [tuple(str(name) for name in node.input) for node in targets.additions]
     return _grouped(targets.activations, (*operands, *targets.moves, *targets.joins))
 
 
 def equal_scale_groups(targets: Targets) -> list[list[str]]:
-    """The activations that must have one scale because they are put together, or moved to where they are."""
+    """Returns the activations in groups that must have one scale, because they are concatenated or moved."""
     joined = {name for join in targets.joins for name in join}
     groups = _grouped(targets.activations, (*targets.moves, *targets.joins))
     return [group for group in groups if not joined.isdisjoint(group)]
@@ -46,9 +47,10 @@ def _grouped(names: Sequence[str], together: Iterable[Sequence[str]]) -> list[li
 
 
 def choose_scales(groups: Iterable[Sequence[str]], losses: Mapping[str, Loss], grid: Grid) -> dict[str, int]:
-    """For each tensor, the index of its scale on ``grid``: that of least error, in a group of one.
+    """Returns for each tensor the index of its scale on ``grid``.
 
-    In larger ones, the choice whose errors, each as a share of its tensor's energy, have the least sum.
+    In a group of one it is the scale of least error; in a larger group the choice whose errors, each as a share of its
+    tensor's energy, have the least sum.
     """
     found: dict[str, int] = {}
     for group in groups:
@@ -68,10 +70,11 @@ def _share(loss: Loss, index: int) -> float:
 
 
 def scale_factors(targets: Targets) -> dict[str, float]:
-    """For each activation, a factor of at least 1 and less than 2.
+    """Returns for each activation a factor of its scale, at least 1 and less than 2.
 
-    It is 1 but for averages of other than powers of two, and what is moved or averaged of them, if layers alone read
-    them: an addition needs one factor for all of its operands, and so does a concatenation.
+    It is 1 except for averages of a number of elements that is no power of two, and for tensors that are moved or
+    averaged from them, if layers alone read them: an addition needs one factor for all of its
+    operands, and so does a concatenation.
     """
     groups = {name: group for group in related_scale_groups(targets) for name in group}
     added = {str(name) for node in targets.additions for name in node.input}
@@ -87,7 +90,7 @@ def scale_factors(targets: Targets) -> dict[str, float]:
 
 
 def reciprocal(base: float) -> float:
-    """The factor that makes of ``base`` a power of two."""
+    """Returns the factor whose product with ``base`` is a power of two."""
     return _normal(1 / base)
 
 

@@ -1,4 +1,4 @@
-"""The scales to choose from: a geometric sequence, and what int8 loses at each of them."""
+"""The scales to choose from: a geometric sequence, and the error of int8 at each of them."""
 
 import math
 from dataclasses import dataclass, replace
@@ -35,29 +35,29 @@ class Grid:
     base: float = 1.0
 
     def with_base(self, base: float) -> "Grid":
-        """The grid of the same density over another base."""
+        """Returns the grid of the same density over another base."""
         return replace(self, base=base)
 
     def scale(self, index: int) -> float:
-        """A float32 number."""
+        """Returns a float32 number."""
         octave, step = divmod(index, self.density)
         return math.ldexp(float(np.float32(self.base * 2.0 ** (step / self.density))), octave)
 
     def ceiling(self, scale: float) -> int:
-        """The least index whose scale, before it is rounded, is at least ``scale``, which is positive."""
+        """Returns the least index whose scale, before it is rounded, is at least ``scale``, which is positive."""
         return int(np.ceil(self.density * np.log2(scale / self.base)))
 
     def candidates(self, largest: float) -> list[int]:
-        """The indices from the power of two that just holds ``largest`` in int8 to four octaves finer, which clip."""
+        """Returns the candidate indices, from the power of two that just holds ``largest`` to four octaves finer."""
         top = int(np.ceil(np.log2(largest / _INT8_MAX / self.base))) if largest > 0 else -7
         top = min(max(top, -_MAX_EXPONENT), _MAX_EXPONENT)
         return [top * self.density - finer for finer in range(_OCTAVES * self.density + 1)]
 
     def best(self, values: npt.NDArray[Any]) -> int:
-        """The index whose scale has the least squared error over ``values``, the largest of those that are equal.
+        """Returns the index whose scale has the least squared error over ``values``; of equal ones, the largest.
 
         Errors only grow from block to block, so most scales need not be tried on all of them: the likely ones go
-        first, and what has lost already is dropped.
+        first, and a scale whose error exceeds the best one's is dropped.
         """
         flat = values.reshape(-1)
         candidates = self.candidates(_largest(flat))
@@ -75,7 +75,7 @@ GRIDS: dict[Scales, Grid] = {"power of two": Grid(1), "free": Grid(8)}
 
 
 def squared_error(values: npt.NDArray[Any], scale: float, above: float = math.inf) -> float:
-    """Summed squared error of int8 with ``scale``; once it is ``above`` that, what it is so far."""
+    """Returns the summed squared error of int8 with ``scale``; summing stops once it exceeds ``above``."""
     flat, total = values.reshape(-1), 0.0
     scaled, error = np.empty((2, min(_BLOCK, flat.size)), np.float64)
     for at in range(0, flat.size, _BLOCK):
@@ -97,7 +97,7 @@ def _largest(values: npt.NDArray[Any]) -> float:
 
 
 def quantised(values: npt.NDArray[Any], scale: float, dtype: type[np.int8 | np.int32]) -> npt.NDArray[Any]:
-    """``values`` in steps of ``scale``, rounded half to even and clipped to ``dtype``."""
+    """Returns ``values`` in steps of ``scale``, rounded half to even and clipped to ``dtype``."""
     flat, limits = values.reshape(-1), np.iinfo(dtype)
     steps = np.empty(flat.size, dtype)
     for at in range(0, flat.size, _BLOCK):

@@ -27,11 +27,11 @@ class _Grid:
 
 
 def unrounded_model(qdq: onnx.ModelProto) -> onnx.ModelProto | None:
-    """``qdq`` with a Clip for each QuantizeLinear of activations, and nothing for the DequantizeLinear behind it.
+    """Returns ``qdq`` with a Clip in place of each QuantizeLinear of activations and its DequantizeLinear.
 
-    Weights stay as they are. A quantise that saturates may do the work of a relu, so there is a Clip. None if the model
-    has no such pairs, if their scales are not constant or differ among elements, or if something else than moves, or
-    the user, reads the integers.
+    Weights are unchanged. The Clip stays because a quantise that saturates may do the work of a relu. None if the model
+    has no such pairs, if their scales are not constant or differ among elements, or if the integers are an output or
+    are read by an operator that does more than move them.
     """
     graph = qdq.graph
     constants = constants_of(graph)

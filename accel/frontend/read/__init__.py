@@ -1,1 +1,1 @@
-"""Reading of an uploaded model: limits, checks, and what it holds."""
+"""Reading of an uploaded model: limits, checks, and a description of its contents."""

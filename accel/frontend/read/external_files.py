@@ -45,19 +45,19 @@ class _Place:
 
 
 def single_file(data: bytes, open_data: OpenData, limits: Limits = LIMITS) -> bytes:
-    """The file ``data`` itself, or if its model keeps elements in other files, the same model with all of them inside.
+    """Returns ``data``, or, if its model keeps elements in other files, the model as one file with all elements inside.
 
-    The same model gives the same bytes, wherever in which files its elements are.
+    Equal models have equal bytes, however their elements are spread over files.
 
     Args:
         data: an ONNX file.
         open_data: opens the others.
-        limits: of the whole, which are checked before anything is read.
+        limits: the limits of the whole model, which are checked before any element is read.
 
     Raises:
-        InvalidModel, ModelTooLarge: as ``inspect_model`` does, of what it takes to find the tensors.
-        ExternalData: a file is missing, is outside the model's folder, or has not the bytes that it should.
-        UnsupportedShape, UnsupportedType: of such a tensor.
+        InvalidModel, ModelTooLarge: as ``inspect_model``, for the parts that are read to find the tensors.
+        ExternalData: a file is missing, is outside the model's folder, or has too few bytes.
+        UnsupportedShape, UnsupportedType: such a tensor has an unsupported shape or type.
     """
     model = decode_model(data, limits)
     files: dict[PurePosixPath, list[_Place]] = defaultdict(list)
@@ -81,7 +81,7 @@ def single_file(data: bytes, open_data: OpenData, limits: Limits = LIMITS) -> by
 
 
 def folder_data(folder: Path) -> OpenData:
-    """Opens regular files of ``folder``, and of folders in it; none through a link, and none that has a second name."""
+    """Returns a function that opens regular files below ``folder``; it follows no link, and refuses hard links."""
 
     @contextlib.contextmanager
     def open_data(path: PurePosixPath) -> Iterator[BinaryIO]:

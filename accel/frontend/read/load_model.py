@@ -1,4 +1,4 @@
-"""Loading of an uploaded model, as the rest of the compiler wants it."""
+"""Loading of an uploaded model into the form that the rest of the compiler reads."""
 
 from pathlib import Path
 
@@ -18,10 +18,10 @@ from accel.frontend.read.model_parser import parse_model
 
 
 def load_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> onnx.ModelProto:
-    """Parse and check ``data``, and bring its opset into what the compiler reads.
+    """Parses and checks ``data``, and converts it to an opset that the compiler reads.
 
-    Dynamic axes become what ``axes`` says, or 1. What is of an old opset becomes opset 13, what is newer than
-    onnxruntime loads the newest that it does.
+    Dynamic axes get the extents of ``axes``, or 1. A model of an old opset becomes one of opset 13; a model newer than
+    onnxruntime loads becomes one of the newest opset that it does.
 
     In the result every node has a unique name, no initializer is also an input, and each output has a static shape.
 
@@ -36,10 +36,9 @@ def load_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> on
 def load_externalized(
     model: bytes | Path, directory: Path, limits: Limits = LIMITS, axes: Axes = NO_AXES
 ) -> tuple[ModelInfo, onnx.ModelProto]:
-    """A description of the file ``model``, and what :func:`load_model` makes of it, with its large constants apart.
+    """Returns a description of the file ``model``, and the result of :func:`load_model` with external large constants.
 
-    They are in a file in ``directory`` (``accel/frontend/onnx_model/external_data.py``), which must be there as long as
-    the model.
+    They are in a file in ``directory`` (``accel/frontend/onnx_model/external_data.py``), which must outlive the model.
 
     Raises:
         InvalidModel, and its subclasses: as for ``inspect_model``.

@@ -24,9 +24,9 @@ _LARGE = 4096  # bytes of a node that may hold many fields; of smaller ones ther
 
 
 def has_more_fields(data: bytes, most: int) -> bool:
-    """Whether model, graph and large nodes together have more than ``most`` fields; of a damaged file, up to there.
+    """Returns whether model, graph and large nodes together have more than ``most`` fields.
 
-    It takes time for at most ``most`` of them.
+    A damaged file is counted up to the damage. The time is that of at most ``most`` fields.
     """
     view = memoryview(data)
     # what is left to count: where a message begins and ends, and the fields that lead from it to nodes
@@ -76,7 +76,7 @@ def _varint(view: memoryview, at: int) -> tuple[int, int]:
 
 
 def check_unsafe_nodes(model: onnx.ModelProto) -> None:
-    """Refuse such nodes.
+    """Refuses such nodes.
 
     Raises:
         InvalidModel: ``field`` names the node.
@@ -102,7 +102,12 @@ _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "Rand
 
 
 def check_structure(model: onnx.ModelProto, limits: Limits) -> None:
-    """The parts that every model has, and those that none may have."""
+    """Refuses a model without version, nodes or outputs, with parts that are not supported, or beyond ``limits``.
+
+    Raises:
+        InvalidModel: a part is missing or not supported, or a name is invalid or too long.
+        ModelTooLarge: it has more nodes or parts of nodes than ``limits`` allow.
+    """
     graph = model.graph
     if not model.ir_version or not graph.node or not graph.output:
         raise InvalidModel("the file is not ONNX, or is empty: it has no version, nodes or outputs", field="model")
@@ -131,7 +136,7 @@ def check_structure(model: onnx.ModelProto, limits: Limits) -> None:
 
 
 def check_versions(model: onnx.ModelProto) -> None:
-    """The versions of the format and of the operators are ones that are read."""
+    """Refuses versions of the format and of the operators that are not supported."""
     if model.ir_version > NEWEST_IR_VERSION:
         raise InvalidModel(
             f"the model is of IR version {model.ir_version}; those up to {NEWEST_IR_VERSION} are read: save it with "
@@ -190,12 +195,12 @@ def _names(model: onnx.ModelProto) -> Iterator[object]:
 
 
 def opset_of(model: onnx.ModelProto) -> int:
-    """The version of the ONNX operators, 0 if not stated."""
+    """Returns the version of the ONNX operators; 0 if the model states none."""
     return next((int(entry.version) for entry in model.opset_import if entry.domain in ONNX_DOMAINS), 0)
 
 
 def check_operators(model: onnx.ModelProto) -> None:
-    """Refuse operators, and attributes of them, that nothing here knows.
+    """Refuses operators, and attributes of them, that Cyclops does not support.
 
     Raises:
         UnsupportedOperator: the first node that uses one.
@@ -223,7 +228,7 @@ def check_operators(model: onnx.ModelProto) -> None:
 
 
 def constants(model: onnx.ModelProto) -> Iterator[tuple[str, TensorProto]]:
-    """Every tensor stored in the model, and the field that names it."""
+    """Yields every tensor stored in the model, and the field that names it."""
     for tensor in model.graph.initializer:
         yield f"initializer:{tensor.name}", tensor
     for node in model.graph.node:
@@ -235,12 +240,12 @@ def constants(model: onnx.ModelProto) -> Iterator[tuple[str, TensorProto]]:
 
 
 def is_in_other_file(tensor: TensorProto) -> bool:
-    """Whether the tensor's elements are kept in another file."""
+    """Returns whether the tensor's elements are kept in another file."""
     return bool(tensor.data_location == TensorProto.EXTERNAL or tensor.external_data)
 
 
 def check_constant(field: str, tensor: TensorProto, limits: Limits) -> None:
-    """Kept in the file, of a known type, and with as many bytes as its shape says."""
+    """Refuses a constant that is not in the file, of an unknown type, or without the bytes that its shape needs."""
     if is_in_other_file(tensor):
         raise ExternalData(f"the elements of {tensor.name!r} are kept in another file", field=field)
     if tensor.HasField("segment"):
@@ -258,7 +263,7 @@ def check_constant(field: str, tensor: TensorProto, limits: Limits) -> None:
 
 
 def check_scales(model: onnx.ModelProto) -> None:
-    """The scales of quantize and dequantize are positive numbers."""
+    """Refuses scales of quantize and dequantize that are not positive numbers."""
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     for node in model.graph.node:
         tensor = constants.get(node.input[1]) if node.op_type in _QUANTIZERS and len(node.input) > 1 else None

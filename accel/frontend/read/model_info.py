@@ -1,4 +1,4 @@
-"""What is said of an uploaded model, and what a run sets its dynamic axes to.
+"""The description of an uploaded model, and the extents that a run sets its dynamic axes to.
 
 Importing this does not load onnx.
 """
@@ -55,7 +55,7 @@ class ModelInfo(ModelContents):
 
 @dataclass(frozen=True)
 class Axes:
-    """What a run sets a model's axes to: dynamic ones by their names, and those of inputs by the inputs' names."""
+    """The extents that a run sets: of dynamic axes by the axes' names, and of inputs by the inputs' names."""
 
     dims: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ _SHOWN = 16  # names in a message
 
 @dataclass(frozen=True)
 class FixedInputs:
-    """The inputs with all axes set: ``dims`` has those with names, ``unset`` says which are 1 as nothing set them."""
+    """The inputs with all axes set: ``dims`` has the named ones, ``unset`` those that no option sets and are 1."""
 
     inputs: list[TensorInfo]
     dims: dict[str, int]
@@ -77,14 +77,14 @@ class FixedInputs:
 
     @property
     def hint(self) -> str:
-        """What to add to an error that other extents could avoid."""
+        """The clause of an error message that other extents could avoid."""
         if not self.unset:
             return ""
         return f"; {', '.join(self.unset[:_SHOWN])} taken as 1, as nothing sets it: give options.dims or options.shapes"
 
 
 def fix_axes(inputs: Sequence[ModelTensor], axes: Axes) -> FixedInputs:
-    """Set every dynamic axis of ``inputs``: as ``axes`` says, or to 1.
+    """Returns ``inputs`` with every dynamic axis set: to its extent in ``axes``, or to 1.
 
     Raises:
         InvalidAxes: there is no such axis or input, it is not dynamic, or it is set twice, to different extents.

@@ -1,4 +1,4 @@
-"""Inspection of an uploaded model: can it be run, what is in it, and how many multiply-accumulates does it take."""
+"""Inspection of an uploaded model: whether it can run, its contents, and its multiply-accumulates."""
 
 import math
 from collections import Counter
@@ -34,9 +34,9 @@ _OPERANDS = {
 
 
 def macs_of(node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> int:
-    """Multiply-accumulates of ``node``; 0 if it is no convolution or matrix product. Padding counts as data.
+    """Returns the multiply-accumulates of ``node``, padding included; 0 if it is no convolution or matrix product.
 
-    Nor has it any if it is a convolution that we made of a batch norm.
+    A convolution that replaces a batch norm has none.
     """
     if node.op_type not in _OPERANDS or origins_of(node).get(node.name) in OPERATORS:
         return 0
@@ -53,7 +53,7 @@ def macs_of(node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> int:
 
 
 def inspect_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> ModelInfo:
-    """Check the ONNX file ``data`` and describe it, its dynamic axes set as ``axes`` says, or to 1.
+    """Checks the ONNX file ``data`` and describes it, with its dynamic axes set to the extents of ``axes``, or to 1.
 
     Raises:
         InvalidModel: not ONNX, truncated, malformed, of an opset outside ``OPSETS``.
@@ -69,7 +69,7 @@ def inspect_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) ->
 
 
 def inspect_upload(data: bytes, limits: Limits = LIMITS) -> ModelContents:
-    """Check the ONNX file ``data`` and describe it as it is, with its dynamic axes.
+    """Checks the ONNX file ``data`` and describes it as uploaded, with its dynamic axes.
 
     Raises:
         InvalidModel, and its subclasses: as :func:`inspect_model`; but shapes that contradict each other when every
@@ -93,10 +93,10 @@ def inspect_upload(data: bytes, limits: Limits = LIMITS) -> ModelContents:
 
 
 def model_info(model: onnx.ModelProto, fixed: FixedInputs, limits: Limits = LIMITS) -> ModelInfo:
-    """What is in a model that ``parse_model`` has checked, and whose axes it has set.
+    """Returns the contents of a model that ``parse_model`` has checked, and whose axes it has set.
 
     Raises:
-        InvalidModel, and its subclasses: as for :func:`inspect_model`, of what the nodes compute.
+        InvalidModel, and its subclasses: as for :func:`inspect_model`, for the shapes of computed tensors.
     """
     try:
         return _model_info(model, fixed, limits)

@@ -1,7 +1,7 @@
 """Parsing of an uploaded model: bytes to a checked model of static inputs.
 
-The file is hostile until proven otherwise. The checks go from the cheap and structural to the costly, and nothing is
-allocated because the model says so.
+The file is hostile until proven otherwise. Checks go from the cheap and structural to the costly, and no allocation
+depends on an unchecked number of the model.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ _TRAINED = ("BatchNormalization", "Dropout", "MaxPool")
 
 @dataclass(frozen=True)
 class Parsed:
-    """A checked model whose inputs are static, their axes, and the inputs and outputs as they were."""
+    """A checked model with static inputs, their axes, and the inputs and outputs as uploaded."""
 
     model: onnx.ModelProto
     fixed: FixedInputs
@@ -47,12 +47,12 @@ class Parsed:
 
 
 def parse_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> Parsed:
-    """Parse and check ``data``, all but the shapes of what the nodes compute, and set its dynamic axes.
+    """Parses and checks ``data``, except for the shapes of computed tensors, and sets its dynamic axes.
 
     In the result every node has a unique name, and no initializer is also an input.
 
     Raises:
-        InvalidAxes: the axes are none of the model's.
+        InvalidAxes: the model has no such axes, or contradicts them.
         InvalidModel, and its subclasses: as for ``inspect_model``.
     """
     model = decode_model(data, limits)
@@ -83,10 +83,10 @@ def parse_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> P
 
 
 def decode_model(data: bytes, limits: Limits) -> onnx.ModelProto:
-    """The model in the file ``data``, whose structure and versions are ones that are read.
+    """Returns the model in the file ``data``, once its structure and versions are checked.
 
     Raises:
-        InvalidModel: it is not ONNX, or has parts or versions that are not read.
+        InvalidModel: it is not ONNX, or has parts or versions that are not supported.
         ModelTooLarge: it has more bytes, nodes or parts of nodes than ``limits`` allow.
     """
     if len(data) > limits.file_bytes:

@@ -10,7 +10,7 @@ from tvm import relax
 
 
 def constant_of(value: relax.Expr | None) -> npt.NDArray[Any] | None:
-    """The array of ``value`` if it is a constant."""
+    """Returns the array of ``value`` if it is a constant."""
     if not isinstance(value, tvm.ir.GenericConst):
         return None
     array: npt.NDArray[Any] = value.value.numpy()
@@ -22,7 +22,7 @@ _EUCLIDEAN = 2
 
 
 def celu(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
+    """Returns ``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``."""
     (data,) = inputs
     alpha, zero, one = (relax.const(value, "float32") for value in (attributes.get("alpha", 1.0), 0.0, 1.0))
     grown = relax.op.subtract(relax.op.exp(relax.op.divide(data, alpha)), one)
@@ -31,7 +31,7 @@ def celu(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, A
 
 
 def lp_normalization(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Division by the norm along an axis; zeros stay zeros."""
+    """Converts LpNormalization: division by the norm along an axis; zeros stay zeros."""
     (data,) = inputs
     axis = int(attributes.get("axis", -1))
     zero = relax.const(0.0, "float32")
@@ -45,7 +45,7 @@ def lp_normalization(builder: relax.BlockBuilder, inputs: Inputs, attributes: Ma
 
 
 def swish(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """``x * sigmoid(alpha * x)``."""
+    """Returns ``x * sigmoid(alpha * x)``."""
     (data,) = inputs
     alpha = relax.const(attributes.get("alpha", 1.0), "float32")
     gate = builder.normalize(relax.op.sigmoid(builder.normalize(relax.op.multiply(data, alpha))))
@@ -53,7 +53,7 @@ def swish(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, 
 
 
 def power(_builder: relax.BlockBuilder, inputs: Inputs, _attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Pow whose exponent is of another type than its base; a square is a product."""
+    """Converts Pow whose exponent is of another type than its base; a square is a product."""
     base, exponent = inputs
     value = constant_of(exponent)
     if value is not None and value.size == 1 and value.ndim <= len(base.ty.shape) and value.item() == _EUCLIDEAN:
@@ -63,14 +63,14 @@ def power(_builder: relax.BlockBuilder, inputs: Inputs, _attributes: Mapping[str
 
 
 def equal(_builder: relax.BlockBuilder, inputs: Inputs, _attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Equal of booleans, which TVM compares as floats."""
+    """Converts Equal of booleans, which TVM compares as floats."""
     if str(inputs[0].ty.dtype) != "bool":
         return None
     return relax.op.logical_not(relax.op.logical_xor(*inputs))
 
 
 def one_hot(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """OneHot of a constant depth; indices below zero count from the end, those out of range are of none."""
+    """Converts OneHot of a constant depth; indices below zero count from the end, those out of range are of none."""
     indices, depth, values = inputs
     size = constant_of(depth)
     if size is None or str(indices.ty.dtype) not in ("int32", "int64"):

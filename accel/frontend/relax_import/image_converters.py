@@ -14,14 +14,14 @@ _DIMENSIONS = (1, 2, 3)
 
 
 def max_pool(builder: relax.BlockBuilder, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """MaxPool whose last window may reach beyond the padding (``ceil_mode``)."""
+    """Converts MaxPool whose last window may reach beyond the padding (``ceil_mode``)."""
     return _pool(builder, "max_pool", inputs[0], attributes)
 
 
 def average_pool(
     builder: relax.BlockBuilder, inputs: Sequence[Any], attributes: Mapping[str, Any]
 ) -> relax.Expr | None:
-    """AveragePool whose last window may reach beyond the padding; what is beyond it never counts."""
+    """Converts AveragePool whose last window may reach beyond the padding; what is beyond it never counts."""
     return _pool(builder, "avg_pool", inputs[0], attributes)
 
 
@@ -68,7 +68,7 @@ _ROUNDINGS: Mapping[str, Callable[[Float32], Float32]] = {
 
 
 def resize(builder: relax.BlockBuilder, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Resize by constant scales or to constant sizes.
+    """Converts Resize by constant scales or to constant sizes.
 
     Raises:
         ValueError: the node wants what neither we nor TVM can do.
@@ -117,7 +117,7 @@ class _Said:
     def along(
         self, builder: relax.BlockBuilder, data: relax.Expr, axis: int, size: int, extent: int, ratio: np.float32
     ) -> relax.Expr:
-        """``data`` of ``size`` elements along ``axis``, resized to ``extent``."""
+        """Returns ``data`` of ``size`` elements along ``axis``, resized to ``extent``."""
         at = self._coordinates(size, extent, ratio)
         if self.method == "nearest":
             return _take(builder, data, _ROUNDINGS[self.rounding](at), axis)

@@ -12,7 +12,7 @@ _LONGEST = 2048  # elements along the axis: there are as many comparisons as the
 
 
 def gather(builder: relax.BlockBuilder, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Gather along an axis; indices below zero count from the end, and none reads beyond the data."""
+    """Converts Gather along an axis; indices below zero count from the end, and none reads beyond the data."""
     data, indices = inputs
     known = constant_of(indices)
     if not isinstance(data.ty, relax.TensorType) or (constant_of(data) is not None and known is not None):
@@ -29,7 +29,7 @@ def gather(builder: relax.BlockBuilder, inputs: Sequence[Any], attributes: Mappi
 
 
 def top_k(builder: relax.BlockBuilder, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """TopK of a constant number of elements, in order; of equal ones, the first comes first."""
+    """Converts TopK of a constant number of elements, in order; of equal ones, the first comes first."""
     data, count = inputs[0], constant_of(inputs[1])
     rank = len(data.ty.shape)
     axis = int(attributes.get("axis", -1)) % rank
@@ -58,7 +58,7 @@ def top_k(builder: relax.BlockBuilder, inputs: Sequence[Any], attributes: Mappin
 def cumulative_sum(
     _builder: relax.BlockBuilder, inputs: Sequence[Any], attributes: Mapping[str, Any]
 ) -> relax.Expr | None:
-    """CumSum along a constant axis, as a product with a triangle of ones."""
+    """Converts CumSum along a constant axis, as a product with a triangle of ones."""
     data, along = inputs[0], constant_of(inputs[1])
     rank = len(data.ty.shape)
     if along is None or not str(data.ty.dtype).startswith("float"):

@@ -1,6 +1,6 @@
 """Conversions of our own, where TVM's importer makes a TIR function of what Relax has an operator for.
 
-A host step is kept as operators (``accel/host_graph/``); code cannot be. Each converter takes the block builder, the
+A host step is kept as operators (:mod:`accel.host`); code cannot be. Each converter takes the block builder, the
 node's inputs (None where absent) and its attributes, and returns None to leave the node to TVM.
 """
 
@@ -36,7 +36,7 @@ _PAD_MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect",
 
 
 def clip(builder: relax.BlockBuilder, inputs: Inputs, _attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Clip of float32 by constants, or by any scalars. A bound that is NaN is none, as onnxruntime has it."""
+    """Converts Clip of float32 by constants, or by any scalars. A bound that is NaN is none, as onnxruntime has it."""
     data, *given = inputs
     bounds = [*given, None, None][:2]
     dtype = str(data.ty.dtype)
@@ -58,7 +58,7 @@ def clip(builder: relax.BlockBuilder, inputs: Inputs, _attributes: Mapping[str, 
 
 
 def pad(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Pad by constant widths; those below zero cut, which is done first."""
+    """Converts Pad by constant widths; those below zero cut, which is done first."""
     data, *given = inputs
     widths, value, axes = [constant_of(x) for x in [*given, None, None, None][:3]]
     shape = [int(extent) for extent in data.ty.shape]
@@ -80,13 +80,13 @@ def pad(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, An
 
 
 def tile(_builder: relax.BlockBuilder, inputs: Inputs, _attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Tile by constant counts."""
+    """Converts Tile by constant counts."""
     counts = constant_of(inputs[1])
     return None if counts is None else relax.op.tile(inputs[0], counts.tolist())
 
 
 def cast(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Cast to int32 of a contraction of integers, which are float32 here: there is nothing to wrap."""
+    """Converts Cast to int32 of a contraction of integers, which are float32 here: there is nothing to wrap."""
     (data,) = inputs
     call = _call(builder, data)
     if attributes["to"] != TensorProto.INT32 or call is None or call.op.name not in _CONTRACTIONS:
@@ -97,12 +97,12 @@ def cast(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, A
 
 
 def einsum(_builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Einsum."""
+    """Converts Einsum."""
     return relax.op.einsum(relax.Tuple(list(inputs)), attributes["equation"].decode())
 
 
 def constant(_builder: relax.BlockBuilder, _inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Constant whose value is no tensor but a number, or several."""
+    """Converts Constant whose value is no tensor but a number, or several."""
     for name, dtype in _NUMBERS.items():
         if name in attributes:
             return relax.const(np.array(attributes[name], dtype))
@@ -119,7 +119,7 @@ def _chained(operator: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Conver
 
 
 def dropout(_builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Dropout, which drops nothing once the network is trained.
+    """Converts Dropout, which drops nothing once the network is trained.
 
     Raises:
         ValueError: the mask is wanted too, or training.
@@ -132,7 +132,7 @@ def dropout(_builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[st
 
 
 def attention(_builder: relax.BlockBuilder, _inputs: Inputs, _attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Attention, which TVM takes for the operator of com.microsoft of that name.
+    """Converts Attention, which TVM takes for the operator of com.microsoft of that name.
 
     Raises:
         ValueError: always.

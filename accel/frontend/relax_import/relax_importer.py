@@ -47,7 +47,7 @@ class ImportedGraph:
 
 
 def import_onnx(model: onnx.ModelProto) -> ImportedGraph:
-    """Import ``model``, whose shapes must be static (see ``inspect_model``).
+    """Imports ``model``, whose shapes must be static (see ``inspect_model``).
 
     Raises:
         UnsupportedOperator: TVM cannot import a node; ``field`` is ``node:<name>``.
@@ -92,7 +92,7 @@ def _node(node: onnx.NodeProto) -> Node:
 
 
 def identifier(name: str) -> str:
-    """``name`` as a Relax identifier; ``main`` is the function's own."""
+    """Returns ``name`` as a Relax identifier; ``main`` is the function's own."""
     plain = re.sub(r"\W", "_", name, flags=re.ASCII)
     return plain if plain[:1].isalpha() and plain != "main" else f"v_{plain}"
 
