@@ -187,10 +187,10 @@ def contraction(accelerator: Accelerator) -> Contraction:
         InvalidAccelerator: there is none; ``field`` is the path of the operation that comes nearest, or of all.
     """
     known = all_semantics(accelerator)
-    found = [made for meaning in known if (made := _contraction(meaning, accelerator, known)) is not None]
+    found = [candidate for meaning in known if (candidate := _contraction(meaning, accelerator, known)) is not None]
     if not found:
         refuse_contraction(known, accelerator)
-    return max(found, key=lambda made: made.macs)
+    return max(found, key=lambda candidate: candidate.macs)
 
 
 def _contraction(meaning: Semantics, accelerator: Accelerator, known: Sequence[Semantics]) -> Contraction | None:
@@ -220,12 +220,12 @@ def _fit(data: str, weights: str) -> bool:
 
 
 def _tile(
-    access: Access, roles: dict[str, Axis], wanted: tuple[Axis, Axis], meaning: Semantics, accelerator: Accelerator
+    access: Access, roles: dict[str, Axis], tile_axes: tuple[Axis, Axis], meaning: Semantics, accelerator: Accelerator
 ) -> Tile:
     assert isinstance(meaning.instruction, Compute)
     present = [roles[axis] for axis in access.axes]
     extents = {roles[axis]: extent for axis, extent in meaning.typed.extents.items() if axis in roles}
-    first, second = [axis for axis in wanted if axis not in present] + present
+    first, second = [axis for axis in tile_axes if axis not in present] + present
     memory = accelerator.memory(meaning.instruction.operands[access.name].memory)
     shape = tuple(extents[axis] if axis in present else 1 for axis in (first, second))
     return Tile(access.name, memory, (first, second), (shape[0], shape[1]))

@@ -39,13 +39,13 @@ def cost_samples(cost: Cost, instruction: Instruction, accelerator: Accelerator)
     """
     fields, known = cost_fields(accelerator, instruction), cost_ranges(accelerator, instruction)
     own = [fields[name] for name in cost.names if name in fields]
-    alike = linked_fields(instruction)
-    free = list(dict.fromkeys(alike.get(name, name) for name in [*own, *cost_sizes(instruction)]))
+    linked = linked_fields(instruction)
+    free = list(dict.fromkeys(linked.get(name, name) for name in [*own, *cost_sizes(instruction)]))
     literals = [int(node.value) for node in walk(cost.tree) if isinstance(node, Literal)]
     for when in field_choices(instruction):
         values = _combined([(when[name], when[name]) if name in when else known[name] for name in free], literals)
         columns = dict(zip(free, values, strict=True))
-        columns |= {name: columns[extent] for name, extent in alike.items() if extent in columns}
+        columns |= {name: columns[extent] for name, extent in linked.items() if extent in columns}
         one = np.ones(values.shape[1])
         found = {"bus_bytes": one * accelerator.dram.bus_bytes, "read_latency": one * accelerator.dram.read_latency}
         if isinstance(instruction, Copy):
@@ -86,12 +86,12 @@ def _moved(copy: Copy, columns: dict[str, Float64], one: Float64, accelerator: A
 def cost_ranges(accelerator: Accelerator, instruction: Instruction) -> dict[str, Range]:
     """Returns the least and the greatest value of each field by its whole name; counts are 1 at least."""
     found = {
-        name: _held(accelerator.field(instruction, name)) for name in field_names(accelerator, instruction)
+        name: _field_range(accelerator.field(instruction, name)) for name in field_names(accelerator, instruction)
     } | _bounded(accelerator, instruction)
     return {name: (low, max(low, high)) for name, (low, high) in found.items()}
 
 
-def _held(field: BitField) -> Range:
+def _field_range(field: BitField) -> Range:
     if field.value is not None:
         return field.value, field.value
     if field.type == "float32":
@@ -105,8 +105,8 @@ def _bounded(accelerator: Accelerator, instruction: Instruction) -> dict[str, Ra
     """Counts and addresses."""
 
     def most(name: str, limit: int | None) -> int:
-        held = (1 << accelerator.bits(instruction, name)) - 1
-        return held if limit is None else min(held, limit)
+        largest = (1 << accelerator.bits(instruction, name)) - 1
+        return largest if limit is None else min(largest, limit)
 
     found: dict[str, Range] = {}
     if isinstance(instruction, Copy):

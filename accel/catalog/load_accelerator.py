@@ -38,24 +38,24 @@ def schema_error(
         first = next((other for other in beside if other["type"] == "extra_forbidden"), first)
     place = _place(first["loc"], document)
     path = ".".join(str(part)[:_LONGEST] for part in (*within, *place))
-    said = _said(first)
+    reason = _reason(first)
     if first["type"] == "missing" and within and not document:
-        said += f"; there are no {within[-1]}, as in documents of the family explicit"
+        reason += f"; there are no {within[-1]}, as in documents of the family explicit"
     if first["type"] == "extra_forbidden":
-        said = _unknown_key(str(place[-1]), sorted(_keys(model, first["loc"][:-1])))
-    return InvalidAccelerator(f"{path}: {said}", field=f"accelerator.{path}")
+        reason = _unknown_key(str(place[-1]), sorted(_keys(model, first["loc"][:-1])))
+    return InvalidAccelerator(f"{path}: {reason}", field=f"accelerator.{path}")
 
 
-def _said(error: Any) -> str:
+def _reason(error: Any) -> str:
     """The error in the words of JSON and YAML, not of Python, with the value found."""
     context, value = error.get("ctx", {}), error["input"]
     match error["type"]:
         case "missing":
             return "the key is missing"
         case "tuple_type":
-            said = "a list is expected"
+            reason = "a list is expected"
         case "dict_type" | "model_type" | "model_attributes_type":
-            said = "an object is expected"
+            reason = "an object is expected"
         case "too_short":
             return f"{context['actual_length']} items; at least {context['min_length']}"
         case "too_long":
@@ -63,10 +63,10 @@ def _said(error: Any) -> str:
         case "union_tag_invalid":
             return f"{context['tag']!r:.40} is no {context['discriminator']}; there are {context['expected_tags']}"
         case _:
-            said = str(error["msg"]).removeprefix("Value error, ")
+            reason = str(error["msg"]).removeprefix("Value error, ")
     if isinstance(value, list | dict):
-        return f"{said}; found {'a list' if isinstance(value, list) else 'an object'}"
-    return f"{said}; found {value!r:.40}" if value is None or isinstance(value, str | int | float) else said
+        return f"{reason}; found {'a list' if isinstance(value, list) else 'an object'}"
+    return f"{reason}; found {value!r:.40}" if value is None or isinstance(value, str | int | float) else reason
 
 
 def _place(found: Place, document: Any) -> list[str | int]:

@@ -85,7 +85,7 @@ class Matcher:
         if self.steps < 0:
             raise TooManySteps
         fits = False
-        for way in self._ways(pattern, found, bound):
+        for way in self._matches(pattern, found, bound):
             fits = True
             yield way
         if not fits and (type(pattern) is not type(found) or self._progress < (bound.count, False)):
@@ -134,11 +134,11 @@ class Matcher:
         if progress > self._progress or (progress == self._progress and not of_leaf):
             self._progress, self.reason = progress, reason
 
-    def _ways(self, pattern: Any, found: Any, bound: Bound) -> Iterator[Bound]:
+    def _matches(self, pattern: Any, found: Any, bound: Bound) -> Iterator[Bound]:
         found = as_less_than(found)
         pattern = as_less_than(pattern)
         if isinstance(found, tirx.IntImm):
-            yield from self._kept(pattern, found, bound)
+            yield from self._unchanged(pattern, found, bound)
         if isinstance(pattern, TensorLoad):
             yield from self.bind_operand(*self.operands[pattern.source], found, bound)
         elif isinstance(pattern, tirx.Var):
@@ -159,7 +159,7 @@ class Matcher:
             yield from self._pair(pattern, found, bound)
             yield from self._clipped(pattern, found, bound)
 
-    def _kept(self, pattern: Any, found: tirx.IntImm, bound: Bound) -> Iterator[Bound]:
+    def _unchanged(self, pattern: Any, found: tirx.IntImm, bound: Bound) -> Iterator[Bound]:
         """Arithmetic on one scalar that leaves the number as it is, such as keeping its low bits: then it is that."""
         if isinstance(pattern, tirx.Var | tirx.IntImm | TensorLoad) or has_loads(pattern):
             return
@@ -221,30 +221,30 @@ class Matcher:
     def _chain(self, pattern: Any, found: Any, bound: Bound) -> Iterator[Bound]:
         """Terms of an integer chain in any order; what no term takes goes to a scalar."""
         operation = operation_of(pattern)
-        wanted, given = terms_of(pattern, operation), terms_of(found, operation)
-        if wanted.constant == given.constant:
-            for way, left in self._assigned(list(wanted.signed), list(given.signed), bound):
+        expected, given = terms_of(pattern, operation), terms_of(found, operation)
+        if expected.constant == given.constant:
+            for way, left in self._assigned(list(expected.signed), list(given.signed), bound):
                 if not left:
                     yield way
-        scalars = [(sign, term) for sign, term in wanted.signed if term in self.scalars]
-        others = [(sign, term) for sign, term in wanted.signed if term not in self.scalars]
+        scalars = [(sign, term) for sign, term in expected.signed if term in self.scalars]
+        others = [(sign, term) for sign, term in expected.signed if term not in self.scalars]
         try:
-            rest = rest_without(given, wanted.constant)
+            rest = rest_without(given, expected.constant)
         except LookupError:
             return
         for way, left in self._assigned(others, list(given.signed), bound):
             yield from self._shared(operation, scalars, left, rest, str(pattern.ty.dtype), way)
 
-    def _assigned(self, wanted: list[Any], given: list[Any], bound: Bound) -> Iterator[tuple[Bound, list[Any]]]:
-        """Every wanted term has a given one of its own; with those, what is left."""
-        if not wanted:
+    def _assigned(self, expected: list[Any], given: list[Any], bound: Bound) -> Iterator[tuple[Bound, list[Any]]]:
+        """Every expected term has a given one of its own; with those, what is left."""
+        if not expected:
             yield bound, given
             return
-        sign, term = wanted[0]
+        sign, term = expected[0]
         for at, (found_sign, found) in enumerate(given):
             if sign == found_sign:
                 for way in self.match(term, found, bound):
-                    yield from self._assigned(wanted[1:], given[:at] + given[at + 1 :], way)
+                    yield from self._assigned(expected[1:], given[:at] + given[at + 1 :], way)
 
     def _shared(
         self, operation: Any, scalars: list[Any], left: list[Any], rest: int | None, dtype: str, bound: Bound
@@ -252,13 +252,13 @@ class Matcher:
         """One of the scalars is what is left, and the others change nothing."""
         identity = IDENTITY[operation]
         for taker in range(len(scalars)):
-            ways = [bound]
+            candidates = [bound]
             for at, (sign, variable) in enumerate(scalars):
                 terms = [(sign * other, term) for other, term in left] if at == taker else []
                 constant = identity if at != taker else rest if rest is None else sign * rest
                 value = _joined(operation, terms, constant, dtype)
-                ways = [way for before in ways for way in self.bind_scalar(variable, value, before)]
-            yield from ways
+                candidates = [way for before in candidates for way in self.bind_scalar(variable, value, before)]
+            yield from candidates
 
     def _clipped(self, pattern: Any, found: Any, bound: Bound) -> Iterator[Bound]:
         """``min(max(x, lo), hi)`` is ``max(min(x, hi), lo)`` if ``lo`` is not above ``hi``."""

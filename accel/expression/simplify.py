@@ -20,7 +20,7 @@ def simplify_product(typed: Typed) -> Typed:
         node = node.children[0]
     if not (isinstance(node.expression, Binary) and node.expression.operator == "*") or is_float(typed.dtype):
         return typed
-    factors = [_kept(child) for child in node.children]
+    factors = [_lossless_access(child) for child in node.children]
     known = [limits(factor.dtype) for factor in factors if factor is not None]
     if len(known) < len(factors) or not _holds(node.dtype, _products(*known)):
         return typed
@@ -33,7 +33,7 @@ def simplify_product(typed: Typed) -> Typed:
     return check_statement(replace(typed.statement, value=value), typed.tensors, typed.scalars)
 
 
-def _kept(node: Node) -> Node | None:
+def _lossless_access(node: Node) -> Node | None:
     """The access below casts that keep every value; None where a cast loses values, or there is no access."""
     inner = node
     while isinstance(inner.expression, Cast):

@@ -83,23 +83,23 @@ def _joined(operation: Any, a: int | None, b: int) -> int:
     return int(folds[operation]())
 
 
-def rest_without(found: Terms, wanted: int | None) -> int | None:
-    """Returns the constant that is left of ``found`` for a scalar once the constant ``wanted`` is taken.
+def rest_without(found: Terms, expected: int | None) -> int | None:
+    """Returns the constant of ``found`` that remains for a scalar once the constant ``expected`` is taken.
 
     Raises:
         LookupError: there is no such.
     """
     identity = IDENTITY[found.operation]
-    if wanted == identity or found.constant is None or wanted is None:
-        if wanted == identity:
+    if expected == identity or found.constant is None or expected is None:
+        if expected == identity:
             return found.constant
         raise LookupError
     if found.operation is tirx.Add:
-        return found.constant - wanted
-    if found.constant == wanted:
+        return found.constant - expected
+    if found.constant == expected:
         return identity
-    if found.operation is tirx.Mul and wanted and found.constant % wanted == 0:
-        return found.constant // wanted
+    if found.operation is tirx.Mul and expected and found.constant % expected == 0:
+        return found.constant // expected
     raise LookupError
 
 

@@ -57,15 +57,15 @@ class Inference:
                 _check_literal(expression, dtype)
             case Scalar(name) if is_float(dtype) and not is_float(self.scalars[name]):
                 _refuse(expression, self.scalars[name], dtype)
-        wanted = self._wanted(expression, dtype)
-        pairs = zip(children(expression), wanted, strict=True)
+        child_types = self._child_types(expression, dtype)
+        pairs = zip(children(expression), child_types, strict=True)
         below = tuple(self.typed(child, want) for child, want in pairs)
         for child in below:
             if is_float(child.dtype) and isinstance(expression, Binary) and expression.operator in INTEGER_OPERATORS:
                 raise ExpressionError(f"{child.expression} is float32; expected integers for '{expression.operator}'")
         return Node(dtype, expression, below)
 
-    def _wanted(self, expression: Expression, dtype: str) -> tuple[str | None, ...]:
+    def _child_types(self, expression: Expression, dtype: str) -> tuple[str | None, ...]:
         """The type that a node of type ``dtype`` requires of each child; None where the child's own type stands."""
         match expression:
             case Cast():

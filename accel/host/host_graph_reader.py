@@ -41,8 +41,8 @@ def read_host_graph(text: str, *, trust_host_code: bool = False) -> ir.IRModule:
         if not trust_host_code:
             raise InvalidProgram("it holds code that is no Relax operator; run it from its model")
         return ir.load_json(document["tvm"])
-    said = json_fields.keys(document, ("parameters", "bindings", "results"), "the host graph")
-    return _Reader().module(said)
+    entry = json_fields.keys(document, ("parameters", "bindings", "results"), "the host graph")
+    return _Reader().module(entry)
 
 
 class _Reader:
@@ -51,16 +51,16 @@ class _Reader:
         self._builder = relax.BlockBuilder()
         self._bytes = 0
 
-    def module(self, said: Mapping[str, Any]) -> ir.IRModule:
+    def module(self, entry: Mapping[str, Any]) -> ir.IRModule:
         parameters = [
             self._parameter(value, f"parameter {index}")
-            for index, value in enumerate(json_fields.array(said["parameters"], "parameters"))
+            for index, value in enumerate(json_fields.array(entry["parameters"], "parameters"))
         ]
-        listed = json_fields.array(said["bindings"], "bindings")
+        listed = json_fields.array(entry["bindings"], "bindings")
         if len(listed) > _MOST_BINDINGS:
             raise InvalidProgram(f"there are {len(listed)} bindings; the limit is {_MOST_BINDINGS}")
         bindings = [self._binding(value, f"binding {index}") for index, value in enumerate(listed)]
-        results = [self._variable(name, "results") for name in json_fields.array(said["results"], "results")]
+        results = [self._variable(name, "results") for name in json_fields.array(entry["results"], "results")]
         if not results:
             raise json_fields.wrong("results", "the name of a variable", [])
         for var in results:
@@ -72,9 +72,9 @@ class _Reader:
             raise InvalidProgram(f"the graph is not well formed: {_line(error)}") from error
 
     def _parameter(self, value: Any, where: str) -> relax.Var:
-        said = json_fields.keys(value, ("name", "dtype", "shape"), where)
-        shape, dtype = json_fields.tensor(said, where)
-        return self._define(said["name"], relax.Var, relax.TensorType(list(shape), dtype), where)
+        entry = json_fields.keys(value, ("name", "dtype", "shape"), where)
+        shape, dtype = json_fields.tensor(entry, where)
+        return self._define(entry["name"], relax.Var, relax.TensorType(list(shape), dtype), where)
 
     def _define(self, name: Any, kind: type[relax.Var], ty: Any, where: str) -> relax.Var:
         name = json_fields.string(name, f"{where}.name")
@@ -93,36 +93,36 @@ class _Reader:
         if isinstance(value, dict) and isinstance(value.get("name"), str):
             where = f"binding {value['name'][:60]!r}"
         if isinstance(value, dict) and "value" in value:
-            said = json_fields.keys(value, ("name", "value"), where)
-            bound = self._argument(said["value"], f"{where}.value")
+            entry = json_fields.keys(value, ("name", "value"), where)
+            bound = self._argument(entry["value"], f"{where}.value")
         else:
-            said = json_fields.keys(value, ("name", "op", "args"), where, optional=("attrs",))
-            bound = self._call(said, where)
+            entry = json_fields.keys(value, ("name", "op", "args"), where, optional=("attrs",))
+            bound = self._call(entry, where)
         try:
             bound = self._builder.normalize(bound)
         except Exception as error:  # type inference raises what it likes
             raise InvalidProgram(f"{where}: {_line(error)}") from error
-        return relax.VarBinding(self._define(said["name"], relax.DataflowVar, bound.ty, where), bound)
+        return relax.VarBinding(self._define(entry["name"], relax.DataflowVar, bound.ty, where), bound)
 
-    def _call(self, said: Mapping[str, Any], where: str) -> ir.Call:
-        operator = said["op"]
+    def _call(self, entry: Mapping[str, Any], where: str) -> ir.Call:
+        operator = entry["op"]
         if not isinstance(operator, str) or operator not in OPERATORS:
             raise json_fields.wrong(f"{where}.op", "an operator that a host graph may call", operator)
         arguments = [
             self._argument(value, f"{where}.args.{index}")
-            for index, value in enumerate(json_fields.array(said["args"], f"{where}.args"))
+            for index, value in enumerate(json_fields.array(entry["args"], f"{where}.args"))
         ]
-        return ir.Call(ir.Op.get(operator), arguments, self._attributes(operator, said.get("attrs"), where))
+        return ir.Call(ir.Op.get(operator), arguments, self._attributes(operator, entry.get("attrs"), where))
 
-    def _attributes(self, operator: str, said: Any, where: str) -> Any:
+    def _attributes(self, operator: str, entry: Any, where: str) -> Any:
         key = attributes_type(operator)
         if not key:
-            if said is not None:
+            if entry is not None:
                 raise InvalidProgram(f"{where}.attrs: {operator} has none")
             return None
         fields = attribute_fields(key)
         where = f"{where}.attrs"
-        given = json_fields.keys({} if said is None else said, tuple(fields), where)
+        given = json_fields.keys({} if entry is None else entry, tuple(fields), where)
         checked = {name: _attribute(field, given[name], f"{where}.{name}") for name, field in fields.items()}
         try:
             return ir.make_node(key, **checked)
@@ -136,10 +136,10 @@ class _Reader:
                 raise json_fields.wrong(where, f"a tuple of at most {_MOST_PARTS} parts", items)
             return ir.Tuple([self._leaf(item, f"{where}.{index}") for index, item in enumerate(items)])
         if isinstance(value, dict) and "item" in value:
-            said = json_fields.keys(value, ("item", "of"), where)
-            of = self._leaf(said["of"], f"{where}.of")
+            entry = json_fields.keys(value, ("item", "of"), where)
+            of = self._leaf(entry["of"], f"{where}.of")
             size = len(of.ty.fields) if isinstance(of, relax.Var) and isinstance(of.ty, relax.TupleType) else 0
-            return ir.TupleGetItem(of, json_fields.integer(said["item"], f"{where}.item", 0, size - 1))
+            return ir.TupleGetItem(of, json_fields.integer(entry["item"], f"{where}.item", 0, size - 1))
         return self._leaf(value, where)
 
     def _leaf(self, value: Any, where: str) -> Any:
@@ -163,10 +163,10 @@ class _Reader:
                 self._check_type(field, where)
         elif isinstance(ty, relax.TensorType):
             extents = getattr(ty.shape, "values", None)
-            said = {"shape": _integers(extents), "dtype": str(ty.dtype)}
-            if said["shape"] is None:
+            entry = {"shape": _integers(extents), "dtype": str(ty.dtype)}
+            if entry["shape"] is None:
                 raise InvalidProgram(f"{where}: its shape depends on the data")
-            shape, dtype = json_fields.tensor(said, where)
+            shape, dtype = json_fields.tensor(entry, where)
             self._bytes += math.prod(shape) * np.dtype(dtype).itemsize
         elif not isinstance(ty, relax.ShapeType | ir.PrimType) or _integers(getattr(ty, "values", [])) is None:
             raise InvalidProgram(f"{where}: it makes neither a tensor nor a shape")
@@ -184,16 +184,16 @@ def _integers(extents: Any) -> list[int] | None:
 
 def _scalar(value: dict[str, Any], where: str) -> Any:
     kind = "int" if "int" in value else "float"
-    said = json_fields.keys(value, (kind, "dtype"), where)
-    dtype = json_fields.dtype(said["dtype"], f"{where}.dtype")
+    entry = json_fields.keys(value, (kind, "dtype"), where)
+    dtype = json_fields.dtype(entry["dtype"], f"{where}.dtype")
     if kind == "float":
         if not dtype.startswith("float"):
             raise json_fields.wrong(f"{where}.dtype", "a float's", dtype)
-        return _float(dtype, said["float"], where)
+        return _float(dtype, entry["float"], where)
     if dtype.startswith("float"):
         raise json_fields.wrong(f"{where}.dtype", "an integer's", dtype)
     low, high = (0, 1) if dtype == "bool" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
-    return tirx.IntImm(dtype, json_fields.integer(said["int"], where, low, min(high, (1 << 63) - 1)))
+    return tirx.IntImm(dtype, json_fields.integer(entry["int"], where, low, min(high, (1 << 63) - 1)))
 
 
 def _float(dtype: str, value: Any, where: str) -> tirx.FloatImm:

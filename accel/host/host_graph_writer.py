@@ -63,19 +63,19 @@ class _Writer:
         if not isinstance(binding, relax.VarBinding):
             raise _NotPlainError
         value = binding.value
-        said = self._call(value) if isinstance(value, ir.Call) else {"value": self._argument(value)}
-        return {"name": self._name(binding.var), **said}
+        entry = self._call(value) if isinstance(value, ir.Call) else {"value": self._argument(value)}
+        return {"name": self._name(binding.var), **entry}
 
     def _call(self, call: ir.Call) -> dict[str, Any]:
         name = str(getattr(call.op, "name", ""))
         if not isinstance(call.op, ir.Op) or name not in OPERATORS or call.ty_args:
             raise _NotPlainError
-        said: dict[str, Any] = {"op": name, "args": [self._argument(argument) for argument in call.args]}
+        entry: dict[str, Any] = {"op": name, "args": [self._argument(argument) for argument in call.args]}
         key = attributes_type(name)
         if call.attrs is not None and key:
             values = {field: getattr(call.attrs, field) for field in attribute_fields(key)}
-            said["attrs"] = {field: attribute(attribute_fields(key)[field], value) for field, value in values.items()}
-        return said
+            entry["attrs"] = {field: attribute(attribute_fields(key)[field], value) for field, value in values.items()}
+        return entry
 
     def _argument(self, value: Any) -> dict[str, Any]:
         if isinstance(value, relax.Var):

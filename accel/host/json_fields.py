@@ -101,14 +101,14 @@ def tensor(value: Mapping[str, Any], where: str) -> tuple[tuple[int, ...], str]:
 
 def constant(value: Any, where: str) -> npt.NDArray[Any]:
     """Returns the array of ``{"dtype", "shape", "data"}``."""
-    said = keys(value, ("dtype", "shape", "data"), where)
-    extents, element = tensor(said, where)
-    if not isinstance(said["data"], str):
-        raise wrong(f"{where}.data", "base64", said["data"])
+    entry = keys(value, ("dtype", "shape", "data"), where)
+    extents, element = tensor(entry, where)
+    if not isinstance(entry["data"], str):
+        raise wrong(f"{where}.data", "base64", entry["data"])
     try:
-        data = base64.b64decode(said["data"], validate=True)
+        data = base64.b64decode(entry["data"], validate=True)
     except (binascii.Error, ValueError) as error:
-        raise wrong(f"{where}.data", "base64", said["data"]) from error
+        raise wrong(f"{where}.data", "base64", entry["data"]) from error
     little = np.dtype(element).newbyteorder("<")
     if len(data) != math.prod(extents) * little.itemsize:
         raise InvalidProgram(f"{where}.data: {len(data)} bytes for {element}{list(extents)}")

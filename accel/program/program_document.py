@@ -168,13 +168,13 @@ def read_document(value: dict[str, Any], model: type[M]) -> M:
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         path = ".".join(shown(str(part)) for part in first["loc"])
-        said = _SAID.get(first["type"], first["msg"].replace("Input should", "it should"))
+        reason = _REASONS.get(first["type"], first["msg"].replace("Input should", "it should"))
         if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
-            said += f"; the keys are {', '.join(model.model_fields)}"
-        raise InvalidProgram(f"program.json, {path}: {said}", field=path) from error
+            reason += f"; the keys are {', '.join(model.model_fields)}"
+        raise InvalidProgram(f"program.json, {path}: {reason}", field=path) from error
 
 
-_SAID = {
+_REASONS = {
     "missing": "the key is missing",
     "extra_forbidden": "there is no such key",
     "tuple_type": "it should be a list",

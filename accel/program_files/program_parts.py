@@ -72,16 +72,16 @@ def assemble(document: bytes, part: Callable[[str], bytes]) -> Program:
         InvalidProgram: a part is missing, or not what the document says.
         InvalidAccelerator: the accelerator is unknown, or cannot work.
     """
-    said = read_document(parse_document(document), PartsDocument)
-    accelerator = _accelerator(said.accelerator, part)
+    parts_document = read_document(parse_document(document), PartsDocument)
+    accelerator = _accelerator(parts_document.accelerator, part)
     words = _words(accelerator, part)
     segments: dict[str, Segment] = {}
-    image = _segments(said.dram, part, segments)
-    _check_overlap(said.dram, [segments[name] for name in image])
-    expected = _segments(said.expected, part, segments)
-    windows = _windows(said, accelerator, segments)
-    dram_bytes = windows_bytes(windows) if windows else _dram_bytes(said, segments)
-    written = dict(zip(image, (entry.before for entry in said.dram), strict=True))
+    image = _segments(parts_document.dram, part, segments)
+    _check_overlap(parts_document.dram, [segments[name] for name in image])
+    expected = _segments(parts_document.expected, part, segments)
+    windows = _windows(parts_document, accelerator, segments)
+    dram_bytes = windows_bytes(windows) if windows else _dram_bytes(parts_document, segments)
+    written = dict(zip(image, (entry.before for entry in parts_document.dram), strict=True))
     program = Program(
         accelerator=accelerator,
         segments=segments,
@@ -93,10 +93,10 @@ def assemble(document: bytes, part: Callable[[str], bytes]) -> Program:
         origin=np.full(len(words), -1, np.int32),
         origins=(),
         dram_bytes=dram_bytes,
-        initial_tokens=said.initial_tokens,
+        initial_tokens=parts_document.initial_tokens,
         expected=dict(expected),
         # parts are often pages, and leave out those of zeros; where nothing is expected, results go anywhere
-        granularity=_PAGE if said.expected else dram_bytes,
+        granularity=_PAGE if parts_document.expected else dram_bytes,
         windows=windows,
     )
     check_program(program)
@@ -113,17 +113,17 @@ def _read(name: str, part: Callable[[str], bytes]) -> bytes:
         raise InvalidProgram(f"the part {name} is missing", field=name) from error
 
 
-def _accelerator(said: object, part: Callable[[str], bytes]) -> Accelerator:
-    if not isinstance(said, str):
-        return parse_accelerator(said)
-    if said in preset_names():
-        return load_accelerator(said)
+def _accelerator(stated: object, part: Callable[[str], bytes]) -> Accelerator:
+    if not isinstance(stated, str):
+        return parse_accelerator(stated)
+    if stated in preset_names():
+        return load_accelerator(stated)
     try:
-        document = _read(said, part)
+        document = _read(stated, part)
     except InvalidProgram as error:
         raise InvalidAccelerator(
-            f"there is no accelerator {said!r}: it is neither a preset ({', '.join(preset_names())}) nor a part of the "
-            "program",
+            f"there is no accelerator {stated!r}: it is neither a preset ({', '.join(preset_names())}) nor a part "
+            "of the program",
             field="accelerator",
         ) from error
     return parse_accelerator(document)
@@ -162,22 +162,24 @@ def _segments(
     return contents
 
 
-def _windows(said: PartsDocument, accelerator: Accelerator, segments: dict[str, Segment]) -> tuple[Window, ...]:
+def _windows(
+    parts_document: PartsDocument, accelerator: Accelerator, segments: dict[str, Segment]
+) -> tuple[Window, ...]:
     """The document's windows; without any, windows around all entries if an entry lies beyond the most DRAM."""
-    windows = tuple(Window(**dict(window)) for window in said.windows)
+    windows = tuple(Window(**dict(window)) for window in parts_document.windows)
     far = [(index, s) for index, s in enumerate(segments.values()) if s.address + s.nbytes > MOST_DRAM_BYTES]
     if not windows and not far:
         return ()
     if not windows and not family_of(accelerator).takes_windows:
         index, segment = far[0]
-        entry = (*said.dram, *said.expected)[index]
-        key = f"dram.{index}" if index < len(said.dram) else f"expected.{index - len(said.dram)}"
+        entry = (*parts_document.dram, *parts_document.expected)[index]
+        key = f"dram.{index}" if index < len(parts_document.dram) else f"expected.{index - len(parts_document.dram)}"
         raise InvalidProgram(
             f"program.json, {key}: {entry.file} ends at byte {segment.address + segment.nbytes}; DRAM has at most "
             f"{MOST_DRAM_BYTES}",
             field=f"{key}.address",
         )
-    if said.dram_bytes is not None:
+    if parts_document.dram_bytes is not None:
         raise InvalidProgram(
             "program.json, dram_bytes: DRAM lies in windows, which say how large they are", field="dram_bytes"
         )
@@ -202,14 +204,15 @@ def _check_overlap(entries: tuple[WrittenEntry, ...], segments: list[Segment]) -
             )
 
 
-def _dram_bytes(said: PartsDocument, segments: dict[str, Segment]) -> int:
+def _dram_bytes(parts_document: PartsDocument, segments: dict[str, Segment]) -> int:
     """Bytes of DRAM: as stated, else a power of two that holds every entry."""
     end = max((s.address + s.nbytes for s in segments.values()), default=0)
-    if said.dram_bytes is None:
+    if parts_document.dram_bytes is None:
         return max(_LEAST_DRAM_BYTES, 1 << (end - 1).bit_length() if end else 0)
-    if said.dram_bytes < end:
+    if parts_document.dram_bytes < end:
         raise InvalidProgram(
-            f"program.json, dram_bytes: {said.dram_bytes} bytes do not hold the parts, which end at byte {end}",
+            f"program.json, dram_bytes: {parts_document.dram_bytes} bytes do not hold the parts, "
+            f"which end at byte {end}",
             field="dram_bytes",
         )
-    return said.dram_bytes
+    return parts_document.dram_bytes

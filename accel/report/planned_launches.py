@@ -12,8 +12,8 @@ from accel.report.plan_documents import PlannedLaunch, PlannedTiling, UsedInstru
 _ON_HOST = ("requantize", "clip")  # where the host finishes a composite
 
 
-def planned_launch(info: LaunchInfo, composite: Composite, region: Region, able: Capabilities) -> PlannedLaunch:
-    """The document of one launch, whose ``region`` is as the stage ``pack`` left it."""
+def planned_launch(info: LaunchInfo, composite: Composite, region: Region, capabilities: Capabilities) -> PlannedLaunch:
+    """Returns the document of one launch, given its ``region`` after the stage ``pack``."""
     left = () if not region.host_reason else _ON_HOST if region.epilogue.wide else _ON_HOST[1:]
     return PlannedLaunch(
         name=info.name,
@@ -21,21 +21,21 @@ def planned_launch(info: LaunchInfo, composite: Composite, region: Region, able:
         nodes=list(info.nodes),
         operators=[operator for operator in composite_operators(composite) if operator not in left],
         macs=info.macs,
-        instructions=_instructions(region, able),
-        tiling=_tiling(region, able),
-        estimated_cycles=_estimate(region, able),
+        instructions=_instructions(region, capabilities),
+        tiling=_tiling(region, capabilities),
+        estimated_cycles=_estimate(region, capabilities),
         host=_host(region),
     )
 
 
-def _estimate(region: Region, able: Capabilities) -> int | None:
+def _estimate(region: Region, capabilities: Capabilities) -> int | None:
     """Cycles by the family's cost function; None where it prices no such region."""
-    cycles = kind_of(region).estimate(region, able, family_of(able.accelerator).tiling_cost)
+    cycles = kind_of(region).estimate(region, capabilities, family_of(capabilities.accelerator).tiling_cost)
     return None if cycles is None else round(cycles)
 
 
-def _tiling(region: Region, able: Capabilities) -> PlannedTiling:
-    tiling, gemm = region.tiling, able.gemm
+def _tiling(region: Region, capabilities: Capabilities) -> PlannedTiling:
+    tiling, gemm = region.tiling, capabilities.gemm
     return PlannedTiling(
         rows=gemm.rows,
         out_channels=gemm.out_channels,
@@ -61,7 +61,7 @@ def _host(region: Region) -> list[str]:
     return found
 
 
-def _instructions(region: Region, able: Capabilities) -> list[UsedInstruction]:
+def _instructions(region: Region, capabilities: Capabilities) -> list[UsedInstruction]:
     """What a launch uses, each once, in the order in which a tile does."""
     found = [
         UsedInstruction(
@@ -70,6 +70,6 @@ def _instructions(region: Region, able: Capabilities) -> list[UsedInstruction]:
             operation=used.operation.name,
             pragma=used.instruction.pragma,
         )
-        for used in kind_of(region).instructions(region, able)
+        for used in kind_of(region).instructions(region, capabilities)
     ]
     return list(dict.fromkeys(found))

@@ -46,26 +46,26 @@ class Ranges:
         first, last = begin // _BLOCK, (end - 1) // _BLOCK
         if last - first >= _KEEP // 2:
             return self._fetch(begin, end)
-        data = b"".join(self._held(range(first, last + 1)))
+        data = b"".join(self._blocks_at(range(first, last + 1)))
         return data[begin - first * _BLOCK : end - first * _BLOCK]
 
-    def _held(self, numbers: range) -> list[bytes]:
+    def _blocks_at(self, numbers: range) -> list[bytes]:
         """These blocks; what is missing is fetched in one go."""
         with self._lock:
-            held = {number: self._blocks[number] for number in numbers if number in self._blocks}
-        missing = [number for number in numbers if number not in held]
+            blocks = {number: self._blocks[number] for number in numbers if number in self._blocks}
+        missing = [number for number in numbers if number not in blocks]
         if missing:
             first, last = missing[0], missing[-1]
             data = self._fetch(first * _BLOCK, min((last + 1) * _BLOCK, self.size))
             cut = range(0, len(data), _BLOCK)
-            held |= {first + number: data[begin : begin + _BLOCK] for number, begin in enumerate(cut)}
+            blocks |= {first + number: data[begin : begin + _BLOCK] for number, begin in enumerate(cut)}
         with self._lock:
             for number in numbers:
-                self._blocks[number] = held.get(number, b"")
+                self._blocks[number] = blocks.get(number, b"")
                 self._blocks.move_to_end(number)
             while len(self._blocks) > _KEEP:
                 self._blocks.popitem(last=False)
-        return [held.get(number, b"") for number in numbers]
+        return [blocks.get(number, b"") for number in numbers]
 
 
 class RangesFile(io.RawIOBase):

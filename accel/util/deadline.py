@@ -13,13 +13,13 @@ class Deadline:
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Returns the seconds until the deadline.
 
         Raises:
             OutOfTimeError: the deadline has passed.
         """
-        left = self._end - time.monotonic()
-        if left <= 0:
+        remaining = self._end - time.monotonic()
+        if remaining <= 0:
             raise OutOfTimeError
-        return left
+        return remaining

@@ -60,7 +60,7 @@ def run_reference(module: ir.IRModule, inputs: Sequence[Array], deadline: Deadli
                 arguments = [_value(argument, values) for argument in step.call.args]
                 values[step.var] = run(module[step.call.op], arguments, deadline)
             elif index in pieces:
-                deadline.left()
+                deadline.remaining()
                 _run_piece(pieces[index], machine[_name(index)], values)
     return [_value(result, values) for result in results]
 
@@ -109,7 +109,7 @@ def _machine(pieces: dict[int, _Piece], deadline: Deadline) -> Any:
 
 def _compiled(module: ir.IRModule, deadline: Deadline) -> Any:
     try:
-        return compile_module(module, deadline.left())
+        return compile_module(module, deadline.remaining())
     except SimulationError as error:
         if error.kind == "work-limit":  # a compiled operator cannot be stopped
             raise OutOfTimeError from error

@@ -67,7 +67,7 @@ def conv2d(
 def _accumulate(total: Int32, a: Int8, b: Int8, deadline: Deadline) -> None:
     """Add to ``total`` [G, M, N] the products of ``a`` [G, M, K] and ``b`` [G, K, N]."""
     for at in range(0, a.shape[2], _EXACT):
-        deadline.left()
+        deadline.remaining()
         product: Float32 = a[:, :, at : at + _EXACT].astype(np.float32) @ b[:, at : at + _EXACT].astype(np.float32)
         total += product.astype(np.int32)
 
@@ -92,7 +92,7 @@ def run(function: relax.Function, arguments: list[Array], deadline: Deadline) ->
     values: dict[Any, Array] = dict(zip(function.params, arguments, strict=True))
     for block in function.body.blocks:
         for binding in block.bindings:
-            deadline.left()
+            deadline.remaining()
             call = binding.value
             operands = [values[x] if isinstance(x, relax.Var) else _literal(x) for x in call.args]
             with np.errstate(all="ignore"):

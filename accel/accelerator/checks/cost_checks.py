@@ -40,7 +40,7 @@ class _Space:
 
     def names(self, low: Float64, high: Float64) -> dict[str, Ends]:
         """Returns the lower and upper ends (n,) of every name of the cost, over n boxes."""
-        fields, alike = cost_fields(self.accelerator, self.instruction), linked_fields(self.instruction)
+        fields, linked = cost_fields(self.accelerator, self.instruction), linked_fields(self.instruction)
         one, dram = np.ones(low.shape[1]), self.accelerator.dram
         ends = {name: (low[at], high[at]) for at, name in enumerate(self.free)}
         found: dict[str, Ends] = {
@@ -49,16 +49,16 @@ class _Space:
         }
         if isinstance(self.instruction, Copy):
             memory = self.accelerator.memory(self.instruction.memory)
-            least, most = self.moved(low), np.minimum(self.moved(high), memory.depth)
+            least, most = self.moved_elements(low), np.minimum(self.moved_elements(high), memory.depth)
             found["elements"] = (least, np.maximum(least, most))
             size = self.instruction.dram_bytes(memory)
             found["bytes"] = (found["elements"][0] * size, found["elements"][1] * size)
         return {
-            name: ends[alike.get(fields[name], fields[name])] if name in fields else found[name]
+            name: ends[linked.get(fields[name], fields[name])] if name in fields else found[name]
             for name in self.cost.names
         }
 
-    def moved(self, ends: Float64) -> Float64:
+    def moved_elements(self, ends: Float64) -> Float64:
         """Returns the elements (n,) that a copy moves, given its rows and columns."""
         found = np.ones(ends.shape[1])
         for name in cost_sizes(self.instruction):
@@ -69,10 +69,10 @@ class _Space:
         """Returns which boxes (n,) hold a possible instruction: a copy moves no more than its memory holds."""
         if not isinstance(self.instruction, Copy):
             return np.ones(low.shape[1], np.bool_)
-        return np.asarray(self.moved(low) <= self.accelerator.memory(self.instruction.memory).depth)
+        return np.asarray(self.moved_elements(low) <= self.accelerator.memory(self.instruction.memory).depth)
 
 
-def proven(cost: Cost, instruction: Instruction, accelerator: Accelerator, most: float) -> bool:
+def is_proven(cost: Cost, instruction: Instruction, accelerator: Accelerator, most: float) -> bool:
     """Returns whether ``cost`` is proven to lie in 0 to ``most`` for all values of the instruction's fields."""
     return all(_proven(space, low, high, most) for space, low, high in _spaces(cost, instruction, accelerator))
 
@@ -81,12 +81,12 @@ def _spaces(
     cost: Cost, instruction: Instruction, accelerator: Accelerator
 ) -> Iterator[tuple[_Space, Float64, Float64]]:
     """All that the cost's names can be, for each choice of those fields that it names: one box each."""
-    fields, known, alike = (
+    fields, known, linked = (
         cost_fields(accelerator, instruction),
         cost_ranges(accelerator, instruction),
         linked_fields(instruction),
     )
-    own = [alike.get(fields[name], fields[name]) for name in cost.names if name in fields]
+    own = [linked.get(fields[name], fields[name]) for name in cost.names if name in fields]
     free = tuple(dict.fromkeys([*own, *cost_sizes(instruction)]))
     whole = tuple(accelerator.field(instruction, name).type != "float32" for name in free)
     seen: set[tuple[Range, ...]] = set()
@@ -103,10 +103,10 @@ def _proven(space: _Space, low: Float64, high: Float64, most: float) -> bool:
     for _ in range(_ROUNDS):
         looked += low.shape[1]
         found = bounds(space.cost, space.names(low, high), low.shape[1])
-        left = ~(found.finite & (found.low >= 0) & (found.high <= most)) & space.possible(low)
-        if not left.any():
+        undecided = ~(found.finite & (found.low >= 0) & (found.high <= most)) & space.possible(low)
+        if not undecided.any():
             return True
-        low, high = low[:, left], high[:, left]
+        low, high = low[:, undecided], high[:, undecided]
         if looked > _MOST_BOXES or not len(low) or (low == high).all(axis=0).any():
             return False
         low, high = _halved(low, high, np.array(space.whole))
@@ -159,7 +159,7 @@ def check_cost(path: str, text: str, instruction: Instruction, accelerator: Acce
         f"{cost} may be below 0 or above {most:g}, or divide by zero, for some values of its fields, as far as "
         f"their ranges show; {role} must be from 0 to {most:g}: bound it by min and max, and a divisor by max(..., 1)"
     )
-    require(proven(cost, instruction, accelerator, most), path, unsure)
+    require(is_proven(cost, instruction, accelerator, most), path, unsure)
 
 
 def _wrong(cost: Cost, columns: Mapping[str, Float64], role: str, most: float) -> str | None:
@@ -175,8 +175,8 @@ def _wrong(cost: Cost, columns: Mapping[str, Float64], role: str, most: float) -
 
 def _given(columns: Mapping[str, Float64], row: int) -> str:
     """The values of what the cost names."""
-    told = [f"{name} = {_shown(column[row])}" for name, column in columns.items()]
-    return f"with {', '.join(told)}, " if told else ""
+    assignments = [f"{name} = {_shown(column[row])}" for name, column in columns.items()]
+    return f"with {', '.join(assignments)}, " if assignments else ""
 
 
 def _shown(value: float) -> str:

@@ -16,7 +16,7 @@ CopyKind = Literal["plain", "scaled", "shifted"]
 
 _NEUTRAL = {"+": 0, "-": 0, "<<": 0, ">>": 0, "|": 0, "^": 0, "*": 1}  # the right side that changes nothing
 _EITHER_SIDE = ("+", "*", "|", "^")
-_HOLDING = ("clip", "min", "max", "relu")
+_BOUNDS = ("clip", "min", "max", "relu")
 
 
 def preserves_positions(meaning: Semantics) -> bool:
@@ -37,10 +37,10 @@ def copy_kind(meaning: Semantics) -> CopyKind | None:
     value = _uncast(meaning.typed.value)
     if _unchanged(value):
         return "plain"
-    held = _unheld(value)
-    if _is_scaled(held):
+    unbounded = _without_bounds(value)
+    if _is_scaled(unbounded):
         return "scaled"
-    return "shifted" if held is not value and _is_shifted(held) else None
+    return "shifted" if unbounded is not value and _is_shifted(unbounded) else None
 
 
 def _uncast(node: Node) -> Node:
@@ -64,9 +64,9 @@ def _may_be(node: Node, number: int) -> bool:
     return isinstance(found, Scalar) or (isinstance(found, Number) and found.value == number)
 
 
-def _unheld(node: Node) -> Node:
+def _without_bounds(node: Node) -> Node:
     """The value without its bounds: the argument of ``clip``, ``min``, ``max`` or ``relu`` that reads memory."""
-    while isinstance(node.expression, Call) and node.expression.function in _HOLDING:
+    while isinstance(node.expression, Call) and node.expression.function in _BOUNDS:
         reading = [child for child in node.children if _reads(child)]
         if len(reading) != 1:
             break
@@ -128,8 +128,8 @@ def _places(accelerator: Accelerator) -> Iterator[Place]:
 
 def _loads(tile: Tile, places: list[Place]) -> list[Place]:
     """The loads of the tile's memory whose type in DRAM is the memory's own."""
-    wanted = (tile.memory.name, "load", tile.memory.dtype)
-    return [place for place in places if (place[1].memory, place[1].direction, place[1].dram_dtype) == wanted]
+    plain_load = (tile.memory.name, "load", tile.memory.dtype)
+    return [place for place in places if (place[1].memory, place[1].direction, place[1].dram_dtype) == plain_load]
 
 
 def _check_load(tile: Tile, gemm: Contraction, places: list[Place]) -> None:
@@ -166,25 +166,27 @@ def _check_results(accelerator: Accelerator, gemm: Contraction, places: list[Pla
     stores = [place for place in places if (place[1].memory, place[1].direction) == (memory.name, "store")]
     keep = f"no copy stores {memory.name}; the results of {gemm.instruction.name} are in it"
     require(bool(stores), "instructions", keep)
-    if any(_brings(copy, meaning, narrows=_works(accelerator, gemm)) for _, copy, meaning in stores):
+    if any(
+        _brings_results(copy, meaning, narrows=_has_other_operations(accelerator, gemm)) for _, copy, meaning in stores
+    ):
         return
-    told = "; ".join(
+    stored = "; ".join(
         f"{copy.name} stores {copy.dram_dtype}" + (f" by {meaning.typed.statement}" if copy.operations else "")
         for _, copy, meaning in stores
     )
     at = stores[0][0] if len(stores) == 1 else "instructions"
-    none = f"{told}: no store brings results of {gemm.instruction.name} to the host; {_RESULTS}"
+    none = f"{stored}: no store brings results of {gemm.instruction.name} to the host; {_RESULTS}"
     require(condition=False, path=at, message=none)
 
 
-def _brings(copy: Copy, meaning: Semantics, *, narrows: bool) -> bool:
+def _brings_results(copy: Copy, meaning: Semantics, *, narrows: bool) -> bool:
     way = copy_kind(meaning)
     if copy.dram_dtype == "int32":
         return way == "plain"
     return copy.dram_dtype == "int8" and (way in ("scaled", "shifted") or (way == "plain" and narrows))
 
 
-def _works(accelerator: Accelerator, gemm: Contraction) -> bool:
+def _has_other_operations(accelerator: Accelerator, gemm: Contraction) -> bool:
     """Whether an operation other than the contraction's writes the accumulators."""
     contracts = (gemm.accumulate, gemm.zero, gemm.overwrite)
     return any(

@@ -60,8 +60,12 @@ def check_encodings(accelerator: Accelerator) -> None:
         path = f"instructions.{index}"
         check_fields(f"{path}.fields", instruction.fields, accelerator.word_bits)
         if instruction.sequence:
-            made = isinstance(instruction, Copy | Compute)
-            require(made, f"{path}.sequence", f"a {instruction.kind} is no sequence; only a copy or a compute can be")
+            can_be_sequence = isinstance(instruction, Copy | Compute)
+            require(
+                can_be_sequence,
+                f"{path}.sequence",
+                f"a {instruction.kind} is no sequence; only a copy or a compute can be",
+            )
             has_fields = f"{instruction.name} has its fields in its parts, and none of its own"
             require(not instruction.fields, f"{path}.fields", has_fields)
             require_distinct(instruction.sequence, f"{path}.sequence")
@@ -155,8 +159,8 @@ def _check_compute(path: str, compute: Compute, accelerator: Accelerator) -> Non
     for name, operand in compute.operands.items():
         at = f"{path}.operands.{name}"
         _check_operand(at, operand, accelerator)
-        ways = (operand.address is not None) + (name in given)
-        require(ways == 1, at, "its address must stand in a field (address) or in the micro-ops, one of the two")
+        sources = (operand.address is not None) + (name in given)
+        require(sources == 1, at, "its address must stand in a field (address) or in the micro-ops, one of the two")
     if compute.microops is not None:
         _check_microops(f"{path}.microops", compute.microops, compute, accelerator)
     for index, loop in enumerate(compute.loops):

@@ -117,8 +117,8 @@ def _check_dram(path: str, copy: Copy, accelerator: Accelerator) -> None:
     if fields.rows is None:
         return
     together = f"without a row_stride, rows lie a byte apart in DRAM, and an element has {element}; it needs the field"
-    apart = fields.row_stride is not None or copy.dram_unit == "element" or element == 1
-    require(apart, f"{path}.row_stride", together)
+    spaced = fields.row_stride is not None or copy.dram_unit == "element" or element == 1
+    require(spaced, f"{path}.row_stride", together)
     if fields.row_stride is not None:
         bits, least = accelerator.bits(copy, fields.row_stride), element // unit
         narrow = f"{fields.row_stride} has {bits} bits, and a stride is {least} {copy.dram_unit}s at least"

@@ -60,12 +60,14 @@ def _values(field: BitField) -> tuple[int, int]:
 def _check_choice(path: str, operation: Operation, others: Sequence[Operation]) -> None:
     """No instruction is two of its operations."""
     for other in others:
-        apart = any(other.when.get(name, value) != value for name, value in operation.when.items())
-        require(apart, path, f"{operation.name} cannot be told from {other.name}: no field has another value in both")
+        distinct = any(other.when.get(name, value) != value for name, value in operation.when.items())
+        require(
+            distinct, path, f"{operation.name} cannot be told from {other.name}: no field has another value in both"
+        )
 
 
 def _check_does(path: str, text: str, instruction: Copy | Compute, accelerator: Accelerator) -> None:
-    with _at(path):
+    with _at_path(path):
         statement = parse_statement(text)
         if isinstance(instruction, Copy):
             target, source = ("sram", "dram") if instruction.direction == "load" else ("dram", "sram")
@@ -87,7 +89,7 @@ def _scalars(accelerator: Accelerator, instruction: Instruction) -> dict[str, st
 
 
 def _check_cost(path: str, text: str, instruction: Instruction, accelerator: Accelerator) -> None:
-    with _at(path):
+    with _at_path(path):
         cost = parse_cost(text)
     known = [*field_names(accelerator, instruction), *_scalars(accelerator, instruction), *COST_NAMES]
     if isinstance(instruction, Copy):
@@ -97,7 +99,7 @@ def _check_cost(path: str, text: str, instruction: Instruction, accelerator: Acc
 
 
 @contextmanager
-def _at(path: str) -> Iterator[None]:
+def _at_path(path: str) -> Iterator[None]:
     """Give an expression's error its place in the document."""
     try:
         yield

@@ -66,11 +66,13 @@ class FloatNetwork:
         """Returns a name that nothing has."""
         return unique_name(like, self._taken)
 
-    def replace(self, gone: Iterable[onnx.NodeProto], made: Iterable[onnx.NodeProto], shape: Shape = ()) -> None:
-        """Puts the nodes ``made`` where the last of ``gone`` was; ``shape`` is that of all tensors new between them."""
-        names = {node.name for node in gone}
+    def replace(
+        self, removed: Iterable[onnx.NodeProto], replacements: Iterable[onnx.NodeProto], shape: Shape = ()
+    ) -> None:
+        """Puts ``replacements`` where the last of ``removed`` was; ``shape`` is that of each new tensor between them."""
+        names = {node.name for node in removed}
         at = max(index for index, node in enumerate(self.nodes) if node.name in names)
-        added = list(made)
+        added = list(replacements)
         before, after = self.nodes[:at], self.nodes[at + 1 :]
         self.nodes = [*(node for node in before if node.name not in names), *added, *after]
         for node in added:
@@ -84,13 +86,13 @@ class FloatNetwork:
         del self._graph.node[:]
         self._graph.node.extend(nodes)
         read = {name for node in nodes for name in node.input} | self._outputs
-        kept = [tensor for tensor in self._graph.initializer if tensor.name in read]
-        if len(kept) < len(self._graph.initializer):
-            kept = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in kept]
+        initializers = [tensor for tensor in self._graph.initializer if tensor.name in read]
+        if len(initializers) < len(self._graph.initializer):
+            initializers = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in initializers]
             del self._graph.initializer[:]
-            self._graph.initializer.extend(kept)
-        made = {name for node in nodes for name in node.output}
-        infos = [info for info in self._graph.value_info if info.name in made]
+            self._graph.initializer.extend(initializers)
+        outputs = {name for node in nodes for name in node.output}
+        infos = [info for info in self._graph.value_info if info.name in outputs]
         infos = [onnx.ValueInfoProto.FromString(info.SerializeToString()) for info in infos]
         del self._graph.value_info[:]
         self._graph.value_info.extend(infos)

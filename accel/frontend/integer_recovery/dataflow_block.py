@@ -230,7 +230,7 @@ class DataflowRewrite:
     def module(self, original: IRModule) -> IRModule:
         """Returns the module: ``main`` of the new bindings, the composites, and the functions that ``original`` had."""
         main = original["main"]
-        block = relax.DataflowBlock(self._wanted(main.body.body))
+        block = relax.DataflowBlock(self._used_bindings(main.body.body))
         body = self._builder.normalize(relax.SeqExpr([block], main.body.body))
         module = self._builder.get()
         for variable, function in original.functions.items():
@@ -239,19 +239,19 @@ class DataflowRewrite:
         module["main"] = relax.Function(main.params, body, main.ret_ty, main.is_pure, main.attrs)
         return module
 
-    def _wanted(self, result: relax.Expr) -> list[relax.Binding]:
+    def _used_bindings(self, result: relax.Expr) -> list[relax.Binding]:
         """The bindings that ``result`` depends on; the float form of weights that are integers now is not computed."""
-        wanted = {var.name for var in relax.analysis.free_vars(result)}
+        used = {var.name for var in relax.analysis.free_vars(result)}
         found: list[relax.Binding] = []
         for binding in reversed(self._bindings):
             name = binding.var.name
-            if name not in wanted:
+            if name not in used:
                 continue
             value = self.graph.constant(binding.value) if name in self._kept else None
             if value is not None:
                 found.append(relax.VarBinding(binding.var, relax.const(value, str(value.dtype))))
                 continue
-            wanted.update(var.name for var in relax.analysis.free_vars(binding.value))
+            used.update(var.name for var in relax.analysis.free_vars(binding.value))
             found.append(binding)
         return found[::-1]
 

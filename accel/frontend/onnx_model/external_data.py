@@ -35,7 +35,7 @@ def externalize(model: onnx.ModelProto, directory: Path) -> onnx.ModelProto:
             array = numpy_helper.to_array(tensor)
             file.write(b"\0" * (-file.tell() % _ALIGNMENT))
             entry = light.graph.initializer.add(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
-            place(entry, {"location": file.name, "offset": file.tell(), "length": array.nbytes})
+            set_location(entry, {"location": file.name, "offset": file.tell(), "length": array.nbytes})
             file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
     return light
 
@@ -75,11 +75,11 @@ def all_finite(array: Array) -> bool:
     return all(bool(np.isfinite(flat[at : at + _CHUNK]).all()) for at in range(0, flat.size, _CHUNK))
 
 
-def place(tensor: TensorProto, values: dict[str, Any]) -> None:
-    """Says where the elements are; what is not in ``values`` stays as it is."""
-    said = {entry.key: entry.value for entry in tensor.external_data} | values
+def set_location(tensor: TensorProto, values: dict[str, Any]) -> None:
+    """Sets where the elements are; entries that are not in ``values`` are unchanged."""
+    entries = {entry.key: entry.value for entry in tensor.external_data} | values
     del tensor.external_data[:]
-    for key, value in said.items():
+    for key, value in entries.items():
         tensor.external_data.add(key=key, value=str(value))
     tensor.data_location = TensorProto.EXTERNAL
 

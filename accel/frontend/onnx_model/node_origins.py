@@ -23,14 +23,14 @@ def origins_of(node: onnx.NodeProto) -> dict[str, str]:
     return {node.name: node.op_type}
 
 
-def note_origin(made: onnx.NodeProto, of: onnx.NodeProto) -> None:
-    """Notes on a node that we made that it computes a part of what the user's node ``of`` does."""
-    _note(made, origins_of(of))
+def note_origin(node: onnx.NodeProto, source: onnx.NodeProto) -> None:
+    """Notes on ``node`` that it computes a part of the user's node ``source``."""
+    _note(node, origins_of(source))
 
 
-def join_origins(kept: onnx.NodeProto, gone: onnx.NodeProto) -> None:
-    """Notes on a node that it computes what another did too, which is no longer there."""
-    _note(kept, origins_of(kept) | origins_of(gone))
+def join_origins(node: onnx.NodeProto, removed: onnx.NodeProto) -> None:
+    """Notes on ``node`` that it also computes the node ``removed``, which is no longer in the model."""
+    _note(node, origins_of(node) | origins_of(removed))
 
 
 def note_origins(optimised: onnx.ModelProto, original: onnx.ModelProto) -> None:

@@ -8,7 +8,7 @@ import onnx
 import onnxruntime
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 
-from accel.frontend.onnx_model.external_data import LARGE, is_external, place
+from accel.frontend.onnx_model.external_data import LARGE, is_external, set_location
 
 _FOLDED_FILE = "folded.bin"
 
@@ -46,7 +46,7 @@ def optimized_model(model: onnx.ModelProto, directory: Path, apart_from: Iterabl
     result = onnx.load(path, load_external_data=False)
     for tensor in result.graph.initializer:
         if is_external(tensor):
-            place(tensor, {"location": str(directory / _FOLDED_FILE)})
+            set_location(tensor, {"location": str(directory / _FOLDED_FILE)})
     return result
 
 
@@ -71,7 +71,7 @@ def _session(
         if is_external(tensor):
             path = Path(next(entry.value for entry in tensor.external_data if entry.key == "location"))
             folders.add(str(path.parent))
-            place(tensor, {"location": path.name})
+            set_location(tensor, {"location": path.name})
     if folders:
         (folder,) = folders
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)

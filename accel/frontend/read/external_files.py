@@ -113,23 +113,23 @@ def _place(tensor: TensorProto, field: str, limits: Limits) -> tuple[PurePosixPa
     check_type(tensor.data_type, field)
     check_dimensions(tuple(tensor.dims), field, limits, smallest=0)
     wanted = math.prod(tensor.dims) * ITEM_BYTES[tensor.data_type]
-    said: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for entry in tensor.external_data:
-        if entry.key in said or not isinstance(entry.value, str):
+        if entry.key in entries or not isinstance(entry.value, str):
             raise ExternalData(f"{tensor.name!r} says twice, or not in UTF-8, what its {entry.key!r} is", field=field)
-        said[entry.key] = entry.value
-    begin = _number(tensor, said, "offset", 0, field)
-    length = _number(tensor, said, "length", wanted, field)
+        entries[entry.key] = entry.value
+    begin = _number(tensor, entries, "offset", 0, field)
+    length = _number(tensor, entries, "length", wanted, field)
     if length != wanted:
         raise ExternalData(
             f"{tensor.name!r} of shape {list(tensor.dims)} takes {wanted} bytes, and says that {length} are kept",
             field=field,
         )
-    return _path(tensor, said.get("location", ""), field), _Place(tensor, field, begin, begin + wanted)
+    return _path(tensor, entries.get("location", ""), field), _Place(tensor, field, begin, begin + wanted)
 
 
-def _number(tensor: TensorProto, said: dict[str, str], key: str, default: int, field: str) -> int:
-    text = said.get(key)
+def _number(tensor: TensorProto, entries: dict[str, str], key: str, default: int, field: str) -> int:
+    text = entries.get(key)
     if text is None:
         return default
     if not _NUMBER.fullmatch(text):

@@ -75,7 +75,7 @@ def resize(builder: relax.BlockBuilder, inputs: Sequence[Any], attributes: Mappi
     """
     data = inputs[0]
     shape = [int(extent) for extent in data.ty.shape]
-    said = _Said(attributes)
+    resizing = _ResizeAttributes(attributes)
     roi, scales, sizes = (constant_of(value) for value in [*inputs[1:], None, None, None][:3])
     if (scales is None or not scales.size) and sizes is None:
         return None
@@ -89,19 +89,19 @@ def resize(builder: relax.BlockBuilder, inputs: Sequence[Any], attributes: Mappi
             ratios[axis] = scales[index]
             extents[axis] = int(np.floor(np.float32(shape[axis]) * ratios[axis]))
     exact = all(ratio * size == extent for ratio, size, extent in zip(ratios, shape, extents, strict=True))
-    if len(shape) in _IMAGES and extents[:2] == shape[:2] and (exact or said.method == "cubic"):
+    if len(shape) in _IMAGES and extents[:2] == shape[:2] and (exact or resizing.method == "cubic"):
         spatial = relax.const(np.array(extents, np.int64))
         given = None if roi is None or len(axes) < len(shape) else inputs[1]
         return Resize.get_converter(18)(builder, onnx_input([data, given, None, spatial]), attributes, [{}, {}])
-    if said.method == "cubic" or said.coordinates == "tf_crop_and_resize":
+    if resizing.method == "cubic" or resizing.coordinates == "tf_crop_and_resize":
         return None
     for axis, (size, extent, ratio) in enumerate(zip(shape, extents, ratios, strict=True)):
         if extent != size or ratio != 1:
-            data = said.along(builder, data, axis, size, extent, ratio)
+            data = resizing.along(builder, data, axis, size, extent, ratio)
     return data
 
 
-class _Said:
+class _ResizeAttributes:
     """What the node's attributes say."""
 
     def __init__(self, attributes: Mapping[str, Any]) -> None:

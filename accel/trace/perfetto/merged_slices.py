@@ -77,7 +77,7 @@ class Groups:
         return every.take(np.argsort(every.key, kind="stable")).merged()
 
     @staticmethod
-    def of(view: View, rows: Rows, bins: int) -> "Groups":
+    def of_rows(view: View, rows: Rows, bins: int) -> "Groups":
         """Returns the rows (n,) that run within the view in groups, one for each of the view's ``bins`` parts."""
         shown = rows.take(np.flatnonzero(view.inside(rows)))
         unit = unit_numbers(rows.names)[shown["kind"]]
@@ -134,9 +134,9 @@ def merge(view: View, most: int) -> Merged:
     units, queues = len(source.names.units), len(source.names.queues)
     bins = max((most - queues) // (2 * units + queues), 1)
     levels = Levels(view, view.step(bins))
-    parts = [Groups.of(view, source.read(0, 0), bins)]
+    parts = [Groups.of_rows(view, source.read(0, 0), bins)]
     for rows in view.stretches():
-        parts.append(Groups.of(view, rows, bins))
+        parts.append(Groups.of_rows(view, rows, bins))
         levels.add(rows)
     groups = Groups.joined(parts)
     start, end = in_turn(groups.unit, groups.start, groups.end)
