@@ -69,7 +69,7 @@ class FloatNetwork:
     def replace(
         self, removed: Iterable[onnx.NodeProto], replacements: Iterable[onnx.NodeProto], shape: Shape = ()
     ) -> None:
-        """Puts ``replacements`` where the last of ``removed`` was; ``shape`` is that of each new tensor between them."""
+        """Puts ``replacements`` where the last of ``removed`` was; ``shape`` is that of new tensors between them."""
         names = {node.name for node in removed}
         at = max(index for index, node in enumerate(self.nodes) if node.name in names)
         added = list(replacements)
