@@ -114,7 +114,7 @@ class UnsupportedOperator(InvalidModel):
     """An operator that neither the accelerator nor the host can run."""
 
     type = "unsupported-operator"
-    title = "An operator cannot be run by anybody."
+    title = "Neither the accelerator nor the host can run an operator."
 
 
 class InvalidTensors(CyclopsError):

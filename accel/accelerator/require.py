@@ -35,7 +35,7 @@ def require_distinct(names: Sequence[str], path: str) -> None:
     """
     seen: set[str] = set()
     for index, name in enumerate(names):
-        require(name not in seen, f"{path}.{index}", f"there are two called {name}; each must be called something else")
+        require(name not in seen, f"{path}.{index}", f"there are two called {name}; each needs a name of its own")
         seen.add(name)
 
 

@@ -48,7 +48,8 @@ def read_text_words(data: bytes, accelerator: Accelerator) -> Words:
     name = "instructions.txt"
     if accelerator.word_bits != 64 * _ROCC_WORDS:
         raise InvalidProgram(
-            f"{name}: instructions of {accelerator.name} are no funct, rs1 and rs2; give instructions.bin", field=name
+            f"{name}: instructions of {accelerator.name} do not consist of funct, rs1 and rs2; send instructions.bin",
+            field=name,
         )
     if len(data) > _MOST_TEXT:
         raise ProgramTooLarge(f"{name} has {len(data)} bytes; at most {_MOST_TEXT}", field=name)
@@ -68,7 +69,7 @@ def _text_row(fields: list[str], number: int) -> tuple[int, int, int]:
         row = -1, -1, -1
     if not all(0 <= word < 1 << 64 for word in row):
         raise InvalidProgram(
-            f"instructions.txt, line {number}: it is no funct, decimal, with rs1 and rs2, 64 bits each, hexadecimal",
+            f"instructions.txt, line {number}: expected funct, decimal, then rs1 and rs2, 64 bits each, hexadecimal",
             field="instructions.txt",
         )
     return row

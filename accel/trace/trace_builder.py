@@ -12,7 +12,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Instruction
 from accel.program.program_model import HostStep, Program
 from accel.trace.program_trace import Trace
-from accel.trace.trace_names import HostSpan, LaunchSpan, Operation, Queue, RowMeaning, TraceNames
+from accel.trace.trace_names import HostSpan, LaunchSpan, Operation, Queue, RowSemantics, TraceNames
 from accel.trace.trace_rows import Index, Rows, make_index
 from accel.util.arrays import Signed
 
@@ -101,7 +101,7 @@ def _names(program: Program, simulation: "Simulation") -> TraceNames:
             name=i.name,
             unit=i.unit,
             fields=tuple(f.name for f in i.fields if f.value is None),
-            does=tuple(_meanings(i, accelerator)),
+            does=tuple(_row_semantics(i, accelerator)),
         )
         for i in accelerator.instructions
     )
@@ -120,7 +120,7 @@ def _names(program: Program, simulation: "Simulation") -> TraceNames:
     )
 
 
-def _meanings(instruction: Instruction, accelerator: Accelerator) -> Iterator[RowMeaning]:
+def _row_semantics(instruction: Instruction, accelerator: Accelerator) -> Iterator[RowSemantics]:
     """The expressions that the instruction itself may be, or the sequences that end with it."""
     varying = {field.name for field in instruction.fields if field.value is None}
     for one in accelerator.instructions:
@@ -131,7 +131,7 @@ def _meanings(instruction: Instruction, accelerator: Accelerator) -> Iterator[Ro
             own = {
                 name.removeprefix(prefix): value for name, value in operation.when.items() if name.startswith(prefix)
             }
-            yield RowMeaning(text=operation.does, when={name: v for name, v in own.items() if name in varying})
+            yield RowSemantics(text=operation.does, when={name: v for name, v in own.items() if name in varying})
 
 
 def _span(result: "LaunchResult") -> LaunchSpan:

@@ -14,7 +14,7 @@ class _Model(pydantic.BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class RowMeaning(_Model):
+class RowSemantics(_Model):
     """An expression that an instruction may be, and the values of its fields that choose it."""
 
     text: str
@@ -30,7 +30,7 @@ class Operation(_Model):
     name: str
     unit: str
     fields: tuple[str, ...]
-    does: tuple[RowMeaning, ...] = ()
+    does: tuple[RowSemantics, ...] = ()
 
 
 class Queue(_Model):

@@ -8,7 +8,7 @@ from accel.accelerator.checks.cost_checks import check_energy
 from accel.accelerator.checks.dataflow_checks import check_copies, check_reach
 from accel.accelerator.checks.field_checks import check_encodings, check_instruction, check_roles
 from accel.accelerator.checks.memory_checks import check_addresses, check_capacity
-from accel.accelerator.checks.semantics_checks import COPY_COST_NAMES, COST_NAMES, check_meanings, check_shadows
+from accel.accelerator.checks.semantics_checks import COPY_COST_NAMES, COST_NAMES, check_semantics, check_shadows
 from accel.accelerator.checks.token_checks import check_tokens
 from accel.accelerator.document import Accelerator, Composite, Operator
 from accel.accelerator.instructions import Compute, Copy
@@ -103,7 +103,7 @@ def check_document(accelerator: Accelerator) -> None:
         path = f"instructions.{index}"
         check_roles(path, instruction, accelerator)
         check_instruction(path, instruction, accelerator)
-        check_meanings(path, instruction, accelerator)
+        check_semantics(path, instruction, accelerator)
     for index, composite in enumerate(accelerator.composites):
         _check_composite(f"composites.{index}.operators", composite)
 

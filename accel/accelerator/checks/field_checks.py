@@ -160,7 +160,7 @@ def _check_compute(path: str, compute: Compute, accelerator: Accelerator) -> Non
         at = f"{path}.operands.{name}"
         _check_operand(at, operand, accelerator)
         sources = (operand.address is not None) + (name in given)
-        require(sources == 1, at, "its address must stand in a field (address) or in the micro-ops, one of the two")
+        require(sources == 1, at, "its address must come from a field (address) or from the micro-ops, not both")
     if compute.microops is not None:
         _check_microops(f"{path}.microops", compute.microops, compute, accelerator)
     for index, loop in enumerate(compute.loops):

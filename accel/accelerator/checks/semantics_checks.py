@@ -21,7 +21,7 @@ COST_NAMES = ("bus_bytes", "read_latency")
 COPY_COST_NAMES = ("bytes", "elements")
 
 
-def check_meanings(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
+def check_semantics(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
     """Refuses operations that the same fields choose, and expressions and costs that do not fit operands and fields.
 
     Raises:

@@ -172,7 +172,7 @@ class QdqWriter:
             known = self.value(like)
             if known is None:
                 raise UnsupportedOperator(
-                    f"{node.op_type}: nothing says of which type its result is", field=f"node:{node.name}"
+                    f"{node.op_type}: the type of its result is not stated", field=f"node:{node.name}"
                 )
             quantum = Quantum(quantum.scale, self.constant(f"{tensor}_zero_point", np.zeros((), known.dtype)))
         inputs = [tensor, *self._parameters(quantum, tensor)]

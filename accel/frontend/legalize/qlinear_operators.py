@@ -90,7 +90,10 @@ def _gemm(writer: QdqWriter, node: onnx.NodeProto) -> None:
     columns = 0 if writer.attribute(node, "transB", 0) else 1
     alpha, scale = np.float32(writer.attribute(node, "alpha", 1.0)), writer.value(weight.scale)
     if alpha != 1 and (scale is None or not alpha > 0):
-        raise UnsupportedOperator(f"{node.op_type} with alpha = {alpha}", field=f"node:{node.name}")
+        raise UnsupportedOperator(
+            f"{node.op_type} with alpha = {alpha}; supported is 1, or above 0 with a constant scale",
+            field=f"node:{node.name}",
+        )
     if alpha != 1 and scale is not None:
         weight = Quantum(writer.constant(f"{weight.scale}_alpha", scale * alpha), weight.zero_point)
     operands = [
@@ -115,7 +118,10 @@ def _binary(op: str, writer: QdqWriter, node: onnx.NodeProto) -> None:
 def _unary(op: str, writer: QdqWriter, node: onnx.NodeProto) -> None:
     """One operand, its scale and zero point, and those of the result."""
     if writer.attribute(node, "channels_last", 0):
-        raise UnsupportedOperator(f"{node.op_type} with the channels last", field=f"node:{node.name}")
+        raise UnsupportedOperator(
+            f"{node.op_type} with channels_last is not supported",
+            field=f"node:{node.name}",
+        )
     operand = writer.dequantize(node, writer.operand(node, 0), writer.quantum(node, 1))
     result = writer.replace(node, op, [operand], dropped=_OWN_ATTRIBUTES)
     writer.quantize(node, result, writer.quantum(node, 3), writer.optional(node, 2))

@@ -116,7 +116,7 @@ def _place(tensor: TensorProto, field: str, limits: Limits) -> tuple[PurePosixPa
     entries: dict[str, str] = {}
     for entry in tensor.external_data:
         if entry.key in entries or not isinstance(entry.value, str):
-            raise ExternalData(f"{tensor.name!r} says twice, or not in UTF-8, what its {entry.key!r} is", field=field)
+            raise ExternalData(f"{tensor.name!r} states its {entry.key!r} twice, or not in UTF-8", field=field)
         entries[entry.key] = entry.value
     begin = _number(tensor, entries, "offset", 0, field)
     length = _number(tensor, entries, "length", wanted, field)
@@ -133,7 +133,9 @@ def _number(tensor: TensorProto, entries: dict[str, str], key: str, default: int
     if text is None:
         return default
     if not _NUMBER.fullmatch(text):
-        raise ExternalData(f"the {key} of {tensor.name!r} is {text[:_SHOWN]!r}, and no count of bytes", field=field)
+        raise ExternalData(
+            f"the {key} of {tensor.name!r} is {text[:_SHOWN]!r}, which is not a number of bytes", field=field
+        )
     return int(text)
 
 

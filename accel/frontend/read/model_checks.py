@@ -249,7 +249,7 @@ def check_constant(field: str, tensor: TensorProto, limits: Limits) -> None:
     if is_in_other_file(tensor):
         raise ExternalData(f"the elements of {tensor.name!r} are kept in another file", field=field)
     if tensor.HasField("segment"):
-        raise InvalidModel(f"{tensor.name!r} is in segments, which nobody reads", field=field)
+        raise InvalidModel(f"{tensor.name!r} is stored in segments, which are not supported", field=field)
     check_type(tensor.data_type, field)
     # a constant may be empty: Resize and Clip have such inputs
     check_dimensions(tuple(tensor.dims), field, limits, smallest=0)

@@ -122,12 +122,12 @@ def dropout(_builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[st
     """Converts Dropout, which drops nothing once the network is trained.
 
     Raises:
-        ValueError: the mask is wanted too, or training.
+        ValueError: the node trains, or its mask is used.
     """
     data, _, training = [*inputs, None, None][:3]
     drops = training is not None and bool(np.any(constant_of(training)))
     if attributes["tvm_custom"]["num_outputs"] > 1 or drops:
-        raise ValueError("dropping is for training")
+        raise ValueError("training mode and the mask output are not supported; export the model for inference")
     return data
 
 

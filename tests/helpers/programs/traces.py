@@ -9,7 +9,7 @@ import numpy as np
 
 from accel.program.program_model import Origin
 from accel.trace.program_trace import Trace
-from accel.trace.trace_names import HostSpan, LaunchSpan, Operation, Queue, RowMeaning, TraceNames
+from accel.trace.trace_names import HostSpan, LaunchSpan, Operation, Queue, RowSemantics, TraceNames
 from accel.trace.trace_rows import Index, Rows, make_index
 
 UNITS = ("load", "compute")
@@ -42,8 +42,8 @@ def names(launches: list[tuple[str, int, int]], *, initial: int = 0, causes: tup
             unit="compute",
             fields=("take", "give", "imm", "count"),
             does=(
-                RowMeaning(text="c[i] = 0", when={"take": 1}),
-                RowMeaning(text="c[i] += \u00e9[i]", when={"give": 1}),
+                RowSemantics(text="c[i] = 0", when={"take": 1}),
+                RowSemantics(text="c[i] += \u00e9[i]", when={"give": 1}),
             ),
         ),
         Operation(name='say "x"', unit="compute", fields=("give", "take")),

@@ -264,13 +264,13 @@ def test_an_instruction_sees_what_the_host_wrote_before_it() -> None:
 
 
 BAD_GEMMINI: dict[str, tuple[Parts, str]] = {
-    "a word too few": (gemmini("0 1 2\n\n7 0\n"), "instructions.txt, line 3: it is no funct"),
+    "a word too few": (gemmini("0 1 2\n\n7 0\n"), "instructions.txt, line 3: expected funct"),
     "a word that is none": (gemmini("0 1 z\n"), "instructions.txt, line 1"),
     "a word of 65 bits": (gemmini("0 1 10000000000000000\n"), "instructions.txt, line 1"),
     "a negative word": (gemmini("0 1 -2\n"), "instructions.txt, line 1"),
     "no instruction": (gemmini("# nothing\n"), "instructions.txt holds no instruction"),
     "no stream": ({k: v for k, v in gemmini().items() if k != "instructions.txt"}, "instructions.bin is missing"),
-    "text for a VTA": (gemmini(accelerator="vta"), "instructions of .* are no funct, rs1 and rs2"),
+    "text for a VTA": (gemmini(accelerator="vta"), "instructions of .* do not consist of funct, rs1 and rs2"),
     "windows of a VTA": (parts(windows=[{"address": 0, "bytes": 8192}]), "windows: an address of .* has no windows"),
     "a window and a half": (gemmini(windows=[{"address": 0, "bytes": 6000}]), "windows.0.bytes"),
     "windows that overlap": (

@@ -18,7 +18,7 @@ def _renamed(old_name: str, name: str) -> Any:
 NAMES = (
     Case(
         "a memory twice", "mvin-mvout", "memories", _twice("a"), "memories/3",
-        "two called a; each must be called something else",
+        "two called a; each needs a name of its own",
     ),
     Case(
         "two memories of one scope", "vector", "memories/w/scope", "local.x", "memories/w", "two called local.x; each",

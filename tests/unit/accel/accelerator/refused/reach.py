@@ -176,6 +176,6 @@ REACH = (
     Case(
         "an operand's address nowhere", "mvin-mvout", "instructions/matmul/operands/C/address", REMOVED,
         "instructions/matmul/operands/C",
-        r"its address must stand in a field \(address\) or in the micro-ops, one of the two",
+        r"its address must come from a field \(address\) or from the micro-ops, not both",
     ),
 )  # fmt: skip
