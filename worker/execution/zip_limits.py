@@ -13,8 +13,9 @@ def check_zip_directory(file: IO[bytes]) -> None:
         ValueError: it is not.
     """
     end = zipfile._EndRecData(file)  # type: ignore[attr-defined]  # noqa: SLF001 - what ZipFile itself goes by
-    if end and end[zipfile._ECD_SIZE] > _DIRECTORY_BYTES:  # type: ignore[attr-defined]  # noqa: SLF001
-        raise ValueError(f"its directory has {end[5]} bytes; the limit is {_DIRECTORY_BYTES}")
+    size = end[zipfile._ECD_SIZE] if end else 0  # type: ignore[attr-defined]  # noqa: SLF001
+    if size > _DIRECTORY_BYTES:
+        raise ValueError(f"its directory has {size} bytes; the limit is {_DIRECTORY_BYTES}")
 
 
 def unpacked_bytes(file: IO[bytes]) -> int:

@@ -1,0 +1,117 @@
+"""Private interfaces of TVM, numba and zipfile: each is used in one place, and is still what we take it for."""
+
+import ast
+import inspect
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
+
+from accel.frontend.relax_import import relax_importer
+from accel.host.host_operators import Field, attribute_fields
+from accel.isa import compiled_kernels, numba_dispatcher
+from worker.execution import zip_limits
+
+ROOT = Path(__file__).parents[2]
+USES = {
+    "accel/host/host_operators.py": {"_lookup_or_register_type_info_from_type_key"},
+    "accel/isa/numba_dispatcher.py": {"_cache"},
+    "worker/execution/zip_limits.py": {"_EndRecData", "_ECD_SIZE"},
+}
+DOCUMENTED = {"_replace", "_asdict", "_fields", "_exit"}  # of named tuples, and of os
+HOOKS = ("_check_for_unsupported_ops", "_parse_array", "_convert_operator")  # relax_importer overrides them
+
+
+def foreign_names(path: Path) -> set[str]:
+    """Private attributes of something else than ``self``, but for those that the file defines itself."""
+    tree = ast.parse(path.read_text())
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    used = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or not node.attr.startswith("_") or node.attr.endswith("__"):
+            continue
+        if ast.unparse(node.value) in ("self", "cls", "super()"):
+            own.add(node.attr)
+        else:
+            used.add(node.attr)
+    return used - own - DOCUMENTED
+
+
+def test_each_is_used_in_one_place() -> None:
+    found = {
+        str(path.relative_to(ROOT)): names
+        for room in ("accel", "worker")
+        for path in (ROOT / room).rglob("*.py")
+        if (names := foreign_names(path))
+    }
+    assert found == USES
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_tvms_importer_has_the_methods_that_ours_replaces(hook: str) -> None:
+    theirs, ours = (getattr(each, hook) for each in (ONNXGraphImporter, relax_importer._NamedImporter))
+    assert list(inspect.signature(theirs).parameters) == list(inspect.signature(ours).parameters)
+
+
+def test_tvms_importer_calls_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+    for hook in HOOKS:
+        ours = getattr(relax_importer._NamedImporter, hook)
+
+        def record(*arguments, hook=hook, ours=ours):
+            called.append(hook)
+            return ours(*arguments)
+
+        monkeypatch.setattr(relax_importer._NamedImporter, hook, record)
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        "sum",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+        [numpy_helper.from_array(np.ones(2, np.float32), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    onnx.checker.check_model(model)
+    assert relax_importer.import_onnx(model).operators
+    assert set(called) == set(HOOKS)
+
+
+def test_tvm_tells_an_operators_attributes() -> None:
+    fields = attribute_fields("relax.attrs.Conv2DAttrs")
+    assert fields["strides"] == Field("strides", "int", optional=False, many=True, boxed="")
+    assert fields["out_dtype"] == Field("out_dtype", "dtype", optional=True, many=False, boxed="")
+
+
+def twice(value: int) -> int:
+    return 2 * value
+
+
+inner = compiled_kernels.compiled(twice)
+
+
+def outer(value: int) -> int:
+    return inner(value) + 1
+
+
+def test_numba_keeps_machine_code_where_it_is_told(tmp_path: Path) -> None:
+    """By ``_cache``, ``_impl_class`` and ``_locator_classes``; and one of ours calls another by ``_numba_type_``."""
+    first, second = (numba_dispatcher.dispatcher(outer, tmp_path) for _ in range(2))
+    assert first(20) == 41
+    assert list(tmp_path.rglob("*.nbc"))
+    assert second(20) == 41
+    assert [sum(each.stats.cache_hits.values()) for each in (first, second)] == [0, 1]
+
+
+def test_zipfile_tells_the_size_of_the_directory() -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a", b"")
+        archive.writestr("b", b"")
+    end = zipfile._EndRecData(file)
+    assert end[zipfile._ECD_SIZE] == len(file.getvalue()) - end[zipfile._ECD_OFFSET] - zipfile.sizeEndCentDir == 2 * 47
+    assert not zip_limits.unpacked_bytes(file)
