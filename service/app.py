@@ -33,17 +33,13 @@ from service.routes import (
     health,
     jobs,
     labels,
-    metrics,
     models,
-    problem_types,
     programs,
+    reference,
     retention,
-    schemas,
     shares,
     tensors,
-    tir,
     trace,
-    webhooks,
 )
 from service.uploads.inspection_queue import InspectionQueue
 from worker.config.settings import Settings
@@ -86,9 +82,9 @@ A program that is compiled already, by another job or by another tool, is only s
 Every error is a problem document (RFC 9457); its `type` leads to an explanation.
 """
 _ROUTES = (
-    *(models, programs, tensors, accelerators, schemas),
-    *(jobs, events, webhooks, labels, shares, artifacts, tir, trace, retention),
-    *(problem_types, about, health, metrics),
+    *(models, programs, tensors, accelerators),
+    *(jobs, events, labels, shares, artifacts, trace, retention),
+    *(reference, about, health),
 )
 # a request is answered soon, be it with 503: a worker has more patience
 _REDIS_RETRIES = 2

@@ -1,4 +1,4 @@
-"""Results of a job: its report, its outputs, and every other file that it left."""
+"""Results of a job: its report, outputs, TIR after every stage, and every other file that it left."""
 
 from fastapi import APIRouter, Response
 from fastapi.responses import StreamingResponse
@@ -8,7 +8,7 @@ from service.context import Context, RequestContext
 from service.http.conditional import CONDITIONAL_RESPONSES, Conditional, Conditions, not_modified, send_blob
 from service.http.declarations import declare_content, declare_document, declare_problems
 from service.http.problems import ProblemError
-from service.http.resources import ArtifactIndex, ArtifactResource
+from service.http.resources import ArtifactIndex, ArtifactResource, TirIndex, TirStage
 from service.jobs.job_id import JobId
 from worker.records.job_artifacts import MEDIA_TYPES, Artifacts
 
@@ -101,3 +101,34 @@ def get_artifact(
 ) -> Response:
     """One file, or one range of its bytes. Its ETag is its SHA-256, and it never changes."""
     return send(artifacts_of(here, id, complete=False), name, conditions)
+
+
+def _dumps(artifacts: Artifacts) -> dict[str, tuple[str, int]]:
+    """File name and bytes of each dump by its stage, in the order in which they ran; `05-flatten.txt` is `flatten`."""
+    names = [(item.name, item.bytes) for item in artifacts.all("tir") if item.name.endswith(".txt")]
+    return {name.removeprefix("tir/").removesuffix(".txt").partition("-")[2]: (name, size) for name, size in names}
+
+
+@router.get("/tir", summary="List the stages", responses=declare_problems("not-found"))
+def list_tir(id: JobId, here: RequestContext) -> TirIndex:  # noqa: A002 - the API's name
+    """The stages that were dumped, in the order in which they ran."""
+    dumps = _dumps(artifacts_of(here, id, complete=False))
+    home = f"/v1/jobs/{id}/tir"
+    return TirIndex(
+        stages=[TirStage(stage=stage, bytes=size, href=f"{home}/{stage}") for stage, (_, size) in dumps.items()]
+    )
+
+
+@router.get(
+    "/tir/{stage:path}",
+    summary="The module after a stage",
+    response_class=StreamingResponse,
+    responses=declare_content("TVMScript", "text/plain") | CONDITIONAL_RESPONSES | declare_problems("not-found"),
+)
+def get_tir(id: JobId, stage: str, here: RequestContext, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
+    """TVMScript after a stage; `flatten/02-s_tir.CompactBufferAllocation` is after a pass within it."""
+    artifacts = artifacts_of(here, id, complete=False)
+    found = _dumps(artifacts).get(stage)
+    if found is None:
+        raise ProblemError("not-found", f"the job has dumped no stage {stage!r}", field="stage")
+    return send(artifacts, found[0], conditions)

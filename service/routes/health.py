@@ -1,16 +1,21 @@
-"""Health: whether the process answers, and whether a job could run."""
+"""Health: whether the process answers, whether a job could run, and metrics for Prometheus."""
 
 import logging
+from typing import Annotated
 
 import redis
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Request, Response
+from prometheus_client.exposition import choose_encoder
 
 from service.context import RequestContext
-from service.http.declarations import declare_problems
+from service.http.declarations import declare_content, declare_problems
 from service.http.problems import ProblemError
 from service.http.resources import Health, Readiness
+from service.prometheus import RequestMetrics
 
 _log = logging.getLogger(__name__)
+_TEXT = "text/plain"
+_OPEN_METRICS = "application/openmetrics-text"
 router = APIRouter(tags=["health"])
 
 
@@ -42,3 +47,26 @@ def get_readiness(here: RequestContext) -> Readiness:
     if missing:
         raise ProblemError("not-ready", "; ".join(missing), headers={"Retry-After": "1"})
     return found
+
+
+async def _meters(request: Request) -> RequestMetrics:
+    meters = request.app.state.meters
+    assert isinstance(meters, RequestMetrics)
+    return meters
+
+
+@router.get(
+    "/metrics",
+    summary="Metrics for Prometheus",
+    response_class=Response,
+    responses=declare_content(
+        "the metrics, in Prometheus' text format or as OpenMetrics, by `Accept`", _TEXT, _OPEN_METRICS
+    ),
+)
+def get_metrics(request: Request, meters: Annotated[RequestMetrics, Depends(_meters)]) -> Response:
+    """Requests of this process; the queue, the workers, and what all jobs came to since Redis was last empty.
+
+    It is answered whether Redis and the store are there or not: two gauges tell.
+    """
+    encode, media_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(meters.registry), media_type=media_type)

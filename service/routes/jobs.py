@@ -1,4 +1,4 @@
-"""Jobs: submit, list, describe, cancel."""
+"""Jobs: submit, list, describe, cancel, look after their webhooks."""
 
 import contextlib
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from service.http.conditional import IfNoneMatch
 from service.http.declarations import NOT_MODIFIED_RESPONSE, declare_document, declare_problems
 from service.http.json_bodies import JsonRoute
 from service.http.problems import ProblemError
-from service.http.resources import JobCursor, JobResource, JobSubmission, Page, PageLimit, job_resource
+from service.http.resources import Deliveries, JobCursor, JobResource, JobSubmission, Page, PageLimit, job_resource
 from service.jobs.job_id import JobId
 from service.jobs.submission import check_submission, plan_response, submit
 from service.jobs.wait_preference import PreferWait
@@ -190,3 +190,12 @@ def cancel_job(id: JobId, here: RequestContext) -> JobResource:  # noqa: A002 - 
     if job.state != "canceled":
         raise ProblemError("conflict", f"the job has {job.state} already", field="id")
     return job_resource(job)
+
+
+@router.get("/{id}/webhooks", summary="Look after a job's webhooks", responses=declare_problems("not-found"))
+def list_webhooks(id: JobId, here: RequestContext, owner: CurrentOwner) -> Deliveries:  # noqa: A002 - the API's name
+    """How far each webhook is that was named for this job, oldest first; secrets are not shown.
+
+    Several submissions may have been answered with the same job; each may have named one.
+    """
+    return Deliveries(items=here.orders.of(here.own_job(id, owner).id))
