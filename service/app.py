@@ -10,11 +10,11 @@ from fastapi.telemetry import TelemetryConfig
 from fastapi_offline import FastAPIOffline
 from opentelemetry.trace import Tracer
 
-from accel.accelerator.document_text import MAX_BYTES
 from service import openapi, prometheus
 from service.auth.concurrency import FairSemaphore, OwnerSlots
 from service.auth.key_cache import KeyCache
 from service.auth.rate_limits import RateLimiter
+from service.auth.route_policy import RoutePolicies, access
 from service.context import Context
 from service.events.hub import EventHub
 from service.http import problems
@@ -192,19 +192,16 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
         redoc_url=None,
         telemetry=_NO_TELEMETRY,
     )
-    app.add_middleware(
-        BodyLimit,
-        limits={
-            "/v1/models": chosen.max_model_bytes,
-            "/v1/programs": chosen.max_program_bytes,
-            "/v1/tensors": chosen.max_tensors_bytes,
-            "/v1/accelerators": MAX_BYTES,
-        },
-        default=chosen.max_body_bytes,
-    )
+    documentation = tuple(app.routes)
+    for resource in _ROUTES:
+        app.include_router(resource.router)
+    app.add_api_route("/", _redirect_to_docs, include_in_schema=False)
+    policies = RoutePolicies(app.routes, documentation)
+    openapi.install_openapi(app, policies)
+    app.add_middleware(BodyLimit, settings=chosen, policies=policies)
     app.add_middleware(RefuseContentCodings)
     # what is added later sees a request earlier
-    app.add_middleware(AccessControl, settings=chosen)
+    app.add_middleware(AccessControl, settings=chosen, policies=policies)
     allow_origins(app, chosen.origins)
     app.add_middleware(CrossOriginGuard, settings=chosen)
     app.add_middleware(SecurityHeaders, settings=chosen)
@@ -214,13 +211,10 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
     meters.registry.register(BackendCollector(lambda: app.state.context))
     app.add_middleware(RequestObserver, meters=meters, tracer=tracer)
     problems.install_problem_handlers(app)
-    for resource in _ROUTES:
-        app.include_router(resource.router)
-    app.add_api_route("/", _redirect_to_docs, include_in_schema=False)
-    openapi.install_openapi(app)
     return app
 
 
+@access("open")
 def _redirect_to_docs() -> RedirectResponse:
     """Whoever opens the address in a browser wants the documentation."""
     return RedirectResponse("/docs")

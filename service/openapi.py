@@ -6,13 +6,13 @@ has: the examples that come with Cyclops, the presets, and the job submitted las
 
 import base64
 import json
-import re
 from typing import Any, get_args
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
+from service.auth.route_policy import RoutePolicies, RoutePolicy
 from service.http.declarations import declare_problems
 from service.jobs.job_id import LATEST
 from service.uploads.receive import InJson
@@ -24,8 +24,6 @@ _REF = "#/components/schemas/{model}"
 _UNAVAILABLE = 503
 # tags of the routes that work without the store
 _WITHOUT_STORE = {"health", "schemas"}
-# tags of those that need no key
-_OPEN = {"health", "schemas", "problems"}
 _SECURITY = {
     "key": {
         "type": "http",
@@ -40,22 +38,19 @@ _SECURITY = {
         "description": "the token of a link to this; it may be sent as a key is, too",
     },
 }
-_SHARED = re.compile(r"/v1/(jobs|models|programs|tensors|accelerators)/\{id\}.*")
-_OWNER_ONLY = "/v1/jobs/{id}/webhooks"  # of it a link shows nothing: an address may be half a secret
 _BODY_PROBLEMS = {str(status): answer for status, answer in declare_problems("request-timeout", "too-large").items()}
 _CROSS_ORIGIN_READ = {str(status): answer for status, answer in declare_problems("forbidden-host").items()}
 _CROSS_ORIGIN_WRITE = {
     str(status): answer for status, answer in declare_problems("forbidden-host", "cross-origin").items()
 }
-_METRICS = "/metrics"  # needs a key unless a setting says otherwise
 
 
-def install_openapi(app: FastAPI) -> None:
+def install_openapi(app: FastAPI, policies: RoutePolicies) -> None:
     """Have the app serve our document."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _openapi_document(app)
+            app.openapi_schema = _openapi_document(app, policies)
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
@@ -66,7 +61,7 @@ def openapi_text(app: FastAPI) -> str:
     return json.dumps(app.openapi(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _openapi_document(app: FastAPI) -> dict[str, Any]:
+def _openapi_document(app: FastAPI, policies: RoutePolicies) -> dict[str, Any]:
     document = get_openapi(
         title=app.title,
         version=app.version,
@@ -85,7 +80,7 @@ def _openapi_document(app: FastAPI) -> dict[str, Any]:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             answers = operation["responses"]
-            _add_access_control(path, method, operation)
+            _add_access_control(policies.declared(method, path), operation)
             answers.update(_CROSS_ORIGIN_READ if method == "get" else _CROSS_ORIGIN_WRITE)
             if "422" in answers and "application/json" in answers["422"].get("content", {}):
                 answers["422"] = invalid
@@ -100,13 +95,12 @@ def _openapi_document(app: FastAPI) -> dict[str, Any]:
     return document
 
 
-def _add_access_control(path: str, method: str, operation: dict[str, Any]) -> None:
+def _add_access_control(policy: RoutePolicy, operation: dict[str, Any]) -> None:
     """Say who may ask, and how those are answered who may not, or not so often."""
-    if _OPEN & set(operation["tags"]) and path != _METRICS:
+    if policy.access == "open":
         operation["security"] = []
         return
-    shared = method == "get" and _SHARED.fullmatch(path) is not None and path != _OWNER_ONLY
-    operation["security"] = [{"key": []}, {"link": []}, {}] if shared else [{"key": []}, {}]
+    operation["security"] = [{"key": []}, {"link": []}, {}] if policy.access == "link" else [{"key": []}, {}]
     answers = operation["responses"]
     answers["401"] = declare_problems("unauthorized")[401]
     answers["401"]["headers"] = {"WWW-Authenticate": _text_header("`Bearer`")}

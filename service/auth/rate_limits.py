@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 import redis
 
 _log = logging.getLogger(__name__)
+RateName = Literal["uploads", "submissions", "reads"]
 _MINUTE = 60.0
 _AWAY_SECONDS = 5.0  # before Redis is asked again
 _MOST = 10_000  # buckets in this process
@@ -34,7 +35,7 @@ return string.format('%.6f', full - now)
 class RateLimit:
     """A bucket's name, and how many tokens it holds."""
 
-    name: str
+    name: RateName
     size: int
 
 

@@ -1,31 +1,32 @@
 """Bodies: a size limit for each request, counted as the bytes arrive; no content codings; none for HEAD."""
 
 import contextlib
-from collections.abc import Mapping
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.auth.route_policy import RoutePolicies
 from service.http.problems import ProblemError, problem_response
+from worker.config.settings import Settings
 
 # a client that is still sending reads our answer only if we take what it sends, up to a point
 _DRAIN = 64 << 20
 
 
 class BodyLimit:
-    """ASGI middleware: 413 for a body over the limit of its path, whether its length was declared or not."""
+    """ASGI middleware: 413 for a body over the limit of its route, whether its length was declared or not."""
 
-    def __init__(self, app: ASGIApp, limits: Mapping[str, int], default: int) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, policies: RoutePolicies) -> None:
         self._app = app
-        self._limits = limits
-        self._default = default
+        self._settings = settings
+        self._policies = policies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its body counted."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit = self._limits.get(scope["path"], self._default)
+        limit = self._policies.match(scope).policy.max_body(self._settings)
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > limit:
             error = _too_large(f"{int(declared)} bytes", limit)

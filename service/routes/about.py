@@ -10,6 +10,7 @@ from accel.accelerator.document_text import MAX_BYTES
 from accel.frontend.onnx_model.model_limits import LIMITS
 from accel.isa.family_registry import family_names
 from service.auth.caller import NO_OWNER, CurrentCaller
+from service.auth.route_policy import access
 from service.context import RequestContext
 from worker.config.settings import Settings
 from worker.records.job_record import FORMAT
@@ -89,6 +90,7 @@ router = APIRouter(prefix="/v1/about", tags=["health"])
 
 
 @router.get("", summary="Describe the service")
+@access("open")
 async def get_about(here: RequestContext, caller: CurrentCaller) -> About:
     """Versions, families of instruction sets, limits, and what of the system keeps hostile uploads in their place.
 

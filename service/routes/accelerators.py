@@ -7,7 +7,9 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.document_text import MAX_BYTES
 from service.auth.caller import CurrentOwner
+from service.auth.route_policy import access
 from service.context import RequestContext
 from service.http import conditional
 from service.http.accelerator_yaml import YAML_MEDIA_TYPE as YAML
@@ -60,6 +62,7 @@ _DOCUMENT: Responses = {
     responses=declare_upload_problems("inspection-failed", "busy"),
     openapi_extra=_BODY,
 )
+@access("key", rate="uploads", max_body=lambda _settings: MAX_BYTES)
 async def post_accelerator(
     request: Request, response: Response, here: RequestContext, owner: CurrentOwner, label: LabelOfUpload = None
 ) -> AcceleratorSummary:
@@ -85,6 +88,7 @@ async def post_accelerator(
     response_model=Page[AcceleratorSummary],
     responses=NOT_MODIFIED_RESPONSE,
 )
+@access("key")
 def list_accelerators(
     here: RequestContext, limit: PageLimit = 100, cursor: PageCursor = None, if_none_match: IfNoneMatch = None
 ) -> Response:
@@ -118,6 +122,7 @@ def _rank(name: str) -> tuple[bool, str]:
     response_model=Accelerator,
     responses=_DOCUMENT | declare_problems("not-found", "not-acceptable"),
 )
+@access("link", "accelerators")
 def get_accelerator(
     id: str,  # noqa: A002 - the API's name
     response: Response,

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import StreamingResponse
 
 from accel.report.report_documents import Report, SimulationReport
+from service.auth.route_policy import access
 from service.context import Context, RequestContext
 from service.http.conditional import CONDITIONAL_RESPONSES, Conditional, Conditions, not_modified, send_blob
 from service.http.declarations import declare_content, declare_document, declare_problems
@@ -58,6 +59,7 @@ def send(artifacts: Artifacts, name: str, conditions: Conditional, *, filename: 
     | CONDITIONAL_RESPONSES
     | declare_problems("not-found", "conflict"),
 )
+@access("link", "jobs")
 def get_report(id: JobId, here: RequestContext, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
     """Of a model: cycles, verification, layers, host operators, quantisation and stage times.
 
@@ -72,12 +74,14 @@ def get_report(id: JobId, here: RequestContext, conditions: Conditions) -> Respo
     response_class=StreamingResponse,
     responses=declare_content("an npz file", "application/octet-stream") | declare_problems("not-found", "conflict"),
 )
+@access("link", "jobs")
 def get_outputs(id: JobId, here: RequestContext, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
     """The model's outputs as the accelerator computed them, by name."""
     return send(artifacts_of(here, id), "outputs.npz", conditions, filename="outputs.npz")
 
 
 @router.get("/artifacts", summary="List the artifacts", responses=declare_problems("not-found"))
+@access("link", "jobs")
 def list_artifacts(id: JobId, here: RequestContext) -> ArtifactIndex:  # noqa: A002 - the API's name
     """Every file that the job left, also one that failed; none before it has ended."""
     artifacts = artifacts_of(here, id, complete=False).all()
@@ -93,6 +97,7 @@ def list_artifacts(id: JobId, here: RequestContext) -> ArtifactIndex:  # noqa: A
     response_class=StreamingResponse,
     responses=declare_content("the file", *_MEDIA_TYPES) | CONDITIONAL_RESPONSES | declare_problems("not-found"),
 )
+@access("link", "jobs")
 def get_artifact(
     id: JobId,  # noqa: A002 - the API's name
     name: str,
@@ -110,6 +115,7 @@ def _dumps(artifacts: Artifacts) -> dict[str, tuple[str, int]]:
 
 
 @router.get("/tir", summary="List the stages", responses=declare_problems("not-found"))
+@access("link", "jobs")
 def list_tir(id: JobId, here: RequestContext) -> TirIndex:  # noqa: A002 - the API's name
     """The stages that were dumped, in the order in which they ran."""
     dumps = _dumps(artifacts_of(here, id, complete=False))
@@ -125,6 +131,7 @@ def list_tir(id: JobId, here: RequestContext) -> TirIndex:  # noqa: A002 - the A
     response_class=StreamingResponse,
     responses=declare_content("TVMScript", "text/plain") | CONDITIONAL_RESPONSES | declare_problems("not-found"),
 )
+@access("link", "jobs")
 def get_tir(id: JobId, stage: str, here: RequestContext, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
     """TVMScript after a stage; `flatten/02-s_tir.CompactBufferAllocation` is after a pass within it."""
     artifacts = artifacts_of(here, id, complete=False)

@@ -8,6 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from service.auth.caller import CurrentCaller
 from service.auth.concurrency import check_stream_slots
+from service.auth.route_policy import access
 from service.context import RequestContext
 from service.events.event_ids import END, EVENT_ID_PATTERN, resume_point_of
 from service.events.follower import EVENT_STREAM_MEDIA_TYPE, EventStreamResponse, JobFollower
@@ -31,6 +32,7 @@ LastEventId = Annotated[
     | {204: {"description": "the client has all events, and need not come again"}}
     | declare_problems("not-found", "too-many-at-once", "busy"),
 )
+@access("link", "jobs")
 async def get_events(
     id: JobId,  # noqa: A002 - the API's name
     here: RequestContext,

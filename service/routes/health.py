@@ -7,6 +7,7 @@ import redis
 from fastapi import APIRouter, Depends, Request, Response
 from prometheus_client.exposition import choose_encoder
 
+from service.auth.route_policy import access
 from service.context import RequestContext
 from service.http.declarations import declare_content, declare_problems
 from service.http.problems import ProblemError
@@ -20,12 +21,14 @@ router = APIRouter(tags=["health"])
 
 
 @router.get("/healthz", summary="Whether the process answers")
+@access("open")
 def get_health() -> Health:
     """Always ok."""
     return Health()
 
 
 @router.get("/readyz", summary="Whether jobs can be accepted and run", responses=declare_problems("not-ready"))
+@access("open")
 def get_readiness(here: RequestContext) -> Readiness:
     """Redis answers, the store can be written, and a worker listens."""
     found = Readiness(redis=False, store=False, workers=0)
@@ -63,6 +66,7 @@ async def _meters(request: Request) -> RequestMetrics:
         "the metrics, in Prometheus' text format or as OpenMetrics, by `Accept`", _TEXT, _OPEN_METRICS
     ),
 )
+@access("metrics")
 def get_metrics(request: Request, meters: Annotated[RequestMetrics, Depends(_meters)]) -> Response:
     """Requests of this process; the queue, the workers, and what all jobs came to since Redis was last empty.
 

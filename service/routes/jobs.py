@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from accel.report.plan_documents import Plan
 from service.auth.caller import CurrentCaller, CurrentOwner
+from service.auth.route_policy import access
 from service.context import Context, RequestContext
 from service.http import conditional
 from service.http.conditional import IfNoneMatch
@@ -67,6 +68,7 @@ _RETRY_SECONDS = "1"
         "queue-unavailable",
     ),
 )
+@access("key", rate="submissions")
 async def post_job(
     request: JobSubmission,
     here: RequestContext,
@@ -133,6 +135,7 @@ async def _selection(
 
 
 @router.get("", summary="List the jobs", response_model=Page[JobResource], responses=NOT_MODIFIED_RESPONSE)
+@access("key")
 async def list_jobs(
     here: RequestContext,
     selection: Annotated[JobSelection, Depends(_selection)],
@@ -158,6 +161,7 @@ async def list_jobs(
     response_model=JobResource,
     responses=NOT_MODIFIED_RESPONSE | declare_problems("not-found"),
 )
+@access("link", "jobs")
 async def get_job(
     id: JobId,  # noqa: A002 - the API's name
     here: RequestContext,
@@ -179,6 +183,7 @@ async def get_job(
 
 
 @router.post("/{id}/cancel", summary="Cancel a job", responses=declare_problems("not-found", "conflict"))
+@access("key")
 def cancel_job(id: JobId, here: RequestContext) -> JobResource:  # noqa: A002 - the API's name
     """End a queued or running job. A job that is canceled already stays so; one that ended otherwise is a conflict."""
     job = here.job(id)
@@ -193,6 +198,7 @@ def cancel_job(id: JobId, here: RequestContext) -> JobResource:  # noqa: A002 - 
 
 
 @router.get("/{id}/webhooks", summary="Look after a job's webhooks", responses=declare_problems("not-found"))
+@access("key")  # a link does not show where webhooks go: an address may be half a secret
 def list_webhooks(id: JobId, here: RequestContext, owner: CurrentOwner) -> Deliveries:  # noqa: A002 - the API's name
     """How far each webhook is that was named for this job, oldest first; secrets are not shown.
 

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Body
 
 from accel.catalog.load_accelerator import preset_names
 from service.auth.caller import CurrentOwner
+from service.auth.route_policy import access
 from service.context import RequestContext
 from service.http.declarations import declare_problems
 from service.http.json_bodies import JsonRoute
@@ -43,24 +44,28 @@ def _route(kind: str, *more: str) -> dict[str, Any]:
 
 
 @router.patch(**_route("models"))
+@access("key")
 def label_model(id: str, change: _Change, here: RequestContext) -> ModelResource:  # noqa: A002 - the API's name
     """Give a model of yours, or the example, a label of your own, or take it away."""
     return upload_resource(_labelled(here.models, id, change), ModelResource)
 
 
 @router.patch(**_route("programs"))
+@access("key")
 def label_program(id: str, change: _Change, here: RequestContext) -> ProgramResource:  # noqa: A002 - the API's name
     """Give a program of yours, or the example, a label of your own, or take it away."""
     return upload_resource(_labelled(here.programs, id, change), ProgramResource)
 
 
 @router.patch(**_route("tensors"))
+@access("key")
 def label_tensors(id: str, change: _Change, here: RequestContext) -> TensorsResource:  # noqa: A002 - the API's name
     """Give tensors of yours, or the example, a label of your own, or take it away."""
     return upload_resource(_labelled(here.tensors, id, change), TensorsResource)
 
 
 @router.patch(**_route("accelerators", "conflict"))
+@access("key")
 def label_accelerator(id: str, change: _Change, here: RequestContext) -> AcceleratorSummary:  # noqa: A002 - the API's name
     """Give an accelerator of yours a label, or take it away. The presets have their names."""
     if id in preset_names():
@@ -74,6 +79,7 @@ def label_accelerator(id: str, change: _Change, here: RequestContext) -> Acceler
 
 
 @router.patch(**_route("jobs"))
+@access("key")
 def label_job(id: JobId, change: _Change, here: RequestContext, owner: CurrentOwner) -> JobResource:  # noqa: A002 - the API's name
     """Give the job a label, or take it away; whatever state it is in."""
     job = here.own_job(id, owner)

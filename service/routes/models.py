@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from service.auth.caller import CurrentOwner
+from service.auth.route_policy import access
 from service.context import RequestContext
 from service.http.conditional import RANGE_RESPONSES, IfNoneMatch, Range
 from service.http.declarations import NOT_MODIFIED_RESPONSE, declare_content, declare_problems, declare_upload_problems
@@ -41,6 +42,7 @@ _BODY: dict[str, Any] = {
     responses=declare_upload_problems("inspection-failed", "busy"),
     openapi_extra=_BODY,
 )
+@access("key", rate="uploads", max_body=lambda settings: settings.max_model_bytes)
 async def post_model(
     request: Request, response: Response, here: RequestContext, owner: CurrentOwner, label: LabelOfUpload = None
 ) -> ModelResource:
@@ -62,6 +64,7 @@ async def post_model(
 
 
 @router.get("", summary="List the models", response_model=Page[ModelSummary], responses=NOT_MODIFIED_RESPONSE)
+@access("key")
 def list_models(
     here: RequestContext,
     limit: PageLimit = 50,
@@ -75,6 +78,7 @@ def list_models(
 
 
 @router.get("/{id}", summary="Describe a model", responses=declare_problems("not-found"))
+@access("link", "models")
 def get_model(id: str, here: RequestContext) -> ModelResource:  # noqa: A002 - the API's name
     """Inputs, outputs, operators and multiply-accumulates of an uploaded model."""
     try:
@@ -91,6 +95,7 @@ def get_model(id: str, here: RequestContext) -> ModelResource:  # noqa: A002 - t
     | RANGE_RESPONSES
     | declare_problems("not-found"),
 )
+@access("link", "models", example=True)
 def get_model_content(
     id: str,  # noqa: A002 - the API's name
     here: RequestContext,

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from service.auth.caller import CurrentOwner
+from service.auth.route_policy import access
 from service.context import RequestContext
 from service.http.conditional import RANGE_RESPONSES, IfNoneMatch, Range
 from service.http.declarations import NOT_MODIFIED_RESPONSE, declare_content, declare_problems, declare_upload_problems
@@ -41,6 +42,7 @@ _BODY: dict[str, Any] = {
     responses=declare_upload_problems("inspection-failed", "busy"),
     openapi_extra=_BODY,
 )
+@access("key", rate="uploads", max_body=lambda settings: settings.max_program_bytes)
 async def post_program(
     request: Request, response: Response, here: RequestContext, owner: CurrentOwner, label: LabelOfUpload = None
 ) -> ProgramResource:
@@ -60,6 +62,7 @@ async def post_program(
 
 
 @router.get("", summary="List the programs", response_model=Page[ProgramSummary], responses=NOT_MODIFIED_RESPONSE)
+@access("key")
 def list_programs(
     here: RequestContext,
     limit: PageLimit = 50,
@@ -73,6 +76,7 @@ def list_programs(
 
 
 @router.get("/{id}", summary="Describe a program", responses=declare_problems("not-found"))
+@access("link", "programs")
 def get_program(id: str, here: RequestContext) -> ProgramResource:  # noqa: A002 - the API's name
     """Accelerator, size, inputs and outputs of an uploaded program."""
     try:
@@ -87,6 +91,7 @@ def get_program(id: str, here: RequestContext) -> ProgramResource:  # noqa: A002
     response_class=StreamingResponse,
     responses=declare_content("the Program file", "application/zip") | RANGE_RESPONSES | declare_problems("not-found"),
 )
+@access("link", "programs", example=True)
 def get_program_content(
     id: str,  # noqa: A002 - the API's name
     here: RequestContext,

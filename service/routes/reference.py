@@ -6,6 +6,7 @@ from fastapi import APIRouter, Header, Response
 from fastapi.responses import PlainTextResponse
 
 from accel.catalog.document_schema import MEDIA_TYPE, schema_digest, schema_text
+from service.auth.route_policy import access
 from service.http.conditional import etag_matches
 from service.http.declarations import Responses
 from service.http.problems import JOB_TYPES, RETIRED_TYPES, SERVICE_TYPES, ProblemError, accel_types
@@ -32,12 +33,14 @@ def problem_catalogue() -> dict[str, str]:
 
 
 @problem_types.get("", include_in_schema=False)
+@access("open")
 def list_problems() -> str:
     """Every type."""
     return "".join(f"/problems/{slug}\n    {meaning}\n" for slug, meaning in problem_catalogue().items())
 
 
 @problem_types.get("/{slug}", include_in_schema=False)
+@access("open")
 def get_problem(slug: str) -> str:
     """One type."""
     meanings = problem_catalogue()
@@ -52,6 +55,7 @@ def get_problem(slug: str) -> str:
     response_class=Response,
     responses=_SCHEMA_ANSWERS,
 )
+@access("open")
 def get_accelerator_schema(
     if_none_match: Annotated[str | None, Header(description="ETags of the copies that the client has")] = None,
 ) -> Response:

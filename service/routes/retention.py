@@ -4,6 +4,7 @@ from fastapi import APIRouter
 
 from accel.catalog.load_accelerator import preset_names
 from service.auth.caller import CurrentOwner
+from service.auth.route_policy import access
 from service.context import Context, RequestContext
 from service.http.declarations import declare_problems
 from service.http.problems import ProblemError
@@ -23,6 +24,7 @@ _PROBLEMS = declare_problems("not-found", "in-use", "conflict")
     tags=["jobs"],
     responses=declare_problems("not-found", "conflict"),
 )
+@access("key")
 def delete_job(id: JobId, here: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
     """Erase a job that has ended, with its record and every file that it left. Cancel it first if it has not."""
     job = here.own_job(id, owner)
@@ -32,18 +34,21 @@ def delete_job(id: JobId, here: RequestContext, owner: CurrentOwner) -> None:  #
 
 
 @router.delete("/models/{id}", status_code=204, summary="Erase a model", tags=["models"], responses=_PROBLEMS)
+@access("key")
 def delete_model(id: str, here: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
     """Erase a model that no job needs: erase the jobs that name it first, also those that have ended."""
     _delete_upload("models", id, owner, here)
 
 
 @router.delete("/programs/{id}", status_code=204, summary="Erase a program", tags=["programs"], responses=_PROBLEMS)
+@access("key")
 def delete_program(id: str, here: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
     """Erase a program that no job needs: erase the jobs that name it first, also those that have ended."""
     _delete_upload("programs", id, owner, here)
 
 
 @router.delete("/tensors/{id}", status_code=204, summary="Erase tensors", tags=["tensors"], responses=_PROBLEMS)
+@access("key")
 def delete_tensors(id: str, here: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
     """Erase tensors that no job needs: erase the jobs that name them first, also those that have ended."""
     _delete_upload("tensors", id, owner, here)
@@ -52,6 +57,7 @@ def delete_tensors(id: str, here: RequestContext, owner: CurrentOwner) -> None: 
 @router.delete(
     "/accelerators/{id}", status_code=204, summary="Erase an accelerator", tags=["accelerators"], responses=_PROBLEMS
 )
+@access("key")
 def delete_accelerator(id: str, here: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
     """Erase an uploaded accelerator that no job needs. The presets stay."""
     if id in preset_names():
@@ -60,6 +66,7 @@ def delete_accelerator(id: str, here: RequestContext, owner: CurrentOwner) -> No
 
 
 @router.put("/jobs/{id}/pin", summary="Keep a job", tags=["jobs"], responses=declare_problems("not-found", "conflict"))
+@access("key")
 def pin_job(id: JobId, here: RequestContext, owner: CurrentOwner) -> JobResource:  # noqa: A002 - the API's name
     """Keep the job, and what it needs, when its time is over. DELETE of the job erases it all the same."""
     job = here.own_job(id, owner)
@@ -75,6 +82,7 @@ def pin_job(id: JobId, here: RequestContext, owner: CurrentOwner) -> JobResource
     tags=["jobs"],
     responses=declare_problems("not-found"),
 )
+@access("key")
 def unpin_job(id: JobId, here: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
     """Keep the job as long as others. One that is not pinned stays so."""
     here.jobs.unpin(here.own_job(id, owner).id)

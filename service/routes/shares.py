@@ -7,6 +7,7 @@ from fastapi import APIRouter
 
 from accel.catalog.load_accelerator import preset_names
 from service.auth.caller import CurrentOwner
+from service.auth.route_policy import access
 from service.context import Context, RequestContext
 from service.http.declarations import declare_problems
 from service.http.problems import ProblemError
@@ -27,6 +28,7 @@ _PARTS: dict[ObjectKind, tuple[str, ...]] = {
 
 
 def _post(kind: ObjectKind) -> Callable[..., Share]:
+    @access("key")
     def post(id: _id_parameter(kind), here: RequestContext, owner: CurrentOwner) -> Share:  # type: ignore[valid-type]  # noqa: A002
         """Make a link with which anybody may read this and what lies under its address, and nothing else.
 
@@ -42,6 +44,7 @@ def _post(kind: ObjectKind) -> Callable[..., Share]:
 
 
 def _delete(kind: ObjectKind) -> Callable[..., None]:
+    @access("key")
     def delete(id: _id_parameter(kind), here: RequestContext, owner: CurrentOwner) -> None:  # type: ignore[valid-type]  # noqa: A002
         """Revoke every link to this that its owner made, at once; without any it does nothing."""
         here.shares.revoke(_shared_thing(kind, id, here), owner)

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from service.auth.caller import CurrentOwner
+from service.auth.route_policy import access
 from service.context import RequestContext
 from service.http.conditional import RANGE_RESPONSES, IfNoneMatch, Range
 from service.http.declarations import (
@@ -29,6 +30,7 @@ router = APIRouter(prefix="/v1/tensors", tags=["tensors"])
     responses=declare_upload_problems("inspection-failed", "busy"),
     openapi_extra=declare_upload_body("an npz file with one array for each input of a model, by its name"),
 )
+@access("key", rate="uploads", max_body=lambda settings: settings.max_tensors_bytes)
 async def post_tensors(
     request: Request, response: Response, here: RequestContext, owner: CurrentOwner, label: LabelOfUpload = None
 ) -> TensorsResource:
@@ -43,6 +45,7 @@ async def post_tensors(
 
 
 @router.get("", summary="List the tensors", response_model=Page[TensorsSummary], responses=NOT_MODIFIED_RESPONSE)
+@access("key")
 def list_tensors(
     here: RequestContext,
     limit: PageLimit = 50,
@@ -61,6 +64,7 @@ def _summary(kept: StoredUpload[Tensors]) -> TensorsSummary:
 
 
 @router.get("/{id}", summary="Describe tensors", responses=declare_problems("not-found"))
+@access("link", "tensors")
 def get_tensors(id: str, here: RequestContext) -> TensorsResource:  # noqa: A002 - the API's name
     """Names, element types and shapes of the arrays in an uploaded npz file."""
     try:
@@ -75,6 +79,7 @@ def get_tensors(id: str, here: RequestContext) -> TensorsResource:  # noqa: A002
     response_class=StreamingResponse,
     responses=declare_content("the npz file", "application/zip") | RANGE_RESPONSES | declare_problems("not-found"),
 )
+@access("link", "tensors", example=True)
 def get_tensors_content(
     id: str,  # noqa: A002 - the API's name
     here: RequestContext,

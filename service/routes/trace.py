@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from accel.errors import CyclopsError
 from accel.trace.perfetto.trace_window import FEWEST, MOST, Window
 from accel.trace.program_trace import Trace
+from service.auth.route_policy import access
 from service.context import Context, RequestContext
 from service.http.conditional import CONDITIONAL_RESPONSES, Conditions
 from service.http.declarations import declare_content, declare_problems
@@ -96,6 +97,7 @@ def _stream(pieces: Iterator[bytes], media_type: str, headers: dict[str, str] | 
     | CONDITIONAL_RESPONSES
     | declare_problems("not-found", "not-acceptable", "conflict"),
 )
+@access("link", "jobs")
 def get_trace(
     id: JobId,  # noqa: A002 - the API's name
     here: RequestContext,
