@@ -90,26 +90,26 @@ class BackendCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """What there is."""
-        here = self._context()
+        context = self._context()
         about = {"version": version("cyclops"), "record_format": str(FORMAT)}
         yield InfoMetricFamily("cyclops_build", "The version of this api.", about)
-        yield from _store_metrics(here)
-        yield from _redis_metrics(here)
+        yield from _store_metrics(context)
+        yield from _redis_metrics(context)
 
 
-def _store_metrics(here: Context) -> Iterator[Metric]:
+def _store_metrics(context: Context) -> Iterator[Metric]:
     begin, answers = time.perf_counter(), True
     try:
-        here.store.exists("probe")
+        context.store.exists("probe")
     except OSError as error:
         _log.warning("the store: %s", error)
         answers = False
     yield from _backend_health("store", "the store", time.perf_counter() - begin if answers else None)
 
 
-def _redis_metrics(here: Context) -> Iterator[Metric]:
+def _redis_metrics(context: Context) -> Iterator[Metric]:
     try:
-        found = read_queue_statistics(here.queue)
+        found = read_queue_statistics(context.jobs.queue)
     except redis.RedisError as error:
         _log.warning("Redis: %s", error)
         yield from _backend_health("redis", "Redis", None)

@@ -105,7 +105,7 @@ class _Uvicorn(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Leave."""
-        self._app.state.context.feeds.close()
+        self._app.state.context.jobs.events.close()
         await super().shutdown(sockets)
 
 

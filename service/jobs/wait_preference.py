@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import Depends, Header, Request
 from starlette.concurrency import run_in_threadpool
 
-from service.context import Context, RequestContext
+from service.context import JobContext, RequestJobs
 
 _PREFERENCE = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*")+')
 _SECONDS = re.compile(r"[0-9]{1,9}")
@@ -31,9 +31,9 @@ def parse_wait(headers: Sequence[str], most: int) -> int | None:
 class WaitPreference:
     """How long a request waits for a job's end, if at all."""
 
-    def __init__(self, request: Request, here: Context, seconds: int | None) -> None:
+    def __init__(self, request: Request, jobs: JobContext, seconds: int | None) -> None:
         self._request = request
-        self._here = here
+        self._jobs = jobs
         self._seconds = seconds
 
     async def end_of(self, job_id: str, owner: str) -> dict[str, str]:
@@ -41,9 +41,9 @@ class WaitPreference:
 
         It does nothing where nobody asked, or as many wait already as may, in all or of the owner's.
         """
-        if self._seconds is None or self._here.waiters.left(owner) <= 0:
+        if self._seconds is None or self._jobs.waiters.left(owner) <= 0:
             return {}
-        with self._here.waiters.taken(owner):
+        with self._jobs.waiters.taken(owner):
             await self._wait(job_id, self._seconds)
         return {"Preference-Applied": f"wait={self._seconds}"}
 
@@ -58,10 +58,10 @@ class WaitPreference:
                 await asyncio.gather(*tasks)
 
     async def _ended(self, job_id: str) -> None:
-        with self._here.feeds.watch(job_id) as feed:
-            if await run_in_threadpool(self._here.jobs.ended, job_id):
+        with self._jobs.events.watch(job_id) as feed:
+            if await run_in_threadpool(self._jobs.records.ended, job_id):
                 return
-            while not feed.ended and not self._here.feeds.closing:
+            while not feed.ended and not self._jobs.events.closing:
                 await feed.change.wait()
 
     async def _gone(self) -> None:
@@ -71,13 +71,13 @@ class WaitPreference:
 
 async def _wait_preference(
     request: Request,
-    here: RequestContext,
+    jobs: RequestJobs,
     prefer: Annotated[  # noqa: ARG001 - for the document; several lines of it are one list
         str | None,
         Header(description="`wait=N`: answer once the job has ended, or after N seconds, 60 unless set otherwise"),
     ] = None,
 ) -> WaitPreference:
-    return WaitPreference(request, here, parse_wait(request.headers.getlist("prefer"), here.settings.wait_seconds))
+    return WaitPreference(request, jobs, parse_wait(request.headers.getlist("prefer"), jobs.settings.wait_seconds))
 
 
 PreferWait = Annotated[WaitPreference, Depends(_wait_preference)]

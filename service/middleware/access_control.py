@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.auth.caller import ANONYMOUS, LOCAL_CALLER, NO_OWNER, Caller
 from service.auth.rate_limits import RateDecision, RateLimit, RateName
 from service.auth.route_policy import MatchedPolicy, RoutePolicies
-from service.context import Context
+from service.context import AccessContext, Context
 from service.http.problems import ProblemError, problem_response, store_unavailable_response
 from worker.config.settings import Settings
 from worker.examples import example_id
@@ -101,8 +101,8 @@ class AccessControl:
     async def _owner(scope: Scope, given: str | None) -> str | None:
         if given is None or not secret_tokens.is_well_formed(given, secret_tokens.KEY):
             return None
-        keyring = _app_context(scope).keyring
-        key = keyring.remembered(given) or await run_in_threadpool(keyring.find, given)
+        keys = _access_context(scope).keys
+        key = keys.remembered(given) or await run_in_threadpool(keys.find, given)
         return None if key is None else key.owner
 
     @staticmethod
@@ -114,7 +114,7 @@ class AccessControl:
             return None
         shared = ShareTarget(matched.policy.kind, matched.path_params["id"])
         for text in [given, *parse_qs(scope["query_string"].decode("latin-1")).get("share", [])[:1]]:
-            if text and (opened := await run_in_threadpool(_app_context(scope).shares.opened, text, shared)):
+            if text and (opened := await run_in_threadpool(_access_context(scope).shares.opened, text, shared)):
                 return opened, secret_tokens.token_digest(text)
         return None
 
@@ -130,7 +130,7 @@ class AccessControl:
         who = caller.counted_as or f"address:{(scope.get('client') or ('',))[0]}"
         if rate.size == 0:
             return None
-        taken = await run_in_threadpool(_app_context(scope).rates.take, rate, who)
+        taken = await run_in_threadpool(_access_context(scope).rates.take, rate, who)
         if not taken.granted:
             detail = f"at most {rate.size} {rate.name} a minute; there is room again in {int(taken.wait) + 1} s"
             raise ProblemError("rate-limited", detail, headers=taken.headers)
@@ -155,10 +155,10 @@ def warn_without_keys(keys: ApiKeys) -> None:
         _log.warning("whether there are keys cannot be seen: %s", error)
 
 
-def _app_context(scope: Scope) -> Context:
+def _access_context(scope: Scope) -> AccessContext:
     context = scope["app"].state.context
     assert isinstance(context, Context)
-    return context
+    return context.access
 
 
 def _bearer_token(headers: Headers) -> str | None:

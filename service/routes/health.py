@@ -29,18 +29,18 @@ def get_health() -> Health:
 
 @router.get("/readyz", summary="Whether jobs can be accepted and run", responses=declare_problems("not-ready"))
 @access("open")
-def get_readiness(here: RequestContext) -> Readiness:
+def get_readiness(context: RequestContext) -> Readiness:
     """Redis answers, the store can be written, and a worker listens."""
     found = Readiness(redis=False, store=False, workers=0)
     missing = []
     try:
-        here.store.probe()
+        context.store.probe()
         found.store = True
     except OSError as error:  # its text has addresses, which are nobody's business
         _log.warning("the store: %s", error)
         missing.append("the store cannot be used")
     try:
-        found.workers = here.queue.workers()
+        found.workers = context.jobs.queue.workers()
         found.redis = True
     except redis.RedisError as error:
         _log.warning("Redis: %s", error)

@@ -7,7 +7,7 @@ from fastapi.responses import StreamingResponse
 
 from service.auth.caller import CurrentOwner
 from service.auth.route_policy import access
-from service.context import RequestContext
+from service.context import RequestUploads
 from service.http.conditional import RANGE_RESPONSES, IfNoneMatch, Range
 from service.http.declarations import NOT_MODIFIED_RESPONSE, declare_content, declare_problems, declare_upload_problems
 from service.http.problems import ProblemError
@@ -44,7 +44,7 @@ _BODY: dict[str, Any] = {
 )
 @access("key", rate="uploads", max_body=lambda settings: settings.max_model_bytes)
 async def post_model(
-    request: Request, response: Response, here: RequestContext, owner: CurrentOwner, label: LabelOfUpload = None
+    request: Request, response: Response, uploads: RequestUploads, owner: CurrentOwner, label: LabelOfUpload = None
 ) -> ModelResource:
     """Check a model and keep it as one ONNX file.
 
@@ -52,13 +52,13 @@ async def post_model(
     `torch.onnx.export(m, x, "f.onnx")` leaves them in `f.onnx.data`, is sent with them, and kept with all of them
     inside: its id is the same however it was cut and packed.
     """
-    settings = here.settings
+    settings = uploads.settings
     async with receive_parts(request, settings.scratch_dir, limit=settings.max_model_files) as parts:
-        path, model = await here.inspections.run(
-            lambda: canonical_model(parts, parts[0].path.parent, here.inspector), owner
+        path, model = await uploads.inspections.run(
+            lambda: canonical_model(parts, parts[0].path.parent, uploads.inspector), owner
         )
         called = label_of(request, label)
-        kept = await here.keeping.run(lambda: store_upload(here.models, path, model, called), owner)
+        kept = await uploads.storing.run(lambda: store_upload(uploads.models, path, model, called), owner)
     response.headers["Location"] = f"/v1/models/{model.id}"
     return upload_resource(kept, ModelResource)
 
@@ -66,23 +66,23 @@ async def post_model(
 @router.get("", summary="List the models", response_model=Page[ModelSummary], responses=NOT_MODIFIED_RESPONSE)
 @access("key")
 def list_models(
-    here: RequestContext,
+    uploads: RequestUploads,
     limit: PageLimit = 50,
     cursor: UploadCursor = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Your models, newest first, then the example. A page does not move when some are added."""
     return respond_with_page(
-        here.models, cursor, limit, lambda kept: upload_resource(kept, ModelSummary), if_none_match
+        uploads.models, cursor, limit, lambda kept: upload_resource(kept, ModelSummary), if_none_match
     )
 
 
 @router.get("/{id}", summary="Describe a model", responses=declare_problems("not-found"))
 @access("link", "models")
-def get_model(id: str, here: RequestContext) -> ModelResource:  # noqa: A002 - the API's name
+def get_model(id: str, uploads: RequestUploads) -> ModelResource:  # noqa: A002 - the API's name
     """Inputs, outputs, operators and multiply-accumulates of an uploaded model."""
     try:
-        return upload_resource(here.models.kept(id), ModelResource)
+        return upload_resource(uploads.models.kept(id), ModelResource)
     except KeyError:
         raise ProblemError("not-found", f"there is no model {id!r}", field="id") from None
 
@@ -98,8 +98,8 @@ def get_model(id: str, here: RequestContext) -> ModelResource:  # noqa: A002 - t
 @access("link", "models", example=True)
 def get_model_content(
     id: str,  # noqa: A002 - the API's name
-    here: RequestContext,
+    uploads: RequestUploads,
     range: Range = None,  # noqa: A002 - the header's name
 ) -> StreamingResponse:
     """The file, or one range of its bytes; of a model that came in several files, the one made of them."""
-    return send_upload(here.models, get_model(id, here), range, "application/octet-stream", "onnx")
+    return send_upload(uploads.models, get_model(id, uploads), range, "application/octet-stream", "onnx")

@@ -7,7 +7,7 @@ from fastapi.responses import StreamingResponse
 
 from service.auth.caller import CurrentOwner
 from service.auth.route_policy import access
-from service.context import RequestContext
+from service.context import RequestUploads
 from service.http.conditional import RANGE_RESPONSES, IfNoneMatch, Range
 from service.http.declarations import NOT_MODIFIED_RESPONSE, declare_content, declare_problems, declare_upload_problems
 from service.http.problems import ProblemError
@@ -44,19 +44,19 @@ _BODY: dict[str, Any] = {
 )
 @access("key", rate="uploads", max_body=lambda settings: settings.max_program_bytes)
 async def post_program(
-    request: Request, response: Response, here: RequestContext, owner: CurrentOwner, label: LabelOfUpload = None
+    request: Request, response: Response, uploads: RequestUploads, owner: CurrentOwner, label: LabelOfUpload = None
 ) -> ProgramResource:
     """Check a program and keep it as one Program file.
 
     Its id is that file's SHA-256; the same program again answers the same, however it was packed.
     """
-    settings = here.settings
+    settings = uploads.settings
     async with receive_parts(request, settings.scratch_dir, limit=settings.max_program_files) as parts:
-        path, program = await here.inspections.run(
-            lambda: canonical_program(parts, parts[0].path.parent, here.inspector), owner
+        path, program = await uploads.inspections.run(
+            lambda: canonical_program(parts, parts[0].path.parent, uploads.inspector), owner
         )
         called = label_of(request, label)
-        kept = await here.keeping.run(lambda: store_upload(here.programs, path, program, called), owner)
+        kept = await uploads.storing.run(lambda: store_upload(uploads.programs, path, program, called), owner)
     response.headers["Location"] = f"/v1/programs/{program.id}"
     return upload_resource(kept, ProgramResource)
 
@@ -64,23 +64,23 @@ async def post_program(
 @router.get("", summary="List the programs", response_model=Page[ProgramSummary], responses=NOT_MODIFIED_RESPONSE)
 @access("key")
 def list_programs(
-    here: RequestContext,
+    uploads: RequestUploads,
     limit: PageLimit = 50,
     cursor: UploadCursor = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Your programs, newest first, then the example. A page does not move when some are added."""
     return respond_with_page(
-        here.programs, cursor, limit, lambda kept: upload_resource(kept, ProgramSummary), if_none_match
+        uploads.programs, cursor, limit, lambda kept: upload_resource(kept, ProgramSummary), if_none_match
     )
 
 
 @router.get("/{id}", summary="Describe a program", responses=declare_problems("not-found"))
 @access("link", "programs")
-def get_program(id: str, here: RequestContext) -> ProgramResource:  # noqa: A002 - the API's name
+def get_program(id: str, uploads: RequestUploads) -> ProgramResource:  # noqa: A002 - the API's name
     """Accelerator, size, inputs and outputs of an uploaded program."""
     try:
-        return upload_resource(here.programs.kept(id), ProgramResource)
+        return upload_resource(uploads.programs.kept(id), ProgramResource)
     except KeyError:
         raise ProblemError("not-found", f"there is no program {id!r}", field="id") from None
 
@@ -94,8 +94,8 @@ def get_program(id: str, here: RequestContext) -> ProgramResource:  # noqa: A002
 @access("link", "programs", example=True)
 def get_program_content(
     id: str,  # noqa: A002 - the API's name
-    here: RequestContext,
+    uploads: RequestUploads,
     range: Range = None,  # noqa: A002 - the header's name
 ) -> StreamingResponse:
     """The Program file, or one range of its bytes."""
-    return send_upload(here.programs, get_program(id, here), range, "application/zip", "zip")
+    return send_upload(uploads.programs, get_program(id, uploads), range, "application/zip", "zip")

@@ -29,13 +29,13 @@ _PARTS: dict[ObjectKind, tuple[str, ...]] = {
 
 def _post(kind: ObjectKind) -> Callable[..., Share]:
     @access("key")
-    def post(id: _id_parameter(kind), here: RequestContext, owner: CurrentOwner) -> Share:  # type: ignore[valid-type]  # noqa: A002
+    def post(id: _id_parameter(kind), context: RequestContext, owner: CurrentOwner) -> Share:  # type: ignore[valid-type]  # noqa: A002
         """Make a link with which anybody may read this and what lies under its address, and nothing else.
 
         It is shown this once. Every address under this one takes its `share=...`, and programs may send its token as
         they would send a key. Where no keys are needed all can be read without it.
         """
-        token = here.shares.add(_shared_thing(kind, id, here), owner)
+        token = context.access.shares.add(_shared_thing(kind, id, context), owner)
         home = f"/v1/{kind}/{id}"
         links = {"self": home} | {part: f"{home}/{part}" for part in _PARTS[kind]}
         return Share(token=token, links={name: f"{path}?share={token}" for name, path in links.items()})
@@ -45,9 +45,9 @@ def _post(kind: ObjectKind) -> Callable[..., Share]:
 
 def _delete(kind: ObjectKind) -> Callable[..., None]:
     @access("key")
-    def delete(id: _id_parameter(kind), here: RequestContext, owner: CurrentOwner) -> None:  # type: ignore[valid-type]  # noqa: A002
+    def delete(id: _id_parameter(kind), context: RequestContext, owner: CurrentOwner) -> None:  # type: ignore[valid-type]  # noqa: A002
         """Revoke every link to this that its owner made, at once; without any it does nothing."""
-        here.shares.revoke(_shared_thing(kind, id, here), owner)
+        context.access.shares.revoke(_shared_thing(kind, id, context), owner)
 
     return delete
 
@@ -57,7 +57,7 @@ def _id_parameter(kind: ObjectKind) -> Any:
     return JobId if kind == "jobs" else str
 
 
-def _shared_thing(kind: ObjectKind, name: str, here: Context) -> ShareTarget:
+def _shared_thing(kind: ObjectKind, name: str, context: Context) -> ShareTarget:
     """What is to be shared.
 
     Raises:
@@ -65,7 +65,7 @@ def _shared_thing(kind: ObjectKind, name: str, here: Context) -> ShareTarget:
     """
     if kind == "accelerators" and name in preset_names():
         raise ProblemError("conflict", f"{name} comes with Cyclops: who may use the service has it", field="id")
-    here.require(kind, name)
+    context.require_visible(kind, name)
     return ShareTarget(kind, name)
 
 

@@ -5,7 +5,7 @@ from fastapi.responses import StreamingResponse
 
 from service.auth.caller import CurrentOwner
 from service.auth.route_policy import access
-from service.context import RequestContext
+from service.context import RequestUploads
 from service.http.conditional import RANGE_RESPONSES, IfNoneMatch, Range
 from service.http.declarations import (
     NOT_MODIFIED_RESPONSE,
@@ -32,14 +32,14 @@ router = APIRouter(prefix="/v1/tensors", tags=["tensors"])
 )
 @access("key", rate="uploads", max_body=lambda settings: settings.max_tensors_bytes)
 async def post_tensors(
-    request: Request, response: Response, here: RequestContext, owner: CurrentOwner, label: LabelOfUpload = None
+    request: Request, response: Response, uploads: RequestUploads, owner: CurrentOwner, label: LabelOfUpload = None
 ) -> TensorsResource:
     """Check and keep an npz file. Its id is its SHA-256; the same file again answers the same."""
-    async with receive_file(request, here.settings.scratch_dir) as upload:
-        found = await here.inspections.run(lambda: here.inspector.tensors(upload.path), owner)
+    async with receive_file(request, uploads.settings.scratch_dir) as upload:
+        found = await uploads.inspections.run(lambda: uploads.inspector.tensors(upload.path), owner)
         tensors = Tensors(id=upload.sha256, bytes=upload.bytes, **found.model_dump())
         called = label_of(request, label)
-        kept = await here.keeping.run(lambda: store_upload(here.tensors, upload.path, tensors, called), owner)
+        kept = await uploads.storing.run(lambda: store_upload(uploads.tensors, upload.path, tensors, called), owner)
     response.headers["Location"] = f"/v1/tensors/{tensors.id}"
     return upload_resource(kept, TensorsResource)
 
@@ -47,13 +47,13 @@ async def post_tensors(
 @router.get("", summary="List the tensors", response_model=Page[TensorsSummary], responses=NOT_MODIFIED_RESPONSE)
 @access("key")
 def list_tensors(
-    here: RequestContext,
+    uploads: RequestUploads,
     limit: PageLimit = 50,
     cursor: UploadCursor = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Your tensors, newest first, then the example. A page does not move when some are added."""
-    return respond_with_page(here.tensors, cursor, limit, _summary, if_none_match)
+    return respond_with_page(uploads.tensors, cursor, limit, _summary, if_none_match)
 
 
 def _summary(kept: StoredUpload[Tensors]) -> TensorsSummary:
@@ -65,10 +65,10 @@ def _summary(kept: StoredUpload[Tensors]) -> TensorsSummary:
 
 @router.get("/{id}", summary="Describe tensors", responses=declare_problems("not-found"))
 @access("link", "tensors")
-def get_tensors(id: str, here: RequestContext) -> TensorsResource:  # noqa: A002 - the API's name
+def get_tensors(id: str, uploads: RequestUploads) -> TensorsResource:  # noqa: A002 - the API's name
     """Names, element types and shapes of the arrays in an uploaded npz file."""
     try:
-        return upload_resource(here.tensors.kept(id), TensorsResource)
+        return upload_resource(uploads.tensors.kept(id), TensorsResource)
     except KeyError:
         raise ProblemError("not-found", f"there are no tensors {id!r}", field="id") from None
 
@@ -82,8 +82,8 @@ def get_tensors(id: str, here: RequestContext) -> TensorsResource:  # noqa: A002
 @access("link", "tensors", example=True)
 def get_tensors_content(
     id: str,  # noqa: A002 - the API's name
-    here: RequestContext,
+    uploads: RequestUploads,
     range: Range = None,  # noqa: A002 - the header's name
 ) -> StreamingResponse:
     """The file as it was sent, or one range of its bytes."""
-    return send_upload(here.tensors, get_tensors(id, here), range, "application/zip", "npz")
+    return send_upload(uploads.tensors, get_tensors(id, uploads), range, "application/zip", "npz")
