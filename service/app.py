@@ -29,13 +29,11 @@ from service.routes import (
     health,
     jobs,
     labels,
-    models,
-    programs,
     reference,
     retention,
     shares,
-    tensors,
     trace,
+    uploads,
 )
 from worker.config.settings import Settings
 from worker.identity.api_keys import ApiKeys
@@ -62,7 +60,7 @@ A program that is compiled already, by another job or by another tool, is only s
 Every error is a problem document (RFC 9457); its `type` leads to an explanation.
 """
 _ROUTES = (
-    *(models, programs, tensors, accelerators),
+    *(uploads, accelerators),
     *(jobs, events, labels, shares, artifacts, trace, retention),
     *(reference, about, health),
 )
