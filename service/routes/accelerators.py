@@ -8,12 +8,11 @@ from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.document_text import MAX_BYTES
+from accel.accelerator.document_yaml import accelerator_yaml
 from service.auth.caller import CurrentOwner
 from service.auth.route_policy import access
 from service.context import RequestUploads
 from service.http import conditional
-from service.http.accelerator_yaml import YAML_MEDIA_TYPE as YAML
-from service.http.accelerator_yaml import accelerator_yaml
 from service.http.conditional import IfNoneMatch
 from service.http.declarations import NOT_MODIFIED_RESPONSE, Responses, declare_problems, declare_upload_problems
 from service.http.negotiation import negotiate
@@ -24,6 +23,7 @@ from service.uploads.stored import LabelOfUpload
 
 router = APIRouter(prefix="/v1/accelerators", tags=["accelerators"])
 LABEL = "Cyclops-Label"
+YAML = "application/yaml"  # RFC 9512
 _FORMATS = {"json": "application/json", "yaml": YAML}
 _RAW = ("application/json", YAML, "text/yaml", "application/x-yaml", "application/octet-stream", "")
 _BODY: dict[str, Any] = {
