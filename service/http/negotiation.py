@@ -1,4 +1,4 @@
-"""Content negotiation: which of a resource's formats a request wants (RFC 9110, section 12.5.1)."""
+"""Content negotiation (RFC 9110, 12.4): qualities in Accept headers, and which of a resource's formats is wanted."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def negotiate(formats: Mapping[str, str], requested: str | None, accept: str | N
     """
     if requested is not None:
         return requested
-    ranges = _accepted(accept or "*/*")
+    ranges = qualities(accept or "*/*")
     best = max(formats, key=lambda name: _preference(formats[name], ranges))
     if _preference(formats[best], ranges)[0] == 0:
         raise ProblemError(
@@ -30,14 +30,13 @@ def negotiate(formats: Mapping[str, str], requested: str | None, accept: str | N
     return best
 
 
-def _accepted(accept: str) -> list[tuple[str, float]]:
-    """Media ranges and their qualities, in the header's order; a quality that is no number is none."""
+def qualities(header: str) -> list[tuple[str, float]]:
+    """Return what an Accept header names and the quality of each, in the header's order; a malformed quality is 0."""
     found = []
-    for part in accept.split(","):
-        pattern, *parameters = (item.strip().lower() for item in part.split(";"))
-        given = [parameter.removeprefix("q=") for parameter in parameters if parameter.startswith("q=")]
-        quality = (float(given[0]) if _QUALITY.fullmatch(given[0]) else 0.0) if given else 1.0
-        found.append((pattern, quality))
+    for part in header.split(","):
+        name, *parameters = (item.strip().lower() for item in part.split(";"))
+        given = next((item[2:].strip() for item in parameters if item.startswith("q=")), "1")
+        found.append((name, float(given) if _QUALITY.fullmatch(given) else 0.0))
     return found
 
 

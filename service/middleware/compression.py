@@ -15,11 +15,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.conditional import weak_if_client_names_it_weak
+from service.http.negotiation import qualities
 
 ContentCoding = Literal["zstd", "gzip"]
 _CODINGS: tuple[ContentCoding, ...] = ("zstd", "gzip")  # of equals the first
 _ALIASES = {"x-gzip": "gzip"}
-_QUALITY = re.compile(r"0(\.\d{0,3})?|1(\.0{0,3})?")
 # both as fast as they can; of zstd the window, and with it the memory, is bounded: gzip's is 32 KiB
 _ZSTD: dict[int, int] = {zstd.CompressionParameter.compression_level: 1, zstd.CompressionParameter.window_log: 18}
 _GZIP_LEVEL, _GZIP_FORM = 1, 16 + zlib.MAX_WBITS
@@ -57,11 +57,7 @@ def new_encoder(coding: ContentCoding) -> StreamEncoder:
 
 def preferred_coding(accept_encoding: str) -> ContentCoding | None:
     """The coding that the client likes best; None: it wants none, or none that there is."""
-    found: dict[str, float] = {}
-    for part in accept_encoding.split(","):
-        name, *parameters = (item.strip().lower() for item in part.split(";"))
-        given = next((item[2:].strip() for item in parameters if item.startswith("q=")), "1")
-        found[_ALIASES.get(name, name)] = float(given) if _QUALITY.fullmatch(given) else 0.0
+    found = {_ALIASES.get(name, name): quality for name, quality in qualities(accept_encoding)}
     others = found.get("*", 0.0)
     best = max(_CODINGS, key=lambda coding: found.get(coding, others))
     quality = found.get(best, others)
