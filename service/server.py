@@ -7,21 +7,18 @@ the busiest moment took.
 
 import contextlib
 import ctypes
-import functools
 import signal
 import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
-import uvicorn
-from fastapi import FastAPI
 from opentelemetry.trace import Tracer
 
 from service.app import create_app
-from service.http.uvicorn_protocol import ConnectionTimeouts, TimeLimitedProtocol, with_date_header
+from service.http.uvicorn_protocol import TimeLimitedServer
 from service.middleware.access_control import resolve_auth
 from worker.config.settings import Settings
 from worker.runner.worker_pool import worker_processes
@@ -29,7 +26,6 @@ from worker.storage.redis_server import redis_server
 from worker.telemetry.tracing import service_tracer
 
 _STARTED_WITHIN = 10.0
-_TICKS_BETWEEN_LOOKS = 5
 _SILENT_MILLISECONDS = 300_000  # for which a client may take nothing of what we send
 
 
@@ -65,7 +61,7 @@ def serve(settings: Settings, bound: socket.socket) -> None:
     # uvicorn raises the signal again once it has stopped: it then must not kill us before our own clean-up
     signal.signal(signal.SIGTERM, _exit_on_signal)
     with service_tracer() as tracer:
-        _uvicorn_server(settings, bound, settings.log_level, tracer).run(sockets=[bound])
+        _http_server(settings, bound, settings.log_level, tracer).run(sockets=[bound])
 
 
 def _exit_on_signal(number: int, _frame: Any) -> None:
@@ -75,7 +71,7 @@ def _exit_on_signal(number: int, _frame: Any) -> None:
 @contextlib.contextmanager
 def serving_in_thread(settings: Settings, bound: socket.socket) -> Iterator[str]:
     """Serve HTTP from a thread inside the context; gives the base URL."""
-    server = _uvicorn_server(settings, bound, "WARNING")
+    server = _http_server(settings, bound, "WARNING")
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="http", daemon=True)
     thread.start()
     try:
@@ -89,26 +85,6 @@ def serving_in_thread(settings: Settings, bound: socket.socket) -> Iterator[str]
         thread.join()
 
 
-class _Uvicorn(uvicorn.Server):
-    """Ends what would go on for ever: what clients do not end, and when it leaves what they could not know of."""
-
-    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
-        super().__init__(config)
-        self._app = app
-
-    async def on_tick(self, counter: int) -> bool:
-        """Look at the connections, and whether to leave; uvicorn asks ten times a second."""
-        if counter % _TICKS_BETWEEN_LOOKS == 0:
-            for connection in list(self.server_state.connections):
-                cast("TimeLimitedProtocol", connection).look()
-        return await super().on_tick(counter)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Leave."""
-        self._app.state.context.jobs.events.close()
-        await super().shutdown(sockets)
-
-
 def _resolved_settings(settings: Settings, bound: socket.socket) -> Settings:
     """The settings, with what ``auto`` means here, and the address that we announce among our names."""
     auth = resolve_auth(settings.auth, bound)
@@ -119,25 +95,15 @@ def _resolved_settings(settings: Settings, bound: socket.socket) -> Settings:
     return settings.model_copy(update={"auth": auth, "allowed_hosts": ", ".join(hosts)})
 
 
-def _uvicorn_server(
+def _http_server(
     settings: Settings, bound: socket.socket, level: str, tracer: Tracer | None = None
-) -> uvicorn.Server:
+) -> TimeLimitedServer:
     app = create_app(_resolved_settings(settings, bound), tracer)
-    config = uvicorn.Config(
-        with_date_header(app),
-        http=cast(
-            "type[TimeLimitedProtocol]",
-            functools.partial(TimeLimitedProtocol, patience=ConnectionTimeouts.of(settings)),
-        ),
-        timeout_keep_alive=settings.connection_idle_seconds,
-        log_config=None,  # its loggers hand their records on to ours
-        log_level=level.lower(),
-        access_log=False,  # ``service/middleware/observation.py`` has one
-        timeout_graceful_shutdown=5,
-        server_header=False,
-        date_header=False,
-    )
-    return _Uvicorn(config, app)
+
+    def end_event_streams() -> None:
+        app.state.context.jobs.events.close()
+
+    return TimeLimitedServer(app, settings, level, end_event_streams)
 
 
 # malloc.h of the GNU C library
