@@ -75,7 +75,7 @@ _NO_TELEMETRY: TelemetryConfig = {
 
 
 def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -> FastAPI:
-    """The app; without settings they come from the environment, and without a tracer there are no traces.
+    """Returns the app; settings default to those of the environment, and without a tracer there are no traces.
 
     Nothing is touched before the app starts up, so that its OpenAPI document needs no store and no Redis.
     """
@@ -106,7 +106,7 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
                 reconciler(jobs, queue, chosen.reconcile_seconds, between_steps),
                 prometheus.exporting_otlp(meters.registry),
             ):
-                async with context.jobs.events.running():
+                async with context.jobs.events.run():
                     yield
             queue.connection.close()
             context.access.rates.close()
@@ -144,5 +144,5 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
 
 @access("open")
 def _redirect_to_docs() -> RedirectResponse:
-    """Whoever opens the address in a browser wants the documentation."""
+    """Leads whoever opens the address in a browser to the documentation."""
     return RedirectResponse("/docs")

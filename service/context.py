@@ -64,7 +64,7 @@ class UploadContext:
     storing: FairSemaphore
 
     def restricted_to(self, caller: Caller) -> "UploadContext":
-        """Return the same without what the caller may not see."""
+        """Returns the same without what the caller may not see."""
         shared = {caller.shared.kind: caller.shared} if caller.shared else {}
         return replace(
             self,
@@ -75,7 +75,7 @@ class UploadContext:
         )
 
     def require_visible(self, kind: UploadKind, name: str) -> None:
-        """Check that the caller has this upload, or that it is everybody's.
+        """Checks that the caller has this upload, or that it is everybody's.
 
         Raises:
             ProblemError: there is no such upload.
@@ -112,39 +112,24 @@ class JobContext:
     waiters: OwnerSlots
 
     def restricted_to(self, caller: Caller) -> "JobContext":
-        """Return the same without what the caller may not see."""
+        """Returns the same without what the caller may not see."""
         shared = caller.shared.id if caller.shared and caller.shared.kind == "jobs" else None
         return replace(self, records=self.records.seen_by(caller.owner, shared))
 
     def get(self, job_id: str) -> Job:
-        """Return the job's record.
+        """Returns the job's record: one of the caller's, or on a route that links open also the one that is shared.
 
         Raises:
-            ProblemError: there is no such job.
+            ProblemError: the caller has no such job.
         """
         try:
             return self.records.get(job_id)
         except KeyError:
-            raise _no_job(job_id) from None
-
-    def get_own(self, job_id: str, owner: str) -> Job:
-        """Return the record of a job that the owner may change.
-
-        Raises:
-            ProblemError: the owner has no such job.
-        """
-        job = self.get(job_id)
-        if job.owner != owner:
-            raise _no_job(job_id)
-        return job
+            raise ProblemError("not-found", f"there is no job {job_id!r}", field="id") from None
 
     def artifacts(self, job: Job) -> Artifacts:
-        """Return the files that the job left."""
+        """Returns the files that the job left."""
         return Artifacts(self.store, job)
-
-
-def _no_job(job_id: str) -> ProblemError:
-    return ProblemError("not-found", f"there is no job {job_id!r}", field="id")
 
 
 @dataclass(frozen=True)
@@ -188,11 +173,11 @@ class Context:
     deleter: Deleter
 
     def restricted_to(self, caller: Caller) -> "Context":
-        """Return the same without what the caller may not see."""
+        """Returns the same without what the caller may not see."""
         return replace(self, uploads=self.uploads.restricted_to(caller), jobs=self.jobs.restricted_to(caller))
 
     def require_visible(self, kind: ObjectKind, name: str) -> None:
-        """Check that the caller has this job or upload, or that it is everybody's.
+        """Checks that the caller has this job or upload, or that it is everybody's.
 
         Raises:
             ProblemError: there is none.
@@ -204,7 +189,7 @@ class Context:
 
 
 def build_context(settings: Settings, light: ForkClient, compiler: ForkClient) -> Context:
-    """Return the context of an app, with connections to its store and its Redis.
+    """Returns the context of an app, with connections to its store and its Redis.
 
     Args:
         settings: the app's.
@@ -268,7 +253,7 @@ def _job_context(settings: Settings, store: Store, jobs: Jobs, queue: JobQueue) 
 
 
 def app_context(request: Request) -> Context:
-    """Return the context of the request's app, which sees everything."""
+    """Returns the context of the request's app, which sees everything."""
     context = request.app.state.context
     assert isinstance(context, Context)
     return context

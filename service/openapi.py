@@ -46,7 +46,7 @@ _CROSS_ORIGIN_WRITE = {
 
 
 def install_openapi(app: FastAPI, policies: RoutePolicies) -> None:
-    """Have the app serve our document."""
+    """Has the app serve this document instead of FastAPI's."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -57,7 +57,7 @@ def install_openapi(app: FastAPI, policies: RoutePolicies) -> None:
 
 
 def openapi_text(app: FastAPI) -> str:
-    """The document as text, the same for the same app."""
+    """Returns the document as text, the same for the same app."""
     return json.dumps(app.openapi(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
@@ -96,7 +96,7 @@ def _openapi_document(app: FastAPI, policies: RoutePolicies) -> dict[str, Any]:
 
 
 def _add_access_control(policy: RoutePolicy, operation: dict[str, Any]) -> None:
-    """Say who may ask, and how those are answered who may not, or not so often."""
+    """Declares who may use the operation, and the responses to callers who may not, or not so often."""
     if policy.access == "open":
         operation["security"] = []
         return
@@ -118,7 +118,7 @@ def _text_header(description: str) -> dict[str, Any]:
 
 
 def _add_store_unavailable(answers: dict[str, Any]) -> None:
-    """Say that the store may be away, beside what else the route answers then."""
+    """Declares that the store may be unreachable, in addition to the route's own 503."""
     away = declare_problems("store-unavailable")[_UNAVAILABLE]
     known = answers.get(str(_UNAVAILABLE), {}).get("description", "")
     away["description"] = f"{known} {away['description']}".strip()
@@ -136,7 +136,7 @@ _JOBS: dict[str, dict[str, Any]] = {
 
 
 def add_links(document: dict[str, Any]) -> None:
-    """Say of every answer that makes something which operations take its id."""
+    """Links each response that creates something to the operations that take its id."""
     links: dict[str, Any] = {}
     for collection in _COLLECTIONS:
         operations = document["paths"][collection]
@@ -152,7 +152,7 @@ def add_links(document: dict[str, Any]) -> None:
 
 
 def _member_links(document: dict[str, Any], collection: str) -> dict[str, Any]:
-    """A link to each operation on one of the collection that needs nothing but its id."""
+    """Returns a link to each operation on a member of the collection that needs nothing but its id."""
     home = f"{collection}/{{id}}"
     return {
         f"{method}_{_singular(collection)}{path.removeprefix(home).replace('/', '_')}": {
@@ -175,7 +175,7 @@ _LABEL_EXAMPLE = {"label": "my first"}
 
 
 def add_examples(document: dict[str, Any]) -> None:
-    """Put the examples into the document."""
+    """Adds the examples to the document."""
     paths = document["paths"]
     for path, operations in paths.items():
         for method, operation in operations.items():
@@ -204,7 +204,7 @@ def _example_id(method: str, path: str) -> str:
 
 
 def _add_file(kind: FileKind, operation: dict[str, Any]) -> None:
-    """Say where a file is to upload, and have the form that needs no file be the first."""
+    """Adds the example in Base64 as the first form of the upload, and links to its file."""
     ours = example(kind)
     text = base64.b64encode(ours.path.read_bytes()).decode()
     operation["description"] += (

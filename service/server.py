@@ -31,7 +31,7 @@ _SILENT_MILLISECONDS = 300_000  # for which a client may take nothing of what we
 
 @contextlib.contextmanager
 def backend(settings: Settings, workers: int) -> Iterator[Settings]:
-    """Workers, and a Redis of our own unless one is configured; gives the settings with its URL.
+    """Starts workers, and a Redis unless one is configured; gives the settings with its URL.
 
     Raises:
         RedisUnavailableError: there is no Redis to be had.
@@ -45,7 +45,7 @@ def backend(settings: Settings, workers: int) -> Iterator[Settings]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. OSError if it cannot be had."""
+    """Returns a listening socket; port 0 takes a free one. OSError if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.create_server((host, port), family=family, reuse_port=False)
     # asyncio does it only for sockets that name their protocol; a kept connection else waits 40 ms for every answer
@@ -56,7 +56,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(settings: Settings, bound: socket.socket) -> None:
-    """Serve HTTP until SIGINT or SIGTERM."""
+    """Serves HTTP until SIGINT or SIGTERM."""
     return_freed_memory()
     # uvicorn raises the signal again once it has stopped: it then must not kill us before our own clean-up
     signal.signal(signal.SIGTERM, _exit_on_signal)
@@ -70,7 +70,7 @@ def _exit_on_signal(number: int, _frame: Any) -> None:
 
 @contextlib.contextmanager
 def serving_in_thread(settings: Settings, bound: socket.socket) -> Iterator[str]:
-    """Serve HTTP from a thread inside the context; gives the base URL."""
+    """Serves HTTP from a thread inside the context; gives the base URL."""
     server = _http_server(settings, bound, "WARNING")
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="http", daemon=True)
     thread.start()
@@ -86,7 +86,7 @@ def serving_in_thread(settings: Settings, bound: socket.socket) -> Iterator[str]
 
 
 def _resolved_settings(settings: Settings, bound: socket.socket) -> Settings:
-    """The settings, with what ``auto`` means here, and the address that we announce among our names."""
+    """Returns the settings with ``auto`` resolved, and with the announced address among the allowed hosts."""
     auth = resolve_auth(settings.auth, bound)
     hosts = settings.hosts
     if auth == "off":  # where keys are needed, no names are all names
@@ -113,7 +113,7 @@ _ARENAS = 2
 
 
 def return_freed_memory() -> None:
-    """Give large blocks back to the system once they are freed; nothing where the library has no such setting.
+    """Has large blocks returned to the system once they are freed; does nothing without the GNU C library.
 
     Best called before there are threads: arenas that are there stay.
     """

@@ -57,7 +57,7 @@ def access(
     rate: RateName = "reads",
     max_body: Callable[[Settings], int] = _other_body,
 ) -> Callable[[Endpoint], Endpoint]:
-    """Return a decorator that declares the policy of an endpoint; the parameters are :class:`RoutePolicy`'s."""
+    """Returns a decorator that declares the policy of an endpoint; the parameters are :class:`RoutePolicy`'s."""
     assert (level == "link") == (kind is not None)
     policy = RoutePolicy(level, kind, example, rate, max_body)
 
@@ -108,7 +108,7 @@ class RoutePolicies:
             self._declared.update({(method, route.path_format or ""): policy for method in route.methods or ()})
 
     def match(self, scope: Scope) -> MatchedPolicy:
-        """Return the policy for a request; where a slash too many or too few leads to a redirect, its target's."""
+        """Returns the policy for a request; where a slash too many or too few leads to a redirect, its target's."""
         state = scope.setdefault("state", {})
         if _ATTRIBUTE not in state:
             path = scope["path"]
@@ -129,5 +129,5 @@ class RoutePolicies:
         return partial
 
     def declared(self, method: str, path: str) -> RoutePolicy:
-        """Return the policy of the route with this method and path template; KeyError if there is none."""
+        """Returns the policy of the route with this method and path template; KeyError if there is none."""
         return self._declared[method.upper(), path]

@@ -9,7 +9,7 @@ _QUALITY = re.compile(r"0(\.\d{0,3})?|1(\.0{0,3})?")
 
 
 def negotiate(formats: Mapping[str, str], requested: str | None, accept: str | None) -> str:
-    """The format's name.
+    """Returns the name of the format that a request wants.
 
     Args:
         formats: media type of each format; the first is the default.
@@ -31,7 +31,7 @@ def negotiate(formats: Mapping[str, str], requested: str | None, accept: str | N
 
 
 def qualities(header: str) -> list[tuple[str, float]]:
-    """Return what an Accept header names and the quality of each, in the header's order; a malformed quality is 0."""
+    """Returns what an Accept header names and the quality of each, in the header's order; a malformed quality is 0."""
     found = []
     for part in header.split(","):
         name, *parameters = (item.strip().lower() for item in part.split(";"))
@@ -41,7 +41,7 @@ def qualities(header: str) -> list[tuple[str, float]]:
 
 
 def _preference(media_type: str, ranges: list[tuple[str, float]]) -> tuple[float, int]:
-    """How much a format is wanted: the quality that the most specific range gives it; of equals, the first named."""
+    """Returns a sort key: the quality by the most specific range that matches; of equals, the first named wins."""
     kind = media_type.partition("/")[0]
     for pattern in (media_type, f"{kind}/*", "*/*"):
         for place, (found, quality) in enumerate(ranges):

@@ -46,7 +46,7 @@ class ConnectionTimeouts:
 
     @classmethod
     def of(cls, settings: Settings) -> "ConnectionTimeouts":
-        """What the settings say."""
+        """Returns the timeouts in the settings."""
         return cls(
             head=settings.connection_head_seconds,
             body=settings.connection_body_seconds,
@@ -56,7 +56,7 @@ class ConnectionTimeouts:
 
 
 class StrictParser(h11.Connection):
-    """h11's parser, which refuses what two readers may read as two different requests (RFC 9112, section 6.1).
+    """h11's parser, which refuses requests that two readers may frame differently (RFC 9112, section 6.1).
 
     Nor does it read on in a body that is cut so small that to parse it would keep the loop from other requests.
     """
@@ -66,7 +66,7 @@ class StrictParser(h11.Connection):
     _chunked = 0  # bytes in them
 
     def next_event(self) -> Any:
-        """The next event.
+        """Returns the next event.
 
         Raises:
             h11.RemoteProtocolError: what the client sends has more readings than one, or is not worth its reading.
@@ -84,7 +84,7 @@ class StrictParser(h11.Connection):
         return event
 
     def _weigh(self, data: h11.Data) -> None:
-        """See that a body's chunks are worth the time that each takes."""
+        """Refuses a body in many tiny chunks, each of which takes time to parse."""
         self._chunks += data.chunk_start
         self._chunked += len(data.data)
         if self._chunks > _MANY_CHUNKS and self._chunked < self._chunks * _CHUNK_BYTES:
@@ -115,7 +115,7 @@ class TimeLimitedProtocol(H11Protocol):
         self._bytes = self._unsent = 0
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client sends."""
+        """Takes data from the client."""
         now = self.loop.time()
         self._enter(now)
         if not self._bytes and self.cycle is not None and self._awaits_head():
@@ -126,12 +126,12 @@ class TimeLimitedProtocol(H11Protocol):
         self._enter(now)
 
     def resume_writing(self) -> None:
-        """Go on with an answer, of which the client has taken most that was sent."""
+        """Resumes a response once the client has taken most of what was sent."""
         self._taken = self.loop.time()
         super().resume_writing()
 
     def check(self) -> None:
-        """Hang up if the client has kept us waiting for too long."""
+        """Closes the connection if its client has kept it waiting for too long."""
         now = self.loop.time()
         self._enter(now)
         unsent = self.transport.get_write_buffer_size()
@@ -169,7 +169,7 @@ class TimeLimitedProtocol(H11Protocol):
         return self.conn.their_state is h11.IDLE and self.conn.our_state is h11.IDLE
 
     def _enter(self, now: float) -> None:
-        """Begin to measure anew with each head and each body."""
+        """Restarts the measurement with each head and each body."""
         phase = (self.cycle, self.conn.their_state)
         if phase != self._phase:
             self._phase = phase
@@ -177,7 +177,7 @@ class TimeLimitedProtocol(H11Protocol):
             self._bytes = 0
 
     def _give_up(self, detail: str | None) -> None:
-        """Hang up, with a problem if there is something to tell and no answer has begun."""
+        """Closes the connection, with a problem if there is a detail and no response has begun."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True  # the application hears of it, and what it still answers goes nowhere
             self.cycle.message_event.set()
@@ -186,7 +186,7 @@ class TimeLimitedProtocol(H11Protocol):
         self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer and hang up; the client may be in the middle of an answer already, and then just hang up."""
+        """Answers 400, unless a response has begun already, and closes the connection."""
         self._refuse("bad-request", self._parser.fault or msg)
         self.transport.close()
 
@@ -211,12 +211,12 @@ class TimeLimitedProtocol(H11Protocol):
             self.logger.debug("an answer had begun")
 
     def _should_upgrade(self) -> bool:
-        """There is nothing that a connection could be upgraded to: a request that offers it is answered as it is."""
+        """Returns False: a request that offers an upgrade is answered without one."""
         return False
 
 
 def with_date_header(app: ASGIApp) -> ASGIApp:
-    """The app, whose answers say when they were made; by uvicorn they would say when their requests came."""
+    """Returns the app with a Date header of the time of each response; uvicorn's is the time of the request."""
 
     async def made(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_dated(message: Message) -> None:
@@ -259,13 +259,13 @@ class TimeLimitedServer(Server):
         self._on_shutdown = on_shutdown
 
     async def on_tick(self, counter: int) -> bool:
-        """Check the connections, and return whether to leave; uvicorn calls it ten times a second."""
+        """Checks the connections, and returns whether to stop; uvicorn calls it ten times a second."""
         if counter % _TICKS_BETWEEN_CHECKS == 0:
             for connection in list(self.server_state.connections):
                 cast("TimeLimitedProtocol", connection).check()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Leave, and have those leave who follow events."""
+        """Ends event streams, then stops as uvicorn does."""
         self._on_shutdown()
         await super().shutdown(sockets)

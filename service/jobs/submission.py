@@ -34,18 +34,18 @@ _log = logging.getLogger(__name__)
 def submit(
     request: JobSubmission, owner: str, key: str | None, context: Context
 ) -> tuple[SubmissionOutcome, Job | None]:
-    """What came of a submission, and the job's record where it was read already.
+    """Accepts a submission; returns its outcome, and the job's record if it was read already.
 
     Args:
-        request: what is asked.
-        owner: who asks.
+        request: the submission.
+        owner: the owner of the job.
         key: the submission's idempotency key.
         context: what the request works on, restricted to its caller.
 
     Raises:
         ProblemError: it cannot be accepted.
         InvalidTensors: the tensors do not fit the model or the program.
-        BeingErasedError: what it needs is being erased at this moment.
+        BeingDeletedError: what it needs is being deleted at this moment.
     """
     check_webhook(request, context.jobs)
     if key is not None:
@@ -62,7 +62,7 @@ def submit(
 
 
 def check_submission(request: JobRequest, context: Context) -> None:
-    """Check all that can be checked without compiling.
+    """Checks all that can be checked without compiling.
 
     Raises:
         ProblemError: the model, the program, the accelerator or the tensors are unknown.
@@ -81,7 +81,7 @@ def check_submission(request: JobRequest, context: Context) -> None:
 
 
 def _inputs(source: Model | ProgramInfo, axes: Axes) -> tuple[list[TensorInfo], Sequence[str]]:
-    """The inputs, their axes set, and which of those are 1 as nothing set them."""
+    """Returns the inputs with their axes set, and the names of the axes that are 1 by default."""
     if isinstance(source, ProgramInfo):
         return source.inputs, ()
     fixed = fix_axes(source.inputs, axes)
@@ -89,7 +89,7 @@ def _inputs(source: Model | ProgramInfo, axes: Axes) -> tuple[list[TensorInfo], 
 
 
 def _source(request: JobRequest, context: Context) -> Model | ProgramInfo:
-    """What was found in the model or the program."""
+    """Returns the document of the model or the program."""
     try:
         if request.model is not None:
             return context.uploads.models.get(request.model)
@@ -116,13 +116,13 @@ def _tensors(digest: str | None, field: str, context: Context) -> list[TensorInf
 
 
 def _checked_answer(request: JobSubmission, owner: str, context: Context) -> Job | None:
-    """A job that answers the request, if there is one and it may; the request is checked in any case."""
+    """Checks the request; returns an earlier job that answers it, unless a fresh one is asked for."""
     check_submission(request, context)
     return None if request.fresh else context.submissions.results.find(request, owner)
 
 
 def _submit_once(request: JobSubmission, owner: str, key: str, context: Context) -> SubmissionOutcome:
-    """What the submissions with this key have."""
+    """Returns the outcome that all submissions with this idempotency key share."""
     try:
         return context.submissions.idempotency.once(
             owner,
@@ -137,24 +137,24 @@ def _submit_once(request: JobSubmission, owner: str, key: str, context: Context)
 
 
 def _digest(request: JobSubmission) -> str:
-    """Of what is asked, and where its end is to be told; not of the secret, which is shown as asterisks."""
+    """Returns a digest of the request and its webhook's URL; the webhook's secret is dumped as asterisks."""
     # keys that were used before there were labels are good still
     left_out = {name for name in ("webhook", "label") if getattr(request, name) is None}
     return hashlib.sha256(request.model_dump_json(exclude=left_out).encode()).hexdigest()
 
 
 def _propose(request: JobSubmission, owner: str, context: Context) -> Proposal:
-    """What to do about a request: an answer that is there, or the id of a job to make."""
+    """Returns an earlier job that answers the request, or the id of a new one."""
     answer = _checked_answer(request, owner, context)
     return Proposal(answer.id, cached=True) if answer else Proposal(new_id(), cached=False)
 
 
 def _record_and_enqueue(job_id: str, request: JobSubmission, owner: str, context: Context, withdraw: Withdraw) -> None:
-    """Record the job and enqueue it. Where that fails, nothing is left that would run.
+    """Records the job and enqueues it. Where that fails, nothing is left that would run.
 
     Raises:
-        ProblemError: the queue cannot be reached, or is full; or what the job needs has been erased.
-        BeingErasedError: it is being erased at this moment.
+        ProblemError: the queue cannot be reached, or is full; or what the job needs has been deleted.
+        BeingDeletedError: it is being deleted at this moment.
     """
     detail = "the job was not accepted; try again later"
     unavailable = ProblemError("queue-unavailable", detail, headers={"Retry-After": "5"})
@@ -166,7 +166,7 @@ def _record_and_enqueue(job_id: str, request: JobSubmission, owner: str, context
         claim = context.submissions.upload_locks.take(job_id, request, owner)
     except MissingUploadError as error:
         kind = error.upload.kind.removesuffix("s" if error.upload.kind != "tensors" else "")
-        raise ProblemError(f"unknown-{kind}", f"{error.upload.digest} has been erased", field=kind) from None
+        raise ProblemError(f"unknown-{kind}", f"{error.upload.digest} has been deleted", field=kind) from None
     if not claim.counts():  # this process was held up, and nobody heeds it any more
         claim.release()
         raise unavailable
@@ -189,7 +189,7 @@ _QUEUE_FULL_HEADERS = {"Retry-After": "10"}
 
 
 def check_queue_limits(queue: JobQueue, owner: str, settings: Settings) -> None:
-    """Refuse a job if too many wait, in all or of its owner.
+    """Refuses a job if too many are queued, in all or of its owner.
 
     Raises:
         ProblemError: too many do.
@@ -204,7 +204,7 @@ def check_queue_limits(queue: JobQueue, owner: str, settings: Settings) -> None:
 
 
 def plan_response(request: JobRequest, context: Context) -> Response:
-    """The plan of a request that was checked.
+    """Returns the plan of a request that was checked.
 
     Raises:
         ProblemError: it is for a program, or it cannot be made within the limits.

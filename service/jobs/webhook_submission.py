@@ -13,7 +13,7 @@ from worker.webhooks.targets import Destinations, parse_url
 
 
 def check_webhook(request: JobSubmission, jobs: JobContext) -> None:
-    """Check what can be checked without asking anybody.
+    """Checks a webhook as far as that needs no network.
 
     Raises:
         ProblemError: nothing is sent from here, or not to this address.
@@ -36,7 +36,7 @@ def check_webhook(request: JobSubmission, jobs: JobContext) -> None:
 
 
 def schedule_webhook(job_id: str, request: JobSubmission, owner: str, jobs: JobContext) -> None:
-    """Have the webhook be sent when the job ends that is about to be recorded; for the same job again it does nothing.
+    """Schedules the webhook for the end of a job that is about to be recorded; a second call does nothing.
 
     Raises:
         redis.RedisError: Redis is away: it would be sent late.
@@ -49,7 +49,7 @@ def schedule_webhook(job_id: str, request: JobSubmission, owner: str, jobs: JobC
 def schedule_webhook_of_ended_job(
     job_id: str, request: JobSubmission, owner: str, key: str | None, jobs: JobContext
 ) -> None:
-    """Have the webhook be sent for a job that has ended already, and answers the submission.
+    """Schedules the webhook of a submission that an ended job answers.
 
     Submissions with the same idempotency key are one.
     """

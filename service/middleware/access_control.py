@@ -1,7 +1,7 @@
 """Access control: authenticates the caller before anything else is done for a request, and limits request rates.
 
-Each route says whether it needs a key (``service/auth/route_policy.py``); a path without a route needs one. Whose
-things a request sees is then up to the context (``service/context.py``).
+Each route says whether it needs a key (``service/auth/route_policy.py``); a path without a route needs one. What a
+request may see is then up to the context (``service/context.py``), which is restricted to its caller.
 """
 
 import ipaddress
@@ -33,7 +33,7 @@ _SHAREABLE_ID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{64}")  # of a job, of an uplo
 
 
 class AccessControl:
-    """ASGI middleware: 401 for who has no key where one is needed, 429 for who asks too often."""
+    """ASGI middleware: answers 401 without a key where one is needed, and 429 above a rate limit."""
 
     def __init__(self, app: ASGIApp, settings: Settings, policies: RoutePolicies) -> None:
         self._app = app
@@ -49,7 +49,7 @@ class AccessControl:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, once it is known whose it is."""
+        """Passes the request on with its caller, or refuses it."""
         if scope["type"] == "websocket":  # there is none
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -70,11 +70,11 @@ class AccessControl:
         await self._app(scope, receive, send if taken is None else _with_headers(send, taken.headers))
 
     async def _caller(self, scope: Scope, matched: MatchedPolicy) -> Caller:
-        """Who asks.
+        """Returns the caller of the request.
 
         Raises:
-            ProblemError: nobody who may.
-            StoreUnavailableError: whether it may cannot be found out.
+            ProblemError: the route needs a key or a link, and the request has none that is valid.
+            StoreUnavailableError: the store cannot be reached to look it up.
         """
         if not self._keys_needed:
             return LOCAL_CALLER
@@ -102,12 +102,12 @@ class AccessControl:
         if given is None or not secret_tokens.is_well_formed(given, secret_tokens.KEY):
             return None
         keys = _access_context(scope).keys
-        key = keys.remembered(given) or await run_in_threadpool(keys.find, given)
+        key = keys.get(given) or await run_in_threadpool(keys.find, given)
         return None if key is None else key.owner
 
     @staticmethod
     async def _shared(scope: Scope, given: str | None, matched: MatchedPolicy) -> tuple[ShareTarget, str] | None:
-        """Return what a link of the request opens for reading, and the link's digest."""
+        """Returns what a link of the request opens for reading, and the link's digest."""
         if matched.policy.kind is None or not matched.has_method:
             return None
         if not _SHAREABLE_ID.fullmatch(matched.path_params["id"]):
@@ -119,10 +119,10 @@ class AccessControl:
         return None
 
     async def _count(self, scope: Scope, caller: Caller, matched: MatchedPolicy) -> RateDecision | None:
-        """Take a token for the request; None if it is not counted.
+        """Counts the request against its rate limit; returns None if it is not limited.
 
         Raises:
-            ProblemError: there is none.
+            ProblemError: the limit is reached.
         """
         if not self._counting or caller is ANONYMOUS or self._is_open(matched):
             return None
@@ -132,13 +132,13 @@ class AccessControl:
             return None
         taken = await run_in_threadpool(_access_context(scope).rates.take, rate, who)
         if not taken.granted:
-            detail = f"at most {rate.size} {rate.name} a minute; there is room again in {int(taken.wait) + 1} s"
+            detail = f"at most {rate.size} {rate.name} a minute; try again in {int(taken.wait) + 1} s"
             raise ProblemError("rate-limited", detail, headers=taken.headers)
         return taken
 
 
 def resolve_auth(auth: Literal["auto", "keys", "off"], bound: socket.socket) -> Literal["keys", "off"]:
-    """What ``auto`` means for an api that listens there."""
+    """Returns what ``auto`` means for an api that listens on this address: ``off`` on the loopback, else ``keys``."""
     if auth != "auto":
         return auth
     address = ipaddress.ip_address(bound.getsockname()[0])
@@ -147,7 +147,7 @@ def resolve_auth(auth: Literal["auto", "keys", "off"], bound: socket.socket) -> 
 
 
 def warn_without_keys(keys: ApiKeys) -> None:
-    """Log how to make a key, if none was made."""
+    """Logs how to make a key, if there is none."""
     try:
         if not any(not revoked for _, revoked in keys.all()):
             _log.warning("Keys are needed and there is none: make one with `cyclops keys add NAME`")
@@ -162,7 +162,7 @@ def _access_context(scope: Scope) -> AccessContext:
 
 
 def _bearer_token(headers: Headers) -> str | None:
-    """What the request carries as its key (RFC 6750, section 2.1)."""
+    """Returns the bearer token of the request (RFC 6750, section 2.1)."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
     return given.strip() if scheme.lower() == "bearer" else None
 
@@ -171,9 +171,9 @@ def _unauthorized(given: str | None) -> ProblemError:
     if given is None:
         detail = "send a key: Authorization: Bearer ..."
     elif not secret_tokens.is_well_formed(given, secret_tokens.KEY):
-        detail = "what was sent is no key: it is cut, mistyped or something else"
+        detail = "the bearer token does not have the form of a key: it is cut or mistyped"
     else:
-        detail = "the key opens nothing here"
+        detail = "the key is unknown or revoked"
     return ProblemError("unauthorized", detail, headers={"WWW-Authenticate": "Bearer"})
 
 

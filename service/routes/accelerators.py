@@ -73,11 +73,11 @@ async def post_accelerator(
     """
     async with receive_file(request, uploads.settings.scratch_dir, _RAW) as upload:
         accelerator = await uploads.inspections.run(lambda: uploads.inspector.accelerator(upload.path), owner)
-        called = label_of(request, label)
+        chosen_label = label_of(request, label)
     digest = await uploads.storing.run(lambda: uploads.accelerators.add(accelerator, upload.sha256), owner)
     response.headers["Location"] = f"/v1/accelerators/{digest}"
-    if called is not None:
-        await run_in_threadpool(uploads.accelerators.set_label, digest, called)
+    if chosen_label is not None:
+        await run_in_threadpool(uploads.accelerators.set_label, digest, chosen_label)
     [known] = await run_in_threadpool(uploads.accelerators.labels, [digest])
     return AcceleratorSummary(id=digest, title=accelerator.title, family=accelerator.family, label=known)
 
@@ -106,7 +106,7 @@ def list_accelerators(
 
 
 def _after(ids: list[str], cursor: str | None) -> list[str]:
-    """What follows the cursor in the list's order, which an upload meanwhile does not move."""
+    """Returns the ids after the cursor, in an order that an upload in between does not change."""
     if cursor is None:
         return ids
     return [name for name in ids if _rank(name) > _rank(cursor)]

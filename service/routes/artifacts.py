@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1/jobs/{id}", tags=["results"])
 
 
 def artifacts_of(jobs: JobContext, job_id: str, *, complete: bool = True) -> Artifacts:
-    """The artifacts of a job.
+    """Returns the artifacts of a job.
 
     Raises:
         ProblemError: no such job; or it has not ended, and they are to be complete.
@@ -31,7 +31,7 @@ def artifacts_of(jobs: JobContext, job_id: str, *, complete: bool = True) -> Art
 
 
 def send(artifacts: Artifacts, name: str, conditions: Conditional, *, filename: str | None = None) -> Response:
-    """Stream an artifact, or one range of it, or say that the client has it.
+    """Streams an artifact, or one range of it, or answers 304.
 
     Raises:
         ProblemError: there is no such artifact, or the range lies outside it.
@@ -109,7 +109,7 @@ def get_artifact(
 
 
 def _dumps(artifacts: Artifacts) -> dict[str, tuple[str, int]]:
-    """File name and bytes of each dump by its stage, in the order in which they ran; `05-flatten.txt` is `flatten`."""
+    """Returns file name and bytes of each dump by its stage, in their order; `05-flatten.txt` is of `flatten`."""
     names = [(item.name, item.bytes) for item in artifacts.all("tir") if item.name.endswith(".txt")]
     return {name.removeprefix("tir/").removesuffix(".txt").partition("-")[2]: (name, size) for name, size in names}
 

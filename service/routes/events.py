@@ -54,12 +54,12 @@ async def get_events(
     none, also of a job that has ended.
     """
     job = await run_in_threadpool(jobs.get, id)
-    place = resume_point_of(last_event_id)
-    if place.cursor == END and job.ended:
+    resume = resume_point_of(last_event_id)
+    if resume.cursor == END and job.ended:
         return Response(status_code=204)
-    counted = caller.following(job.owner)
+    counted = caller.counted_for_job_of(job.owner)
     check_stream_slots(jobs.streams, counted)
-    follower = JobFollower(jobs.events, jobs.store, _described, jobs.settings.stream_heartbeat_seconds, job.id, place)
+    follower = JobFollower(jobs.events, jobs.store, _described, jobs.settings.stream_heartbeat_seconds, job.id, resume)
     return EventStreamResponse(follower.events(), jobs.streams, counted)
 
 

@@ -73,7 +73,7 @@ async def post_job(
     request: JobSubmission,
     context: RequestContext,
     owner: CurrentOwner,
-    patience: PreferWait,
+    wait: PreferWait,
     key: IdempotencyKey = None,
     dry_run: DryRun = False,
 ) -> Response:
@@ -98,13 +98,13 @@ async def post_job(
     done, job = await run_in_threadpool(submit, request, owner, key, context)
     applied: Mapping[str, str] = {}
     if job is None:
-        applied = await patience.end_of(done.job, owner)
+        applied = await wait.wait_for_end(done.job, owner)
         job = await run_in_threadpool(context.jobs.get, done.job)
     return _answer(await _described(job, context.jobs, cached=done.cached), done, applied)
 
 
 def _answer(job: JobResource, done: SubmissionOutcome, applied: Mapping[str, str]) -> Response:
-    """A job's record as a whole response: to have it checked again would take the longest."""
+    """Returns a job's record as a whole response: FastAPI's validation of it would take the longest."""
     headers = {"Location": f"/v1/jobs/{job.id}", **applied}
     if done.replayed:
         headers["Idempotent-Replayed"] = "true"
@@ -166,7 +166,7 @@ async def get_job(
     id: JobId,  # noqa: A002 - the API's name
     jobs: RequestJobs,
     caller: CurrentCaller,
-    patience: PreferWait,
+    wait: PreferWait,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """State, stage with step and total, and the result in short.
@@ -174,7 +174,7 @@ async def get_job(
     With `Prefer: wait=N` the answer comes once the job has ended, or after N seconds.
     """
     job = await run_in_threadpool(jobs.get, id)
-    headers = await patience.end_of(job.id, caller.following(job.owner))
+    headers = await wait.wait_for_end(job.id, caller.counted_for_job_of(job.owner))
     if headers and not job.ended:
         job = await run_in_threadpool(jobs.get, id)
     if not job.ended:
@@ -199,9 +199,9 @@ def cancel_job(id: JobId, jobs: RequestJobs) -> JobResource:  # noqa: A002 - the
 
 @router.get("/{id}/webhooks", summary="Look after a job's webhooks", responses=declare_problems("not-found"))
 @access("key")  # a link does not show where webhooks go: an address may be half a secret
-def list_webhooks(id: JobId, jobs: RequestJobs, owner: CurrentOwner) -> Deliveries:  # noqa: A002 - the API's name
+def list_webhooks(id: JobId, jobs: RequestJobs) -> Deliveries:  # noqa: A002 - the API's name
     """How far each webhook is that was named for this job, oldest first; secrets are not shown.
 
     Several submissions may have been answered with the same job; each may have named one.
     """
-    return Deliveries(items=jobs.webhooks.of(jobs.get_own(id, owner).id))
+    return Deliveries(items=jobs.webhooks.of(jobs.get(id).id))

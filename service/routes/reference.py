@@ -26,7 +26,7 @@ _SCHEMA_ANSWERS: Responses = {
 
 
 def problem_catalogue() -> dict[str, str]:
-    """A sentence for every type of problem, by slug."""
+    """Returns a sentence for every type of problem, by slug."""
     of_service = {slug: f"{title} (HTTP {status})" for slug, (status, title) in SERVICE_TYPES.items()}
     of_accel = {slug: f"{error.title} {(error.__doc__ or '').splitlines()[0]}" for slug, error in accel_types().items()}
     return dict(sorted((RETIRED_TYPES | of_service | JOB_TYPES | of_accel).items()))

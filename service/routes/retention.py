@@ -25,9 +25,9 @@ _PROBLEMS = declare_problems("not-found", "in-use", "conflict")
     responses=declare_problems("not-found", "conflict"),
 )
 @access("key")
-def delete_job(id: JobId, context: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
+def delete_job(id: JobId, context: RequestContext) -> None:  # noqa: A002 - the API's name
     """Erase a job that has ended, with its record and every file that it left. Cancel it first if it has not."""
-    job = context.jobs.get_own(id, owner)
+    job = context.jobs.get(id)
     if not job.ended:
         raise ProblemError("conflict", f"the job is {job.state}; cancel it first", field="id")
     context.deleter.job(job)
@@ -67,12 +67,12 @@ def delete_accelerator(id: str, context: RequestContext, owner: CurrentOwner) ->
 
 @router.put("/jobs/{id}/pin", summary="Keep a job", tags=["jobs"], responses=declare_problems("not-found", "conflict"))
 @access("key")
-def pin_job(id: JobId, context: RequestContext, owner: CurrentOwner) -> JobResource:  # noqa: A002 - the API's name
+def pin_job(id: JobId, context: RequestContext) -> JobResource:  # noqa: A002 - the API's name
     """Keep the job, and what it needs, when its time is over. DELETE of the job erases it all the same."""
-    job = context.jobs.get_own(id, owner)
+    job = context.jobs.get(id)
     if not context.deleter.pin(job):
         raise ProblemError("not-found", f"there is no job {id!r}", field="id")
-    return job_resource(context.jobs.get_own(id, owner))
+    return job_resource(context.jobs.get(id))
 
 
 @router.delete(
@@ -83,9 +83,9 @@ def pin_job(id: JobId, context: RequestContext, owner: CurrentOwner) -> JobResou
     responses=declare_problems("not-found"),
 )
 @access("key")
-def unpin_job(id: JobId, jobs: RequestJobs, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
+def unpin_job(id: JobId, jobs: RequestJobs) -> None:  # noqa: A002 - the API's name
     """Keep the job as long as others. One that is not pinned stays so."""
-    jobs.records.unpin(jobs.get_own(id, owner).id)
+    jobs.records.unpin(jobs.get(id).id)
 
 
 def _delete_upload(kind: UploadKind, digest: str, owner: str, context: Context) -> None:

@@ -53,12 +53,12 @@ def _delete(kind: ObjectKind) -> Callable[..., None]:
 
 
 def _id_parameter(kind: ObjectKind) -> Any:
-    """The type of the parameter that is its id."""
+    """Returns the type of the parameter that is the id."""
     return JobId if kind == "jobs" else str
 
 
 def _shared_thing(kind: ObjectKind, name: str, context: Context) -> ShareTarget:
-    """What is to be shared.
+    """Returns the target of a link.
 
     Raises:
         ProblemError: there is no such thing, or it is everybody's.

@@ -52,7 +52,7 @@ class PerfettoQuery:
     ] = None
 
     def window(self) -> Window:
-        """The window.
+        """Returns the window.
 
         Raises:
             ProblemError: it ends before it begins.
@@ -82,7 +82,7 @@ def _perfetto(trace: Trace, query: PerfettoQuery) -> StreamingResponse:
 
 
 def _stream(pieces: Iterator[bytes], media_type: str, headers: dict[str, str] | None = None) -> StreamingResponse:
-    """The first piece is made before the answer begins, so that what is wrong can still be said."""
+    """Streams the pieces; the first is made before the response begins, so that an error can still be answered."""
     first = next(pieces, b"")
     return StreamingResponse(chain([first], pieces), headers=headers, media_type=media_type)
 

@@ -91,7 +91,7 @@ class _Kind(Generic[Document, Received]):
 
 
 def _upload_router(kind: _Kind[Document, Received]) -> APIRouter:
-    """Return the routes of a kind."""
+    """Returns the routes of a kind."""
     router = APIRouter(prefix=f"/v1/{kind.name}", tags=[kind.name])
 
     def find(uploads: UploadContext, digest: str) -> StoredUpload[Document]:

@@ -17,7 +17,7 @@ from worker.records.uploads import Model, ProgramInfo, Tensors
 
 
 def canonical_model(parts: list[ReceivedPart], inspector: Inspector) -> tuple[Path, Model]:
-    """The ONNX file of an upload, and what is in it.
+    """Returns the ONNX file of an upload, and what is in it.
 
     A model that came as one file is kept as it came. One whose data came with it is written anew with all of them
     inside, so that it has one id however it was cut and packed.
@@ -38,7 +38,7 @@ def canonical_model(parts: list[ReceivedPart], inspector: Inspector) -> tuple[Pa
 
 
 def _model_files(parts: list[ReceivedPart]) -> list[NamedFile]:
-    """The files among a form's parts, or the raw body."""
+    """Returns the files among a form's parts, or the raw body."""
     found = [part for part in parts if part.filename or (part.filename is not None and part.path.stat().st_size)]
     if not found and [(part.name, part.filename) for part in parts] == [("", None)]:
         found = parts
@@ -57,7 +57,7 @@ _DOCUMENT = "program.json"
 
 
 def canonical_program(parts: list[ReceivedPart], inspector: Inspector) -> tuple[Path, ProgramInfo]:
-    """The Program file of an upload, and what is in it.
+    """Returns the Program file of an upload, and what is in it.
 
     The file is written anew from what was read, so that the same program has one id however it was packed.
 
@@ -79,7 +79,7 @@ def canonical_program(parts: list[ReceivedPart], inspector: Inspector) -> tuple[
 
 
 def _program_file(parts: list[ReceivedPart], directory: Path) -> Path:
-    """The file that holds the program, made of the form's parts if they hold it together."""
+    """Returns the file that holds the program, made of the form's parts if it comes in parts."""
     by_part = [(part.name, part) for part in parts]
     by_file = [(part.filename, part) for part in parts if part.filename is not None]
     for named in (by_part, by_file):
@@ -106,7 +106,7 @@ def _zip_parts(named: list[tuple[str, Path]], path: Path) -> Path:
 
 
 def examined_tensors(upload: ReceivedFile, inspector: Inspector) -> tuple[Path, Tensors]:
-    """Return the npz file of an upload, as it came, and what is in it.
+    """Returns the npz file of an upload, as it came, and what is in it.
 
     Raises:
         LimitError: opening it took more than it may.
