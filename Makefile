@@ -14,10 +14,12 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := uv pip compile --quiet --universal --generate-hashes --only-binary :all: --python-version 3.11 --no-annotate \
 	--custom-compile-command "make lock"
 
+# the processes that tests start share what Python compiles, where the shell says not to keep it too
+unexport PYTHONDONTWRITEBYTECODE
 # scripts may load onnxruntime before anything of ours
 export ORT_DISABLE_TELEMETRY := 1
 
-.PHONY: help install demo test test-slow test-long fingerprint serve openapi examples secrets settings lint types imports format lock bench bench-service clean
+.PHONY: help install demo serve test test-slow test-all test-long fingerprint mutants lint types imports format openapi examples secrets settings lock bench bench-service clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -49,19 +51,27 @@ demo: $(RUN) ## start the service, run ResNet-8 on VTA, show the layers, leave a
 serve: $(RUN) ## run the service with a worker and Redis until stopped
 	$(BIN)/cyclops serve
 
-# a file's tests share what they set up
+# a file's tests share what they set up, and some files a service
 test: lint types imports $(BUCKET) ## lint, types, import rules, then the tests
-	$(PYTEST) --dist loadfile -m "not slow and not long"
+	$(PYTEST) --dist loadgroup -m "not slow and not long and not all"
 
-# one file takes half of the time
+# one file takes more than its share of the time
 test-slow: $(DEV) $(BUCKET) ## the tests that take five seconds or more each
-	$(PYTEST) --dist worksteal -m "slow and not long"
+	$(PYTEST) --dist worksteal -m "slow and not long and not all"
+
+test-all: lint types imports $(BUCKET) ## all tests but the long ones, also those that CI rotates; the fingerprint
+	$(PYTEST) --dist worksteal -m "not long"
+	$(BIN)/python -m tests.fingerprint check
 
 test-long: $(DEV) ## campaigns that take several minutes each
 	$(PYTEST) --dist worksteal -m long
 
 fingerprint: $(DEV) ## compare words, cycles, reports and the API with those recorded in tests/fingerprint.json
 	$(BIN)/python -m tests.fingerprint check
+
+# each worker keeps a processor busy, and has its own copy of the tree
+mutants: $(DEV) $(BUCKET) ## seed defects one at a time, and see that a test finds each
+	$(BIN)/python -m tests.mutants --all
 
 lint: $(DEV) ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -29,12 +29,12 @@ from tvm.target import codegen
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
-from accel.isa.kernel_arrays import aligned_zeros
 from accel.isa.vta.function.dot_product import DotProduct
 from accel.isa.vta.function.functional_table import Geometry
 from accel.isa.vta.function.vta_machine import VtaMachine
 from accel.program.program_model import Launch
 from accel.simulate.engine import simulate
+from accel.util.arrays import aligned_zeros
 
 Array = npt.NDArray[Any]
 GOAL = 20e9

@@ -1,6 +1,8 @@
 """A real service for the tests that ask for one: HTTP, worker and Redis, in processes of their own."""
 
 import contextlib
+import fcntl
+import hashlib
 import os
 import re
 import signal
@@ -16,18 +18,43 @@ import httpx2
 import pytest
 
 import accel.isa.numba_dispatcher  # noqa: F401 - loads numba now, not in the first example of a property, which has a deadline
+from accel.isa.compiled_kernels import cache_folder
+from worker.sandbox.fork_client import ForkClient
 
 ROOT = Path(__file__).parent.parent
 STARTED_WITHIN = 60.0
-# what all services of the tests inherit: each would compile the simulators of twelve presets, and most simulate one
-os.environ.setdefault("CYCLOPS_WARM_UP", "vta")
+# what all services of the tests inherit: each would compile the simulators of twelve presets, and most simulate little
+os.environ.setdefault("CYCLOPS_WARM_UP", "none")
+PREPARE = """
+import sys
+from accel.catalog.load_accelerator import load_accelerator
+from accel.simulate.prepare_simulation import prepare
+for name in sys.argv[1:]:
+    prepare(load_accelerator(name))
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On a busy machine the clock may beat real processes: tests against it are tried again, and counted."""
+    """Keep the tests of a file, and those of files that share a service, in one process: ``--dist loadgroup``."""
     for item in items:
-        if item.get_closest_marker("clocked") or ROOT / "tests" / "e2e" in item.path.parents:
-            item.add_marker(pytest.mark.flaky(reruns=2))
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def keep_machine_code(*presets: str) -> None:
+    """Compile the simulators of presets where that has not been done: a job keeps nothing of what it compiles."""
+    folder = cache_folder()
+    if folder is None:
+        return
+    sources = [(str(path), path.stat().st_mtime_ns) for path in sorted((ROOT / "accel" / "isa").rglob("*.py"))]
+    ours = hashlib.sha256(repr(sources).encode()).hexdigest()[:16]  # numba keeps code by path and time, too
+    with (folder / "tests.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process of the tests may be about it
+        missing = [name for name in presets if not (folder / f"tests.{ours}.{name}").exists()]
+        if missing:
+            subprocess.run([sys.executable, "-c", PREPARE, *missing], cwd=ROOT, check=True)
+            for name in missing:
+                (folder / f"tests.{ours}.{name}").touch()
 
 
 @dataclass(frozen=True)
@@ -40,11 +67,11 @@ class Service:
     client: httpx2.Client
     lines: list[str]
 
-    def wait(self, location: str, seconds: float = 60.0) -> dict:
+    def wait(self, location: str, seconds: float = 120.0) -> dict:
         """The job's record, once it has ended."""
         return self.wait_for(location, {"succeeded", "failed", "canceled"}, seconds)
 
-    def wait_for(self, location: str, states: set[str], seconds: float = 60.0) -> dict:
+    def wait_for(self, location: str, states: set[str], seconds: float = 120.0) -> dict:
         deadline = time.monotonic() + seconds
         while (job := self.client.get(location).json())["state"] not in states:
             assert time.monotonic() < deadline, job
@@ -64,6 +91,7 @@ class Service:
 @contextlib.contextmanager
 def running_service(data: Path, workers: int = 1, **environment: str) -> Iterator[Service]:
     """`cyclops serve` on a free port; stopped with SIGTERM at the end."""
+    keep_machine_code("vta")
     serve = ["serve", "--port", "0", "--data", str(data), "--workers", str(workers)]
     with running([sys.executable, "-m", "service.cli", *serve], data, os.environ | environment) as service:
         yield service
@@ -116,7 +144,7 @@ def _wait_ready(client: httpx2.Client, lines: list[str]) -> None:
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One service for all tests that leave it as it was."""
-    with running_service(tmp_path_factory.mktemp("service")) as running:
+    with running_service(tmp_path_factory.mktemp("service"), CYCLOPS_WARM_UP="vta") as running:
         yield running
 
 
@@ -147,3 +175,19 @@ def is_problem() -> Callable[..., dict]:
 @pytest.fixture(scope="session")
 def start_service() -> Callable[..., contextlib.AbstractContextManager[Service]]:
     return running_service
+
+
+class _Shared(ForkClient):
+    """A fork server that outlives who closes it: another has it next."""
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[Callable[..., ForkClient]]:
+    """Gives the fork server of a module: one for all tests, as it knows nothing of who asks."""
+    made: dict[tuple[str, ...], ForkClient] = {}
+    yield lambda *arguments: made.setdefault(arguments, _Shared(*arguments))
+    for each in made.values():
+        ForkClient.close(each)

@@ -4,15 +4,14 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import field_names, span
 from accel.accelerator.instructions import BitField, Compute, Copy, Instruction
 from accel.expression.cost_expression import Cost
 from accel.expression.syntax_tree import Literal, walk
+from accel.util.arrays import Float64
 
-Float64 = npt.NDArray[np.float64]
 Range = tuple[int, int]
 
 _ALL = 16  # a range of so many numbers is tried whole

@@ -11,7 +11,7 @@ from accel.lowering.ir.host_runs import is_launch
 from accel.program.program_model import Program
 from accel.simulate.engine import Simulation, last_writer
 from accel.simulate.machine_state import segment_view
-from accel.verify.input_tensors import Array
+from accel.util.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,10 @@ from accel.report.report_documents import CompiledFunction, HostOp, Provenance, 
 from accel.report.simulation_report import race_record, stale_record
 from accel.simulate.engine import Simulation, release_free_memory
 from accel.trace.trace_builder import make_trace
+from accel.util.arrays import Array
 from accel.util.content_cache import CacheStore, ResultCache, cache_key
 from accel.util.deadline import OutOfTimeError
-from accel.verify.input_tensors import Array, Tensors, checked_inputs, draw_inputs, save_tensors
+from accel.verify.input_tensors import Tensors, checked_inputs, draw_inputs, save_tensors
 from accel.verify.output_comparison import reference_outputs
 from accel.verify.output_quality import Qualities, quality_of
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.expression.parser import Dialect, Parser
 from accel.expression.syntax_tree import (
@@ -20,14 +19,14 @@ from accel.expression.syntax_tree import (
     children,
     walk,
 )
+from accel.util.arrays import Array, Bools, Float64
 
 COSTS = Dialect(
     operators=frozenset({"+", "-", "*", "/", "//"}),
     functions={"ceil": (1, 1), "floor": (1, 1), "min": (2, 8), "max": (2, 8)},
     tensors=False,
 )
-Columns = Mapping[str, npt.NDArray[Any] | float]
-_Array = npt.NDArray[np.float64]
+Columns = Mapping[str, Array | float]
 
 _BINARY: Mapping[str, Any] = {
     "+": np.add,
@@ -53,7 +52,7 @@ class Cost:
         """What the cost depends on, in order of first use."""
         return tuple(dict.fromkeys(node.name for node in walk(self.tree) if isinstance(node, Scalar)))
 
-    def evaluate(self, columns: Columns) -> _Array:
+    def evaluate(self, columns: Columns) -> Float64:
         """The cost of each instruction, in double precision.
 
         ``columns`` has a number or one number an instruction for each name, and may have more; the result has the
@@ -70,7 +69,7 @@ class Cost:
         shape = np.broadcast_shapes(*(column.shape for column in given.values()))
         return np.array(np.broadcast_to(self._of(self.tree, given), shape))
 
-    def _of(self, node: Expression, columns: Mapping[str, _Array]) -> _Array:
+    def _of(self, node: Expression, columns: Mapping[str, Float64]) -> Float64:
         below = [self._of(child, columns) for child in children(node)]
         with np.errstate(all="ignore"):  # what is not finite is refused below
             match node:
@@ -107,23 +106,22 @@ def parse_cost(text: str) -> Cost:
     return Cost(tree)
 
 
-def _refuse_zero(node: Expression, divisor: Expression, values: _Array, *, divides: bool) -> None:
+def _refuse_zero(node: Expression, divisor: Expression, values: Float64, *, divides: bool) -> None:
     if divides and not values.all():
         raise ExpressionError(f"{node} divides by zero where {divisor} is 0", row=_first(values == 0))
 
 
-def _refuse_infinite(node: Expression, values: _Array) -> None:
+def _refuse_infinite(node: Expression, values: Float64) -> None:
     finite = np.isfinite(values)
     if not finite.all():
         raise ExpressionError(f"{node} is no finite number", row=_first(~finite))
 
 
-def _first(found: npt.NDArray[np.bool_]) -> int | None:
+def _first(found: Bools) -> int | None:
     """The first position that is meant, if there are several."""
     return int(np.argmax(found)) if found.ndim else None
 
 
-Float64 = npt.NDArray[np.float64]
 Ends = tuple[Float64, Float64]
 
 
@@ -137,7 +135,7 @@ class Bounds:
 
     low: Float64
     high: Float64
-    finite: npt.NDArray[np.bool_]
+    finite: Bools
 
 
 def bounds(cost: Cost, names: Mapping[str, Ends], count: int) -> Bounds:
@@ -148,7 +146,7 @@ def bounds(cost: Cost, names: Mapping[str, Ends], count: int) -> Bounds:
     return Bounds(low, high, finite)
 
 
-def _of(node: Expression, names: Mapping[str, Ends], finite: npt.NDArray[np.bool_]) -> Ends:
+def _of(node: Expression, names: Mapping[str, Ends], finite: Bools) -> Ends:
     below = [_of(child, names, finite) for child in children(node)]
     match node:
         case Literal(value):
@@ -172,7 +170,7 @@ def _of(node: Expression, names: Mapping[str, Ends], finite: npt.NDArray[np.bool
     return np.where(finite, found[0], 0.0), np.where(finite, found[1], 0.0)
 
 
-def _binary(sign: str, left: Ends, right: Ends, finite: npt.NDArray[np.bool_]) -> Ends:
+def _binary(sign: str, left: Ends, right: Ends, finite: Bools) -> Ends:
     if sign == "+":
         return left[0] + right[0], left[1] + right[1]
     if sign == "-":

@@ -23,7 +23,6 @@ class ExpressionError(InvalidAccelerator):
 
 # how tightly a binary operator holds its sides; a sign holds tighter
 PRECEDENCE = {"|": 1, "^": 2, "&": 3, "<<": 4, ">>": 4, "+": 5, "-": 5, "*": 6, "/": 6, "//": 6}
-SIGN = 7
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 

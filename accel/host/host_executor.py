@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tvm
 from tvm import relax
 from tvm.target import codegen
@@ -14,11 +13,10 @@ from accel.errors import SimulationError
 from accel.host.bounded_execution import MOST_SECONDS, guard
 from accel.host.host_graph_reader import read_host_graph
 from accel.host.numpy_executor import run_in_numpy, runs_in_numpy
-
-Array = npt.NDArray[Any]
+from accel.util.arrays import Array
 
 # No fusion: fused float operators may round otherwise than one by one, and host steps are compared bit by bit.
-_PASSES = (
+PASSES = (
     relax.transform.RewriteDataflowReshape,
     relax.transform.ToNonDataflow,
     relax.transform.RemovePurityChecking,
@@ -46,7 +44,7 @@ def compile_module(module: Any, seconds: float = MOST_SECONDS) -> Any:
     target = tvm.target.Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu()})
     with target:
         safe = guard(relax.transform.LegalizeOps()(module), seconds)
-    return tvm.compile(safe, target=target, relax_pipeline=tvm.transform.Sequential([make() for make in _PASSES]))
+    return tvm.compile(safe, target=target, relax_pipeline=tvm.transform.Sequential([make() for make in PASSES]))
 
 
 class HostFunctions:

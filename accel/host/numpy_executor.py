@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tvm
 from tvm import ir, relax
 
-Array = npt.NDArray[Any]
+from accel.util.arrays import Array
 
 # elements of all tensors of a graph: the guard of compiled functions knows better what larger ones take
 _MOST = 1 << 28

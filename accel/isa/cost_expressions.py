@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import field_names
@@ -13,9 +12,8 @@ from accel.errors import SimulationError
 from accel.expression.cost_expression import parse_cost
 from accel.expression.syntax_tree import ExpressionError
 from accel.isa.decode import Decoded
+from accel.util.arrays import Float64, Int64
 
-Int64 = npt.NDArray[np.int64]
-Float64 = npt.NDArray[np.float64]
 Columns = Callable[[str], Int64]
 
 

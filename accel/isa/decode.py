@@ -12,9 +12,7 @@ from accel.errors import Diagnosis, SimulationError
 from accel.isa import decode_kernel as kernel
 from accel.isa.compiled_kernels import compile_now
 from accel.isa.kernel_types import MATRIX, VECTOR, Array
-
-Int64 = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
+from accel.util.arrays import Int64, Words
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.isa.compiled_kernels import compiled
-
-Int64 = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
+from accel.util.arrays import Int64, Words
 
 # columns of the fields
 FIELD = 5

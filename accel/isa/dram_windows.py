@@ -7,15 +7,13 @@ holds the windows one after the other; without windows an address is an index in
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.program.program_model import Window
+from accel.util.arrays import Int64
 
-Int64 = npt.NDArray[np.int64]
 PAGE = 4096
 _MARGIN = 1 << 20
 BEGIN, END, OFFSET = range(3)  # columns of a map
-COLUMNS = 3
 
 
 def window_map(windows: Sequence[Window], dram_bytes: int) -> Int64:

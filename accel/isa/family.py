@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.base import Model
 from accel.accelerator.contraction import Contraction
@@ -17,14 +16,11 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.decode import Decoded
 from accel.isa.hazard_findings import Hazards
-from accel.isa.kernel_arrays import Signed
 from accel.program.program_model import Window
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates
-
-Int64 = npt.NDArray[np.int64]
-Dram = npt.NDArray[np.uint8]
+from accel.util.arrays import Bools, Bytes, Float64, Int64, Signed
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,7 @@ class Boxes:
     rows: Int64
     row_stride: Int64
     row_bytes: Int64
-    write: npt.NDArray[np.bool_]
+    write: Bools
 
     def writes(self) -> "Boxes":
         """Those that write DRAM."""
@@ -88,8 +84,8 @@ class Work:
 class Machine(Protocol):
     """The on-chip memories and registers of an accelerator, which keep their contents from launch to launch."""
 
-    def run(self, decoded: Decoded, dram: Dram) -> None:
-        """Run a launch, reading and writing ``dram`` (bytes,), made by :func:`accel.isa.kernel_arrays.aligned_zeros`.
+    def run(self, decoded: Decoded, dram: Bytes) -> None:
+        """Run a launch, reading and writing ``dram`` (bytes,), made by :func:`accel.util.arrays.aligned_zeros`.
 
         Raises:
             SimulationError: the instruction, and what it cannot do.
@@ -102,7 +98,7 @@ class HazardChecker(Protocol):
     def wrote(self, begin: int, end: int) -> None:
         """Note that bytes ``[begin, end)`` of the array DRAM hold something: the image, or what the host wrote."""
 
-    def check(self, decoded: Decoded, dram: Dram) -> Hazards:
+    def check(self, decoded: Decoded, dram: Bytes) -> Hazards:
         """The hazards of a launch, and of launches before it with it; ``dram`` is what it finds.
 
         Raises:
@@ -133,7 +129,7 @@ class Family(Protocol):
         epilogue: Epilogue,
         gemm: Contraction,
         accelerator: Accelerator,
-    ) -> npt.NDArray[np.float64]:
+    ) -> Float64:
         """Estimated cycles of each way to cut a layer into tiles: what the planner minimises."""
 
     def first_context(self, accelerator: Accelerator, windows: tuple[Window, ...]) -> object:
@@ -157,7 +153,7 @@ class Family(Protocol):
             SimulationError: the first of them, and why.
         """
 
-    def effort(self, decoded: Decoded) -> npt.NDArray[np.float64]:
+    def effort(self, decoded: Decoded) -> Float64:
         """How much each instruction (n,) asks of the simulator: micro-ops executed, elements copied."""
 
     def boxes(self, decoded: Decoded) -> Boxes:

@@ -15,7 +15,6 @@ from tvm import ir, transform
 from accel.accelerator.document import Accelerator
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.region_object import region_object
-from accel.lowering.codegen.relocatable_code import Words
 from accel.lowering.codegen.scratchpad_allocation import allocate
 from accel.lowering.inject.injection import inject
 from accel.lowering.ir.function_attributes import REGION, dump_region
@@ -29,6 +28,7 @@ from accel.lowering.scheduling.region_schedule import schedule
 from accel.lowering.sync.token_insertion import synchronise
 from accel.region.kinds import Region
 from accel.region.tilings import TilingCost
+from accel.util.arrays import Words
 
 
 @dataclass(frozen=True)

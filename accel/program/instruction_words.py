@@ -9,7 +9,8 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Instruction
 from accel.errors import InvalidProgram, ProgramTooLarge
 from accel.program.program_document import MOST_LAUNCHES
-from accel.program.program_model import MOST_INSTRUCTIONS, Launch, Words
+from accel.program.program_model import MOST_INSTRUCTIONS, Launch
+from accel.util.arrays import Words
 
 _ROCC_WORDS = 3  # funct, rs1, rs2
 _MOST_TEXT = 1 << 27  # bytes

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
-
-Words = npt.NDArray[np.uint64]
+from accel.util.arrays import Int32, Words
 
 MOST_INSTRUCTIONS = 1 << 26  # of a program; VGG-19 on small tiles has 23 million. The memory of a job bounds it sooner
 
@@ -103,7 +102,7 @@ class Program:
     outputs: tuple[str, ...]
     steps: tuple[Launch | HostStep, ...]
     words: Words
-    origin: npt.NDArray[np.int32]
+    origin: Int32
     origins: tuple[Origin, ...]
     dram_bytes: int
     initial_tokens: dict[str, int] = field(default_factory=dict)

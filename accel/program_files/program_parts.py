@@ -20,8 +20,9 @@ from accel.program.program_document import (
     parse_document,
     read_document,
 )
-from accel.program.program_model import Program, Segment, Window, Words
+from accel.program.program_model import Program, Segment, Window
 from accel.program_files.program_validation import check_program, check_windows
+from accel.util.arrays import Words
 
 _LEAST_DRAM_BYTES = 1 << 24
 _PAGE = 4096

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
+from accel.util.arrays import Float64, Int64
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,7 @@ class Tiling:
     out_pitch_w: int
 
 
-Ints = npt.NDArray[np.int64]
-Cycles = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+Cycles = Int64 | Float64
 Order = Literal["stream", "weights", "data"]
 
 
@@ -49,23 +48,23 @@ class Candidates:
     ``data_blocks`` are the blocks of data of a tile: ``in_blocks`` of each of its groups.
     """
 
-    out_blocks: Ints
-    out_rows: Ints
-    out_columns: Ints
-    in_blocks: Ints
-    data_blocks: Ints
-    kernel_rows: Ints
-    kernel_columns: Ints
-    data_rows: Ints
-    data_columns: Ints
-    tiles: Ints
-    reductions: Ints
-    data_loads: Ints
-    weight_loads: Ints
+    out_blocks: Int64
+    out_rows: Int64
+    out_columns: Int64
+    in_blocks: Int64
+    data_blocks: Int64
+    kernel_rows: Int64
+    kernel_columns: Int64
+    data_rows: Int64
+    data_columns: Int64
+    tiles: Int64
+    reductions: Int64
+    data_loads: Int64
+    weight_loads: Int64
     contexts: int
     result_contexts: int
 
-    def overlapped(self, load: Cycles, compute: Cycles, store: Cycles, ends: Cycles) -> npt.NDArray[np.float64]:
+    def overlapped(self, load: Cycles, compute: Cycles, store: Cycles, ends: Cycles) -> Float64:
         """Cycles (n,) of three units that overlap as far as the contexts let them.
 
         The arguments are the cycles of each, and ``ends`` those of the first load and the last store.
@@ -94,7 +93,7 @@ def tile_extents(n: int) -> list[int]:
     return sorted({-(-n // count) for count in range(1, n + 1)})
 
 
-def ceil_div(size: int, tile: Ints) -> Ints:
+def ceil_div(size: int, tile: Int64) -> Int64:
     """``size / tile``, rounded up."""
     return np.asarray(-(-size // tile), dtype=np.int64)
 
@@ -118,7 +117,7 @@ def tiling_candidates(conv: Convolution, order: Order, contexts: int, result_con
 
 
 def candidates_of_tiles(
-    conv: Convolution, tiles: Sequence[Ints], order: Order, contexts: int, result_contexts: int
+    conv: Convolution, tiles: Sequence[Int64], order: Order, contexts: int, result_contexts: int
 ) -> Candidates:
     """Candidates from their tiles: output blocks, rows and columns, blocks of a sum, kernel rows and columns."""
     out_blocks, rows, columns, in_blocks, k_rows, k_columns = tiles
@@ -145,10 +144,10 @@ def candidates_of_tiles(
     )
 
 
-def _weight_loads(conv: Convolution, order: Order, stacks: Ints, steps: Ints) -> Ints:
+def _weight_loads(conv: Convolution, order: Order, stacks: Int64, steps: Int64) -> Int64:
     if conv.uniform:
         return np.zeros_like(steps)  # but for one tile
     return stacks if order == "weights" else steps
 
 
-TilingCost = Callable[[Candidates, Convolution, Epilogue, Contraction, Accelerator], npt.NDArray[np.float64]]
+TilingCost = Callable[[Candidates, Convolution, Epilogue, Contraction, Accelerator], Float64]

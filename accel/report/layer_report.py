@@ -1,7 +1,6 @@
 """The report of one launch: a layer of the model on the accelerator."""
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.contraction import Contraction, contraction
 from accel.accelerator.document import Accelerator
@@ -10,8 +9,8 @@ from accel.isa.family import Timing, dram_traffic
 from accel.isa.family_registry import family_of
 from accel.report.report_documents import Layer
 from accel.simulate.engine import LaunchResult
+from accel.util.arrays import Bools, Int64
 
-Int64 = npt.NDArray[np.int64]
 _HALF = 0.5
 
 
@@ -75,7 +74,7 @@ def _overlap(result: LaunchResult, timing: Timing, gemm: Contraction) -> float:
     return float((_before(loads[1], *computes) - _before(loads[0], *computes)).sum() / busy) if busy else 0.0
 
 
-def _busy(timing: Timing, rows: npt.NDArray[np.bool_]) -> tuple[Int64, Int64]:
+def _busy(timing: Timing, rows: Bools) -> tuple[Int64, Int64]:
     """Starts and ends of the spans in which one of the instructions ran; the spans are in order and do not overlap."""
     last = np.maximum.accumulate(timing.end[rows])
     start = timing.start[rows]

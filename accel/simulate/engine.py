@@ -15,10 +15,10 @@ from accel.isa.decode import Decoded, decode
 from accel.isa.family import Boxes, Timing
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
-from accel.isa.kernel_arrays import narrowed
-from accel.program.program_model import HostStep, Launch, Program, Words
-from accel.simulate.machine_state import Array, Dram, MachineState
+from accel.program.program_model import HostStep, Launch, Program
+from accel.simulate.machine_state import MachineState
 from accel.simulate.segment_bounds import Stray
+from accel.util.arrays import Array, Bytes, Words, narrowed
 
 
 def release_free_memory() -> None:
@@ -72,7 +72,7 @@ class Simulation:
     launches: tuple[LaunchResult, ...]
     cycles: int
     tokens: dict[str, int]
-    dram: Dram
+    dram: Bytes
     hazards: Hazards | None
     strays: tuple[Stray, ...] = ()
 

@@ -2,10 +2,8 @@
 
 import itertools
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.errors import InvalidTensors, SimulationError
 from accel.host.host_executor import HostFunctions
@@ -14,12 +12,9 @@ from accel.isa.dram_windows import one_window_holds, place, window_map
 from accel.isa.family import Boxes, HazardChecker
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
-from accel.isa.kernel_arrays import aligned_zeros
 from accel.program.program_model import HostStep, Launch, Program, Segment, Window
 from accel.simulate.segment_bounds import Extents, Stray, accesses_outside, extents
-
-Array = npt.NDArray[Any]
-Dram = npt.NDArray[np.uint8]
+from accel.util.arrays import Array, Bytes, aligned_zeros
 
 _ADDRESSES = 1 << 32  # bytes of DRAM for a bare stream, which says nothing of it; what is not touched costs nothing
 _LOOKED_AT = 10_000  # rows out of the segments that a launch may write zeros to before we stop looking
@@ -46,7 +41,7 @@ class MachineState:
         self.hazards: list[Hazards] = []
         self.strays: list[Stray] = []
         self._work = 0.0
-        self.dram: Dram = np.zeros(0, np.uint8)
+        self.dram: Bytes = np.zeros(0, np.uint8)
         if function:
             self.dram = aligned_zeros(self._dram_bytes)
             self._machine = self._family.machine(program.accelerator)
@@ -188,7 +183,7 @@ class MachineState:
         return {name: self._view(name).copy() for name in self._program.outputs} if self._function else {}
 
 
-def segment_view(dram: Dram, segment: Segment, windows: tuple[Window, ...] = ()) -> Array:
+def segment_view(dram: Bytes, segment: Segment, windows: tuple[Window, ...] = ()) -> Array:
     """The segment's tensor, as a view of ``dram``, which is a program's that has these windows.
 
     Raises:

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.isa.family import Boxes
 from accel.program.program_model import Program
+from accel.util.arrays import Bools, Int64
 
-Int64 = npt.NDArray[np.int64]
 _ROWS = 1 << 20  # rows of boxes looked at in one go
 
 
@@ -20,7 +19,7 @@ class Extents:
     begin: Int64
     end: Int64
 
-    def hold(self, begin: Int64, end: Int64) -> npt.NDArray[np.bool_]:
+    def hold(self, begin: Int64, end: Int64) -> Bools:
         """Whether each of ``[begin, end)`` lies within one stretch."""
         at = np.searchsorted(self.begin, begin, side="right") - 1
         return np.asarray((at >= 0) & (end <= self.end[np.maximum(at, 0)]))

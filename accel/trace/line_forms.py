@@ -8,10 +8,11 @@ import numpy.typing as npt
 from accel.program.program_model import Origin
 from accel.trace.text_columns import Part, by_group, decimal, encoded, lookup, pack, render
 from accel.trace.trace_names import TraceNames
-from accel.trace.trace_rows import Column, Rows, RowSource, row_batches
+from accel.trace.trace_rows import Rows, RowSource, row_batches
+from accel.util.arrays import Signed
 
 
-def row_semantics(rows: Rows) -> tuple[list[str], Column]:
+def row_semantics(rows: Rows) -> tuple[list[str], Signed]:
     """The expressions that occur, the first of them empty, and for each row (n,) which one it is.
 
     An instruction has none where the document says none, or its own fields leave it open which.

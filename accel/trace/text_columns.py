@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from accel.util.arrays import Array, Bools, Bytes, Integers
+
 # one text for each line: n numbers of 1, 2 or 4 bytes, or n raw byte strings
-Cell = npt.NDArray[Any]
+Cell = Array
 Part = bytes | Sequence[Cell]
-Matrix = npt.NDArray[np.uint8]
-Bools = npt.NDArray[np.bool_]
-Numbers = npt.NDArray[np.integer[Any]]
 
 _FILL = 0xFF
 _GROUP = 10_000
@@ -29,7 +28,7 @@ def encoded(text: str) -> bytes:
     return text.encode(errors="replace")
 
 
-def lookup(texts: Sequence[bytes], index: Numbers) -> Part:
+def lookup(texts: Sequence[bytes], index: Integers) -> Part:
     """``texts[index]`` for each line; as wide as the longest of those that occur."""
     occurs = np.bincount(index, minlength=len(texts)) > 0
     used = np.flatnonzero(occurs).tolist()
@@ -47,7 +46,7 @@ def _table(texts: Sequence[bytes]) -> Cell:
     return table.view(f"V{width}")[:, 0]
 
 
-def decimal(values: Numbers, where: Bools | None = None) -> list[Cell]:
+def decimal(values: Integers, where: Bools | None = None) -> list[Cell]:
     """The numbers in decimal; nothing in the lines where ``where`` is False."""
     low, high = int(values.min(initial=0)), int(values.max(initial=0))
     cells: list[Cell] = []
@@ -58,7 +57,7 @@ def decimal(values: Numbers, where: Bools | None = None) -> list[Cell]:
     return cells if where is None else [_blank(cell, where) for cell in cells]
 
 
-def fixed(values: Numbers, places: int) -> list[Cell]:
+def fixed(values: Integers, places: int) -> list[Cell]:
     """Numbers that count in units of ``10 ** -places``, such as thousandths, with a point; none is negative."""
     unit = 10**places
     whole, rest = np.divmod(values, unit)
@@ -66,11 +65,11 @@ def fixed(values: Numbers, places: int) -> list[Cell]:
     return [*decimal(whole), point, *(_grown(rest // 10**p % 10) for p in reversed(range(places)))]
 
 
-def _grown(digit: Numbers) -> Cell:
+def _grown(digit: Integers) -> Cell:
     return (digit + ord("0")).astype(np.uint8)
 
 
-def _digits(values: Numbers, high: int) -> list[Cell]:
+def _digits(values: Integers, high: int) -> list[Cell]:
     """Groups of four digits, those in front as narrow as they can be."""
     if high < _GROUP:
         return [np.take(_numbers(high, zero="0"), values)]
@@ -79,7 +78,7 @@ def _digits(values: Numbers, high: int) -> list[Cell]:
     return [*_upper(upper, high // _GROUP), follows]
 
 
-def _upper(values: Numbers, high: int) -> list[Cell]:
+def _upper(values: Integers, high: int) -> list[Cell]:
     """All but the last four digits; nothing for zero."""
     if high < _GROUP:
         return [np.take(_numbers(high, zero=""), values)]
@@ -118,7 +117,7 @@ def _blank(cell: Cell, where: Bools) -> Cell:
     return np.where(where, cell, empty[0])
 
 
-def render(parts: Sequence[Part], lines: int) -> Matrix:
+def render(parts: Sequence[Part], lines: int) -> Bytes:
     """The parts of each line side by side: bytes that all lines share, and cells."""
     widths = [len(part) if isinstance(part, bytes) else sum(c.dtype.itemsize for c in part) for part in parts]
     same = [part if isinstance(part, bytes) else b"\xff" * width for part, width in zip(parts, widths, strict=True)]
@@ -135,7 +134,7 @@ def render(parts: Sequence[Part], lines: int) -> Matrix:
     return matrix
 
 
-def by_group(group: Numbers, groups: int, parts: Callable[[int, npt.NDArray[np.intp]], Sequence[Part]]) -> Cell:
+def by_group(group: Integers, groups: int, parts: Callable[[int, npt.NDArray[np.intp]], Sequence[Part]]) -> Cell:
     """A cell whose lines have one form a group: ``parts(number, lines)`` gives that of the group's lines."""
     made = []
     for number in range(groups):
@@ -149,7 +148,7 @@ def by_group(group: Numbers, groups: int, parts: Callable[[int, npt.NDArray[np.i
     return cell.view(f"V{width}")[:, 0]
 
 
-def pack(matrix: Matrix) -> bytes:
+def pack(matrix: Bytes) -> bytes:
     """The lines one after the other, without the filling."""
     pieces = []
     for begin in range(0, len(matrix), _LINES):

@@ -13,7 +13,8 @@ from accel.accelerator.instructions import Compute, Copy, Instruction
 from accel.program.program_model import HostStep, Program
 from accel.trace.program_trace import Trace
 from accel.trace.trace_names import HostSpan, LaunchSpan, Operation, Queue, RowMeaning, TraceNames
-from accel.trace.trace_rows import Column, Index, Rows, make_index
+from accel.trace.trace_rows import Index, Rows, make_index
+from accel.util.arrays import Signed
 
 if TYPE_CHECKING:  # reading a trace needs no simulator
     from accel.simulate.engine import LaunchResult, Simulation
@@ -31,12 +32,12 @@ def make_trace(program: Program, simulation: "Simulation") -> Trace:
 class _Part:
     """The rows of one launch: their ``columns`` but the fields; ``shift`` (cycles) is added to its times."""
 
-    columns: dict[str, Column]
+    columns: dict[str, Signed]
     shift: int
     names: TraceNames
     result: "LaunchResult"
 
-    def read(self, begin: int, end: int) -> dict[str, Column]:
+    def read(self, begin: int, end: int) -> dict[str, Signed]:
         found = {name: column[begin:end] for name, column in self.columns.items()}
         if self.shift:
             found |= {name: found[name] + np.int64(self.shift) for name in ("start", "end")}
@@ -77,10 +78,10 @@ class _Launches:
 def _part(names: TraceNames, program: Program, number: int, result: "LaunchResult") -> _Part:
     timing, begin, count = result.timing, result.launch.begin, len(result.kind)
 
-    def constant(value: int) -> Column:
+    def constant(value: int) -> Signed:
         return np.broadcast_to(np.int32(value), count)
 
-    columns: dict[str, Column] = {
+    columns: dict[str, Signed] = {
         "launch": constant(number),
         "kind": result.kind,
         "start": timing.start if timing else constant(-1),

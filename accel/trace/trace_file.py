@@ -21,7 +21,8 @@ from pydantic import ConfigDict, Field
 from accel.errors import CyclopsError
 from accel.trace.byte_ranges import Ranges, RangesFile
 from accel.trace.trace_names import FIXED, TraceNames
-from accel.trace.trace_rows import STRETCH, Index, Int64, Rows, RowSource, row_stretches
+from accel.trace.trace_rows import STRETCH, Index, Rows, RowSource, row_stretches
+from accel.util.arrays import Int64
 
 Type = Literal["int8", "int16", "int32", "int64"]
 _TYPES: tuple[Type, ...] = ("int8", "int16", "int32", "int64")

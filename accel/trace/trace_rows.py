@@ -5,12 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from accel.trace.text_columns import Bools
 from accel.trace.trace_names import TraceNames
-
-Column = npt.NDArray[np.signedinteger[Any]]
+from accel.util.arrays import Bools, Int64, Signed
 
 
 @dataclass(frozen=True)
@@ -18,11 +15,11 @@ class Rows:
     """Instructions: their places in the trace, and a column for each of ``names.columns``, all (n,)."""
 
     names: TraceNames
-    index: Column
-    columns: Mapping[str, Column]
+    index: Signed
+    columns: Mapping[str, Signed]
 
     @staticmethod
-    def run(names: TraceNames, begin: int, columns: Mapping[str, Column]) -> "Rows":
+    def run(names: TraceNames, begin: int, columns: Mapping[str, Signed]) -> "Rows":
         """Rows that follow each other from ``begin`` on."""
         return Rows(names, np.arange(begin, begin + len(columns["kind"])), columns)
 
@@ -36,10 +33,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.index)
 
-    def __getitem__(self, column: str) -> Column:
+    def __getitem__(self, column: str) -> Signed:
         return self.columns[column]
 
-    def take(self, which: Column | slice) -> "Rows":
+    def take(self, which: Signed | slice) -> "Rows":
         """Some of them; views where ``which`` is a slice."""
         return Rows(self.names, self.index[which], {name: column[which] for name, column in self.columns.items()})
 
@@ -72,8 +69,6 @@ class Rows:
             "origin": origin and vars(origin) | {"nodes": list(origin.nodes)},
         }
 
-
-Int64 = npt.NDArray[np.int64]
 
 STRETCH = 32768  # rows
 _LINES = 16384

@@ -3,16 +3,15 @@
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.errors import InvalidTensors
 from accel.frontend.read.model_info import ModelInfo
+from accel.util.arrays import Array
 from accel.util.safe_names import shown, tensor_fault
 
-Array = npt.NDArray[Any]
 Tensors = Mapping[str, Array]
 
 

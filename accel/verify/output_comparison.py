@@ -2,19 +2,16 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from tvm import ir
 
 from accel.errors import InvalidModel, VerificationError
 from accel.frontend.onnx_model.ort_session import session
+from accel.util.arrays import Array, Float64
 from accel.util.deadline import Deadline
 from accel.verify.reference_graph import run_reference
-
-Array = npt.NDArray[Any]
 
 SQNR_CEILING_DB = 200.0  # what equal outputs report; float32 resolves less
 
@@ -52,7 +49,7 @@ def check_equal(outputs: Mapping[str, Array], reference: Mapping[str, Array]) ->
         )
 
 
-def _bits(array: Array) -> npt.NDArray[Any]:
+def _bits(array: Array) -> Array:
     """The array as integers, so that equal means equal bits (a NaN equals itself)."""
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
 
@@ -87,7 +84,7 @@ def cosine(got: Array, expected: Array) -> float:
     return float(np.clip(np.dot(a, b) / norms, -1.0, 1.0))
 
 
-def _finite(a: Array, b: Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
+def _finite(a: Array, b: Array) -> tuple[Float64, Float64] | None:
     """Both as float64 vectors where they are finite; None if one is not finite where the other differs."""
     first, second = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
     finite = np.isfinite(first) & np.isfinite(second)

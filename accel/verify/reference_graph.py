@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tvm
 from tvm import ir, relax
 
@@ -20,10 +19,9 @@ from accel.lowering.ir.host_runs import (
     needed_bindings,
     split_main,
 )
+from accel.util.arrays import Array
 from accel.util.deadline import Deadline, OutOfTimeError
 from accel.verify.reference_operators import is_known, run
-
-Array = npt.NDArray[Any]
 
 _TOGETHER = 8  # pieces that are compiled at one time, between two looks at the clock
 

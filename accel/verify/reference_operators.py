@@ -7,21 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tvm
 from tvm import ir, relax
 
+from accel.util.arrays import Array, Float32, Int8, Int32
 from accel.util.deadline import Deadline
-
-Bytes = npt.NDArray[np.int8]
-Sums = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float32]
 
 _EXACT = 1 << 10  # products of int8 in an exact sum
 _CHUNK = 1 << 22  # elements of the data that are laid out for a product at one time
 
 
-def matmul(a: Bytes, b: Bytes, deadline: Deadline) -> Sums:
+def matmul(a: Int8, b: Int8, deadline: Deadline) -> Int32:
     """The product of int8 ``a`` [M, K] and ``b`` [K, N]: int32 [M, N].
 
     Raises:
@@ -33,14 +29,14 @@ def matmul(a: Bytes, b: Bytes, deadline: Deadline) -> Sums:
 
 
 def conv2d(
-    data: Bytes,
-    weights: Bytes,
+    data: Int8,
+    weights: Int8,
     strides: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
     groups: int,
     deadline: Deadline,
-) -> Sums:
+) -> Int32:
     """The convolution of int8 ``data`` [N, C, H, W] with ``weights`` [O, C / groups, KH, KW]: int32 [N, O, OH, OW].
 
     ``padding`` is top, left, bottom, right. Source: the definition of Conv in ONNX's operators.
@@ -68,15 +64,13 @@ def conv2d(
     return result
 
 
-def _accumulate(total: Sums, a: Bytes, b: Bytes, deadline: Deadline) -> None:
+def _accumulate(total: Int32, a: Int8, b: Int8, deadline: Deadline) -> None:
     """Add to ``total`` [G, M, N] the products of ``a`` [G, M, K] and ``b`` [G, K, N]."""
     for at in range(0, a.shape[2], _EXACT):
         deadline.left()
-        product: Floats = a[:, :, at : at + _EXACT].astype(np.float32) @ b[:, at : at + _EXACT].astype(np.float32)
+        product: Float32 = a[:, :, at : at + _EXACT].astype(np.float32) @ b[:, at : at + _EXACT].astype(np.float32)
         total += product.astype(np.int32)
 
-
-Array = npt.NDArray[Any]
 
 _LAYOUTS = ("NCHW", "OIHW")
 

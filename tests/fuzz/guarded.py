@@ -5,7 +5,7 @@ import mmap
 
 import numpy as np
 
-from accel.isa.kernel_arrays import aligned_zeros
+from accel.util.arrays import aligned_zeros
 
 _PAGE = mmap.PAGESIZE
 _libc = ctypes.CDLL(None, use_errno=True)

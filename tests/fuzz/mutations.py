@@ -7,8 +7,8 @@ import numpy as np
 
 from accel.accelerator.instructions import Copy
 from accel.isa.decode import Decoded, decode
-from accel.isa.encode import encode
 from accel.program.program_model import Launch, Program
+from tests.reference.encode import encode
 
 Random = np.random.Generator
 

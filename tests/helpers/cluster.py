@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx2
 
+from tests.conftest import keep_machine_code
 from tests.helpers import processes
 from worker.storage.object_store import Store
 from worker.storage.redis_server import connect, find_binary
@@ -139,6 +140,7 @@ class Cluster:
 @contextlib.contextmanager
 def running_cluster(root: Path, workers: int = 1, **environment: str) -> Iterator[Cluster]:
     """One that is ready; stopped at the end."""
+    keep_machine_code("vta")
     cluster = Cluster(root, workers, **environment)
     try:
         cluster.start_what_is_down()

@@ -59,7 +59,7 @@ def doers(worker: int) -> list[int]:
     return named(worker, job_process.PROCESS_NAME)
 
 
-def job_of(service_pid: int, seconds: float = 10, *, but: set[int] | None = None) -> tuple[int, int]:
+def job_of(service_pid: int, seconds: float = 60, *, but: set[int] | None = None) -> tuple[int, int]:
     """The process that attends to a job and the one that does it, once there are such, and none of ``but``."""
     worker = worker_of(service_pid)
     deadline = time.monotonic() + seconds
@@ -69,6 +69,13 @@ def job_of(service_pid: int, seconds: float = 10, *, but: set[int] | None = None
                 return attendants(worker)[0], child
         time.sleep(0.02)
     raise AssertionError("no job runs")
+
+
+def frozen(service_pid: int, *, but: set[int] | None = None) -> tuple[int, int]:
+    """As :func:`job_of`; the process that does the job is stopped, so that it cannot end before what a test does."""
+    supervisor, child = job_of(service_pid, but=but)
+    os.kill(child, signal.SIGSTOP)
+    return supervisor, child
 
 
 def lives(pid: int) -> bool:
@@ -82,7 +89,7 @@ def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def gone(pids: list[int], seconds: float = 10) -> bool:
+def gone(pids: list[int], seconds: float = 60) -> bool:
     """Whether all of them end in time."""
     deadline = time.monotonic() + seconds
     while any(map(lives, pids)):

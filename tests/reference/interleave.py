@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from accel.isa.decode import Decoded
-from accel.isa.kernel_arrays import aligned_zeros
 from accel.isa.vta.function.vta_machine import VtaMachine
+from accel.util.arrays import aligned_zeros
 
 
 def at_finish(

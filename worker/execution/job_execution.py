@@ -20,10 +20,11 @@ from accel.program.program_model import HostStep, Program
 from accel.program_files.open_program import open_program
 from accel.program_files.program_container import save_program
 from accel.report.plan_documents import Plan
+from accel.util.arrays import Array
 from accel.util.content_cache import CacheStore
 from worker.config.settings import Settings
 from worker.execution.job_inputs import ModelJobInputs, ProgramJobInputs
-from worker.execution.tensor_archives import Array, NpzArchive, as_samples, check_fit
+from worker.execution.tensor_archives import NpzArchive, as_samples, check_fit
 from worker.records.job_record import Stage, Summary
 from worker.records.uploads import ProgramContents
 

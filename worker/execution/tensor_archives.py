@@ -14,15 +14,14 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib import format as npy
 
 from accel.errors import InvalidTensors, TensorsTooLarge
 from accel.frontend.read.model_info import TensorInfo
+from accel.util.arrays import Array
 from accel.util.safe_names import shown, tensor_fault
 from worker.execution.zip_limits import check_zip_directory
 
-Array = npt.NDArray[Any]
 _TYPES = ("float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool")
 _CHUNK = 1 << 20
 _HEADER = 4096

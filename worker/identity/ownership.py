@@ -48,11 +48,6 @@ class OwnedObject(NamedTuple):
     since: datetime
 
 
-def owned_ids(store: Store, kind: ObjectKind) -> set[str]:
-    """The ids of all of a kind that are somebody's."""
-    return {parts[3] for key in store.sizes("owners") if (parts := key.split("/"))[2] == kind}
-
-
 def ownership_key(sender: str, kind: ObjectKind, item: str) -> str:
     """The key of the object that says that something is an owner's too; ``sender`` is the owner's digest."""
     return f"owners/{sender}/{kind}/{item}"

@@ -45,16 +45,6 @@ def _limits(settings: Settings, cpu_seconds: int, memory_bytes: int) -> Resource
     )
 
 
-def limit_job(settings: Settings) -> None:
-    """Limit the process that runs a job, for good."""
-    apply_limits(job_limits(settings))
-
-
-def limit_plan(settings: Settings) -> None:
-    """Limit the process that makes a plan, for good."""
-    apply_limits(plan_limits(settings))
-
-
 def apply_limits(limits: ResourceLimits, *, counted_alone: bool = False) -> str:
     """Limit this process, for good; gives the limits in words.
 

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.cost_ranges import (
-    Float64,
     Range,
     cost_fields,
     cost_ranges,
@@ -24,8 +22,7 @@ from accel.accelerator.instructions import Copy, Instruction
 from accel.accelerator.require import require
 from accel.expression.cost_expression import Cost, Ends, bounds, parse_cost
 from accel.expression.syntax_tree import ExpressionError
-
-_Float64 = npt.NDArray[np.float64]
+from accel.util.arrays import Bools, Float64
 
 _MOST_BOXES = 1 << 13  # looked at, of one choice of fields
 _ROUNDS = 200
@@ -41,7 +38,7 @@ class _Space:
     free: tuple[str, ...]
     whole: tuple[bool, ...]
 
-    def names(self, low: _Float64, high: _Float64) -> dict[str, Ends]:
+    def names(self, low: Float64, high: Float64) -> dict[str, Ends]:
         """The ends of every name of the cost over boxes."""
         fields, alike = cost_fields(self.accelerator, self.instruction), linked_fields(self.instruction)
         one, dram = np.ones(low.shape[1]), self.accelerator.dram
@@ -61,14 +58,14 @@ class _Space:
             for name in self.cost.names
         }
 
-    def moved(self, ends: _Float64) -> _Float64:
+    def moved(self, ends: Float64) -> Float64:
         """Elements that a copy of so many rows and columns moves."""
         found = np.ones(ends.shape[1])
         for name in cost_sizes(self.instruction):
             found = found * ends[self.free.index(name)]
         return found
 
-    def possible(self, low: _Float64) -> npt.NDArray[np.bool_]:
+    def possible(self, low: Float64) -> Bools:
         """Which boxes have something that an instruction can be: a copy moves no more than its memory holds."""
         if not isinstance(self.instruction, Copy):
             return np.ones(low.shape[1], np.bool_)
@@ -82,7 +79,7 @@ def proven(cost: Cost, instruction: Instruction, accelerator: Accelerator, most:
 
 def _spaces(
     cost: Cost, instruction: Instruction, accelerator: Accelerator
-) -> Iterator[tuple[_Space, _Float64, _Float64]]:
+) -> Iterator[tuple[_Space, Float64, Float64]]:
     """All that the cost's names can be, for each choice of those fields that it names: one box each."""
     fields, known, alike = (
         cost_fields(accelerator, instruction),
@@ -101,7 +98,7 @@ def _spaces(
             yield _Space(cost, instruction, accelerator, free, whole), ends[:, :1], ends[:, 1:]
 
 
-def _proven(space: _Space, low: _Float64, high: _Float64, most: float) -> bool:
+def _proven(space: _Space, low: Float64, high: Float64, most: float) -> bool:
     looked = 0
     for _ in range(_ROUNDS):
         looked += low.shape[1]
@@ -116,7 +113,7 @@ def _proven(space: _Space, low: _Float64, high: _Float64, most: float) -> bool:
     return False
 
 
-def _halved(low: _Float64, high: _Float64, whole: npt.NDArray[np.bool_]) -> tuple[_Float64, _Float64]:
+def _halved(low: Float64, high: Float64, whole: Bools) -> tuple[Float64, Float64]:
     """Each box cut in two where it is widest, by the ratio of its ends."""
     at = np.argmax((high - low) / np.maximum(np.minimum(np.abs(low), np.abs(high)), 1), axis=0)
     column = np.arange(low.shape[1])

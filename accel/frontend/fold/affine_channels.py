@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
 from accel.frontend.fold.float_network import FloatNetwork
 from accel.frontend.onnx_model.onnx_nodes import attribute_of
+from accel.util.arrays import Array, Float32, Float64
 
-Doubles = npt.NDArray[np.float64]
 OPERATORS = ("Add", "BatchNormalization", "Div", "Mul", "Neg", "Sub")
 """What may be such a node. None of them counts as multiply-accumulates, whatever computes it."""
 
@@ -24,8 +22,8 @@ _PARAMETERS = 5  # inputs of BatchNormalization: its data and four of C elements
 class Affine:
     """``scale * x + shift``, both [C]."""
 
-    scale: Doubles
-    shift: Doubles
+    scale: Float64
+    shift: Float64
 
     def then(self, after: "Affine") -> "Affine":
         """First this, then ``after``."""
@@ -115,7 +113,7 @@ def _affine(network: FloatNetwork, node: onnx.NodeProto, data: str, axis: int) -
     return _arithmetic(node.op_type, channels, first=place == 0)
 
 
-def _arithmetic(op: str, value: Doubles, *, first: bool) -> Affine | None:
+def _arithmetic(op: str, value: Float64, *, first: bool) -> Affine | None:
     """Arithmetic of the data, which are the ``first`` operand or the second, with ``value``."""
     ones, zeros = np.ones_like(value), np.zeros_like(value)
     if op == "Add":
@@ -141,7 +139,7 @@ def _norm(network: FloatNetwork, node: onnx.NodeProto, data: str) -> Affine | No
     return Affine(factor, shift - mean * factor)
 
 
-def _along(value: npt.NDArray[np.float32], shape: Sequence[int], axis: int) -> Doubles | None:
+def _along(value: Float32, shape: Sequence[int], axis: int) -> Float64 | None:
     """A constant that broadcasts along all axes but ``axis``, as one number a channel."""
     aligned = (1,) * (len(shape) - value.ndim) + value.shape
     wide = [index for index, extent in enumerate(aligned) if extent > 1]
@@ -152,7 +150,7 @@ def _along(value: npt.NDArray[np.float32], shape: Sequence[int], axis: int) -> D
     return np.broadcast_to(value.reshape(-1).astype(np.float64), (shape[axis],))
 
 
-def is_single(values: npt.NDArray[Any]) -> bool:
+def is_single(values: Array) -> bool:
     """Whether float32 holds all of them."""
     return bool((np.abs(values) <= np.finfo(np.float32).max).all())
 

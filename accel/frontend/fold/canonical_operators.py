@@ -4,8 +4,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from accel.frontend.fold.float_network import FloatNetwork, Floats
+from accel.frontend.fold.float_network import FloatNetwork
 from accel.frontend.onnx_model.onnx_nodes import attribute_of, set_attributes
+from accel.util.arrays import Float32
 
 _MATRIX = 2  # axes
 _BIAS = 2  # the place of the bias among the inputs
@@ -84,7 +85,7 @@ def _flatten_weight(network: FloatNetwork, node: onnx.NodeProto) -> None:
     _put(network, node, after=[reshape])
 
 
-def _as_matrix(weight: Floats) -> Floats | None:
+def _as_matrix(weight: Float32) -> Float32 | None:
     if weight.ndim == 1:
         return weight[:, None]
     return weight.reshape(weight.shape[-2:]) if all(extent == 1 for extent in weight.shape[:-2]) else None

@@ -10,8 +10,7 @@ from onnx import numpy_helper
 from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.onnx_nodes import unique_name
 from accel.frontend.onnx_model.shape_inference import Shape, known_shapes
-
-Floats = npt.NDArray[np.float32]
+from accel.util.arrays import Float32
 
 
 class FloatNetwork:
@@ -24,12 +23,12 @@ class FloatNetwork:
         self.inputs = {info.name for info in model.graph.input}
         self._outputs = {info.name for info in model.graph.output}
         self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
-        self._values: dict[str, Floats] = {}
+        self._values: dict[str, Float32] = {}
         self._taken = {name for node in self.nodes for name in (node.name, *node.input, *node.output)}
         self._taken |= self.inputs | set(self._constants)
         self._index()
 
-    def constant(self, name: str) -> Floats | None:
+    def constant(self, name: str) -> Float32 | None:
         """The value of a constant of float32."""
         tensor = self._constants.get(name)
         if tensor is None or tensor.data_type != onnx.TensorProto.FLOAT or name in self._outputs:

@@ -9,10 +9,11 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from accel.frontend.fold.affine_channels import OPERATORS, Doubles, Run, is_single, run_from, run_to
+from accel.frontend.fold.affine_channels import OPERATORS, Run, is_single, run_from, run_to
 from accel.frontend.fold.canonical_operators import canonicalize_products, split_sums
-from accel.frontend.fold.float_network import FloatNetwork, Floats
+from accel.frontend.fold.float_network import FloatNetwork
 from accel.frontend.onnx_model.onnx_nodes import attribute_of, set_attributes
+from accel.util.arrays import Float32, Float64
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _MATRICES = ("Gemm", "MatMul")
@@ -46,8 +47,8 @@ def fold_ahead(network: FloatNetwork) -> None:
 
 
 def _scaled(
-    node: onnx.NodeProto, weight: Doubles, bias: Doubles, scale: Doubles, shift: Doubles
-) -> tuple[Doubles, Doubles]:
+    node: onnx.NodeProto, weight: Float64, bias: Float64, scale: Float64, shift: Float64
+) -> tuple[Float64, Float64]:
     """The constants of a layer whose result is scaled and shifted."""
     if node.op_type == "Conv":
         weight = weight * scale.reshape(-1, *[1] * (weight.ndim - 1))
@@ -61,8 +62,8 @@ def _scaled(
 
 
 def _fed(
-    node: onnx.NodeProto, weight: Doubles, bias: Doubles, scale: Doubles, shift: Doubles
-) -> tuple[Doubles, Doubles]:
+    node: onnx.NodeProto, weight: Float64, bias: Float64, scale: Float64, shift: Float64
+) -> tuple[Float64, Float64]:
     """The constants of a layer whose data are scaled and shifted."""
     if node.op_type == "Conv":
         groups = attribute_of(node, "group", 1)
@@ -76,7 +77,7 @@ def _fed(
 
 
 def _change(
-    network: FloatNetwork, node: onnx.NodeProto, run: Run, weight: Doubles, bias: Doubles, *, behind: bool
+    network: FloatNetwork, node: onnx.NodeProto, run: Run, weight: Float64, bias: Float64, *, behind: bool
 ) -> None:
     """Give the layer new constants, for others may read the old ones, and let it do what the run did."""
     if not (is_single(weight) and is_single(bias)):
@@ -101,7 +102,7 @@ def _change(
         network.replace([node], [node, add], shape)
 
 
-def _constants(network: FloatNetwork, node: onnx.NodeProto) -> tuple[Doubles, Doubles] | None:
+def _constants(network: FloatNetwork, node: onnx.NodeProto) -> tuple[Float64, Float64] | None:
     """The weight and the bias, zero where there is none; None if they are not constants or of other forms."""
     weight = network.constant(node.input[1])
     if weight is None or (node.op_type in _MATRICES and weight.ndim != _MATRIX):
@@ -117,7 +118,7 @@ def _constants(network: FloatNetwork, node: onnx.NodeProto) -> tuple[Doubles, Do
     return weight.astype(np.float64), bias.astype(np.float64)
 
 
-def _is_row(bias: Floats, columns: int) -> bool:
+def _is_row(bias: Float32, columns: int) -> bool:
     return bias.size == 1 or (bias.size == columns and bias.shape[-1] == columns)
 
 

@@ -10,7 +10,7 @@ from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.composite_functions import Window
-from accel.frontend.integer_recovery.dataflow_block import Array, DataflowRewrite, Quantised
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, Quantised
 from accel.frontend.integer_recovery.int8_operands import (
     Weights,
     from_int8,
@@ -29,6 +29,7 @@ from accel.frontend.integer_recovery.requantization import (
     epilogue_of,
 )
 from accel.frontend.integer_recovery.transposed_convolution import Phases, image_phases
+from accel.util.arrays import Array
 
 _SPACE = {
     "relax.nn.conv1d": 1,

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tvm
 from tvm import relax
 from tvm.ir import IRModule
 
 from accel.frontend.fold.affine_channels import OPERATORS
 from accel.frontend.relax_import.relax_importer import Node, identifier
-
-Array = npt.NDArray[Any]
+from accel.util.arrays import Array, Float64, Int64
 
 
 @dataclass(frozen=True)
@@ -24,8 +22,8 @@ class Quantised:
     """
 
     value: relax.Expr
-    scale: npt.NDArray[np.float64]
-    zero_point: npt.NDArray[np.int64]
+    scale: Float64
+    zero_point: Int64
     axis: int
     dtype: str
 

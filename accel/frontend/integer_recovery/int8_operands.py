@@ -7,9 +7,10 @@ import numpy as np
 import numpy.typing as npt
 from tvm import relax
 
-from accel.frontend.integer_recovery.dataflow_block import Array, DataflowRewrite, Quantised
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, Quantised
 from accel.frontend.integer_recovery.qdq_chains import Chain
 from accel.frontend.integer_recovery.requantization import Output
+from accel.util.arrays import Array
 
 INT8 = np.iinfo(np.int8)
 UINT8_OFFSET = 128

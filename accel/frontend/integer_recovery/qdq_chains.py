@@ -9,7 +9,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from accel.frontend.integer_recovery.dataflow_block import Array, Dataflow, Quantised
+from accel.frontend.integer_recovery.dataflow_block import Dataflow, Quantised
+from accel.util.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.frontend.integer_recovery import composite_functions
+from accel.util.arrays import Float32, Float64, Int64
 
 INT32_MAX = 2**31 - 1
 _ROUNDING = 4 * 2.0**-24  # of two scales of data, one of weights, and a division
@@ -33,7 +33,7 @@ def ratio_exponent(scale: float, of: float) -> int | None:
     return e if abs(math.expm1((ratio - e) * math.log(2))) <= _ROUNDING else None
 
 
-def as_float32_factor(scale: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+def as_float32_factor(scale: Float64) -> Float32:
     """``scale``, of any shape, as a float32 that is never infinite: zero times it must stay zero."""
     return np.minimum(scale, np.finfo(np.float32).max).astype(np.float32)
 
@@ -46,8 +46,6 @@ def requantisation_fits(magnitude: int, shift: int) -> bool:
 
 
 Form = Literal["joined", "apart", "rounded"]
-Float64 = npt.NDArray[np.float64]
-_Int64 = npt.NDArray[np.int64]
 
 MULTIPLIER_MAX = (1 << 15) - 1  # what a signed immediate of 16 bits holds
 _FIRST_SHIFTS = range(21)  # with 15 bits of a multiplier, 16 of the sum are left
@@ -65,9 +63,9 @@ class Multiplier:
     """
 
     before: int
-    factors: _Int64
+    factors: Int64
     shift: int
-    addend: _Int64
+    addend: Int64
     form: Form
     error: float
 
@@ -84,7 +82,7 @@ class Multiplier:
 
 def multiplier(
     ratio: Float64,
-    magnitude: _Int64,
+    magnitude: Int64,
     zero_point: int,
     limits: tuple[int, int],
     forms: Sequence[Form] = ("joined", "apart"),
@@ -111,7 +109,7 @@ def multiplier(
 
 
 def _candidates(
-    ratio: Float64, magnitude: _Int64, output: tuple[int, int], before: int, form: Form
+    ratio: Float64, magnitude: Int64, output: tuple[int, int], before: int, form: Form
 ) -> Iterator[Multiplier]:
     """The finest multiplier for a first shift ``before``, if one keeps within int32; ``output`` is z and Y."""
     zero_point, reach = output
@@ -137,7 +135,6 @@ def _candidates(
 
 Requantize = Literal["shift", "scale", "multiply", "multiply at once", "multiply and round"]
 """By a shift, a float, or an integer and then a shift: in steps of their own, or in one, without or with its half."""
-Int64 = npt.NDArray[np.int64]
 
 _FORMS: dict[str, tuple[Form, ...]] = {
     "multiply": ("joined", "apart"),
@@ -153,7 +150,7 @@ _ACCEPTED_OFFSET = (
 class Accumulator:
     """Sums that fit int32: the worth of one unit of them, and a bound on their absolute value; scalars or [O]."""
 
-    scale: npt.NDArray[np.float64]
+    scale: Float64
     magnitude: Int64
 
 

@@ -19,7 +19,8 @@ import numpy.typing as npt
 from tvm import relax
 
 from accel.frontend.integer_recovery.composite_functions import Window
-from accel.frontend.integer_recovery.dataflow_block import Array, DataflowRewrite, Quantised
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, Quantised
+from accel.util.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ Rules = Mapping[Key, Callable[[QdqWriter, onnx.NodeProto], None]]
 # these ask for shapes, which are inferred once the others have only ONNX's operators
 _SHAPED_RULES: Rules = {**INTEGER_RULES, (MICROSOFT, "QLinearSoftmax"): softmax}
 OPERATORS = frozenset((*LINEAR_RULES, *_SHAPED_RULES))
-MICROSOFT_OPERATORS = frozenset(op for domain, op in OPERATORS if domain == MICROSOFT)
 
 
 def has_operator_form(model: onnx.ModelProto) -> bool:

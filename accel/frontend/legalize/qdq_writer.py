@@ -15,8 +15,7 @@ from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.node_origins import note_origin
 from accel.frontend.onnx_model.onnx_nodes import unique_name
 from accel.frontend.onnx_model.shape_inference import known_shapes, without_weights
-
-Array = npt.NDArray[Any]
+from accel.util.arrays import Array
 
 ONNX = ("", "ai.onnx")
 MICROSOFT = "com.microsoft"

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from accel.frontend.onnx_model.tensor_types import ITEM_BYTES
-
-Array = npt.NDArray[Any]
+from accel.util.arrays import Array
 
 LARGE = 4096  # elements of the largest constant that stays in the model
 _FILE = "weights.bin"

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from accel.errors import InvalidModel, UnsupportedShape
 from accel.frontend.onnx_model.model_limits import Limits
 from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, is_static, static_shape
+from accel.util.arrays import Array
 
-Array = npt.NDArray[Any]
 SMALL = 4096  # elements of the largest tensor that is computed
 
 _OPERATORS = (

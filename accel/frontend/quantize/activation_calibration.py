@@ -4,15 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 from onnxruntime import GraphOptimizationLevel
 
 from accel.errors import InvalidModel, InvalidTensors
 from accel.frontend.onnx_model.ort_session import session
 from accel.frontend.quantize.scale_grid import Grid, Loss, squared_error
+from accel.util.arrays import Array
 
-Array = npt.NDArray[Any]
 Sample = dict[str, Array]
 
 RANDOM_SAMPLES = 8

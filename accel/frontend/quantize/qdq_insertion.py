@@ -8,10 +8,10 @@ from onnx import helper, numpy_helper
 
 from accel.frontend.onnx_model.external_data import embedded
 from accel.frontend.onnx_model.shape_inference import without_weights
-from accel.frontend.quantize.activation_calibration import Array
 from accel.frontend.quantize.quantization_targets import Layer, Targets
 from accel.frontend.quantize.scale_constraints import reciprocal
 from accel.frontend.quantize.scale_grid import Grid, quantised
+from accel.util.arrays import Array
 
 _BIAS_LIMIT = 2.0**30
 

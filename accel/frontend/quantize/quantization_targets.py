@@ -10,7 +10,7 @@ import onnx
 
 from accel.errors import InvalidModel
 from accel.frontend.onnx_model.external_data import all_finite, array_of
-from accel.frontend.quantize.activation_calibration import Array
+from accel.util.arrays import Array
 
 _PLACES = (3, 4)  # axes of lines and images
 _CONVOLUTIONS = ("Conv", "ConvTranspose")

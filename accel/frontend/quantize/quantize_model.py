@@ -29,6 +29,7 @@ from accel.frontend.quantize.scale_constraints import (
     scale_factors,
 )
 from accel.frontend.quantize.scale_grid import GRIDS, Scales
+from accel.util.arrays import Array
 
 # one renames the node, and we fuse the bias ourselves; one drops layers that the user wrote; one takes the zeros
 # around a maximum of negative numbers for its padding
@@ -38,7 +39,7 @@ _ONNX_DOMAINS = ("", "ai.onnx")
 
 def quantize_model(
     model: onnx.ModelProto,
-    calibration: Mapping[str, activation_calibration.Array] | None = None,
+    calibration: Mapping[str, Array] | None = None,
     *,
     seed: int = 0,
     scales: Scales = "power of two",
@@ -75,7 +76,7 @@ def quantize_model(
 
 def ensure_quantised(
     model: onnx.ModelProto,
-    calibration: Mapping[str, activation_calibration.Array] | None = None,
+    calibration: Mapping[str, Array] | None = None,
     *,
     seed: int = 0,
     scales: Scales = "power of two",

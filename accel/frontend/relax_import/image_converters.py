@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tvm import relax
 from tvm.relax.frontend.onnx.onnx_frontend import Resize, onnx_input
 
 from accel.frontend.relax_import.elementwise_converters import constant_of
+from accel.util.arrays import Float32
 
 _DIMENSIONS = (1, 2, 3)
 
@@ -57,10 +57,9 @@ def _beyond(size: int, padding: int, before: int, window: int, stride: int) -> i
     return max(last + window - size - padding, 0)
 
 
-Floats = npt.NDArray[np.float32]
 _IMAGES = (4, 5)  # ranks that TVM resizes
 
-_ROUNDINGS: Mapping[str, Callable[[Floats], Floats]] = {
+_ROUNDINGS: Mapping[str, Callable[[Float32], Float32]] = {
     "floor": np.floor,
     "ceil": np.ceil,
     "round_prefer_floor": lambda at: np.ceil(at - np.float32(0.5)),
@@ -131,7 +130,7 @@ class _Said:
         ]
         return builder.normalize(relax.op.add(*parts))
 
-    def _coordinates(self, size: int, extent: int, ratio: np.float32) -> Floats:
+    def _coordinates(self, size: int, extent: int, ratio: np.float32) -> Float32:
         """For each element of the result, where it lies along the axis of ``size`` elements."""
         at, half = np.arange(extent, dtype=np.float32), np.float32(0.5)
         if self.coordinates == "asymmetric":
@@ -148,7 +147,7 @@ class _Said:
         raise ValueError(f"the coordinates {self.coordinates!r} are not supported")
 
 
-def _take(builder: relax.BlockBuilder, data: relax.Expr, at: Floats, axis: int) -> relax.Expr:
+def _take(builder: relax.BlockBuilder, data: relax.Expr, at: Float32, axis: int) -> relax.Expr:
     """The elements of ``data`` along ``axis`` at whole coordinates, the nearest where there are none."""
     last = int(data.ty.shape[axis]) - 1
     return builder.normalize(relax.op.take(data, relax.const(np.clip(at, 0, last).astype(np.int64)), axis, "clip"))

@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.instructions import Compute, Copy, HardwareLoop
 from accel.isa.decode import Decoded
 from accel.isa.explicit.operations import LOOPS, ExecutedWords, Executions, executions_of
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Bools, Int64
 
 # columns of an access; the first four are those of a range
 RANGE, ACCESS = 4, 7 + 2 * LOOPS
@@ -47,7 +45,7 @@ class Box:
         """The one after the last that is touched (m,)."""
         return np.asarray(self.begin + self.span + self._reach(1))
 
-    def some(self) -> npt.NDArray[np.bool_]:
+    def some(self) -> Bools:
         """Whether anything is touched (m,)."""
         return np.asarray((self.span > 0) & (self.extents > 0).all(axis=0))
 

@@ -5,11 +5,10 @@ the times.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.explicit.accesses import BEGIN, EXTENT, HIGH, LOW, MEMORY, READS, SPAN, STEP, WRITES
-from accel.isa.explicit.timing_layout import Int64
+from accel.util.arrays import Bytes, Int32, Int64
 
 
 @compiled
@@ -95,9 +94,6 @@ def _learn_from_sender(clock: Int64, index: int, sender: int, unit: Int64) -> No
         ended = clock[sender, other] + (unit[sender] == other)
         clock[index, other] = max(clock[index, other], ended)
 
-
-Int32 = npt.NDArray[np.int32]
-Bytes = npt.NDArray[np.uint8]
 
 # columns of a finding: the place of the first instruction in its unit, and the unit; the second one; the memory, and
 # the range that both touch, in cells from the memory's first

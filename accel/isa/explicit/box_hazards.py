@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import Copy
@@ -17,8 +16,7 @@ from accel.isa.explicit.accesses import Accesses, accesses_of
 from accel.isa.explicit.timing import deadlock, pops_of, pushes_of, token_counts, units_of
 from accel.isa.hazard_findings import Hazards, Race, Unwritten
 from accel.isa.kernel_types import BYTES, MATRIX, SCALAR, VECTOR, WORD_MATRIX
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Bytes, Int64
 
 _ROOM = 1000  # findings of a launch that are told apart; there may be more
 
@@ -43,7 +41,7 @@ class ExplicitHazardChecker:
         base = int(self._bases[-1])
         self._known[base + begin // self._granule : base + -(-end // self._granule)] = 1
 
-    def check(self, decoded: Decoded, dram: npt.NDArray[np.uint8]) -> Hazards:
+    def check(self, decoded: Decoded, dram: Bytes) -> Hazards:
         """The hazards of a launch, whose ranges :func:`check_bounds` has checked; ``dram`` does not matter.
 
         Raises:

@@ -1,7 +1,6 @@
 """DRAM accesses of copies as boxes; the bounds of all that a launch touches; and what it asks of the simulator."""
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.memories import DTYPE_BYTES
@@ -10,8 +9,8 @@ from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import Box, boxes_of_executions, copying, extents_of
 from accel.isa.explicit.operations import ExecutedWords, Executions, executions_of
 from accel.isa.family import Boxes
+from accel.util.arrays import Bools, Float64, Int64
 
-Int64 = npt.NDArray[np.int64]
 _AT_ONCE = 64  # values that the host computes in the time of one
 
 
@@ -36,7 +35,7 @@ def _boxes(words: ExecutedWords, copy: Copy) -> Int64:
     return columns[:, shape.rows > 0]
 
 
-def effort_of(decoded: Decoded) -> npt.NDArray[np.float64]:
+def effort_of(decoded: Decoded) -> Float64:
     """Executions and elements copied (n,) by each instruction; large expressions count by what the host does."""
     effort = np.zeros(len(decoded))
     for executions in executions_of(decoded):
@@ -50,7 +49,6 @@ def effort_of(decoded: Decoded) -> npt.NDArray[np.float64]:
     return effort
 
 
-Bools = npt.NDArray[np.bool_]
 _Found = tuple[int, Diagnosis, str]
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.checks.semantics_checks import COPY_COST_NAMES
 from accel.accelerator.cost_ranges import cost_fields
@@ -14,9 +13,7 @@ from accel.expression.syntax_tree import ExpressionError
 from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import copying
 from accel.isa.explicit.operations import MAX_CYCLES, ExecutedWords, executions_of, words_of
-
-Float64 = npt.NDArray[np.float64]
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Float64, Int64
 
 DEFAULT_CYCLES = "1"
 DEFAULT_ENERGY = "0"
@@ -71,7 +68,7 @@ def costs_of(decoded: Decoded, role: Literal["cycles", "energy"]) -> Float64:
 
 def _evaluate(instruction: Instruction, words: ExecutedWords, text: str, role: str) -> Float64:
     accelerator, cost = words.decoded.accelerator, parse_cost(text)
-    columns: dict[str, npt.NDArray[np.int64] | float] = {
+    columns: dict[str, Int64 | float] = {
         "bus_bytes": accelerator.dram.bus_bytes,
         "read_latency": accelerator.dram.read_latency,
     }

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tvm
 from tvm import tirx
 from tvm.target import codegen
@@ -23,9 +22,7 @@ from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import copying, extents_of
 from accel.isa.explicit.boxes import check_bounds
 from accel.isa.explicit.operations import Executions, Sort, executions_of, sorts_of
-from accel.isa.kernel_arrays import aligned_zeros
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Array, Bytes, Int64, aligned_zeros
 
 CODE = 0
 COPY = ("sram", "dram", "rows", "columns", "row_stride", "top", "left", "height", "width")
@@ -267,14 +264,14 @@ class ExplicitMachine:
             aligned_zeros(memory.depth * memory.element_bytes).view(memory.dtype) for memory in accelerator.memories
         ]
 
-    def contents(self, name: str) -> npt.NDArray[Any]:
+    def contents(self, name: str) -> Array:
         """A copy of the memory called ``name``, (depth, *shape of an element)."""
         names = [memory.name for memory in self.accelerator.memories]
         memory = self.accelerator.memory(name)
         scalars = self._memories[names.index(name)][: memory.depth * memory.element_count]
         return scalars.reshape(memory.depth, *memory.shape).copy()
 
-    def run(self, decoded: Decoded, dram: npt.NDArray[np.uint8]) -> None:
+    def run(self, decoded: Decoded, dram: Bytes) -> None:
         """Run a launch, reading and writing ``dram`` (bytes,), which :func:`aligned_zeros` made.
 
         Raises:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.cost_ranges import cost_fields
@@ -22,8 +21,7 @@ from accel.isa.explicit.costs import DEFAULT_CYCLES
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates
-
-Float64 = npt.NDArray[np.float64]
+from accel.util.arrays import Float64, Int64
 
 
 @dataclass
@@ -147,8 +145,8 @@ class _Costs:
         self._accelerator = accelerator
 
     def copy(
-        self, copy: Copy | None, planes: npt.NDArray[np.int64], rows: npt.NDArray[np.int64],
-        columns: npt.NDArray[np.int64],
+        self, copy: Copy | None, planes: Int64, rows: Int64,
+        columns: Int64,
     ) -> _Tile:  # fmt: skip
         """Copies of ``planes`` rectangles of ``rows`` by ``columns`` elements."""
         if copy is None:
@@ -163,14 +161,14 @@ class _Costs:
         return _Tile(copy.unit, count.astype(np.float64), self._each(copy, values))
 
     def compute(
-        self, compute: Compute | None, target: str | None, outer: tuple[npt.NDArray[np.int64], ...],
-        reduced: tuple[npt.NDArray[np.int64], ...],
+        self, compute: Compute | None, target: str | None, outer: tuple[Int64, ...],
+        reduced: tuple[Int64, ...],
     ) -> _Tile:  # fmt: skip
         """The instructions of a nest; a loop in which ``target`` does not step can only run ``reduced`` ones."""
         if compute is None:
             return _NOTHING
         left = np.stack([*outer, *reduced])
-        values: dict[str, npt.NDArray[np.int64]] = {}
+        values: dict[str, Int64] = {}
         pieces = np.ones(left.shape[1], np.int64)
         for loop in compute.loops:
             steps = target is None or target in loop.factors or loop.steps.get(target, 0) != 0
@@ -191,7 +189,7 @@ class _Costs:
         most = (1 << self._accelerator.bits(instruction, name)) - 1
         return max(1, most if limit is None else min(most, limit))
 
-    def _each(self, instruction: Instruction, sizes: dict[str, npt.NDArray[np.int64]] | dict[str, Float64]) -> Float64:
+    def _each(self, instruction: Instruction, sizes: dict[str, Int64] | dict[str, Float64]) -> Float64:
         """Cycles of one instruction; fields that say nothing of its size are 0, and a cost that fails then is 1."""
         cost = parse_cost(instruction.cycles or DEFAULT_CYCLES)
         fields = cost_fields(self._accelerator, instruction)

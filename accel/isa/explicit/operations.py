@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, HardwareLoop, Instruction, Part
 from accel.accelerator.semantics import Semantics, all_semantics, scalar_field
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
+from accel.util.arrays import Bools, Int64
 
 LOOPS = 3  # hardware loops of an instruction
 MAX_CHIP_BYTES = 1 << 30
@@ -122,9 +122,6 @@ def _step(loop: HardwareLoop, operand: str) -> str | int:
     return loop.factors.get(operand, loop.steps.get(operand, 0))
 
 
-Int64 = npt.NDArray[np.int64]
-
-
 @dataclass(frozen=True)
 class ExecutedWords:
     """m executions of an instruction: ``rows`` (m,) where it stands in the launch, its last part if it has parts.
@@ -146,7 +143,7 @@ class ExecutedWords:
         part, _, plain = name.rpartition(".")
         return self.decoded.column(plain)[self.at[part] if part else self.rows]
 
-    def where(self, keep: npt.NDArray[np.bool_]) -> "ExecutedWords":
+    def where(self, keep: Bools) -> "ExecutedWords":
         """Those of them that ``keep`` (m,) says."""
         return ExecutedWords(self.decoded, self.rows[keep], {part: rows[keep] for part, rows in self.at.items()})
 
@@ -201,13 +198,13 @@ def words_of(decoded: Decoded, instruction: Instruction) -> ExecutedWords:
     return ExecutedWords(decoded, rows, at).where(whole)
 
 
-def _part_before(decoded: Decoded, part: Part, before: Int64) -> tuple[Int64, Int64, npt.NDArray[np.bool_]]:
+def _part_before(decoded: Decoded, part: Part, before: Int64) -> tuple[Int64, Int64, Bools]:
     """The word of ``part`` for each that stands directly before, or where it is sticky anywhere before, ``before``.
 
     Returns where the parts in front of it must end, where its words are, and whether they are there.
     """
     number = decoded.accelerator.instructions.index(part)
-    next_to: npt.NDArray[np.bool_] = (before > 0) & (decoded.kind[np.maximum(before - 1, 0)] == number)
+    next_to: Bools = (before > 0) & (decoded.kind[np.maximum(before - 1, 0)] == number)
     moved: Int64 = np.where(next_to, before - 1, before)
     if not part.sticky:
         return moved, moved, next_to

@@ -6,7 +6,6 @@ Token queues are those from a unit to a unit that some instruction pops from or 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator, HazardSync, TokenSync
 from accel.errors import SimulationError
@@ -18,8 +17,7 @@ from accel.isa.explicit.accesses import ranges_of
 from accel.isa.explicit.costs import cycles_of, doing
 from accel.isa.family import Timing
 from accel.isa.kernel_types import MATRIX, SCALAR
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Int64
 
 
 def queues(accelerator: Accelerator) -> list[tuple[str, str]]:

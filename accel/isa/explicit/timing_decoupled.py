@@ -1,7 +1,6 @@
 """Clock of a machine whose units run decoupled, and wait for tokens or for addresses."""
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.explicit.accesses import HIGH, LOW, MEMORY, WRITES
@@ -26,12 +25,11 @@ from accel.isa.explicit.timing_layout import (
     WHO,
     WRITE_HIGH,
     WRITE_LOW,
-    Int64,
     State,
     Stream,
 )
+from accel.util.arrays import Bools, Int64
 
-Bools = npt.NDArray[np.bool_]
 _NEVER = 1 << 62
 
 

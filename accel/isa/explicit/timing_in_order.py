@@ -4,7 +4,8 @@ import numpy as np
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.explicit.accesses import HIGH, LOW, MEMORY, WRITES
-from accel.isa.explicit.timing_layout import END, HAZARD, ORDER, PORT, START, Int64, Stream
+from accel.isa.explicit.timing_layout import END, HAZARD, ORDER, PORT, START, Stream
+from accel.util.arrays import Int64
 
 
 @compiled

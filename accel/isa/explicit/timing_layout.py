@@ -2,12 +2,8 @@
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from accel.isa.kernel_types import CUBE, MATRIX, SCALAR, VECTOR, Fields
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Int64
 
 # rows of the times of instructions
 TIMES = 2

@@ -12,13 +12,13 @@ from accel.accelerator.timing_model import TimingModel
 from accel.errors import SimulationError
 from accel.isa.cost_expressions import energy_of
 from accel.isa.decode import Decoded
-from accel.isa.family import Boxes, Dram, HazardChecker, Timing, Work
+from accel.isa.family import Boxes, HazardChecker, Timing, Work
 from accel.isa.gemmini.document.gemmini_document import check_gemmini, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine
 from accel.isa.gemmini.gemmini_tiling_cost import tiling_cost
 from accel.isa.gemmini.stream.launch_context import LaunchContext, context_of
-from accel.isa.gemmini.stream.loop_expansion import Words, expand_loops
+from accel.isa.gemmini.stream.loop_expansion import expand_loops
 from accel.isa.gemmini.stream.stream_check import GemminiHazardChecker, check_expanded
 from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
@@ -27,6 +27,7 @@ from accel.program.program_model import Window
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates
+from accel.util.arrays import Bytes, Words
 
 
 class GemminiFamily:
@@ -127,7 +128,7 @@ class GemminiMachine:
     def __init__(self, parameters: GemminiParameters) -> None:
         self._machine = StreamMachine(parameters)
 
-    def run(self, decoded: Decoded, dram: Dram) -> None:
+    def run(self, decoded: Decoded, dram: Bytes) -> None:
         """Run a launch on ``dram`` (bytes,).
 
         Raises:

@@ -11,14 +11,10 @@ launch mean something in the next.
 # ruff: noqa: PLR0913, PLR0917
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.vta.function import functional_table as f
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
-UInt8 = npt.NDArray[np.uint8]
+from accel.util.arrays import Bytes, Int32, Int64
 
 # columns of the order table: the unit, and the queues it pops and pushes (-1: none)
 UNIT, POP_A, POP_B, PUSH_A, PUSH_B = range(5)
@@ -60,7 +56,7 @@ def _report(findings: Int64, count: int, unit: int, place: int, second: int, mem
 
 @compiled
 def _touch(
-    grid: Int64, who: Int64, clock: Int64, known: UInt8, last: Int32, base: int, findings: Int64, count: int
+    grid: Int64, who: Int64, clock: Int64, known: Bytes, last: Int32, base: int, findings: Int64, count: int
 ) -> int:
     """The accesses of one instruction to a grid of elements; the new count of findings.
 
@@ -271,7 +267,7 @@ def find_hazards(
     sizes: Int64,
     granule: int,
     bases: Int64,
-    known: UInt8,
+    known: Bytes,
     last: Int32,
     loaded: Int32,
     clockwork: Int64,

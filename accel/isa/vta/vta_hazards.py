@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
@@ -27,8 +26,7 @@ from accel.isa.vta.function.functional_table import Geometry, copy_opcode, launc
 from accel.isa.vta.timing import clock_columns
 from accel.isa.vta.timing.timing_table import instruction_table
 from accel.isa.vta.timing.vta_timing import deadlock, token_names, token_state, token_sync
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Bytes, Int64
 
 _ROOM = 1000  # findings of a launch that are told apart; there may be more
 
@@ -72,7 +70,7 @@ class VtaHazardChecker:
         base = self._bases[happens_before.DRAM]
         self._known[base + begin // self._granule : base + -(-end // self._granule)] = 1
 
-    def check(self, decoded: Decoded, dram: npt.NDArray[np.uint8]) -> Hazards:
+    def check(self, decoded: Decoded, dram: Bytes) -> Hazards:
         """The hazards of a launch, and of launches before it with it.
 
         Args:

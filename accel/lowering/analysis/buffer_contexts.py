@@ -1,7 +1,6 @@
 """Contexts that accumulators and bias need: more than one where loads and uses are of units that cannot wait."""
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator, TokenSync
@@ -9,8 +8,7 @@ from accel.accelerator.instructions import Compute, Copy
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Int64
 
 
 def needs_double_buffer(epilogue: Epilogue, accelerator: Accelerator, gemm: Contraction) -> bool:

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tvm import ir, tirx
 
 from accel.errors import CompileError
+from accel.util.arrays import Int64
 
-Numbers = npt.NDArray[np.int64]
 _IF = "if_then_else"
 
 
@@ -25,7 +24,7 @@ class IndexValue:
     A ``multiple`` of 0 is left out.
     """
 
-    number: Numbers
+    number: Int64
     multiples: Mapping[tirx.Var, int]
 
 
@@ -67,7 +66,7 @@ def _rule(expression: Any) -> Callable[..., Any]:
     return rule
 
 
-def _plain(value: IndexValue, expression: Any) -> Numbers:
+def _plain(value: IndexValue, expression: Any) -> Int64:
     if value.multiples:
         raise CompileError(f"{expression} does not grow evenly with a DRAM address", field="instruction")
     return value.number
@@ -101,8 +100,8 @@ def _nonzero(multiples: Mapping[tirx.Var, int]) -> dict[tirx.Var, int]:
     return {base: many for base, many in multiples.items() if many}
 
 
-def _truncated_quotient(a: Numbers, b: Numbers) -> Numbers:
-    exact: Numbers = (a - np.fmod(a, b)) // b
+def _truncated_quotient(a: Int64, b: Int64) -> Int64:
+    exact: Int64 = (a - np.fmod(a, b)) // b
     return exact
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tvm import tirx
 
 from accel.accelerator.document import Accelerator
@@ -29,6 +28,7 @@ from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.affine_nest import constant_value
 from accel.lowering.ir.document_paths import field_path
 from accel.program.program_model import MOST_INSTRUCTIONS
+from accel.util.arrays import Int64
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class CallPosition:
         return tuple(int(loop.extent) for loop in self.loops)
 
     @property
-    def rows(self) -> npt.NDArray[np.int64]:
+    def rows(self) -> Int64:
         """The numbers themselves, an axis a loop."""
         rows = np.array(self.offset, np.int64)
         for extent, step in zip(self.extents, self.steps, strict=True):
@@ -92,9 +92,6 @@ def call_positions(body: Any, length: Callable[[tirx.Evaluate], int]) -> tuple[l
     if instruction_calls.is_call(body):
         return [CallPosition(body, 0)], length(body)
     raise CompileError(f"an allocated function has loops and calls only: {body}", field="instruction")
-
-
-Rows = npt.NDArray[np.int64]
 
 
 def encode(function: tirx.PrimFunc, accelerator: Accelerator) -> RegionCode:
@@ -159,7 +156,7 @@ class _Encoding:
             raise CompileError(f"{name} has no field {sorted(fields)}", field=name)
 
     def _field(
-        self, instruction: str, field: BitField, given: Any, rows: Rows, variables: dict[tirx.Var, IndexValue]
+        self, instruction: str, field: BitField, given: Any, rows: Int64, variables: dict[tirx.Var, IndexValue]
     ) -> None:
         fixed = _fixed(given, field)
         if fixed is not None:

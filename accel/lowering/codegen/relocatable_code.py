@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import BitField, Part
 from accel.errors import CompileError
+from accel.util.arrays import Bools, Int32, Int64, Words
 
 WORD = 64
-Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,8 @@ class Relocation:
     """A field that holds ``values + sum(multiples[p] * bases[p])`` in instructions ``rows``; both are ``(n,)``."""
 
     field: int
-    rows: npt.NDArray[np.int64]
-    values: npt.NDArray[np.int64]
+    rows: Int64
+    values: Int64
     multiples: tuple[int, ...]
 
 
@@ -68,13 +67,13 @@ class RegionCode:
     """
 
     words: Words
-    origin: npt.NDArray[np.int32]
+    origin: Int32
     sites: tuple[CallSite, ...]
     fields: tuple[CheckedField, ...]
     relocations: tuple[Relocation, ...]
     overflows: tuple[FieldOverflow, ...]
 
-    def link(self, bases: Sequence[int], accelerator: Accelerator) -> tuple[Words, npt.NDArray[np.int32]]:
+    def link(self, bases: Sequence[int], accelerator: Accelerator) -> tuple[Words, Int32]:
         """The words ``(m, words_each)`` and the index of each one's call, ``(m,)``, where the tensors lie at ``bases``.
 
         ``bases`` are in the unit of the copies that move the tensor. Instructions that would set registers to what
@@ -97,9 +96,7 @@ class RegionCode:
         return words[kept], self.origin[kept]
 
 
-def field_overflow(
-    number: int, field: BitField, rows: npt.NDArray[np.int64], values: npt.NDArray[np.int64]
-) -> list[FieldOverflow]:
+def field_overflow(number: int, field: BitField, rows: Int64, values: Int64) -> list[FieldOverflow]:
     """What of ``values`` the field with this number cannot hold: nothing, or one overflow."""
     low, high = field.limits
     outside = (values < low) | (values >= high) if high <= np.iinfo(np.int64).max else values < low
@@ -108,14 +105,14 @@ def field_overflow(
     return [FieldOverflow(int(rows[outside].min()), number, int(values[outside].max()))]
 
 
-def put_field(words: Words, rows: npt.NDArray[np.int64], field: BitField, values: npt.NDArray[np.int64]) -> None:
+def put_field(words: Words, rows: Int64, field: BitField, values: Int64) -> None:
     """Set the field, which is 0, in ``rows`` of the words."""
     word, shift = divmod(field.lsb, WORD)
     mask = np.uint64((1 << field.bits) - 1)
     words[rows, word] |= (values.astype(np.uint64) & mask) << np.uint64(shift)
 
 
-def _needed(words: Words, accelerator: Accelerator) -> npt.NDArray[np.bool_]:
+def _needed(words: Words, accelerator: Accelerator) -> Bools:
     """Which of the words are not the same as the one before that sets the same registers."""
     kept = np.ones(len(words), np.bool_)
     for part in accelerator.instructions:

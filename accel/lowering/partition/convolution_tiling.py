@@ -10,7 +10,8 @@ from accel.accelerator.document import Accelerator, TokenSync
 from accel.lowering.analysis.buffer_contexts import bias_contexts, needs_double_buffer
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
-from accel.region.tilings import Candidates, Ints, Order, Tiling, TilingCost, ceil_div, loop_orders, tiling_candidates
+from accel.region.tilings import Candidates, Order, Tiling, TilingCost, ceil_div, loop_orders, tiling_candidates
+from accel.util.arrays import Int64
 
 
 def fits_memory(
@@ -26,7 +27,7 @@ def fits_memory(
         (gemm.weights, (np.ones_like(weights) if conv.uniform else weights) + more[1]),
         (gemm.dst, results + bias),
     )
-    used: dict[str, Ints] = {}
+    used: dict[str, Int64] = {}
     for tile, count in sizes:
         used[tile.memory.name] = used.get(tile.memory.name, np.int64(0)) + count * tile.elements
     fit = np.ones(c.out_rows.shape, np.bool_)
@@ -48,7 +49,7 @@ def fits_memory(
     return fit
 
 
-def _operands_of_sums(c: Candidates, epilogue: Epilogue, results: Ints) -> tuple[Ints, Ints]:
+def _operands_of_sums(c: Candidates, epilogue: Epilogue, results: Int64) -> tuple[Int64, Int64]:
     """Tiles of data and of weights that the contractions of an epilogue keep."""
     data, weights = np.zeros_like(results), np.zeros_like(results)
     if epilogue.has_product:
@@ -70,7 +71,7 @@ def _operand_fits(c: Candidates, conv: Convolution, accelerator: Accelerator) ->
     return np.asarray(fit)
 
 
-def _resident_microops(c: Candidates, epilogue: Epilogue) -> Ints:
+def _resident_microops(c: Candidates, epilogue: Epilogue) -> Int64:
     """An upper bound: the two longest loops run in hardware, the rest are micro-ops, one set a context."""
     extents = np.stack([c.out_blocks, c.out_rows, c.out_columns, c.in_blocks, c.kernel_rows, c.kernel_columns])
     table = np.prod(np.sort(extents, axis=0)[:-2], axis=0)

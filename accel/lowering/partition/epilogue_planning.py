@@ -11,7 +11,6 @@ from accel.lowering.analysis.store_mismatch import store_mismatch
 from accel.region.epilogue import INT8, TENSOR_OPS, Epilogue, EpilogueOp, Relu, Shifting, Start, Steps
 
 _PLANES = 4  # bytes of an accumulator
-_PLANE_SHIFT = 8
 _MULTIPLICATIONS = ("multiply", "multiply_tensor")
 _CLIP: tuple[EpilogueOp, EpilogueOp] = ("max", "min")  # the order in which they end an epilogue
 _RELU: Steps = (("max", 0),)

@@ -22,7 +22,8 @@ from accel.trace.perfetto.token_events import Levels
 from accel.trace.perfetto.trace_window import View
 from accel.trace.text_columns import Part, by_group, decimal, fixed, lookup, pack, render
 from accel.trace.trace_names import TraceNames
-from accel.trace.trace_rows import STRETCH, Int64, Rows, RowSource, batch_length
+from accel.trace.trace_rows import STRETCH, Rows, RowSource, batch_length
+from accel.util.arrays import Int64
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from accel.trace.text_columns import Bools, Cell, Numbers, Part, by_group, decimal, encoded, fixed, lookup
+from accel.trace.text_columns import Cell, Part, by_group, decimal, encoded, fixed, lookup
 from accel.trace.trace_names import TraceNames
-from accel.trace.trace_rows import Int64, Rows
+from accel.trace.trace_rows import Rows
+from accel.util.arrays import Bools, Int64, Integers
 
 Lines = npt.NDArray[np.intp]  # numbers of lines
 Phase = Literal["s", "f"]
@@ -25,18 +26,18 @@ class Clock:
 
     mhz: float | None
 
-    def ticks(self, cycles: Numbers) -> Numbers:
+    def ticks(self, cycles: Integers) -> Integers:
         """Times in the smallest unit that is shown. Taken before times are subtracted, so that slices still meet."""
         if self.mhz is None:
             return cycles
         nanoseconds: Int64 = np.rint(cycles * (1000 / self.mhz)).astype(np.int64)
         return nanoseconds
 
-    def text(self, ticks: Numbers) -> Part:
+    def text(self, ticks: Integers) -> Part:
         """Ticks as microseconds."""
         return decimal(ticks) if self.mhz is None else fixed(ticks, 3)
 
-    def at(self, cycles: Numbers) -> Part:
+    def at(self, cycles: Integers) -> Part:
         """Cycles as microseconds."""
         return self.text(self.ticks(cycles))
 
@@ -47,7 +48,7 @@ def quoted(value: Any) -> bytes:
 
 
 def slices(
-    clock: Clock, tid: Numbers, span: tuple[Numbers, Numbers], category: str, rest: Sequence[Part]
+    clock: Clock, tid: Integers, span: tuple[Integers, Integers], category: str, rest: Sequence[Part]
 ) -> list[Part]:
     """One slice a line from ``span[0]`` to ``span[1]``, cycles; ``rest`` is its name in quotes and what follows."""
     begin, end = clock.ticks(span[0]), clock.ticks(span[1])
@@ -56,14 +57,14 @@ def slices(
     return [*times, b',"name":', *rest, b"}"]
 
 
-def arrow_ends(clock: Clock, tid: Numbers, cycle: Numbers, phase: Phase, flow: tuple[str, Numbers]) -> list[Part]:
+def arrow_ends(clock: Clock, tid: Integers, cycle: Integers, phase: Phase, flow: tuple[str, Integers]) -> list[Part]:
     """One end of an arrow a line: phase ``s`` where it begins, ``f`` where it ends; ``flow`` is its name and number."""
     bind = b',"bp":"e"' if phase == "f" else b""
     head = b',\n{"ph":%s%s,"pid":%d,"cat":"token","name":%s,"tid":' % (quoted(phase), bind, PID, quoted(flow[0]))
     return [head, decimal(tid), b',"ts":', clock.at(cycle), b',"id":', decimal(flow[1]), b"}"]
 
 
-def counters(clock: Clock, name: str, cycle: Numbers, level: Numbers) -> list[Part]:
+def counters(clock: Clock, name: str, cycle: Integers, level: Integers) -> list[Part]:
     """One value of a token queue a line."""
     head = b',\n{"ph":"C","pid":%d,"name":%s,"ts":' % (PID, quoted(name))
     return [head, clock.at(cycle), b',"args":{"tokens":', decimal(level), b"}}"]

@@ -6,8 +6,9 @@ import numpy as np
 
 from accel.trace.perfetto.slice_texts import Clock, counters
 from accel.trace.perfetto.trace_window import View
-from accel.trace.text_columns import Bools, pack, render
-from accel.trace.trace_rows import Int64, Rows, tokens_of
+from accel.trace.text_columns import pack, render
+from accel.trace.trace_rows import Rows, tokens_of
+from accel.util.arrays import Bools, Int64
 
 
 class Levels:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from accel.errors import CyclopsError
-from accel.trace.text_columns import Bools
-from accel.trace.trace_rows import STRETCH, Int64, Rows, RowSource, end_cycles
+from accel.trace.trace_rows import STRETCH, Rows, RowSource, end_cycles
+from accel.util.arrays import Bools, Int64
 
 FEWEST, MOST = 100, 500_000
 

@@ -25,7 +25,6 @@ pytestmark = [
 ]
 SMALL = conv_model(Conv(channels=16, filters=32, height=10, width=10), seed=3).SerializeToString()
 LONG = resnet8().SerializeToString()
-TAKEN_OVER_WITHIN = 20.0
 # as it was before records had the form that they have now
 _OLDER = "import worker.records.job_record as r; r.FORMAT -= 1; from worker.config.settings import Settings; "
 OLDER_WORKER = _OLDER + "from worker.runner.worker_main import run_worker; run_worker(Settings())"
@@ -154,13 +153,7 @@ def _a_host_dies(there: Hosts, store: Store) -> None:
     dying = host_of(there, store, job_id)
     _check_secrets(dying)
     dying.die()
-    begin = time.monotonic()
-    while 2 not in Attempts(store, job_id)._numbers():
-        assert time.monotonic() < begin + TAKEN_OVER_WITHIN, there.client.get(f"/v1/jobs/{job_id}").json()
-        time.sleep(0.1)
-    taken_over = time.monotonic() - begin
     job = wait(there, job_id)
-    print(f"taken over after {taken_over:.1f} s, ended after {time.monotonic() - begin:.1f} s")  # noqa: T201
     assert (job["state"], job["attempt"], job["result"]["verified"]) == ("succeeded", 2, True)
     assert host_of(there, store, job_id, 2) is not dying
     for item in there.client.get(f"/v1/jobs/{job_id}/artifacts").json()["artifacts"]:

@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from examples.mobilenet_v2 import mobilenet_v2
 from examples.single import Conv, conv_model
 from tests.helpers import processes
 from tests.helpers.collector import Collector, collector
 
 MODEL = conv_model(Conv(channels=16, filters=16, height=8, width=8)).SerializeToString()
-LONGER = mobilenet_v2().SerializeToString()  # several seconds on any machine
 STAGES = ["quantize", "import", "partition", "pack", "schedule", "flatten", "inject", "sync", "allocate", "emit"]
 
 
@@ -87,8 +85,9 @@ def test_every_line_is_an_object_and_tells_no_secret(observed: Observed, traced:
 
 def test_all_four_processes_name_the_job(observed: Observed, traced: tuple[str, dict]) -> None:
     trace, job = traced
+    every = {"api", "worker", "horse", "job"}
+    _eventually(lambda: {line["process"] for line in observed.lines(job=job["id"])} == every)
     lines = observed.lines(job=job["id"])
-    assert {line["process"] for line in lines} == {"api", "worker", "horse", "job"}
     for line in lines:
         if line["process"] in {"horse", "job"}:
             assert (line["attempt"], line["request_id"], line["trace_id"]) == (1, "asked-by.me", trace), line
@@ -98,10 +97,11 @@ def test_all_four_processes_name_the_job(observed: Observed, traced: tuple[str, 
 
 
 def test_a_line_for_every_request(observed: Observed, traced: tuple[str, dict]) -> None:
+    _eventually(lambda: bool(observed.lines(logger="cyclops.access", request_id="asked-by.me")))
     (line,) = observed.lines(logger="cyclops.access", request_id="asked-by.me")
     assert (line["method"], line["route"], line["status"]) == ("POST", "/v1/jobs", 202)
     assert line["bytes"] > 100
-    assert 0 < line["ms"] < 10_000
+    assert line["ms"] > 0
     assert observed.lines(logger="cyclops.access", route="/v1/jobs/{id}", method="GET")
 
 
@@ -169,18 +169,19 @@ def test_metrics_of_a_job_that_failed(observed: Observed) -> None:
 
 def test_metrics_of_a_job_that_lost_a_process_and_was_canceled(observed: Observed) -> None:
     canceled = observed.metric("cyclops_jobs_ended_total", state="canceled")
-    location = observed.service.submit(LONGER)
-    _, child = processes.job_of(observed.service.process.pid)
+    location = observed.service.submit(MODEL, seed=4)
+    _, child = processes.frozen(observed.service.process.pid)
     observed.service.wait_for(location, {"running"})
-    assert observed.metric("cyclops_jobs", state="running") == 1
+    _eventually(lambda: observed.metric("cyclops_jobs", state="running") == 1)
     _eventually(lambda: observed.metric("cyclops_open_jobs") == 1)
     processes.kill(child)
-    processes.job_of(observed.service.process.pid, but={child})
+    processes.frozen(observed.service.process.pid, but={child})
     _eventually(lambda: observed.metric("cyclops_attempts_lost_total") == 1)
     assert observed.service.client.post(f"{location}/cancel").json()["state"] == "canceled"
     assert observed.metric("cyclops_jobs_ended_total", state="canceled") == canceled + 1
     _eventually(lambda: observed.metric("cyclops_job_duration_seconds_count", state="canceled") == 1)
-    assert {line["attempt"] for line in observed.lines(job=location.rsplit("/", 1)[1]) if "attempt" in line} == {1, 2}
+    job = location.rsplit("/", 1)[1]
+    _eventually(lambda: {line["attempt"] for line in observed.lines(job=job) if "attempt" in line} == {1, 2})
 
 
 def test_the_collector_gets_the_same_metrics(observed: Observed, traced: tuple[str, dict]) -> None:
@@ -190,14 +191,19 @@ def test_the_collector_gets_the_same_metrics(observed: Observed, traced: tuple[s
 
     _eventually(lambda: bool(observed.collector.metrics))
     _eventually(lambda: sum(point.as_double for point in found()["cyclops_jobs_ended"].sum.data_points) >= 1)
-    (wait,) = found()["cyclops_job_wait_seconds"].histogram.data_points
-    assert wait.count == sum(wait.bucket_counts) == observed.metric("cyclops_job_wait_seconds_count")
+
+    def waited() -> Any:
+        (wait,) = found()["cyclops_job_wait_seconds"].histogram.data_points
+        return wait
+
+    _eventually(lambda: waited().count == observed.metric("cyclops_job_wait_seconds_count"))
+    assert waited().count == sum(waited().bucket_counts)
     text = observed.service.client.get("/metrics").text
     families = {family.name: family for family in text_string_to_metric_families(text)}
     assert found().keys() >= {name for name in families if name.startswith("cyclops_")} - {"cyclops_build_info"}
 
 
-def _eventually(there: Callable[[], bool], seconds: float = 15) -> None:
+def _eventually(there: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not there():
         assert time.monotonic() < deadline

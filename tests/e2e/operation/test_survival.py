@@ -96,7 +96,8 @@ class Chaos:
             if job["state"] == "succeeded":
                 report = self.cluster.client.get(f"/v1/jobs/{job_id}/report")
                 assert report.status_code == 200, report.text
-                assert report.json()["verified"] in {True, None}
+                assert report.json()["verified"] == job["result"]["verified"]
+                assert job["result"]["verified"] is not False
         except httpx2.HTTPError:
             return
         if job["finished"] is not None:

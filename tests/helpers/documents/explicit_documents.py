@@ -9,8 +9,8 @@ import numpy as np
 from accel.accelerator.checks.document_checks import check_document
 from accel.accelerator.document import Accelerator
 from accel.isa.decode import Decoded
-from accel.isa.encode import of_columns
 from accel.isa.explicit.family import FAMILY
+from tests.reference.encode import of_columns
 
 UNITS = ("load", "compute", "store")
 TOKENS = {

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from accel.catalog.load_accelerator import load_accelerator
-from accel.isa.encode import encode
 from tests.helpers.programs.golden import FOLDER
 from tests.helpers.programs.streams import stream
+from tests.reference.encode import encode
 
 Parts = dict[str, bytes]
 X, MICROOPS, Y = 0, 4096, 8192  # bytes in DRAM

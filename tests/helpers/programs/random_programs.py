@@ -3,7 +3,7 @@
 import numpy as np
 
 from accel.accelerator.document import Accelerator
-from accel.isa.kernel_arrays import aligned_zeros
+from accel.util.arrays import aligned_zeros
 from tests.helpers.programs.streams import stream
 from tests.reference.vta import ReferenceVta
 

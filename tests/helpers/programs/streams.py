@@ -7,9 +7,9 @@ from tvm import relax
 
 from accel.host.host_graph_writer import write_host_graph
 from accel.isa.decode import Decoded
-from accel.isa.encode import encode, of_columns
 from accel.program.program_model import HostStep, Launch, Origin, Program, Segment
 from tests.helpers.programs.golden import board
+from tests.reference.encode import encode, of_columns
 
 
 def stream(accelerator: Any, instructions: list[tuple[str, dict[str, int]]]) -> Decoded:

@@ -1,5 +1,6 @@
 """The benchmarks run; what they measure is for the reader."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,16 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 
+# what each must print, with its figures
+ROWS = {
+    "compile.py": [r"^compile +\d+\.\d+ +\d+\.\d"],
+    "function.py": [r"^all ten +\d", r"^goal of \d+ G MAC/s"],
+    "load.py": [r"^ +median ms", r"^at rest +\d+\.\d"],
+    "networks.py": [r"^resnet8: compile \d", r"^keyword_spotting: compile \d", r"[\d,]+ cycles, \d\.\d+ of the bound"],
+    "schedules.py": [r"^worst ratio \d\.\d+, best \d\.\d+"],
+    "timing.py": [r"instructions: decode and time +\d+\.\d+ +[\d,]+"],
+    "trace.py": [r"^[\d,]+ instructions, .* ms$", r" +\d+\.\d"],
+}
 FEW = {"networks.py": ["resnet8", "keyword_spotting"], "load.py": ["cached", "uploads"]}
 
 
@@ -24,4 +35,5 @@ def test_it_prints_a_table(script: str) -> None:
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert len(run.stdout.splitlines()) > 5
+    for row in ROWS[script]:
+        assert re.search(row, run.stdout, re.MULTILINE), (row, run.stdout)

@@ -1,12 +1,13 @@
 """The tutorials, followed step by step: every file that they write, every command, and what it prints.
 
-What comes before the whole network is quick, and is followed by the quick tests too.
+What comes before the whole network is quick; the first one's is followed by the quick tests too.
 """
 
 from pathlib import Path
 
 import pytest
 
+from tests.helpers.marking import rest_all
 from tests.helpers.transcript import Command, File, follow, prepare, steps
 
 TUTORIALS = sorted((Path(__file__).parents[3] / "docs" / "tutorials").glob("*.md"))
@@ -31,7 +32,7 @@ def test_there_are_three() -> None:
     assert [path.name[:3] for path in TUTORIALS] == ["01-", "02-", "03-"]
 
 
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", rest_all(TUTORIALS), ids=lambda path: path.stem)
 def test_the_beginning(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     todo = quick(path.read_text(encoding="utf-8"))
     assert sum(isinstance(step, Command) for step in todo) > 5

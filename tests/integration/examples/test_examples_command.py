@@ -1,6 +1,5 @@
 """``python -m examples``, the options that it offers, and the QDQ form."""
 
-import itertools
 import math
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from onnx import numpy_helper
 
 from examples.networks import NETWORKS, build
 from examples.qdq import to_qdq
+from tests.helpers.marking import rotated
 from tests.reference.host import draw_inputs, run_onnx
 
 TINY = ["autoencoder", "keyword_spotting", "resnet8", "visual_wake_words"]
@@ -69,7 +69,10 @@ def test_unknown_network_is_refused() -> None:
         build("lenet")
 
 
-@pytest.mark.parametrize(("name", "opset"), [*itertools.product(TINY, (9, 13, 21)), ("mobilenet_v2", 9)])
+@pytest.mark.parametrize(
+    ("name", "opset"),
+    [*rotated(TINY, (9, 13, 21)), pytest.param("mobilenet_v2", 9, marks=pytest.mark.all)],
+)
 def test_opset_changes_no_result(name: str, opset: int) -> None:
     model = build(name, opset=opset)
     assert model.opset_import[0].version == opset
@@ -84,8 +87,7 @@ def test_batch_norms_are_nodes_if_wanted(name: str, batch_norm: bool) -> None:
     assert ("BatchNormalization" in operators) == batch_norm
 
 
-@pytest.mark.parametrize("scales", ["power of two", "free"])
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize(("name", "scales"), rotated(TINY, ("power of two", "free")))
 def test_qdq_form_is_int8_and_close_to_the_float_form(name: str, scales: Literal["power of two", "free"]) -> None:
     model = build(name)
     quantised = to_qdq(model, scales=scales)

@@ -52,7 +52,6 @@ def test_what_was_counted_last_is_exported_at_the_end(
 
 
 @pytest.mark.slow
-@pytest.mark.clocked
 def test_an_api_whose_collector_is_away_leaves_soon(
     registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,13 +114,10 @@ def test_a_canceled_job_is_counted(api: Api) -> None:
     assert api.value("cyclops_jobs_ended_total", state="canceled") == 1
 
 
-@pytest.mark.clocked
 def test_without_redis_or_with_one_that_forgot(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path, redis_url=f"unix://{tmp_path}/nothing.sock")
     with listen("127.0.0.1", 0) as bound, serving_in_thread(settings, bound) as base:
-        begin = time.monotonic()
         response = httpx2.get(f"{base}/metrics", timeout=30)
-        assert time.monotonic() - begin < 5
     samples = {sample.name: sample.value for f in text_string_to_metric_families(response.text) for sample in f.samples}
     assert response.status_code == 200
     assert samples["cyclops_redis_up"] == 0
@@ -129,7 +126,6 @@ def test_without_redis_or_with_one_that_forgot(tmp_path: Path) -> None:
     assert "cyclops_jobs_ended_total" not in samples  # unknown, which is not 0
 
 
-@pytest.mark.clocked
 def test_without_its_store(tmp_path: Path) -> None:
     settings = Settings(
         data=tmp_path,
@@ -141,9 +137,7 @@ def test_without_its_store(tmp_path: Path) -> None:
         store_secret_access_key="x",
     )
     with listen("127.0.0.1", 0) as bound, serving_in_thread(settings, bound) as base:
-        begin = time.monotonic()
         response = httpx2.get(f"{base}/metrics", timeout=30)
-        assert time.monotonic() - begin < 10  # Prometheus waits for no longer
     assert "cyclops_store_up 0.0" in response.text
 
 

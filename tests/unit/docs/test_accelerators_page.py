@@ -12,9 +12,9 @@ from accel.catalog.load_accelerator import load_accelerator, preset_names
 from accel.isa.family_registry import family_names
 from accel.isa.vta.document.ten_keys_json import KNOWN_KEYS
 from accel.isa.vta.document.vta_configuration import Variant
-from accel.isa.vta.document.vta_document import PRESETS
 from accel.isa.vta.timing.vta_calibration import timing_model
 from service.cli.commands import app
+from tests.helpers.documents.vta_presets import PRESETS
 from tests.helpers.transcript import matches
 
 ROOT = Path(__file__).parents[3]

@@ -16,6 +16,8 @@ IMAGES = ((1, 3, 224, 224), (1, 1000))
 SLOW = {"resnet34", "resnet50"} | {
     f"light_{name}" for name in ("bvlc_alexnet", "densenet121", "inception_v2", "resnet50", "vgg19", "zfnet512")
 }
+# whose parts are those of others here
+ALIKE = {"resnet18", "mobilenet_v1", "light_inception_v1"} | (SLOW - {"resnet50", "light_densenet121"})
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,11 @@ class Case:
     published: Published
 
 
-@pytest.fixture(scope="module", params=[pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in PUBLISHED])
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    return [*[pytest.mark.slow] * (name in SLOW), *[pytest.mark.all] * (name in ALIKE)]
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=marks(name)) for name in PUBLISHED])
 def case(request: pytest.FixtureRequest) -> Case:
     name = request.param
     return Case(name, build(name, batch_norm=None if name.startswith("light") else True), PUBLISHED[name])

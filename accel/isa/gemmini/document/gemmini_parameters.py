@@ -14,7 +14,6 @@ _KB = 1024
 Cycles = Annotated[int, Field(strict=True, ge=0, le=100_000)]
 Entries = Annotated[int, Field(strict=True, ge=1, le=1024)]
 ACC_BYTES = 4  # of an accumulator element
-LOAD_STATES = 3  # mvin, mvin2 and mvin3 are configured apart
 STATISTICS = 4  # rows whose mean, variance and so on are kept at once (libgemmini NORM_STAT_IDS)
 
 

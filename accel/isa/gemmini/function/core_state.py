@@ -3,16 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.isa.gemmini.document.gemmini_parameters import STATISTICS, GemminiParameters
 from accel.isa.gemmini.stream.configuration_registers import reset_registers, sizes
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
-Int8 = npt.NDArray[np.int8]
-Bytes = npt.NDArray[np.uint8]
-Float32 = npt.NDArray[np.float32]
+from accel.util.arrays import Bytes, Float32, Int8, Int32, Int64
 
 # columns of the statistics, and of their reciprocals
 TOTAL, COUNT, RUNNING_MAX, MEAN, MAX, FRESH = range(6)

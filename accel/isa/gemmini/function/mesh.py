@@ -1,15 +1,11 @@
 """What the mesh does: products of tiles, weight stationary or output stationary (libgemmini ``compute``)."""
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.function.core_state import Core
 from accel.isa.gemmini.stream import kernel_layout as at
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
-Int8 = npt.NDArray[np.int8]
+from accel.util.arrays import Int8, Int32, Int64
 
 
 @compiled

@@ -1,15 +1,11 @@
 """What mvin does (libgemmini ``mvin``)."""
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.function.core_state import Core
 from accel.isa.gemmini.stream import kernel_layout as at
-
-Int32 = npt.NDArray[np.int32]
-Int8 = npt.NDArray[np.int8]
-Bytes = npt.NDArray[np.uint8]
+from accel.util.arrays import Bytes, Int8, Int32
 
 _ONES = np.float32(3 << 22)
 

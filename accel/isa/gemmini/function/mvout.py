@@ -6,7 +6,6 @@ The normalisations are I-BERT's integer GELU, softmax and layernorm.
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.function.core_state import (
@@ -23,8 +22,7 @@ from accel.isa.gemmini.function.core_state import (
 from accel.isa.gemmini.function.mvin import saturated
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import signed32
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Bytes, Int32, Int64
 
 _LOWEST = -(1 << 31)
 
@@ -130,10 +128,6 @@ def before_the_last(command: int) -> int:
     if command == at.INV_STDDEV:
         return at.VARIANCE
     return at.SUM_EXP if command == at.INV_SUM_EXP else command
-
-
-Int32 = npt.NDArray[np.int32]
-Bytes = npt.NDArray[np.uint8]
 
 
 @compiled

@@ -1,7 +1,6 @@
 """Machine that runs a stream: the memories and registers, which persist, and the primitive instructions one by one."""
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.errors import SimulationError
 from accel.isa.compiled_kernels import compiled
@@ -13,10 +12,9 @@ from accel.isa.gemmini.function.mvin import mvin
 from accel.isa.gemmini.function.mvout import mvout
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, load_configuration_of
-from accel.isa.gemmini.stream.loop_expansion import Words, expand_loops, loop_registers
+from accel.isa.gemmini.stream.loop_expansion import expand_loops, loop_registers
 from accel.isa.gemmini.stream.stream_check import check_expanded
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Bytes, Int8, Int32, Int64, Words
 
 
 @compiled
@@ -56,15 +54,15 @@ class StreamMachine:
         self._core = new_core(self.parameters)
         self._loops = loop_registers()
 
-    def scratchpad(self) -> npt.NDArray[np.int8]:
+    def scratchpad(self) -> Int8:
         """A copy of the scratchpad, (rows, dim)."""
         return self._core.spad.copy()
 
-    def accumulator(self) -> npt.NDArray[np.int32]:
+    def accumulator(self) -> Int32:
         """A copy of the accumulator, (rows, dim)."""
         return self._core.acc.copy()
 
-    def run(self, words: Words, dram: npt.NDArray[np.uint8], windows: Int64 | None = None) -> None:
+    def run(self, words: Words, dram: Bytes, windows: Int64 | None = None) -> None:
         """Run a stream (n, 3) that reads and writes ``dram`` (bytes,).
 
         An address is an index into it, or lies in ``windows``, see :func:`accel.isa.dram_windows.window_map`.

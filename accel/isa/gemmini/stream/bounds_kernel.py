@@ -2,16 +2,11 @@
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from accel.isa.compiled_kernels import compiled
 from accel.isa.dram_windows import BEGIN, END, OFFSET
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, load_configuration_of
-
-Int64 = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.uint8]
+from accel.util.arrays import Bytes, Int32, Int64
 
 # what is wrong
 FINE, BAD_DATAFLOW, BAD_SHIFT, BAD_STATE, BAD_STRIDE, BAD_STATISTIC, BAD_ACTIVATION, BAD_ROWS, BAD_COLUMNS = range(9)
@@ -44,7 +39,7 @@ class BoundsState(NamedTuple):
     numbers: Int64
     state: Int64
     windows: Int64
-    flags: Flags
+    flags: Bytes
 
 
 @compiled
@@ -156,8 +151,6 @@ def write_dram(checked: BoundsState, place: int, rows: int, stride: int, size: i
         for r in range(rows):
             flags[base + r * stride : base + r * stride + size] = 1
 
-
-Int32 = npt.NDArray[np.int32]
 
 _DIM, _WIDE, _WIDE_WORDS = SIZES + at.DIM, SIZES + at.WIDE, SIZES + at.WIDE_WORDS
 

@@ -1,14 +1,11 @@
 """What config and preload leave behind for later instructions (GemminiISA.scala:190-258; libgemmini ``config``)."""
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import kernel_layout as at
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
+from accel.util.arrays import Int32, Int64
 
 
 def reset_registers(parameters: GemminiParameters) -> tuple[Int64, Int32]:

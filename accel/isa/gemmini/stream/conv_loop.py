@@ -1,14 +1,10 @@
 """loop_conv_ws as primitive instructions: a convolution of one tile, with its loads, its bias, and with pooling."""
 
-import numpy as np
-import numpy.typing as npt
-
 from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.stream import conv_loop_shape as of
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.loop_registers import emit, local, note_block_stride
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Int64
 
 
 @compiled

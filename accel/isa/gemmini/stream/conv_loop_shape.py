@@ -3,14 +3,10 @@
 Names follow libgemmini: o is an output's, i an input's (padding included), k the kernel's.
 """
 
-import numpy as np
-import numpy.typing as npt
-
 from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.loop_registers import ceil_div
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Int64
 
 # what is derived from the registers and the instruction, (SHAPE,)
 WROT180, TRANS_OUT, TRANS_W1203, TRANS_W0132, TRANS_IN, DEPTHWISE, PIXELS = range(7)

@@ -19,7 +19,6 @@ FULL = 1 << 29
 GARBAGE = (1 << 32) - 1
 LOAD_ROW = (1 << 29) - 1  # the row of a mvin and of a result
 STORE_ROW = (1 << 26) - 1  # the row of a mvout: a normalisation command lies above
-ROW_BITS = 16
 ONE = 0x3F800000  # 1.0 as fp32
 KEEP_SCALE = (1 << 32) - 1  # config_st with this scale leaves it as it is (StoreController.scala)
 

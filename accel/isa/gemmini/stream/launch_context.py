@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.decode import Decoded
@@ -12,11 +11,9 @@ from accel.isa.dram_windows import window_map
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, reset_registers
-from accel.isa.gemmini.stream.loop_expansion import Words, as_signed, expand_loops, loop_registers
+from accel.isa.gemmini.stream.loop_expansion import as_signed, expand_loops, loop_registers
 from accel.program.program_model import Window
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
+from accel.util.arrays import Bools, Int32, Int64, Words
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ def _unrolls(words: Int64) -> bool:
     return bool(np.isin(words[:, 0], (at.LOOP_WS, at.LOOP_CONV)).any())
 
 
-def _registers(words: Int64) -> npt.NDArray[np.bool_]:
+def _registers(words: Int64) -> Bools:
     funct = words[:, 0]
     matmul = (funct >= at.LOOP_BOUNDS) & (funct <= at.LOOP_STRIDES_DC)
     return np.asarray(matmul | (funct == at.CONFIG) | (funct >= at.CONV_1) & (funct <= at.CONV_6))

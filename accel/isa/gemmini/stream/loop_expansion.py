@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.errors import Diagnosis, SimulationError
 from accel.isa.compiled_kernels import compiled
@@ -14,9 +13,7 @@ from accel.isa.gemmini.stream import matmul_loop as matmul
 from accel.isa.gemmini.stream.configuration_registers import sizes
 from accel.isa.gemmini.stream.conv_loop import expand_conv
 from accel.isa.gemmini.stream.loop_registers import emit, note_block_stride, set_register
-
-Int64 = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
+from accel.util.arrays import Int64, Words
 
 _FINE, _UNDEFINED, _MATMUL, _CONV = range(4)
 _MOST = 1 << 25  # primitive instructions of one stream

@@ -1,12 +1,8 @@
 """The registers that the loops' instructions fill, and the emission of primitive instructions."""
 
-import numpy as np
-import numpy.typing as npt
-
 from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.stream import kernel_layout as at
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Int64
 
 
 @compiled

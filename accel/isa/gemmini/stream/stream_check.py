@@ -4,24 +4,20 @@ The reservation station orders all accesses, so there are no races.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.errors import Diagnosis, SimulationError
 from accel.isa.decode import Decoded
-from accel.isa.dram_windows import address_of, window_map
+from accel.isa.dram_windows import address_of
 from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import bounds_kernel as of
 from accel.isa.gemmini.stream.bounds_kernel import check_bounds
-from accel.isa.gemmini.stream.configuration_registers import reset_registers, sizes
+from accel.isa.gemmini.stream.configuration_registers import sizes
 from accel.isa.gemmini.stream.launch_context import context_of
-from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, Words, expand_loops
+from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, expand_loops
 from accel.isa.hazard_findings import Hazards, Unwritten
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.uint8]
+from accel.util.arrays import Bytes, Int32, Int64
 
 _MESSAGES: dict[int, tuple[Diagnosis, str]] = {
     of.BAD_DATAFLOW: ("field-range", "this dataflow cannot have these transposed operands"),
@@ -42,7 +38,7 @@ _MESSAGES: dict[int, tuple[Diagnosis, str]] = {
 _UNSIGNED = (1 << 64) - 1
 
 
-def known_flags(parameters: GemminiParameters, dram_bytes: int) -> Flags:
+def known_flags(parameters: GemminiParameters, dram_bytes: int) -> Bytes:
     """What was written since power-on, one flag each: rows of the two memories, then bytes of the array DRAM."""
     return np.zeros(parameters.scratchpad_rows + parameters.accumulator_rows + dram_bytes, np.uint8)
 
@@ -53,7 +49,7 @@ def check_expanded(
     windows: Int64,
     state: Int64,
     bits: Int32,
-    known: Flags | None = None,
+    known: Bytes | None = None,
     room: int = 0,
 ) -> Int64:
     """Check primitive instructions on a machine whose registers are ``state`` and ``bits``, which stay as they are.
@@ -90,17 +86,6 @@ def check_expanded(
     return numbers[of.NUMBERS :].reshape(room, of.FINDING)[: numbers[of.FOUND]]
 
 
-def check_stream(words: Words, parameters: GemminiParameters, dram_bytes: int) -> None:
-    """Check a stream (n, 3) that is run after power-on.
-
-    Raises:
-        SimulationError: the first instruction that is undefined, out of range or impossible to configure.
-    """
-    check_expanded(
-        expand_loops(words, parameters), parameters, window_map((), dram_bytes), *reset_registers(parameters)
-    )
-
-
 _ROOM = 1000  # findings of a launch that are told apart; there may be more
 
 
@@ -116,7 +101,7 @@ class GemminiHazardChecker:
         """Note that bytes ``[begin, end)`` of the array DRAM hold something: the image, or what the host wrote."""
         self._known[self._dram + begin : self._dram + end] = 1
 
-    def check(self, decoded: Decoded, dram: npt.NDArray[np.uint8]) -> Hazards:
+    def check(self, decoded: Decoded, dram: Bytes) -> Hazards:
         """The reads of a launch of what nothing wrote; of ``dram`` only its size matters.
 
         Raises:

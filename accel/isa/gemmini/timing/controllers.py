@@ -1,13 +1,9 @@
 """Controllers and DMA: from when each instruction may begin, when it is done; packets, requests in flight, the bus."""
 
-import numpy as np
-import numpy.typing as npt
-
 from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.stream import kernel_layout as isa
 from accel.isa.gemmini.timing import timing_columns as at
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Int64
 
 # state of a channel, (CHANNEL + requests in flight,): last request, bus free, requests so far; then ends as a ring
 LAST, BUS_FREE, COUNT = range(3)

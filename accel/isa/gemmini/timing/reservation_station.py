@@ -4,7 +4,6 @@ The station compares the rows that instructions read and write (ReservationStati
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.stream import kernel_layout as isa
@@ -13,8 +12,7 @@ from accel.isa.gemmini.stream.configuration_registers import apply_preload as co
 from accel.isa.gemmini.timing import controllers as unit
 from accel.isa.gemmini.timing import timing_columns as at
 from accel.isa.gemmini.timing.controllers import CHANNEL
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Int32, Int64
 
 
 @compiled
@@ -82,8 +80,6 @@ def conflict(new: Int64, old: Int64) -> bool:
         return True
     return _meet(new, at.DST, old, at.SRC) or _meet(new, at.DST, old, at.SRC2)
 
-
-Int32 = npt.NDArray[np.int32]
 
 _QUIET = 32  # completed instructions in a row, behind which nobody looks for one that is not
 

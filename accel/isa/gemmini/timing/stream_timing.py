@@ -9,16 +9,14 @@ and mesh that read one bank, and what the processor does between instructions be
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream.launch_context import LaunchContext
-from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, Words, as_signed, expand_loops
+from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, as_signed, expand_loops
 from accel.isa.gemmini.timing import reservation_station as kernel
 from accel.isa.gemmini.timing import timing_columns as at
-from accel.isa.kernel_arrays import Signed, narrowed
+from accel.util.arrays import Int64, Signed, Words, narrowed
 
-Int64 = npt.NDArray[np.int64]
 _UNITS = ("load", "execute", "store")
 
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.family import Work
@@ -12,11 +11,8 @@ from accel.isa.gemmini.document.rocc_encoding import COMPUTE_ACCUMULATED, COMPUT
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, load_configuration_of
 from accel.isa.gemmini.stream.launch_context import LaunchContext
-from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, Words, expand_loops
-from accel.isa.gemmini.timing.controllers import packet
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
+from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, expand_loops
+from accel.util.arrays import Bools, Int32, Int64, Words
 
 # columns of a box
 _INDEX, _FIRST, _ROWS, _STRIDE, _BYTES, _WRITE = range(6)
@@ -34,7 +30,7 @@ class StreamAccesses:
     rows: Int64
     stride: Int64
     row_bytes: Int64
-    is_write: npt.NDArray[np.bool_]
+    is_write: Bools
 
     @property
     def bytes_read(self) -> int:
@@ -115,27 +111,6 @@ def dram_accesses(words: Words, parameters: GemminiParameters, context: LaunchCo
     """
     found = LaunchContext.fresh(parameters) if context is None else context
     return accesses_of(expand_loops(words, parameters, found.loops.copy()), found)
-
-
-@compiled
-def _counted(boxes: Int64, bus: int, most: int) -> int:
-    total = 0
-    for box in range(len(boxes)):
-        for r in range(boxes[box, 1]):
-            address, left = boxes[box, 0] + r * boxes[box, 2], boxes[box, 3]
-            while left > 0:
-                size, useful = packet(address, left, bus, most)
-                total += size * (size // bus)
-                address += useful
-                left -= useful
-    return total
-
-
-def counted_bytes_read(accesses: StreamAccesses, parameters: GemminiParameters) -> int:
-    """What the hardware's counter RDMA_BYTES_REC shows: a request's whole size with each of its beats (DMA.scala)."""
-    columns = (accesses.first, accesses.rows, accesses.stride, accesses.row_bytes)
-    boxes = np.stack([column[~accesses.is_write] for column in columns], axis=1)
-    return int(_counted(np.ascontiguousarray(boxes), parameters.dma_bus_bytes, parameters.dma_max_bytes))
 
 
 _ROWS_BIT = 48  # where an operand word says its rows (GemminiISA.scala)

@@ -146,6 +146,3 @@ CHISEL = Variant(
     alu_stale_cycles=_CHISEL_STALE,
     microop_depth=2048,
 )
-_HLS = Variant(acc_8bit=False, multiply=False, token_limit=1024, immediate_pass_cycles=2)
-PYNQ = _HLS.model_copy(update={"clock_mhz": 100.0})
-ULTRA96 = _HLS.model_copy(update={"clock_mhz": 333.0, "bus_bytes": 16})

@@ -17,7 +17,7 @@ from accel.accelerator.memories import Dram, DType, Memory
 from accel.isa.vta.document import instruction_fields
 from accel.isa.vta.document.configuration_limits import check_config, check_variant
 from accel.isa.vta.document.instruction_fields import ACCUMULATE, UNITS, ZERO, two_operands, with_immediate
-from accel.isa.vta.document.vta_configuration import CHISEL, MEMORIES, PYNQ, SPECIFICATION, ULTRA96, Variant, VtaConfig
+from accel.isa.vta.document.vta_configuration import MEMORIES, SPECIFICATION, Variant, VtaConfig
 from accel.isa.vta.document.vta_parameters import VtaParameters
 
 __all__ = ["Variant", "VtaConfig", "vta_accelerator"]
@@ -177,26 +177,3 @@ def _alu(bits: dict[str, int], variant: Variant) -> Compute:
         loops=_loops({"dst": "dst", "src": "src"}),
         microops=_table(bits, {"dst_idx": "dst", "src_idx": "src"}),
     )
-
-
-PRESETS: dict[str, tuple[str, VtaConfig, Variant]] = {
-    "vta": ("VTA 16x16", VtaConfig(), SPECIFICATION),
-    "vta-chisel": ("VTA 16x16, the Chisel RTL", VtaConfig(TARGET="tsim"), CHISEL),
-    "vta-pynq": ("VTA 16x16, the HLS design on Pynq", VtaConfig(TARGET="pynq"), PYNQ),
-    "vta-ultra96": ("VTA 16x16, the HLS design on Ultra96", VtaConfig(TARGET="ultra96"), ULTRA96),
-    "vta-8": (
-        "VTA 8x8",
-        VtaConfig(LOG_BLOCK=3, LOG_UOP_BUFF_SIZE=13, LOG_INP_BUFF_SIZE=13, LOG_WGT_BUFF_SIZE=14, LOG_ACC_BUFF_SIZE=15),
-        SPECIFICATION,
-    ),
-    "vta-32": (
-        "VTA 32x32 with large buffers",
-        VtaConfig(LOG_BLOCK=5, LOG_INP_BUFF_SIZE=16, LOG_WGT_BUFF_SIZE=20, LOG_ACC_BUFF_SIZE=18),
-        SPECIFICATION,
-    ),
-    "vta-small": (
-        "VTA 16x16 with small buffers",
-        VtaConfig(LOG_UOP_BUFF_SIZE=12, LOG_INP_BUFF_SIZE=12, LOG_WGT_BUFF_SIZE=14, LOG_ACC_BUFF_SIZE=14),
-        SPECIFICATION,
-    ),
-}

@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
 from accel.errors import InvalidAccelerator
 from accel.isa.decode import Decoded
-from accel.isa.kernel_arrays import aligned_zeros
 from accel.isa.vta.document.instruction_view import Alu, Gemm, Vta, instructions_of
+from accel.util.arrays import Int64, aligned_zeros
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,6 @@ MIN, MAX, ADD, SHIFT_RIGHT, MULTIPLY = range(5)
 STATUS = 4
 FINE, BAD_DST, BAD_SRC, BAD_WGT = range(4)
 
-
-Int64 = npt.NDArray[np.int64]
 
 _CODES = {
     "min": MIN,

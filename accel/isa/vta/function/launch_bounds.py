@@ -1,13 +1,12 @@
 """Static bounds of VTA instructions: every range that the decoded fields alone determine, checked at once."""
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.instructions import Compute, Copy, MicroOps
 from accel.errors import Diagnosis
 from accel.isa.decode import Decoded, padding_fields
+from accel.util.arrays import Bools, Int64
 
-Int64 = npt.NDArray[np.int64]
 _Found = tuple[int, Diagnosis, str]
 
 
@@ -27,7 +26,7 @@ def check_bounds(decoded: Decoded, dram_bytes: int) -> None:
         raise decoded.error(*min(found))
 
 
-def _first(wrong: npt.NDArray[np.bool_]) -> int | None:
+def _first(wrong: Bools) -> int | None:
     """Position of the first wrong one."""
     positions = np.flatnonzero(wrong)
     return int(positions[0]) if len(positions) else None
@@ -59,7 +58,7 @@ def _copy(decoded: Decoded, copy: Copy, dram_bytes: int) -> list[_Found]:
     return found
 
 
-def _padded(decoded: Decoded, copy: Copy, rows: Int64) -> npt.NDArray[np.bool_]:
+def _padded(decoded: Decoded, copy: Copy, rows: Int64) -> Bools:
     """Whether an instruction that takes no padding has set a field that is the padding of another copy."""
     padded = np.zeros(len(rows), np.bool_)
     if copy.copy_fields.pad_top is None:

@@ -5,20 +5,17 @@ Instructions take effect in program order. A program whose tokens are missing ru
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
-from accel.isa.kernel_arrays import aligned_zeros
 from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.function import functional_table as layout
 from accel.isa.vta.function import launch_kernel as kernel
 from accel.isa.vta.function.dot_product import DotProduct
 from accel.isa.vta.function.functional_table import Geometry, launch_table
 from accel.isa.vta.function.launch_bounds import check_bounds
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Bytes, Int32, Int64, aligned_zeros
 
 
 class VtaMachine:
@@ -44,13 +41,13 @@ class VtaMachine:
             aligned_zeros(depth * each * 4).view(np.int32) for depth, each in zip(depths, words, strict=True)
         ]
 
-    def accumulators(self) -> npt.NDArray[np.int32]:
+    def accumulators(self) -> Int32:
         """A copy of the accumulator memory, (depth, batch, block)."""
         memory = self.accelerator.memory(self._view.results)
         words = self._memories[-1][: memory.depth * memory.element_count]  # behind an odd word lies another
         return words.reshape(memory.depth, *memory.shape).copy()
 
-    def run(self, decoded: Decoded, dram: npt.NDArray[np.uint8]) -> None:
+    def run(self, decoded: Decoded, dram: Bytes) -> None:
         """Run a launch, reading and writing ``dram`` (bytes,), which :func:`aligned_zeros` made.
 
         Raises:

@@ -6,7 +6,6 @@ in cycles from the launch; an end is the first cycle after. The rules are those 
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.vta.timing.clock_columns import (
@@ -45,8 +44,8 @@ from accel.isa.vta.timing.read_channel import (
     grant_time,
     load_end,
 )
+from accel.util.arrays import Int64
 
-Int64 = npt.NDArray[np.int64]
 _FAR = 1 << 56
 _INSTRUCTION = 16  # bytes
 

@@ -4,9 +4,6 @@ Every function is compiled by numba. Times are cycles from the launch; an end is
 those of the Chisel sources (tvm-vta ``hardware/chisel``), cited where they act.
 """
 
-import numpy as np
-import numpy.typing as npt
-
 from accel.isa.compiled_kernels import compiled
 from accel.isa.vta.timing.clock_columns import (
     ADDRESS,
@@ -26,8 +23,7 @@ from accel.isa.vta.timing.clock_columns import (
     ZEROS_BELOW,
     ZEROS_LEAD,
 )
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Int64
 
 # a client of the read channel
 NEXT, WHOSE, _ADDRESS, ROWS_LEFT, _ROW_BYTES, _LEFT, _STRIDE, DATA_END, BEATS = range(9)

@@ -1,7 +1,6 @@
 """VTA's instructions as the clock takes them: cycles, reads and tokens of each, filled in row by row."""
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy
@@ -12,8 +11,7 @@ from accel.isa.vta.document.instruction_view import Vta, instructions_of
 from accel.isa.vta.document.vta_parameters import VtaParameters, parameters_of
 from accel.isa.vta.timing import clock_columns as layout
 from accel.isa.vta.timing import event_loop as kernel
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Int64
 
 # the columns that an instruction may have, by role
 ROLES = 17

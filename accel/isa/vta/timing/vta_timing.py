@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import Compute
@@ -15,8 +14,7 @@ from accel.isa.vta.document.vta_parameters import parameters_of
 from accel.isa.vta.timing import clock_columns as layout
 from accel.isa.vta.timing import event_loop as kernel
 from accel.isa.vta.timing.timing_table import instruction_table, kernel_parameters, token_queues
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Int64
 
 
 def deadlock(

@@ -1,15 +1,13 @@
 """Work of a launch, whatever the schedule: DRAM accesses of VTA's copies, passes, and the lower bound of its cycles."""
 
 import numpy as np
-import numpy.typing as npt
 
 from accel.accelerator.instructions import Copy
 from accel.isa.decode import Decoded
 from accel.isa.family import Boxes, Work, dram_traffic
 from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.timing.vta_timing import alu_cycles, passes
-
-Int64 = npt.NDArray[np.int64]
+from accel.util.arrays import Float64, Int64
 
 
 def boxes_of(decoded: Decoded) -> Boxes:
@@ -34,7 +32,7 @@ def _boxes(decoded: Decoded, copy: Copy, rows: Int64) -> Int64:
     return np.stack([rows, begin * size, height, stride * size, width * size, write])
 
 
-def effort_of(decoded: Decoded) -> npt.NDArray[np.float64]:
+def effort_of(decoded: Decoded) -> Float64:
     """Micro-ops executed and elements copied (n,) by each instruction."""
     effort = np.zeros(len(decoded))
     for copy in decoded.accelerator.instructions:

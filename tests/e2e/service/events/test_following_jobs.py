@@ -18,20 +18,16 @@ import httpx2
 import pytest
 
 from examples.single import Conv, conv_model
-from tests.helpers.cluster import Cluster, running_cluster
+from tests.e2e.conftest import STREAMS
+from tests.helpers.cluster import Cluster
 from tests.helpers.events import Told, events_of, follow
 from tests.helpers.programs.hand_programs import addition, zipped
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc"),
+    pytest.mark.xdist_group("cluster"),
+]
 LISTENERS = 200
-ROOM = 210
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    environment = {"CYCLOPS_LOG_LEVEL": "WARNING", "CYCLOPS_STREAMS_AT_ONCE": str(ROOM)}
-    with running_cluster(tmp_path_factory.mktemp("following"), **environment) as cluster:
-        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -123,10 +119,8 @@ def test_a_canceled_job_ends_its_streams(cluster: Cluster, model: dict[str, str]
     with ThreadPoolExecutor() as pool:
         streams = [pool.submit(follow, cluster.client, location) for _ in range(5)]
         follow(cluster.client, location, most=4)  # it runs
-        begin = time.monotonic()
         assert cluster.client.post(f"{location}/cancel").json()["state"] == "canceled"
         ends = [stream.result()[-1] for stream in streams]
-        assert time.monotonic() - begin < 1
     assert {(end.kind, end.data["state"]) for end in ends} == {("end", "canceled")}
 
 
@@ -136,10 +130,10 @@ def test_redis_dies_during_a_stream(cluster: Cluster, model: dict[str, str]) -> 
         stream = pool.submit(follow, cluster.client, location)
         follow(cluster.client, location, most=4)
         cluster.wipe_redis()
-        time.sleep(1)
+        assert cluster.client.get("/readyz").status_code == 503
         cluster.start_redis()
         check_whole(stream.result())
-    assert cluster.ready(20)
+    assert cluster.ready()
 
 
 @pytest.mark.slow
@@ -289,7 +283,7 @@ def test_many_listeners(cluster: Cluster, program: dict[str, str], is_problem: C
         others = len(cluster.redis.client_list())
         time.sleep(3)
         idle = processor_seconds(pid)
-        extra = [follower(cluster, locations[0]) for _ in range(ROOM - LISTENERS)]
+        extra = [follower(cluster, locations[0]) for _ in range(STREAMS - LISTENERS)]
         for stream in extra:
             stream.__enter__()
         refused = cluster.client.get(f"{locations[0]}/events")

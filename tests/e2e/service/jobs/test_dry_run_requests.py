@@ -1,11 +1,8 @@
 """Dry runs over HTTP."""
 
 import io
-import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import numpy as np
@@ -18,6 +15,7 @@ from examples.graph import Graph
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model
 from tests.conftest import Service
+from tests.helpers.idle_service import Quiet, quiet_service
 from tests.helpers.models.dynamic_models import flattening
 
 Check = Callable[..., dict]
@@ -78,13 +76,8 @@ def test_dynamic_axes_are_set_by_options(client: httpx2.Client, is_problem: Chec
     is_problem(client.post("/v1/jobs", json=program), 422, "invalid-request", "options.dims")
 
 
-@pytest.mark.clocked
-def test_resnet8_within_two_seconds(client: httpx2.Client, model: str, resnet: str) -> None:
-    client.post(URL, json={"model": model, "accelerator": "vta"})
-    begin = time.monotonic()
-    answer = client.post(URL, json={"model": resnet, "accelerator": "vta"})
-    assert time.monotonic() - begin < 2
-    plan = answer.json()
+def test_resnet8(client: httpx2.Client, resnet: str) -> None:
+    plan = client.post(URL, json={"model": resnet, "accelerator": "vta"}).json()
     assert plan["macs"]["share"] == 1.0
     assert {node["name"]: node["where"] for node in plan["nodes"]}["softmax"] == "host"
     assert all(node["reason"] for node in plan["nodes"] if node["where"] == "host")
@@ -152,12 +145,12 @@ def test_a_program_is_not_planned(service: Service, is_problem: Check, model: st
 
 
 @pytest.fixture(scope="module")
-def hasty(start_service: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with start_service(tmp_path_factory.mktemp("hasty"), CYCLOPS_PLAN_SECONDS="1") as made:
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
+    with quiet_service(tmp_path_factory.mktemp("hasty"), plan_seconds=1) as made:
         yield made
 
 
-def test_what_takes_too_long_ends_and_the_service_goes_on(hasty: Service, is_problem: Check) -> None:
+def test_what_takes_too_long_ends_and_the_service_goes_on(hasty: Quiet, is_problem: Check) -> None:
     graph = Graph("large")
     weight = graph.constant("weight", np.full((512, 512, 3, 3), 0.01, np.float32))
     graph.output(graph.node("Conv", "conv", [graph.input("x", (1, 512, 130, 130)), weight]), (1, 512, 128, 128))
@@ -166,7 +159,7 @@ def test_what_takes_too_long_ends_and_the_service_goes_on(hasty: Service, is_pro
     problem = is_problem(client.post(URL, json={"model": large, "accelerator": "vta"}), 422, "plan-failed")
     assert "1 s" in problem["detail"]
     assert client.get("/healthz").status_code == 200
-    assert not list(Path(hasty.data / "scratch").glob("plan-*"))
+    assert not list(Path(hasty.settings.scratch_dir).glob("plan-*"))
 
 
 def test_the_plan_is_in_the_openapi_document(client: httpx2.Client) -> None:
@@ -175,4 +168,5 @@ def test_the_plan_is_in_the_openapi_document(client: httpx2.Client) -> None:
     possible = answers["200"]["content"]["application/json"]["schema"]["anyOf"]
     assert possible == [{"$ref": f"#/components/schemas/{name}"} for name in ("JobResource", "Plan")]
     assert answers["202"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/JobResource"}
-    assert json.dumps(document["components"]["schemas"]["Plan"]).count("description") > 5
+    fields = document["components"]["schemas"]["Plan"]["properties"].values()
+    assert all(field.get("description") or "$ref" in field for field in fields)

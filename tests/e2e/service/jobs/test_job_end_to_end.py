@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import io
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -157,9 +156,7 @@ def test_a_job_without_a_trace(service: Any, model: onnx.ModelProto, is_problem:
 
 def test_a_posted_job_says_where_it_is(service: Any, model: onnx.ModelProto) -> None:
     uploaded = service.client.post("/v1/models", content=model.SerializeToString()).json()
-    begin = time.monotonic()
     response = service.client.post("/v1/jobs", json={"model": uploaded["id"], "accelerator": "vta", "fresh": True})
-    assert time.monotonic() - begin < 1
     assert response.status_code == 202
     assert response.headers["location"] == f"/v1/jobs/{response.json()['id']}"
     assert int(response.headers["retry-after"]) > 0

@@ -15,7 +15,7 @@ from tests.e2e.service.cli.test_simulate_command import WRONG
 from tests.helpers.programs.golden import documents, needs_golden
 from tests.helpers.programs.hand_programs import addition, recorded, zipped
 
-RUNS = ["conv14x14_16_16_3x3_r0", "test_padded_load_r0"]
+RUNS = [pytest.param("conv14x14_16_16_3x3_r0", marks=pytest.mark.all), "test_padded_load_r0"]
 
 
 def upload(service: Any, data: bytes) -> str:
@@ -126,7 +126,7 @@ def test_a_wrong_result_is_a_result(service: Any, what: str) -> None:
     assert report["mismatches" if what == "wrong bytes" else "races"]
 
 
-@pytest.mark.parametrize("kind", WRONG)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.all] * (kind != "deadlock")) for kind in WRONG])
 def test_a_program_that_cannot_run_fails_its_job(service: Any, kind: str) -> None:
     job = run(service, upload(service, zipped(addition(listed=WRONG[kind]))))
     assert job["state"] == "failed"

@@ -1,21 +1,16 @@
 """Jobs that were asked before, over a real worker."""
 
-import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from examples.single import Conv, conv_model
-from tests.helpers.cluster import Cluster, running_cluster
+from tests.helpers.cluster import Cluster
 from tests.helpers.programs.hand_programs import addition, zipped
 
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(tmp_path_factory.mktemp("answers"), CYCLOPS_LOG_LEVEL="WARNING") as cluster:
-        yield cluster
+pytestmark = pytest.mark.xdist_group("cluster")
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +37,7 @@ def done(cluster: Cluster, request: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def answered(cluster: Cluster, request: dict[str, Any], seconds: float = 5) -> dict[str, Any]:
+def answered(cluster: Cluster, request: dict[str, Any], seconds: float = 60) -> dict[str, Any]:
     """The answer, once there is one: it is written after the end."""
     deadline = time.monotonic() + seconds
     while (answer := cluster.client.post("/v1/jobs", json=request)).status_code != 200:
@@ -55,12 +50,7 @@ def answered(cluster: Cluster, request: dict[str, Any], seconds: float = 5) -> d
 def test_the_same_again_is_answered_from_the_record(cluster: Cluster, request_: dict[str, Any]) -> None:
     job = done(cluster, request_)
     assert answered(cluster, request_) == job | {"cached": True}
-    times = []
-    for _ in range(100):
-        begin = time.perf_counter()
-        post(cluster, request_, 200)
-        times.append(time.perf_counter() - begin)
-    assert statistics.median(times) < 0.02
+    assert post(cluster, request_, 200) == job | {"cached": True}
     assert cluster.client.get(job["links"]["self"]).json() == job
 
 
@@ -75,7 +65,7 @@ def test_fresh_runs_anew_and_is_the_answer_then(cluster: Cluster, program: dict[
     first = done(cluster, program)
     second = done(cluster, program | {"fresh": True})
     assert first["id"] != second["id"]
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while answered(cluster, program)["id"] != second["id"]:
         assert time.monotonic() < deadline
 

@@ -1,13 +1,15 @@
+import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from examples.resnet8 import resnet8
 from service.middleware.access_control import resolve_auth
-from service.server import listen
-from tests.conftest import Service
+from service.server import listen, serving_in_thread
+from tests.helpers.idle_service import Quiet, a_model, quiet_service
+from worker.config.settings import Settings
 from worker.identity.api_keys import ApiKeys
 from worker.storage.object_store import Store
 
@@ -41,35 +43,33 @@ def test_and_of_ipv6(host: str, expected: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def narrow(start_service: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
     """Little may be asked, and little may wait."""
-    limits = {
-        "CYCLOPS_RATE_UPLOADS": "5",
-        "CYCLOPS_RATE_SUBMISSIONS": "20",
-        "CYCLOPS_MOST_WAITING": "3",
-        "CYCLOPS_MOST_WAITING_OF_OWNER": "2",
-    }
-    with start_service(tmp_path_factory.mktemp("narrow"), CYCLOPS_AUTH="keys", **limits) as running:
+    limits = {"rate_uploads": 5, "rate_submissions": 20, "most_waiting": 3, "most_waiting_of_owner": 2}
+    with quiet_service(tmp_path_factory.mktemp("narrow"), auth="keys", **limits) as running:
         yield running
 
 
 @pytest.fixture
-def enter(narrow: Service) -> Iterator[Callable[[str], httpx2.Client]]:
-    clients: list[httpx2.Client] = []
+def enter(narrow: Quiet) -> Iterator[Callable[[str], httpx2.Client]]:
+    with contextlib.ExitStack() as clients:
 
-    def client_of(owner: str) -> httpx2.Client:
-        key = ApiKeys(Store(narrow.data / "store")).add(owner, owner)[1]
-        headers = {"Authorization": f"Bearer {key}"}
-        clients.append(httpx2.Client(base_url=narrow.url, timeout=30, headers=headers))
-        return clients[-1]
+        def client_of(owner: str) -> httpx2.Client:
+            headers = {"Authorization": f"Bearer {ApiKeys(narrow.store).add(owner, owner)[1]}"}
+            made = httpx2.Client(base_url=narrow.client.base_url, timeout=30, headers=headers)
+            return clients.enter_context(made)
 
-    yield client_of
-    for client in clients:
-        client.close()
+        yield client_of
 
 
-def test_it_says_how_to_make_the_first_key(narrow: Service) -> None:
-    assert any("cyclops keys add" in line for line in narrow.lines)
+def test_it_says_how_to_make_the_first_key(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = Settings(data=tmp_path, redis_url="unix:///nowhere", auth="keys")
+    for told in (True, False):
+        caplog.clear()
+        with listen("127.0.0.1", 0) as bound, serving_in_thread(settings, bound) as url:
+            assert httpx2.get(f"{url}/healthz").status_code == 200
+        assert ("cyclops keys add" in caplog.text) is told
+        ApiKeys(Store(settings.store_dir)).add("first", "first")
 
 
 def test_too_many_uploads_of_an_owner(enter: Callable[[str], httpx2.Client], is_problem: Check) -> None:
@@ -87,9 +87,9 @@ def test_too_many_uploads_of_an_owner(enter: Callable[[str], httpx2.Client], is_
     assert other.post("/v1/models", content=b"none").status_code == 422
 
 
-def test_too_many_jobs_wait(enter: Callable[[str], httpx2.Client], is_problem: Check, narrow: Service) -> None:
-    """One runs; of an owner two more may wait, of all three."""
-    model = resnet8().SerializeToString()
+def test_too_many_jobs_wait(enter: Callable[[str], httpx2.Client], is_problem: Check) -> None:
+    """Of an owner two may wait, of all three."""
+    model = a_model(1)
     clients = [enter("first"), enter("second")]
     jobs = [
         {"model": client.post("/v1/models", content=model).json()["id"], "accelerator": "vta"} for client in clients
@@ -106,7 +106,7 @@ def test_too_many_jobs_wait(enter: Callable[[str], httpx2.Client], is_problem: C
         if client is clients[0]:
             assert problem["detail"] == "2 jobs of yours wait; try again later"
     assert problem["detail"] == "3 jobs wait; try again later"
-    assert 3 <= len(accepted) <= 4
+    assert [client for client, _ in accepted] == [clients[0], clients[0], clients[1]]
     for client, job_id in accepted:
         assert client.post(f"/v1/jobs/{job_id}/cancel").status_code == 200
     again = clients[0].post("/v1/jobs", json=jobs[0])

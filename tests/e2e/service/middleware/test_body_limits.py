@@ -1,11 +1,11 @@
 import socket
 from collections.abc import Callable, Iterator
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 
+from tests.helpers.idle_service import quiet_service
 from tests.helpers.programs.hand_programs import addition, zipped
 
 Check = Callable[..., dict]
@@ -13,9 +13,9 @@ LIMIT = 200_000
 
 
 @pytest.fixture(scope="module")
-def small(start_service: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
-    limits = {f"CYCLOPS_MAX_{kind}_BYTES": str(LIMIT) for kind in ("MODEL", "TENSORS", "PROGRAM")}
-    with start_service(tmp_path_factory.mktemp("small"), **limits) as running:
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    limits = {f"max_{kind}_bytes": LIMIT for kind in ("model", "tensors", "program")}
+    with quiet_service(tmp_path_factory.mktemp("small"), **limits) as running:
         yield running.client
 
 
@@ -50,7 +50,7 @@ def test_other_bodies_over_the_limit(small: httpx2.Client, is_problem: Check) ->
 
 def test_a_declared_length_beyond_all_measure_is_refused_unread(small: httpx2.Client) -> None:
     parts = urlsplit(str(small.base_url))
-    with socket.create_connection((parts.hostname, parts.port), timeout=5) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as connection:
         head = f"POST /v1/models HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Length: {1 << 50}\r\n\r\n"
         connection.sendall(head.encode())
         assert b" 413 " in connection.recv(4096)
@@ -58,7 +58,7 @@ def test_a_declared_length_beyond_all_measure_is_refused_unread(small: httpx2.Cl
 
 def test_an_upload_that_breaks_off_leaves_nothing(small: httpx2.Client) -> None:
     parts = urlsplit(str(small.base_url))
-    with socket.create_connection((parts.hostname, parts.port), timeout=5) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as connection:
         head = f"POST /v1/models HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Length: 1000\r\n\r\npart"
         connection.sendall(head.encode())
     assert small.get("/healthz").status_code == 200

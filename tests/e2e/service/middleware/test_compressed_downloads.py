@@ -74,19 +74,14 @@ def test_memory_is_constant_and_others_are_answered(cluster: Cluster, tmp_path: 
     url = f"{cluster.client.base_url}/v1/jobs/{job}/artifacts/big.txt"
     wanted = hashlib.sha256(data).hexdigest()
     assert downloaded(url, "zstd") == downloaded(url, "gzip") == wanted
-    before, most, waits = resident(cluster.pid("api")), 0.0, []
+    before, most, meanwhile = resident(cluster.pid("api")), 0.0, 0
     with ThreadPoolExecutor(CLIENTS) as clients:
-        begin = time.monotonic()
         going = [clients.submit(downloaded, url, ("zstd", "gzip")[number % 2]) for number in range(CLIENTS)]
         while not all(each.done() for each in going):
-            asked = time.monotonic()
             assert cluster.client.get("/healthz").status_code == 200
-            waits.append(time.monotonic() - asked)
+            meanwhile += not any(each.done() for each in going)
             most = max(most, resident(cluster.pid("api")))
             time.sleep(0.05)
     assert all(each.result() == wanted for each in going)
-    seconds = time.monotonic() - begin
-    told = f"{before:.0f} MB before, {most:.0f} at most; {CLIENTS} x {MEGABYTES} MB in {seconds:.1f} s"
-    print(f"{told}; /healthz after {sorted(waits)[len(waits) // 2] * 1e3:.0f} ms, {max(waits) * 1e3:.0f} at most")  # noqa: T201
-    assert most - before < ROOM, told
-    assert sorted(waits)[len(waits) // 2] < 0.5, told
+    assert most - before < ROOM, f"{before:.0f} MB before, {most:.0f} at most"
+    assert meanwhile, "nobody was answered while all were downloading"

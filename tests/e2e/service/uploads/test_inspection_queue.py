@@ -15,6 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from examples.single import Conv, conv_model
+from tests.helpers.idle_service import quiet_service
 
 Check = Callable[..., dict]
 MIB = 1 << 20
@@ -89,10 +90,10 @@ def test_the_api_loads_no_compiler_for_what_it_answers_itself(tmp_path: Path) ->
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not limit the address space")
 def test_an_upload_that_takes_more_than_it_may(tmp_path: Path, is_problem: Check) -> None:
-    with api(tmp_path, CYCLOPS_INSPECTION_MEMORY_BYTES=str(700 * MIB)) as (client, _):
-        problem = is_problem(client.post("/v1/models", content=dense(50 * MIB)), 422, "inspection-failed", "body")
+    with quiet_service(tmp_path, inspection_memory_bytes=700 * MIB) as quiet:
+        problem = is_problem(quiet.client.post("/v1/models", content=dense(50 * MIB)), 422, "inspection-failed", "body")
         assert "memory" in problem["detail"]
-        assert client.post("/v1/models", content=SMALL).status_code == 201
+        assert quiet.client.post("/v1/models", content=SMALL).status_code == 201
 
 
 def test_many_uploads_at_once(client: httpx2.Client) -> None:

@@ -1,7 +1,6 @@
 import hashlib
 import io
 import json
-import time
 import zipfile
 from collections.abc import Callable
 from typing import Any
@@ -113,13 +112,10 @@ BAD = {
 }
 
 
-@pytest.mark.clocked
 @pytest.mark.parametrize("name", BAD)
-def test_bad_programs_are_refused_within_a_second(client: httpx2.Client, is_problem: Check, name: str) -> None:
+def test_bad_programs_are_refused(client: httpx2.Client, is_problem: Check, name: str) -> None:
     data, slug = BAD[name]
-    begin = time.monotonic()
     response = client.post("/v1/programs", content=data)
-    assert time.monotonic() - begin < 1
     problem = is_problem(response, 422, slug)
     assert problem["field"]
     assert client.get("/healthz").json() == {"status": "ok"}

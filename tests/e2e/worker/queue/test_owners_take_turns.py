@@ -52,16 +52,16 @@ def test_the_job_of_a_killed_worker_is_the_next(cluster: Cluster, program: str, 
     (doer,) = cluster.doers()
     os.kill(doer, signal.SIGSTOP)
 
-    begin = time.monotonic()
     cluster.kill("worker-0")
     if redis_dies_too:
         cluster.kill("redis")
         cluster.start_redis()
-    job = wait(cluster, location, "queued", 20 - (time.monotonic() - begin))
+    job = wait(cluster, location, "queued", 60)
     assert (job["attempt"], job["started"], job["stage"]) == (None, None, None)
-    deadline = time.monotonic() + 2  # it is queued once its record says so
+    deadline = time.monotonic() + 60  # it is queued once its record says so
     while (found := [cluster.client.get(each).json()["position"] for each in (location, *others)]) != [0, 1, 2, 3]:
         assert time.monotonic() < deadline, found
+        time.sleep(0.05)
     assert [job["id"] for job in cluster.client.get("/v1/jobs?state=running").json()["items"]] == []
 
     cluster.start_worker("worker-0")

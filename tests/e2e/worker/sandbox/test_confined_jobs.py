@@ -11,23 +11,20 @@ from typing import Any
 import pytest
 
 from examples.single import Conv, conv_model
-from tests.conftest import ROOT
+from tests.conftest import PREPARE, ROOT, keep_machine_code
 from tests.helpers import processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 MODEL = conv_model(Conv(channels=16, filters=16, height=8, width=8)).SerializeToString()
 ACCELERATORS = ("vta", "gemmini", "mvin-mvout")
-_PREPARE = """
-import sys
-from accel.catalog.load_accelerator import load_accelerator
-from accel.simulate.prepare_simulation import prepare
-for name in sys.argv[1:]:
-    prepare(load_accelerator(name))
-"""
 
 
-def test_jobs(service: Any) -> None:
-    run_on_all(service)
+@pytest.mark.parametrize(
+    "accelerator", ["vta", *(pytest.param(name, marks=pytest.mark.all) for name in ACCELERATORS[1:])]
+)
+def test_jobs(service: Any, accelerator: str) -> None:
+    keep_machine_code(accelerator)
+    run_on(service, accelerator)
 
 
 @pytest.mark.long
@@ -37,15 +34,15 @@ def test_jobs_with_a_cache_of_their_own(start_service: Callable[..., Any], tmp_p
     """Cold: a job compiles for itself, and may keep nothing. Warm: what another process kept serves it."""
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     if kept:
-        subprocess.run([sys.executable, "-c", _PREPARE, *ACCELERATORS], env=os.environ | cache, cwd=ROOT, check=True)
+        subprocess.run([sys.executable, "-c", PREPARE, *ACCELERATORS], env=os.environ | cache, cwd=ROOT, check=True)
     with start_service(tmp_path / "data", **cache) as service:
-        run_on_all(service)
+        run_on(service, *ACCELERATORS)
 
 
-def run_on_all(service: Any) -> None:
+def run_on(service: Any, *accelerators: str) -> None:
     about = service.client.get("/v1/about").json()["confinement"]
     model = service.client.post("/v1/models", content=MODEL).json()["id"]
-    for accelerator in ACCELERATORS:
+    for accelerator in accelerators:
         job = {"model": model, "accelerator": accelerator, "fresh": True}
         location = service.client.post("/v1/jobs", json=job).headers["location"]
         seen = confinement(service.process.pid, lambda at=location: service.client.get(at).json()["state"])

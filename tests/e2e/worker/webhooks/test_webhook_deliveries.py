@@ -10,34 +10,17 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.conftest import webhook_settings
 from tests.helpers import processes
 from tests.helpers.cluster import Cluster, running_cluster
 from tests.helpers.programs.hand_programs import addition, zipped
-from tests.helpers.receiver import SECRET, Receiver, receiver, status
+from tests.helpers.receiver import SECRET, Receiver, status
 from worker.records.job_store import Jobs
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
-
-
-@pytest.fixture(scope="module")
-def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
-    with receiver(tmp_path_factory.mktemp("receiver")) as running:
-        yield running
-
-
-def settings(there: Receiver) -> dict[str, str]:
-    return {
-        "CYCLOPS_WEBHOOK_NETWORKS": "127.0.0.0/8, ::1/128",
-        "CYCLOPS_WEBHOOK_CA_FILE": str(there.authority),
-        "CYCLOPS_WEBHOOK_DELAYS": "0.5, 0.5",
-        "CYCLOPS_WEBHOOK_SECONDS": "2",
-    }
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, there: Receiver) -> Iterator[Cluster]:
-    with running_cluster(tmp_path_factory.mktemp("cluster"), **settings(there)) as cluster:
-        yield cluster
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc"),
+    pytest.mark.xdist_group("cluster"),
+]
 
 
 def submitted(cluster: Cluster, url: str | None, headers: dict[str, str] | None = None, **request: Any) -> Any:
@@ -56,7 +39,7 @@ def canceled(cluster: Cluster, url: str) -> Any:
     return job
 
 
-def told(cluster: Cluster, job_id: str, state: str, seconds: float = 30) -> list[dict[str, Any]]:
+def told(cluster: Cluster, job_id: str, state: str, seconds: float = 90) -> list[dict[str, Any]]:
     """What the API tells of the job's webhooks, once all of them are so far."""
     deadline = time.monotonic() + seconds
     while True:
@@ -155,9 +138,8 @@ def test_it_is_given_up(cluster: Cluster, there: Receiver) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_an_address_that_is_never_sent_to_fails_at_once(tmp_path: Path, there: Receiver) -> None:
-    days = settings(there) | {"CYCLOPS_WEBHOOK_NETWORKS": "", "CYCLOPS_WEBHOOK_DELAYS": "100000"}
+    days = webhook_settings(there) | {"CYCLOPS_WEBHOOK_NETWORKS": "", "CYCLOPS_WEBHOOK_DELAYS": "100000"}
     with running_cluster(tmp_path, **days) as cluster:
         job = canceled(cluster, "https://localhost/")
         (item,) = told(cluster, job["id"], "failed")
@@ -169,7 +151,7 @@ def test_slow_receivers_do_not_delay_others(cluster: Cluster, there: Receiver) -
     slow = canceled(cluster, there.url("/slow"))
     there.wait("/slow")
     canceled(cluster, there.url("/quick"))
-    there.wait("/quick", seconds=10)
+    there.wait("/quick")
     told(cluster, slow["id"], "failed")
 
 
@@ -241,7 +223,7 @@ def test_killed_before_anybody_was_told_of_the_end(tmp_path: Path, there: Receiv
 
 @contextlib.contextmanager
 def deadly(tmp_path: Path, there: Receiver) -> Iterator[Cluster]:
-    with running_cluster(tmp_path, **settings(there)) as cluster:
+    with running_cluster(tmp_path, **webhook_settings(there)) as cluster:
         yield cluster
         cluster.stop()
         assert processes.gone(cluster.all_processes(), 10)

@@ -34,6 +34,7 @@ from examples.conv224 import conv224
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from examples.single import Conv, Dense, conv_model, dense_model
+from tests.helpers.marking import rotated
 
 VTA = load_accelerator("vta")
 # the other presets of its family have its instructions
@@ -85,8 +86,9 @@ def called(function: tirx.PrimFunc) -> set[str]:
     return {instruction_calls.parse(call)[0] for call in calls}
 
 
-@pytest.mark.parametrize("preset", DIFFERENT)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "preset"), [*rotated(list(MODELS)[:-1], DIFFERENT), *(("network", preset) for preset in DIFFERENT)]
+)
 def test_the_instructions_are_those_that_the_compiler_injects(name: str, preset: str) -> None:
     accelerator = load_accelerator(preset)
     plan = planned(MODELS[name], accelerator)
@@ -202,12 +204,12 @@ def test_the_same_again() -> None:
     assert json.loads(first)["launches"]
 
 
-def test_resnet8_takes_less_than_two_seconds_once_the_compiler_is_loaded() -> None:
+def test_resnet8_takes_less_than_two_seconds_of_the_processor_once_the_compiler_is_loaded() -> None:
     model = resnet8().SerializeToString()
     plan_model(model, VTA)
-    begin = time.perf_counter()
+    begin = time.process_time()
     plan = plan_model(model, VTA)
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
     assert plan.macs.share == 1.0
 
 

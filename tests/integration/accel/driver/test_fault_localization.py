@@ -16,10 +16,10 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.errors import CyclopsError, Diagnosis, InternalError, SimulationError, VerificationError
 from accel.isa.decode import Decoded, decode
-from accel.isa.encode import encode
 from accel.lowering.codegen.program_linking import emit
 from accel.program.program_model import Program
 from examples.single import Conv, conv_model
+from tests.reference.encode import encode
 
 VTA = load_accelerator("vta")
 MODEL = conv_model(Conv(16, 16, 8, 8, relu=True)).SerializeToString()

@@ -14,6 +14,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.report.report_documents import Report
 from examples.resnet8 import resnet8
+from tests.helpers.marking import pairwise
 from tests.helpers.models.onnxruntime_networks import inception, mobile
 from tests.helpers.models.operator_models import SIGNED, UNSIGNED, quantised_dynamically, quantised_statically
 from tests.integration.accel.frontend.operator_form.test_operator_form_integer import dynamic_network
@@ -33,9 +34,9 @@ OPTIONS: tuple[dict[str, bool], ...] = (
 TYPES = {"int8": (SIGNED, SIGNED), "uint8 and int8": (UNSIGNED, SIGNED), "uint8": (UNSIGNED, UNSIGNED)}
 
 WAYS = [  # in one of the two forms each
-    (network, options, types, form)
-    for (network, options, types), form in zip(
-        product(("resnet8", "mobile", "inception"), OPTIONS, TYPES), cycle(QuantFormat)
+    (network, place, types, form)
+    for (network, place, types), form in zip(
+        product(("resnet8", "mobile", "inception"), range(len(OPTIONS)), TYPES), cycle(QuantFormat)
     )
 ]
 
@@ -77,16 +78,15 @@ def test_the_accelerator_contracts_what_is_quantised_at_run_time(tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("network", "options", "types", "form"), WAYS)
-def test_every_way_to_quantise(
-    network: str, options: dict[str, bool], types: str, form: QuantFormat, tmp_path: Path
-) -> None:
-    run(tmp_path, network, "vta", TYPES[types], form, **options)
+@pytest.mark.parametrize(("network", "options", "types", "form"), pairwise(WAYS))
+def test_every_way_to_quantise(network: str, options: int, types: str, form: QuantFormat, tmp_path: Path) -> None:
+    run(tmp_path, network, "vta", TYPES[types], form, **OPTIONS[options])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", ["vta-chisel", "gemmini", "vector"])
-@pytest.mark.parametrize("types", TYPES)
-@pytest.mark.parametrize("network", ["mobile", "inception"])
+@pytest.mark.parametrize(
+    ("network", "types", "preset"),
+    pairwise(product(("mobile", "inception"), TYPES, ("vta-chisel", "gemmini", "vector"))),
+)
 def test_every_accelerator(network: str, types: str, preset: str, tmp_path: Path) -> None:
     run(tmp_path, network, preset, TYPES[types], QuantFormat.QOperator, per_channel=types == "int8")

@@ -156,7 +156,7 @@ def check(model: onnx.ModelProto, accelerator: Accelerator) -> None:
         np.testing.assert_array_equal(result, reference[name], err_msg=name)
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(model=networks(), accelerator=st.sampled_from(ACCELERATORS))
 def test_networks(model: onnx.ModelProto, accelerator: Accelerator) -> None:
     check(model, accelerator)
@@ -173,12 +173,22 @@ def check_verified(model: onnx.ModelProto, accelerator: Accelerator) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.timeout(900)
+@settings(max_examples=16, deadline=None, suppress_health_check=list(HealthCheck))
+@given(model=networks(), accelerator=st.sampled_from(ACCELERATORS))
+def test_more_networks(model: onnx.ModelProto, accelerator: Accelerator) -> None:
+    check(model, accelerator)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@settings(max_examples=16, deadline=None, suppress_health_check=list(HealthCheck))
 @given(model=networks(), accelerator=st.sampled_from(OTHERS))
 def test_machines_of_other_kinds(model: onnx.ModelProto, accelerator: Accelerator) -> None:
     check_verified(model, accelerator)
 
 
+@pytest.mark.all
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -187,6 +197,7 @@ def test_many_networks_on_machines_of_other_kinds(model: onnx.ModelProto, accele
     check_verified(model, accelerator)
 
 
+@pytest.mark.all
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(max_examples=45, deadline=None, suppress_health_check=list(HealthCheck))

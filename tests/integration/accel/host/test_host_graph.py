@@ -25,6 +25,7 @@ from accel.lowering.codegen import program_linking
 from accel.program.program_model import HostStep
 from examples.graph import Graph
 from examples.resnet8 import resnet8
+from tests.helpers.marking import rest_all
 from tests.helpers.models.build_models import build
 from tests.reference.onnxruntime_quantizer import quantise_by_onnxruntime
 from tests.reference.operators import CODE, CONVERTED, PLAIN
@@ -69,7 +70,7 @@ def test_an_operator_comes_back(name: str, graphs: Any) -> None:
     assert_same(graphs((PLAIN | CONVERTED)[name].model()))
 
 
-@pytest.mark.parametrize("preset", ["vta", "vta-8"])
+@pytest.mark.parametrize("preset", rest_all(["vta", "vta-8"]))
 def test_a_network_comes_back(preset: str, graphs: Any) -> None:
     assert_same(graphs(quantize_model(resnet8()), load_accelerator(preset)))
 

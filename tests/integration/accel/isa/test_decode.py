@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from accel.errors import SimulationError
 from accel.isa import decode_kernel
 from accel.isa.decode import decode, prepare_decode
-from accel.isa.encode import encode, of_columns
 from accel.isa.vta.document.vta_configuration import VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from tests.helpers.programs.golden import board, needs_golden, words
+from tests.reference.encode import encode, of_columns
 
 VTA = board()
 

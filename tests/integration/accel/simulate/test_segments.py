@@ -39,6 +39,11 @@ def test_segments_side_by_side_are_one_stretch():
     assert list(accesses_outside(boxes_of(decoded), extents(program((0, 144), (144, 288))))) == []
 
 
+def test_a_segment_within_another_changes_nothing():
+    inside = extents(program((0, 40), (8, 16), (60, 70)))
+    assert list(inside.gaps(0, 70)) == [(40, 60)]
+
+
 def test_what_lies_between_segments_is_named():
     inside = extents(program((10, 20), (30, 40)))
     assert list(inside.gaps(0, 50)) == [(0, 10), (20, 30), (40, 50)]

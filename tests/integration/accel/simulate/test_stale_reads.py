@@ -11,21 +11,21 @@ from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_model import check_hazards
 from accel.errors import VerificationError
 from accel.isa.decode import decode
-from accel.isa.encode import encode
 from accel.isa.hazard_findings import Stale
-from accel.isa.kernel_arrays import aligned_zeros
-from accel.isa.vta.document.vta_document import PRESETS
 from accel.isa.vta.vta_hazards import VtaHazardChecker
 from accel.program.program_model import Launch, Program, Segment
 from accel.report.provenance import Sources, provenance
 from accel.report.simulation_report import make_simulation_report
 from accel.simulate.engine import simulate
+from accel.util.arrays import aligned_zeros
+from tests.helpers.documents.vta_presets import PRESETS
 from tests.helpers.marking import rest_slow
 from tests.helpers.models.build_models import build
 from tests.helpers.programs.race_checks import STALE_CYCLES, find_stale
 from tests.helpers.programs.random_programs import MICROOPS, random_loops
 from tests.helpers.programs.streams import stream
 from tests.integration.accel.lowering.codegen.test_region_objects import quantised_resnet8
+from tests.reference.encode import encode
 
 VTA, CHISEL = load_accelerator("vta"), load_accelerator("vta-chisel")
 ONE = {"y_size": 1, "x_size": 1, "x_stride": 1}

@@ -26,7 +26,6 @@ def gone(quiet: Quiet, path: str, seconds: float = 15) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.clocked
 def test_ended_jobs_and_what_no_job_needs_expire(quiet: Quiet, tmp_path: Path) -> None:
     quiet.client.post("/v1/models", content=a_model(0))
     unused = quiet.client.post("/v1/models", content=a_model(1)).headers["location"]

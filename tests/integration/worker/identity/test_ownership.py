@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from accel.catalog.load_accelerator import load_accelerator, preset_names
-from worker.identity.ownership import Ownership, owned_ids
+from worker.identity.ownership import Ownership
 from worker.records.accelerator_store import Accelerators
 from worker.records.job_record import LOCAL
 from worker.records.job_request import JobRequest
@@ -23,7 +23,7 @@ def test_marks_are_of_an_owner_and_a_kind(any_store: Store) -> None:
     assert ours.all("models") == ["1" * 64]
     assert (ours.has("models", "1" * 64), ours.has("models", "2" * 64)) == (True, False)
     theirs.add("models", "3" * 64)
-    assert owned_ids(any_store, "models") == {"1" * 64, "3" * 64}
+    assert (ours.all("models"), theirs.all("models")) == (["1" * 64], ["3" * 64])
     theirs.remove("models", "3" * 64)
     assert theirs.all("models") == []
     assert not theirs.has("models", "1" * 64)

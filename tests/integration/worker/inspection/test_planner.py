@@ -1,12 +1,11 @@
 """Dry runs in processes of their own."""
 
-import contextlib
 import json
 import os
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from worker.records.job_request import JobOptions
 from worker.sandbox.confined_tasks import LimitError, RefusedError
 from worker.sandbox.fork_client import ForkClient
 
-ROOT = Path(__file__).parents[4]
 Plan = Callable[..., bytes]
 
 
@@ -31,9 +29,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def compiler() -> Iterator[ForkClient]:
-    with contextlib.closing(ForkClient("worker.inspection.compiler_tasks")) as server:
-        yield server
+def compiler(fork_server: Callable[..., ForkClient]) -> ForkClient:
+    return fork_server("worker.inspection.compiler_tasks")
 
 
 @pytest.fixture
@@ -56,20 +53,24 @@ def test_a_plan(model: Path, plan: Plan) -> None:
     assert (made["accelerator"], made["macs"]["share"]) == ("vta", 1.0)
 
 
-def test_it_is_made_in_another_process_which_is_gone_afterwards(model: Path, tmp_path: Path) -> None:
-    code = (
-        "import subprocess, sys, os; from pathlib import Path\n"
-        "from worker.sandbox.fork_client import Forked; from worker.records.job_request import JobOptions\n"
-        "from worker.inspection.inspector import Planner; from worker.config.settings import Settings\n"
-        "from worker.execution.job_inputs import Work\n"
-        f"root = Path({str(tmp_path)!r}); server = Forked('worker.inspection.compiler_tasks')\n"
-        "planner = Planner(Settings(data=root), server)\n"
-        f"plan = planner.plan(Work(Path({str(model)!r}), 'vta', JobOptions()), root / 'scratch')\n"
-        "pid = server._server[0].pid; children = Path(f'/proc/{pid}/task/{pid}/children').read_text()\n"
-        "server.close(); print(len(plan) > 0, 'tvm' in sys.modules, repr(children), os.path.exists(f'/proc/{pid}'))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[0] == "True False '' False"
+@pytest.mark.skipif(sys.platform != "linux", reason="looks through /proc")
+def test_it_is_made_in_another_process_which_is_gone_afterwards(model: Path, plan: Plan, compiler: ForkClient) -> None:
+    seen: list[str] = []
+    ended = threading.Event()
+    plan(model)
+    server = compiler._server[0].pid
+
+    def look() -> None:
+        while not ended.is_set():
+            seen.append(Path(f"/proc/{server}/task/{server}/children").read_text())
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        plan(model)
+        ended.set()
+        looking.result()
+    assert {pids.count(" ") for pids in seen} >= {0, 1}
+    assert Path(f"/proc/{server}/task/{server}/children").read_text() == ""
 
 
 @pytest.mark.parametrize(
@@ -85,14 +86,11 @@ def test_bad_input_is_told(
     assert caught.value.problem.type == f"/problems/{slug}"
 
 
-@pytest.mark.clocked
 def test_wall_time(tmp_path: Path, plan: Plan) -> None:
     pipe = tmp_path / "model.onnx"
     os.mkfifo(pipe)  # whoever opens it to read waits
-    begin = time.monotonic()
     with pytest.raises(LimitError, match="longer than 1 s"):
         plan(pipe, plan_seconds=1)
-    assert time.monotonic() - begin < 5
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not limit the address space")

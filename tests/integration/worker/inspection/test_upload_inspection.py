@@ -1,10 +1,9 @@
 """Looking into uploads: what is found, and what a look may cost."""
 
-import contextlib
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,12 +24,8 @@ Look = Callable[..., Inspector]
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[tuple[ForkClient, ForkClient]]:
-    with (
-        contextlib.closing(ForkClient("worker.inspection.upload_tasks")) as light,
-        contextlib.closing(ForkClient("worker.inspection.compiler_tasks")) as compiler,
-    ):
-        yield light, compiler
+def servers(fork_server: Callable[..., ForkClient]) -> tuple[ForkClient, ForkClient]:
+    return fork_server("worker.inspection.upload_tasks"), fork_server("worker.inspection.compiler_tasks")
 
 
 @pytest.fixture

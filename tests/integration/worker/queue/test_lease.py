@@ -23,7 +23,7 @@ def lease(queue: JobQueue, token: str = "a", ended: threading.Event | None = Non
 
 
 def soon(condition: object) -> bool:
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + 60
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
     return bool(condition())
@@ -84,19 +84,19 @@ def test_who_asks_is_told_that_redis_is_away() -> None:
 
 def test_it_is_kept_while_the_store_hangs(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOOK_AT_RECORD_EVERY", 0.02)
-    asked, back = threading.Event(), threading.Event()
+    asked, back, answered = threading.Event(), threading.Event(), threading.Event()
 
     def ended() -> bool:
         asked.set()
-        back.wait(30)
+        back.wait(60)
+        answered.set()
         return False
 
     held = Lease(queue.connection, ID, "a", ended)
     held.take()
     with held:
-        assert asked.wait(3)
+        assert asked.wait(60)
         queue.connection.delete(lease_key(ID))
         assert soon(lambda: queue.connection.get(lease_key(ID)) == b"a")
-        begin = time.monotonic()
-    assert time.monotonic() - begin < 10  # nor is the store waited for at the end
+    assert not answered.is_set()  # nor is the store waited for at the end
     back.set()

@@ -76,17 +76,20 @@ def test_a_job_of_a_later_version_is_left_to_later_workers(
 
 def test_one_at_a_time(queue: JobQueue) -> None:
     took: list[bool] = []
-    threads = [threading.Thread(target=lambda: took.append(take_reconcile_turn(queue, 0.2))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: took.append(take_reconcile_turn(queue, 60))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert took.count(True) == 1
-    time.sleep(0.25)
-    assert take_reconcile_turn(queue, 0.2)
+    queue.connection.flushall()
+    assert take_reconcile_turn(queue, 0.1)
+    deadline = time.monotonic() + 60
+    while not take_reconcile_turn(queue, 60):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
-@pytest.mark.clocked
 def test_a_thread_of_its_own_outlives_an_outage(
     jobs: Jobs, queue: JobQueue, request_: JobRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +103,7 @@ def test_a_thread_of_its_own_outlives_an_outage(
     monkeypatch.setattr(module, "reconcile", once_away)
     job_id = jobs.create(request_)
     with reconciler(jobs, queue, 0.1):
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while queue.rq.job_ids != [job_id] and time.monotonic() < deadline:
             time.sleep(0.02)
     assert queue.rq.job_ids == [job_id]
@@ -115,7 +118,6 @@ def test_one_record_that_cannot_be_read_is_no_obstacle(
     assert queue.rq.job_ids == [whole]
 
 
-@pytest.mark.clocked
 def test_what_is_done_beside_goes_on_though_the_look_fails(
     jobs: Jobs, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,18 +134,20 @@ def test_what_is_done_beside_goes_on_though_the_look_fails(
         done.set()
 
     with reconciler(jobs, queue, 0.05, besides):
-        assert done.wait(5)
+        assert done.wait(60)
 
 
 def test_a_job_that_rests_comes_to_the_head_in_time(jobs: Jobs, queue: JobQueue, request_: JobRequest) -> None:
     waits, rests, ended = (jobs.create(request_) for _ in range(3))
     queue.submit(waits)
     for job_id in (rests, ended):
-        queue.rest(job_id, 0.3)
+        queue.rest(job_id, 60)
     jobs.cancel(ended)
     twice(jobs, queue)
     assert queue.rq.job_ids == [waits]
-    time.sleep(0.3)
+    for job_id in (rests, ended):
+        queue.rest(job_id, 0.01)
+    time.sleep(0.02)
     reconcile(jobs, queue)
     assert queue.rq.job_ids == [rests, waits]
     assert queue.rested() == []

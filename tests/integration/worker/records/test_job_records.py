@@ -43,6 +43,15 @@ def test_the_first_end_stays(jobs: Jobs, request_: JobRequest) -> None:
     assert jobs.get(job_id).state == "canceled"
 
 
+def test_an_ended_job_names_the_attempt_that_ended_it(jobs: Jobs, request_: JobRequest) -> None:
+    ended, canceled = jobs.create(request_), jobs.create(request_)
+    for job_id in (ended, canceled):
+        jobs.progress(job_id, 2, utc_now(), None)
+    jobs.fail(ended, problem("x", "x", "x"), attempt=1)  # by one that was taken for dead
+    jobs.cancel(canceled)
+    assert (jobs.get(ended).attempt, jobs.get(canceled).attempt) == (1, None)
+
+
 def test_one_end_of_many_at_once(jobs: Jobs, request_: JobRequest) -> None:
     job_id = jobs.create(request_)
     ended: list[bool] = []

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 from accel.errors import InvalidTensors, UnsupportedOperator
 from accel.frontend.read.model_inspection import inspect_model
 from examples.single import Conv, conv_model
+from tests.conftest import keep_machine_code
 from worker.config.settings import Settings
 from worker.execution.job_execution import execute
 from worker.execution.job_inputs import ModelJobInputs, ProgramJobInputs
@@ -28,6 +29,7 @@ from worker.storage.object_store import Store
 from worker.storage.redis_server import connect
 
 MODEL = conv_model(Conv(channels=16, filters=16, height=8, width=8)).SerializeToString()
+NO_MODEL = b"not ONNX"
 
 
 @pytest.fixture
@@ -108,6 +110,7 @@ class Worker:
 
 @pytest.fixture(scope="module")
 def worker(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Worker]:
+    keep_machine_code("vta")
     settings = Settings(data=tmp_path_factory.mktemp("task"), redis_url=redis_url, queue="task")
     connection = connect(redis_url)
     with worker_processes(settings, 1):
@@ -127,10 +130,9 @@ def test_a_job_publishes_and_succeeds(worker: Worker) -> None:
         assert (len(data), hashlib.sha256(data).hexdigest()) == (item.bytes, item.sha256)
 
 
-@pytest.mark.clocked
 def test_nothing_is_left_over(worker: Worker) -> None:
     job = worker.run(worker.accepted(MODEL))
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while list(worker.settings.scratch_dir.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert list(worker.settings.scratch_dir.iterdir()) == []
@@ -140,7 +142,7 @@ def test_nothing_is_left_over(worker: Worker) -> None:
 
 
 def test_what_is_wrong_with_the_input_is_recorded(worker: Worker) -> None:
-    job = worker.run(worker.accepted(b"not ONNX"))
+    job = worker.run(worker.accepted(NO_MODEL))
     assert job.state == "failed"
     assert job.error.type == "/problems/invalid-model"
 
@@ -160,7 +162,7 @@ def test_an_ended_job_is_left_alone(worker: Worker) -> None:
     job_id = worker.accepted(MODEL)
     worker.jobs.cancel(job_id)
     worker.queue.submit(job_id)
-    worker.run(worker.accepted(MODEL))
+    worker.run(worker.accepted(NO_MODEL))
     job = worker.jobs.get(job_id)
     assert job.state == "canceled"
     assert job.started is None
@@ -182,7 +184,7 @@ def test_a_job_whose_lease_is_anothers_is_left_to_it(worker: Worker) -> None:
     job_id = worker.accepted(MODEL)
     worker.queue.connection.set(lease_key(job_id), b"somebody", ex=60)
     worker.queue.submit(job_id)
-    worker.run(worker.accepted(MODEL))
+    worker.run(worker.accepted(NO_MODEL))
     assert worker.jobs.get(job_id).state == "queued"
     worker.jobs.cancel(job_id)
 

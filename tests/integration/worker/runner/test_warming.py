@@ -28,8 +28,8 @@ class Log:
             raise RuntimeError(name)
         if where == "child" and name == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
-        if where == "child" and name == "slow":
-            time.sleep(1)
+        while where == "child" and name == "held" and not self.path.with_name("go").exists():
+            time.sleep(0.01)
 
     def lines(self) -> list[str]:
         return self.path.read_text().splitlines()
@@ -40,15 +40,11 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "log")
 
 
-def finish(warming: WarmUp) -> int:
-    """Step until it is done; gives the longest step in milliseconds."""
-    longest = 0.0
+def finish(warming: WarmUp) -> None:
+    """Step until it is done."""
     while not warming.done:
-        begin = time.monotonic()
         warming.step()
-        longest = max(longest, time.monotonic() - begin)
         time.sleep(0.01)
-    return round(longest * 1000)
 
 
 def test_a_child_compiles_first_and_the_worker_after_it(log: Log) -> None:
@@ -57,8 +53,11 @@ def test_a_child_compiles_first_and_the_worker_after_it(log: Log) -> None:
 
 
 def test_the_worker_never_waits_for_a_child(log: Log) -> None:
-    assert finish(WarmUp(["slow"], log, lambda: True)) < 500
-    assert log.lines() == ["slow child", "slow worker"]
+    warming = WarmUp(["held"], log, lambda: True)
+    assert [warming.step() for _ in range(3)] == [False, False, False]  # it ends when the file is there
+    log.path.with_name("go").touch()
+    finish(warming)
+    assert log.lines() == ["held child", "held worker"]
 
 
 def test_what_fails_in_the_child_is_left_alone(log: Log) -> None:
@@ -67,9 +66,10 @@ def test_what_fails_in_the_child_is_left_alone(log: Log) -> None:
 
 
 def test_what_is_slow_and_not_kept_is_left_to_the_jobs(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_QUICK", 0.5)
-    finish(WarmUp(["slow", "a"], log, lambda: False))
-    assert log.lines() == ["slow child", "a child", "a worker"]
+    for name, quick in (("slow", 0), ("quick", 3600)):
+        monkeypatch.setattr(module, "_QUICK", quick)
+        finish(WarmUp([name], log, lambda: False))
+    assert log.lines() == ["slow child", "quick child", "quick worker"]
 
 
 def test_nothing_to_do(log: Log) -> None:

@@ -241,7 +241,6 @@ def nobodys() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-@pytest.mark.clocked
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root, to become nobody")
 @pytest.mark.parametrize("apart", [True, False])
 def test_a_fork_bomb_stops(nobodys: Path, monkeypatch: pytest.MonkeyPatch, apart: bool) -> None:

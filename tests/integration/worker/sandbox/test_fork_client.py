@@ -128,23 +128,19 @@ def test_an_exception_is_told(run: Run) -> None:
     assert run("no-such-task") == TaskOutcome(None, 1 << 8)
 
 
-@pytest.mark.clocked
 def test_it_takes_too_long(run: Run) -> None:
-    begin = time.monotonic()
     with pytest.raises(TaskTimeoutError):
-        run("rest", b"60", seconds=0.3)
-    assert time.monotonic() - begin < 5
+        run("rest", b"600", seconds=0.3)
     assert run("echo", b"next").answer == b"next"
 
 
-@pytest.mark.clocked
 def test_what_is_given_up_is_killed(server: ForkClient, run: Run) -> None:
     pid = int(run("identify").answer.split()[1])
     with pytest.raises(TaskTimeoutError):
-        run("rest", b"60", seconds=0.2)
+        run("rest", b"600", seconds=0.2)
     if sys.platform == "linux":
         children = Path(f"/proc/{pid}/task/{pid}/children")
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while children.read_text():
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -166,11 +162,10 @@ def test_many_at_once(run: Run) -> None:
         assert [ended.answer for ended in threads.map(lambda one: run("echo", one), given)] == given
 
 
-@pytest.mark.clocked
 def test_a_server_that_died_is_started_again(run: Run) -> None:
     pid = int(run("identify").answer.split()[1])
     os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while run("echo", b"x").answer != b"x":  # one that was asked for as it died has no answer
         assert time.monotonic() < deadline
 

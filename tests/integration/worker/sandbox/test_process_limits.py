@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from worker.config.settings import Settings
-from worker.sandbox.resource_limits import limit_job, limit_plan
+from worker.sandbox.resource_limits import apply_limits, job_limits, plan_limits
 
 
 def status_of_child(work: Callable[[], None], **limits: int) -> int:
@@ -15,7 +15,7 @@ def status_of_child(work: Callable[[], None], **limits: int) -> int:
     if pid == 0:
         code = 1
         try:
-            limit_job(Settings(**limits))
+            apply_limits(job_limits(Settings(**limits)))
             work()
             code = 0
         except MemoryError:
@@ -65,6 +65,6 @@ def test_open_files() -> None:
 def test_a_plan_has_limits_of_its_own() -> None:
     pid = os.fork()
     if pid == 0:
-        limit_plan(Settings(plan_cpu_seconds=1, job_cpu_seconds=100))
+        apply_limits(plan_limits(Settings(plan_cpu_seconds=1, job_cpu_seconds=100)))
         spin()
     assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGXCPU

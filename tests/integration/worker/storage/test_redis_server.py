@@ -61,7 +61,6 @@ def test_no_binary_names_all_three_ways(monkeypatch: pytest.MonkeyPatch) -> None
         assert way in str(caught.value)
 
 
-@pytest.mark.clocked
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties a process to its parent")
 def test_dies_with_its_parent(tmp_path: Path) -> None:
     code = (
@@ -73,7 +72,7 @@ def test_dies_with_its_parent(tmp_path: Path) -> None:
         url = parent.stdout.readline().strip()
         assert redis.Redis.from_url(url).ping()
         os.kill(parent.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             redis.Redis.from_url(url).ping()

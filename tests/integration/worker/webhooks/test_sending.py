@@ -4,7 +4,6 @@ import asyncio
 import ipaddress
 import socket
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -135,25 +134,23 @@ def test_names_that_are_none(there: Receiver) -> None:
         assert refused == AttemptOutcome(None, "address-refused")
 
 
-@pytest.mark.clocked
 def test_nothing_takes_longer_than_it_may(there: Receiver) -> None:
+    given_up = threading.Event()
+
     def silent(_handler: Any, _number: int) -> None:
-        time.sleep(3)
+        given_up.wait(60)
 
     def dripping(handler: Any, _number: int) -> None:
-        for _ in range(30):
+        while not given_up.wait(0.1):
             handler.wfile.write(b"H")
             handler.wfile.flush()
-            time.sleep(0.1)
 
-    for path, answer, told in (("/silent", silent, "timed-out"), ("/dripping", dripping, "no-answer")):
+    for path, answer in (("/silent", silent), ("/dripping", dripping)):
         there.answers[path] = answer
-        begin = time.monotonic()
-        assert sent(there, there.url(path), seconds=0.5).error in {told, "timed-out"}
-        assert time.monotonic() - begin < 1.5
+        assert sent(there, there.url(path), seconds=0.5).error == "timed-out"
+    given_up.set()
 
 
-@pytest.mark.clocked
 def test_an_answer_without_end_is_not_listened_to(there: Receiver) -> None:
     written = []
 
@@ -168,9 +165,7 @@ def test_an_answer_without_end_is_not_listened_to(there: Receiver) -> None:
             handler.close_connection = True
 
     there.answers["/endless"] = endless
-    begin = time.monotonic()
-    assert sent(there, there.url("/endless"), seconds=5) == AttemptOutcome(200)
-    assert time.monotonic() - begin < 2
+    assert sent(there, there.url("/endless"), seconds=60) == AttemptOutcome(200)
     assert sum(written) < 16 << 20
 
 

@@ -14,15 +14,16 @@ from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import accelerator_id, canonical, load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator, SimulationError
 from accel.isa.decode import decode
-from accel.isa.encode import encode
-from accel.isa.kernel_arrays import aligned_zeros
 from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.document.vta_configuration import VtaConfig
-from accel.isa.vta.document.vta_document import PRESETS, vta_accelerator
+from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.isa.vta.function.launch_bounds import check_bounds
 from accel.isa.vta.function.vta_machine import VtaMachine
 from accel.isa.vta.timing.vta_timing import time_launch
 from accel.isa.vta.timing.vta_work import work_of
+from accel.util.arrays import aligned_zeros
+from tests.helpers.documents.vta_presets import PRESETS
+from tests.reference.encode import encode
 
 DOCUMENTS = {name: load_accelerator(name).model_dump(mode="json") for name in ("vta", "vta-chisel", "vta-8")}
 DRAM_BYTES = 1 << 20

@@ -10,8 +10,8 @@ from accel.accelerator.checks.document_checks import check_document
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator, SimulationError
 from accel.isa.decode import decode
-from accel.isa.encode import encode
 from tests.helpers.documents.parts_document import document
+from tests.reference.encode import encode
 
 MVIN, PRELOAD, GO, MATMUL = (("instructions", index) for index in range(4))
 Place = tuple[str | int, ...]

@@ -95,10 +95,10 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_json_cannot_say_is_refused_soon(name: str) -> None:
     text, message = HOSTILE[name]
-    begin = time.monotonic()
+    begin = time.process_time()
     with pytest.raises(InvalidAccelerator, match=message) as caught:
         read_text(text if isinstance(text, bytes) else text.encode())
-    assert time.monotonic() - begin < 1
+    assert time.process_time() - begin < 1
     assert caught.value.field == "accelerator"
     assert len(caught.value.detail) < 1000
     assert (type(caught.value) is AcceleratorTooLarge) == ("nested" in message)
@@ -126,7 +126,7 @@ FILLED = {  # head, what fills the document, tail
 def test_more_values_than_may_be_are_refused_before_they_are_made(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     head, unit, tail = FILLED[name]
     made: list[object] = []
-    monkeypatch.setattr("accel.accelerator.document_text.from_pairs", made.append)
+    monkeypatch.setattr("accel.accelerator.document_text.object_from_pairs", made.append)
     with pytest.raises(AcceleratorTooLarge, match=f"{MAX_VALUES}") as caught:
         read_text((head + unit * ((MAX_BYTES - len(head + tail)) // len(unit)) + tail).encode())
     assert "keys and values" in caught.value.detail

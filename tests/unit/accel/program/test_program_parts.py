@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.errors import CyclopsError, InvalidAccelerator, InvalidProgram, ProgramTooLarge
-from accel.isa.encode import encode
 from accel.program import instruction_words
 from accel.program.program_model import Launch, Program
 from accel.program_files import bounded_zip
@@ -22,6 +21,7 @@ from accel.program_files.program_container import save_program
 from accel.program_files.program_parts import assemble, load_parts
 from accel.simulate.engine import simulate
 from tests.helpers.programs.streams import small_program, stream
+from tests.reference.encode import encode
 
 VTA = load_accelerator("vta")
 Parts = dict[str, bytes]

@@ -197,7 +197,7 @@ def test_many_stretches_are_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
         Window(ALL, 7000, 7001),
     ]
     whole = [document(held, window) for window in windows]
-    for module in ("source", "perfetto.view", "perfetto.merged"):
+    for module in ("trace_rows", "perfetto.trace_window", "perfetto.merged_slices"):
         monkeypatch.setattr(f"accel.trace.{module}.STRETCH", 37)
     assert [document(held, window) for window in windows] == whole
 

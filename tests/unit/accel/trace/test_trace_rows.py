@@ -141,19 +141,20 @@ def test_without_timing_times_are_minus_one():
 
 
 @needs_golden
+@pytest.mark.all
 def test_four_hundred_thousand_instructions_are_no_trouble(tmp_path):
     stream = words("streams.npz")["conv16_224_shift8_fallback"]
     launch = Launch("conv", "conv2d", (), 0, len(stream), 0, (), ())
     origin = np.zeros(len(stream), np.int32)
     program = replace(small_program(), steps=(launch,), words=stream, origin=origin, segments={}, image={})
     trace = make_trace(program, simulate(program, {}, function=False))
-    begin = time.monotonic()
+    begin = time.process_time()
     trace.save(tmp_path)
     loaded = Trace.load(tmp_path)
     page = loaded.page(200_000, 100)
-    paged = time.monotonic() - begin
+    paged = time.process_time() - begin
     for pieces, lines in ((loaded.csv(), len(stream) + 1), (loaded.text(), len(stream))):
         assert sum(piece.count(b"\n") for piece in pieces) == lines
     assert page[0]["index"] == 200_000
     assert paged < 2
-    assert time.monotonic() - begin < 20
+    assert time.process_time() - begin < 20

@@ -86,6 +86,14 @@ def test_other_bodies(tmp_path: Path, content_type: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_in_json_is_base64_to_the_last_character(tmp_path: Path) -> None:
+    assert received("application/json", [b'{"base64": ', b'"AAECAw=="}'], tmp_path) == bytes(range(4))
+    for text in ("AAEC*Aw==", "AAEC Aw==", "AAECAw", "AAEC-w=="):
+        with pytest.raises(ProblemError, match="base64") as caught:
+            received("application/json", [f'{{"base64": "{text}"}}'.encode()], tmp_path)
+        assert caught.value.problem.type == "/problems/invalid-request"
+
+
 def received_parts(content_type: str, chunks: list[bytes], directory: Path, limit: int = 8) -> list[tuple]:
     async def run() -> list[tuple]:
         async with receive_parts(request(content_type, chunks), directory, limit=limit) as parts:

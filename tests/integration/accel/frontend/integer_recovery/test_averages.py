@@ -16,6 +16,7 @@ from accel.frontend.quantize.quantization_targets import find_targets
 from accel.frontend.quantize.quantize_model import quantize_model
 from accel.frontend.quantize.scale_constraints import reciprocal, scale_factors
 from examples.graph import Graph
+from tests.helpers.marking import rotated
 from tests.reference.host import run_onnx
 
 INT8 = np.array(0, np.int8)
@@ -52,8 +53,7 @@ POOLINGS: dict[str, tuple[str, tuple[Shape, Shape], float, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("preset", ["vta", "gemmini", "mvin-mvout"])
-@pytest.mark.parametrize("name", POOLINGS)
+@pytest.mark.parametrize(("name", "preset"), rotated(POOLINGS, ["vta", "gemmini", "mvin-mvout"]))
 def test_averages_run_on_the_accelerator(name: str, preset: str, tmp_path: Path) -> None:
     op, shapes, ratio, attributes = POOLINGS[name]
     model = pooled(op, shapes, (SCALE, SCALE * ratio), **attributes)
@@ -107,8 +107,7 @@ MOVES: dict[str, tuple[str, Shape, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("zero", [np.array(-3, np.int8), np.array(140, np.uint8)], ids=["int8", "uint8"])
-@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize(("name", "zero"), rotated(MOVES, [np.array(-3, np.int8), np.array(140, np.uint8)]))
 def test_what_only_moves_integers_needs_no_float(name: str, zero: Any, tmp_path: Path) -> None:
     op, result, attributes = MOVES[name]
     model = pooled(op, ((2, 5, 9, 7), result), (0.02, 0.02), (zero, zero), **attributes)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from accel.frontend.integer_recovery.recover_integers import import_integer_mode
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.legalize.qdq_form import in_qdq_form
 from examples.resnet8 import resnet8
+from tests.helpers.marking import pairwise
 from tests.helpers.models.operator_models import SIGNED, UNSIGNED, quantised_statically
 from tests.reference.host import Array, draw_inputs, run_onnx, run_relax
 
@@ -95,9 +97,16 @@ def test_a_layer_is_within_a_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", QuantFormat)
-@pytest.mark.parametrize("types", [(UNSIGNED, SIGNED), (SIGNED, SIGNED), (UNSIGNED, UNSIGNED)])
-@pytest.mark.parametrize("requantize", ["shift", "scale", "multiply"])
+@pytest.mark.parametrize(
+    ("requantize", "types", "form"),
+    pairwise(
+        product(
+            ("shift", "scale", "multiply"),
+            ((UNSIGNED, SIGNED), (SIGNED, SIGNED), (UNSIGNED, UNSIGNED)),
+            QuantFormat,
+        )
+    ),
+)
 def test_every_layer_is_within_a_step(
     requantize: Requantize, types: tuple[QuantType, QuantType], form: QuantFormat, tmp_path: Path
 ) -> None:

@@ -16,11 +16,13 @@ from accel.frontend.integer_recovery.recover_integers import import_integer_mode
 from accel.frontend.integer_recovery.transposed_convolution import phases_along
 from accel.frontend.read.model_inspection import inspect_model
 from examples.graph import Array, Graph
+from tests.helpers.marking import rotated
 from tests.helpers.models.exporter_habits import HABITS
 from tests.reference.host import run_onnx, run_relax
 
 X_SCALE, OUTPUT_SCALE = 0.5, 4.0
 TRANSPOSED = [name for name in HABITS if name.startswith("transposed")]
+QUICK = ["transposed", "transposed, of lines"]
 
 
 @dataclass(frozen=True)
@@ -157,16 +159,21 @@ def test_the_kernel_is_no_longer_than_a_phase_needs(
     assert sorted(tap for row in found.taps for tap in row if tap >= 0) == list(range(kernel))
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("preset", ["vta", "gemmini"])
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in ("transposed", "transposed, of lines") else pytest.param(name, marks=pytest.mark.slow)
-        for name in TRANSPOSED
-    ],
-)
+@pytest.mark.parametrize(("name", "preset"), rotated(QUICK, ["vta", "gemmini"]))
 def test_the_accelerator_runs_it(name: str, preset: str, tmp_path: Path) -> None:
+    check_run(name, preset, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("name", "preset"), rotated([name for name in TRANSPOSED if name not in QUICK], ["vta", "gemmini"])
+)
+def test_the_accelerator_runs_all(name: str, preset: str, tmp_path: Path) -> None:
+    check_run(name, preset, tmp_path)
+
+
+def check_run(name: str, preset: str, tmp_path: Path) -> None:
     habit = HABITS[name]
     for opset in habit.opsets:
         model = habit.model(opset).SerializeToString()

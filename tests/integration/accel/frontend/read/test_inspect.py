@@ -203,10 +203,10 @@ def test_a_faulty_model_is_refused_at_once(edit: Edit, error: type[CyclopsError]
     model = matmul()
     edit(model)
     data = model.SerializeToString()
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(CyclopsError) as caught:
         inspect_model(data)
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
     assert type(caught.value) is error, caught.value.detail
     assert (caught.value.field or "").startswith(field)
 
@@ -227,10 +227,10 @@ def field_of(number: int, data: bytes) -> bytes:
 
 def test_a_node_of_a_million_inputs_is_not_parsed() -> None:
     node = field_of(4, b"Concat") + b"\x0a\x00" * 1_000_000
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(ModelTooLarge, match="more than"):
         inspect_model(b"\x08\x08" + field_of(7, field_of(1, node)))
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
 
 
 def test_a_file_nested_a_thousand_deep_is_refused() -> None:
@@ -291,9 +291,9 @@ def test_five_megabytes_and_two_thousand_nodes_take_less_than_a_second() -> None
     for index in range(2000):
         model.graph.node.append(helper.make_node("Relu", [f"r{index - 1}" if index else "y"], [f"r{index}"]))
     data = model.SerializeToString()
-    began = time.perf_counter()
+    began = time.process_time()
     assert inspect_model(data).nodes == 2001
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process that has been replaced is Linux's to tell")

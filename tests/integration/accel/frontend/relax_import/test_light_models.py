@@ -10,12 +10,13 @@ from accel.verify.output_comparison import reference_outputs
 from tests.helpers.models.light_models import LIGHT, light_model
 from tests.reference.host import draw_inputs, run_onnx
 
-FAST = ("squeezenet",)
-SLOWEST = ("vgg19", "densenet121")
-NAMES = [
-    pytest.param(name, marks=() if name in FAST else pytest.mark.long if name in SLOWEST else pytest.mark.slow)
-    for name in LIGHT
-]
+# their operators are those of test_habits.py
+MARKS = {
+    "squeezenet": [pytest.mark.all],
+    **{name: [pytest.mark.slow, pytest.mark.all] for name in ("bvlc_alexnet", "resnet50", "zfnet512")},
+    **{name: [pytest.mark.long] for name in ("vgg19", "densenet121")},
+}
+NAMES = [pytest.param(name, marks=MARKS.get(name, [pytest.mark.slow])) for name in LIGHT]
 
 
 @pytest.mark.timeout(1200)

@@ -8,8 +8,9 @@ from accel.driver.run_options import SimulateOptions
 from accel.driver.run_program import run_program
 from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.timing.controllers import packet
 from accel.isa.gemmini.timing.stream_timing import time_stream
-from accel.isa.gemmini.timing.stream_traffic import counted_bytes_read, dram_accesses
+from accel.isa.gemmini.timing.stream_traffic import StreamAccesses, dram_accesses
 from accel.program_files.open_program import open_program
 from tests.helpers.programs.gemmini_parts import write_parts
 from tests.helpers.programs.gemmini_vectors import needs_gemmini_golden, trace
@@ -31,6 +32,22 @@ def aligned(name):
         assert all(address == 0 or address % 16 == 0 for address in row[1:])
     words[:, 1:] -= np.where((words[:, :1] == _LOOP_AB) & (words[:, 1:] != 0), _OFF, np.uint64(0))
     return words
+
+
+def counted_bytes_read(accesses: StreamAccesses, parameters: GemminiParameters) -> int:
+    """What the hardware's counter RDMA_BYTES_REC shows: a request's whole size with each of its beats (DMA.scala)."""
+    bus, total = parameters.dma_bus_bytes, 0
+    columns = (accesses.first, accesses.rows, accesses.stride, accesses.row_bytes)
+    for first, rows, stride, row_bytes in zip(
+        *(column[~accesses.is_write].tolist() for column in columns), strict=True
+    ):
+        for row in range(rows):
+            address, left = first + row * stride, row_bytes
+            while left > 0:
+                size, useful = packet(address, left, bus, parameters.dma_max_bytes)
+                total += size * (size // bus)
+                address, left = address + useful, left - useful
+    return total
 
 
 def report_of(words, directory):

@@ -6,9 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.errors import SimulationError
+from accel.isa.dram_windows import window_map
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine
-from accel.isa.gemmini.stream.stream_check import check_stream
+from accel.isa.gemmini.stream.configuration_registers import reset_registers
+from accel.isa.gemmini.stream.loop_expansion import expand_loops
+from accel.isa.gemmini.stream.stream_check import check_expanded
 from accel.isa.gemmini.timing.stream_timing import time_stream
 from accel.isa.gemmini.timing.stream_traffic import dram_accesses
 from tests.helpers.programs.gemmini_programs import DRAM_BYTES, Writer
@@ -110,7 +113,10 @@ CASES = [
 
 @pytest.mark.parametrize(("words", "kind"), CASES)
 def test_what_is_wrong_is_named(words, kind):
+    parameters, windows = GemminiParameters(), window_map((), 1 << 15)
     with pytest.raises(SimulationError) as caught:
-        check_stream(np.array(words, np.uint64), GemminiParameters(), 1 << 15)
+        check_expanded(
+            expand_loops(np.array(words, np.uint64), parameters), parameters, windows, *reset_registers(parameters)
+        )
     assert caught.value.kind == kind
     assert caught.value.instruction == len(words) - 1

@@ -6,6 +6,7 @@ import tvm
 from accel.isa.vta.function import launch_kernel
 from accel.isa.vta.function.dot_product import DotProduct
 from accel.isa.vta.function.functional_table import Geometry
+from tests.helpers.marking import rest_all
 from tests.helpers.programs.golden import board
 
 GEOMETRY = Geometry.of(board())
@@ -16,7 +17,7 @@ def assembly(dot, **target):
     return str(tvm.compile(module, target=tvm.target.Target({"kind": "llvm"} | target)).mod.inspect_source("asm"))
 
 
-@pytest.mark.parametrize("cpu", ["generic", "neoverse-n1"])
+@pytest.mark.parametrize("cpu", rest_all(["generic", "neoverse-n1"]))
 def test_on_aarch64_the_portable_kernel_multiplies_in_vectors(cpu):
     text = assembly(DotProduct(GEOMETRY.block_out, None), mtriple="aarch64-linux-gnu", mcpu=cpu)
     assert len(re.findall(r"\bm(?:la|ul)\s+v\d+\.4s", text)) >= 4 * GEOMETRY.pairs  # 16 outputs are four registers

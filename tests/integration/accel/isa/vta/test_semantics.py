@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
 from accel.accelerator.semantics import all_semantics
-from accel.isa.kernel_arrays import aligned_zeros
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.isa.vta.function.vta_machine import VtaMachine
+from accel.util.arrays import aligned_zeros
 from tests.helpers.programs.streams import stream
 from tests.reference.compiled_statement import compile_statement
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
-from accel.isa.kernel_arrays import aligned_zeros
 from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.document.vta_configuration import CHISEL, SPECIFICATION, Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
@@ -15,6 +14,7 @@ from accel.isa.vta.document.vta_parameters import VtaParameters
 from accel.isa.vta.function.vta_machine import VtaMachine
 from accel.isa.vta.timing.vta_timing import time_launch, token_state
 from accel.isa.vta.timing.vta_work import work_of
+from accel.util.arrays import aligned_zeros
 from tests.helpers.programs.random_programs import by_reference, random_dram, random_program
 from tests.helpers.programs.streams import stream
 

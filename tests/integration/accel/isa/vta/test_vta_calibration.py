@@ -9,10 +9,11 @@ from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.isa.decode import decode
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
-from accel.isa.vta.document.vta_document import PRESETS, vta_accelerator
+from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.isa.vta.timing import vta_calibration
 from accel.isa.vta.timing.vta_calibration import timing_model
 from accel.isa.vta.timing.vta_timing import time_launch
+from tests.helpers.documents.vta_presets import PRESETS
 from tests.helpers.programs.golden import FOLDER, board, documents, needs_golden, words
 
 VTA = board()

@@ -12,13 +12,13 @@ from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.decode import decode
-from accel.isa.encode import encode
 from accel.isa.vta.document.vta_configuration import VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.isa.vta.function.vta_machine import VtaMachine
 from accel.isa.vta.timing.vta_timing import time_launch
 from tests.helpers.programs.random_programs import by_reference, random_dram, random_program
 from tests.helpers.programs.streams import stream
+from tests.reference.encode import encode
 
 USUAL = {
     "LOG_INP_WIDTH": 3,

@@ -7,17 +7,17 @@ import pytest
 
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded, decode
-from accel.isa.encode import of_columns
 from accel.isa.hazard_findings import Hazards, Race, Unwritten
-from accel.isa.kernel_arrays import aligned_zeros
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.isa.vta.function.vta_machine import VtaMachine
 from accel.isa.vta.vta_hazards import VtaHazardChecker
 from accel.program.program_model import Program
 from accel.simulate.engine import simulate
+from accel.util.arrays import aligned_zeros
 from tests.helpers.programs.golden import FOLDER, board, documents, needs_golden
 from tests.helpers.programs.streams import small_program, stream
+from tests.reference.encode import of_columns
 from tests.reference.interleave import at_finish, dram_copy
 
 VTA = board()

@@ -146,9 +146,9 @@ def test_a_hundred_thousand_stores_of_65535_rows_take_neither_time_nor_memory():
     store = ("store_out", {"y_size": 65535, "x_size": 65535, "x_stride": 65535, "dram_base": 2**32 - 1})
     one = time_launch(stream(VTA, [store, ("finish", {})]), {})
     many = decode(VTA, np.repeat(stream(VTA, [store]).words, 100_000, axis=0))
-    begin = time.monotonic()
+    begin = time.process_time()
     timing = time_launch(many, {})
-    assert time.monotonic() - begin < 2
+    assert time.process_time() - begin < 2
     assert timing.busy["store"] == 100_000 * one.busy["store"]
     bursts = sum(((2**32 - 1 + row * 65535) * 16 + 65535 * 16 - 1) // 2048 - (2**32 - 1 + row * 65535) * 16 // 2048 + 1
                  for row in range(65535))  # fmt: skip
@@ -156,12 +156,13 @@ def test_a_hundred_thousand_stores_of_65535_rows_take_neither_time_nor_memory():
 
 
 @needs_golden
+@pytest.mark.all
 def test_401419_instructions_are_decoded_and_timed_at_more_than_a_million_a_second():
     words_ = words("streams.npz")["conv16_224_shift9_fallback"]
     tokens = documents("streams.json")["conv16_224_shift9_fallback"]["initial_tokens"]
     seconds = []
     for _ in range(3):
-        begin = time.perf_counter()
+        begin = time.process_time()
         time_launch(decode(VTA, words_), tokens)
-        seconds.append(time.perf_counter() - begin)
+        seconds.append(time.process_time() - begin)
     assert min(seconds) < 0.4  # on a quiet machine under 0.1: bench/timing.py

@@ -18,7 +18,7 @@ from accel.report.plan_documents import Plan
 from accel.simulate.engine import simulate
 from examples.single import Conv, conv_model
 from tests.helpers.documents.array_shapes import array, preset, requantising, storing
-from tests.helpers.marking import rest_slow
+from tests.helpers.marking import rest_all, rest_slow
 from tests.helpers.models.additions import addition
 from tests.helpers.models.build_models import build, lower
 from tests.helpers.models.onnxruntime_layers import Kind, conv
@@ -101,7 +101,7 @@ def test_an_instruction_that_multiplies_shifts_and_clips_at_once_requantises(doe
 
 @pytest.mark.parametrize(
     "does",
-    ["clip((V[l] * imm + (1 << sh - 1)) >> sh, lo, hi)", "clip((V[l] * M[l]) >> sh, lo, hi)"],
+    rest_all(["clip((V[l] * imm + (1 << sh - 1)) >> sh, lo, hi)", "clip((V[l] * M[l]) >> sh, lo, hi)"]),
 )
 def test_what_multiplies_and_shifts_at_once_shifts_alone_too(does: str) -> None:
     plan = planned(requantising(does), RELU)
@@ -173,7 +173,8 @@ def test_what_is_loaded_is_weighed_by_products_or_by_shifts_and_sums(*, multipli
     ],
 )
 def test_why_a_machine_cannot_add_is_said(document: dict[str, Any], reason: str) -> None:
-    assert reason in on_host(planned(document, SUM))["add"]
+    plan = plan_model(SUM.SerializeToString(), parse_accelerator(document))
+    assert reason in on_host(plan)["add"]
 
 
 def test_a_nest_that_nothing_does_is_refused_for_one_reason_with_its_layer() -> None:

@@ -15,7 +15,7 @@ from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.program.program_model import Launch
 from accel.simulate.engine import simulate
 from examples.single import Conv, Dense, conv_model, dense_model
-from tests.helpers.marking import rest_slow
+from tests.helpers.marking import rest_slow, rotated
 from tests.helpers.models.build_models import build
 from tests.helpers.programs.race_checks import assert_ordered
 from tests.reference import dyadic
@@ -92,14 +92,14 @@ def fits(layer: Conv) -> bool:
 
 
 @pytest.mark.parametrize("preset", ["vta", "vta-small"])
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(layer=convolutions().filter(fits), seed=st.integers(0, 99))
 def test_convolutions(preset: str, layer: Conv, seed: int) -> None:
     check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))
 
 
 @pytest.mark.parametrize("preset", ["vta", "vta-small"])
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(layer=grouped().filter(fits), seed=st.integers(0, 99))
 def test_grouped_convolutions(preset: str, layer: Conv, seed: int) -> None:
     check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))
@@ -123,8 +123,8 @@ def test_many_convolutions(preset: str, layer: Conv, seed: int) -> None:
     check_layer(conv_model(layer, seed), load_accelerator(preset), conv_macs(layer))
 
 
-@pytest.mark.parametrize("preset", rest_slow(PRESETS, keep=2))
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.parametrize("preset", rest_slow(PRESETS))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     layer=st.builds(
         Dense,
@@ -140,24 +140,24 @@ def test_dense(preset: str, layer: Dense, seed: int) -> None:
     check_layer(dense_model(layer, seed), load_accelerator(preset), layer.rows * layer.depth * layer.columns)
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [
-        pytest.param(Conv(5, 13, 1, 1), id="one pixel"),
-        pytest.param(Conv(5, 13, 9, 1, kernel=(7, 7), pads=(3, 3, 3, 3)), id="one column"),
-        pytest.param(Conv(20, 13, 9, 9, kernel=(1, 1), pads=(1, 1, 1, 1)), id="a frame of nothing"),
-        pytest.param(Conv(1, 1, 1, 1, kernel=(1, 1), pads=(0, 1, 0, 0), bias=False), id="padding on one side only"),
-        pytest.param(Conv(20, 13, 9, 9, pads=(17, 17, 17, 17)), id="padding wider than its field"),
-        pytest.param(Conv(3, 8, 113, 7, strides=(2, 2)), id="a prime height"),
-        pytest.param(Conv(24, 24, 20, 20, dilations=(3, 3)), id="dilated"),
-        pytest.param(Conv(17, 17, 6, 6, shift=17, bias=False), id="rounding wider than the immediate"),
-        pytest.param(Conv(17, 17, 6, 6, shift=0), id="no shift"),
-        pytest.param(Conv(2, 2, 6, 6, shift=-2), id="shift to the left"),
-    ],
-)
-def test_corners(layer: Conv) -> None:
-    for preset in ("vta", "vta-small"):
-        check_layer(conv_model(layer), load_accelerator(preset), conv_macs(layer))
+CORNERS = {
+    "one pixel": Conv(5, 13, 1, 1),
+    "one column": Conv(5, 13, 9, 1, kernel=(7, 7), pads=(3, 3, 3, 3)),
+    "a frame of nothing": Conv(20, 13, 9, 9, kernel=(1, 1), pads=(1, 1, 1, 1)),
+    "padding on one side only": Conv(1, 1, 1, 1, kernel=(1, 1), pads=(0, 1, 0, 0), bias=False),
+    "padding wider than its field": Conv(20, 13, 9, 9, pads=(17, 17, 17, 17)),
+    "a prime height": Conv(3, 8, 113, 7, strides=(2, 2)),
+    "dilated": Conv(24, 24, 20, 20, dilations=(3, 3)),
+    "rounding wider than the immediate": Conv(17, 17, 6, 6, shift=17, bias=False),
+    "no shift": Conv(17, 17, 6, 6, shift=0),
+    "shift to the left": Conv(2, 2, 6, 6, shift=-2),
+}
+
+
+@pytest.mark.parametrize(("corner", "preset"), rotated(CORNERS, ["vta", "vta-small"]))
+def test_corners(corner: str, preset: str) -> None:
+    layer = CORNERS[corner]
+    check_layer(conv_model(layer), load_accelerator(preset), conv_macs(layer))
 
 
 @pytest.mark.parametrize(

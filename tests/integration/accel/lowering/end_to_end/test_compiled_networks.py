@@ -17,7 +17,7 @@ from accel.program.program_model import HostStep, Launch
 from accel.simulate.engine import simulate
 from examples.graph import Graph
 from examples.resnet8 import resnet8
-from tests.helpers.marking import rest_slow
+from tests.helpers.marking import rest_all, rest_slow, rotated
 from tests.helpers.models.build_models import build
 from tests.helpers.programs.race_checks import assert_ordered
 from tests.reference import dyadic
@@ -107,9 +107,8 @@ def test_a_result_used_by_host_and_accelerator() -> None:
         np.testing.assert_array_equal(result, reference[name])
 
 
-@pytest.mark.parametrize("shifts", [(0, 0), (1, 0), (0, 3)])
-@pytest.mark.parametrize("preset", ["vta", "vta-small"])
-def test_residual_additions(preset: str, shifts: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("shifts", "preset"), rotated([(0, 0), (1, 0), (0, 3)], ["vta", "vta-small"]))
+def test_residual_additions(shifts: tuple[int, int], preset: str) -> None:
     check_addition((1, 37, 13, 7), preset, shifts)
 
 
@@ -156,7 +155,7 @@ def test_a_shape_that_depends_on_the_data_is_refused() -> None:
     assert caught.value.field == "node:nonzero"
 
 
-@pytest.mark.parametrize("preset", ["vta", "vta-small"])
+@pytest.mark.parametrize("preset", rest_all(["vta-small", "vta"]))
 def test_additions_of_matrices(preset: str) -> None:
     graph = Graph("addition")
     zero = np.array(0, np.int8)

@@ -70,7 +70,7 @@ def pools(draw: st.DrawFn) -> Pool:
     )
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(pool=pools().filter(lambda pool: pool.agreed), name=st.sampled_from(sorted(ACCELERATORS)))
 def test_poolings(pool: Pool, name: str) -> None:
     check(pool, ACCELERATORS[name])

@@ -19,6 +19,7 @@ from accel.simulate.engine import simulate
 from examples.conv224 import conv224
 from examples.resnet8 import resnet8
 from examples.single import Conv, Dense, conv_model, dense_model
+from tests.helpers.marking import rest_all
 from tests.helpers.models.build_models import build
 from tests.helpers.programs.race_checks import assert_ordered
 from tests.reference import dyadic
@@ -44,7 +45,7 @@ def run(program: Program, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndar
     return simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)), timing=False).outputs
 
 
-@pytest.mark.parametrize("network", ["conv224", "resnet8"])
+@pytest.mark.parametrize("network", rest_all(["conv224", "resnet8"]))
 def test_the_narrow_load_and_mul_change_no_program(networks: dict[str, onnx.ModelProto], network: str) -> None:
     program = build(networks[network], VTA)
     kinds = decode(VTA, program.words).kind

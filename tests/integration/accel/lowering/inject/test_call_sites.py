@@ -23,6 +23,7 @@ from accel.region.kinds import Region
 from accel.simulate.engine import simulate
 from accel.trace.trace_builder import make_trace
 from examples.single import conv_model
+from tests.helpers.marking import rest_all
 from tests.helpers.models.build_models import lower, regions
 from tests.integration.accel.lowering.codegen.test_region_objects import LAYER, STAGES, Compiled, quantised_resnet8
 from tests.unit.accel.util.test_compile_cache import MemoryCache
@@ -59,7 +60,7 @@ def names(accelerator: Accelerator, call: str) -> set[str]:
     return {part.name for part in accelerator.parts(accelerator.instruction(call))}
 
 
-@pytest.mark.parametrize("preset", ["vta", "gemmini", "output-stationary", "vector"])
+@pytest.mark.parametrize("preset", rest_all(["vta", "gemmini", "output-stationary", "vector"], keep=2))
 def test_every_record_is_at_one_line_of_every_dump(preset: str) -> None:
     accelerator, cache = load_accelerator(preset), MemoryCache()
     model = quantised_resnet8(accelerator)

@@ -22,15 +22,25 @@ def int32(value: int) -> int:
     return value
 
 
-def computed(acc: int, found: Multiplier, channel: int, zero_point: int, limits: tuple[int, int]) -> int:
-    """What the accelerator does, in the order of its steps."""
+def shifted_last(acc: int, found: Multiplier, channel: int) -> int:
+    """What the accelerator shifts last, in the order of its steps."""
     factors, addends = (np.broadcast_to(value, 3) for value in (found.factors, found.addend))
     value = int32(int32(acc) + int(addends[channel])) >> found.before
     value = int32(value * int(factors[channel]))
-    if not found.joined and found.shift:
-        value = int32(value + (1 << found.shift - 1))
-    value = (value >> found.shift) + (0 if found.joined else zero_point)
+    return value if found.joined or not found.shift else int32(value + (1 << found.shift - 1))
+
+
+def computed(acc: int, found: Multiplier, channel: int, zero_point: int, limits: tuple[int, int]) -> int:
+    """What the accelerator does."""
+    value = (shifted_last(acc, found, channel) >> found.shift) + (0 if found.joined else zero_point)
     return min(max(value, limits[0]), limits[1])
+
+
+def off(acc: int, found: Multiplier, channel: int, ratio: float, zero_point: int) -> Fraction:
+    """How far what is shifted last is from the exact number, in steps of the output."""
+    rounds = Fraction(1, 2) if found.joined or found.shift else 0
+    exact = acc * Fraction(ratio) + rounds + (zero_point if found.joined else 0)
+    return abs(Fraction(shifted_last(acc, found, channel), 1 << found.shift) - exact)
 
 
 def sums(magnitude: int, ratio: float, around: tuple[int, ...]) -> list[int]:
@@ -74,6 +84,8 @@ def test_every_sum_is_within_a_step(
         for acc in sums(int(m), float(r), around):
             got, want = computed(acc, found, channel, zero_point, limits), wanted(acc, float(r), zero_point, limits)
             assert abs(got - want) <= 1, (acc, got, want)
+            if abs(acc * r) <= max(abs(limit - zero_point) for limit in limits):
+                assert off(acc, found, channel, float(r), zero_point) <= found.error + 1e-9
 
 
 @given(exponent=st.floats(-16, -4), headroom=st.floats(0, 5), zero_point=st.integers(-128, 127))

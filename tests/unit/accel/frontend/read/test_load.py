@@ -65,10 +65,10 @@ def test_shapes_that_contradict_a_computed_one_are_refused() -> None:
 def test_vectors_that_grow_are_not_computed() -> None:
     layers = [layer("Shape", "x", "s0"), *(layer("Concat", f"s{i} s{i}", f"s{i + 1}", axis=0) for i in range(24))]
     model = Habit(IMAGE, (*layers, layer("Reshape", "x s24")), (13,)).model(13)
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(CyclopsError):
         inspect_model(model.SerializeToString())
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_weights_are_left_out_of_what_onnx_copies() -> None:

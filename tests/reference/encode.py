@@ -8,7 +8,8 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import BitField, Instruction
 from accel.errors import Diagnosis, SimulationError
-from accel.isa.decode import Decoded, Int64, Words, decode, padding_fields
+from accel.isa.decode import Decoded, decode, padding_fields
+from accel.util.arrays import Int64, Words
 
 
 def of_columns(

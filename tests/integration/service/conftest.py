@@ -1,0 +1,15 @@
+"""Fixtures of the service's integration tests."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from worker.sandbox.fork_client import ForkClient
+
+
+@pytest.fixture(scope="session", autouse=True)
+def apis_share_fork_servers(fork_server: Callable[..., ForkClient]) -> Iterator[None]:
+    """Apis in the test's own process; loading the compiler takes longer than most of what they are asked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("service.app.ForkClient", fork_server)
+        yield
