@@ -6,13 +6,13 @@ has: the examples that come with Cyclops, the presets, and the job submitted las
 
 import base64
 import json
-import re
 from typing import Any, get_args
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
+from service.auth.route_policy import RoutePolicies, RoutePolicy
 from service.http.declarations import declare_problems
 from service.jobs.job_id import LATEST
 from service.uploads.receive import InJson
@@ -24,8 +24,6 @@ _REF = "#/components/schemas/{model}"
 _UNAVAILABLE = 503
 # tags of the routes that work without the store
 _WITHOUT_STORE = {"health", "schemas"}
-# tags of those that need no key
-_OPEN = {"health", "schemas", "problems"}
 _SECURITY = {
     "key": {
         "type": "http",
@@ -40,33 +38,30 @@ _SECURITY = {
         "description": "the token of a link to this; it may be sent as a key is, too",
     },
 }
-_SHARED = re.compile(r"/v1/(jobs|models|programs|tensors|accelerators)/\{id\}.*")
-_OWNER_ONLY = "/v1/jobs/{id}/webhooks"  # of it a link shows nothing: an address may be half a secret
 _BODY_PROBLEMS = {str(status): answer for status, answer in declare_problems("request-timeout", "too-large").items()}
 _CROSS_ORIGIN_READ = {str(status): answer for status, answer in declare_problems("forbidden-host").items()}
 _CROSS_ORIGIN_WRITE = {
     str(status): answer for status, answer in declare_problems("forbidden-host", "cross-origin").items()
 }
-_METRICS = "/metrics"  # needs a key unless a setting says otherwise
 
 
-def install_openapi(app: FastAPI) -> None:
-    """Have the app serve our document."""
+def install_openapi(app: FastAPI, policies: RoutePolicies) -> None:
+    """Has the app serve this document instead of FastAPI's."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _openapi_document(app)
+            app.openapi_schema = _openapi_document(app, policies)
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
 
 
 def openapi_text(app: FastAPI) -> str:
-    """The document as text, the same for the same app."""
+    """Returns the document as text, the same for the same app."""
     return json.dumps(app.openapi(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _openapi_document(app: FastAPI) -> dict[str, Any]:
+def _openapi_document(app: FastAPI, policies: RoutePolicies) -> dict[str, Any]:
     document = get_openapi(
         title=app.title,
         version=app.version,
@@ -85,7 +80,7 @@ def _openapi_document(app: FastAPI) -> dict[str, Any]:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             answers = operation["responses"]
-            _add_access_control(path, method, operation)
+            _add_access_control(policies.declared(method, path), operation)
             answers.update(_CROSS_ORIGIN_READ if method == "get" else _CROSS_ORIGIN_WRITE)
             if "422" in answers and "application/json" in answers["422"].get("content", {}):
                 answers["422"] = invalid
@@ -100,13 +95,12 @@ def _openapi_document(app: FastAPI) -> dict[str, Any]:
     return document
 
 
-def _add_access_control(path: str, method: str, operation: dict[str, Any]) -> None:
-    """Say who may ask, and how those are answered who may not, or not so often."""
-    if _OPEN & set(operation["tags"]) and path != _METRICS:
+def _add_access_control(policy: RoutePolicy, operation: dict[str, Any]) -> None:
+    """Declares who may use the operation, and the responses to callers who may not, or not so often."""
+    if policy.access == "open":
         operation["security"] = []
         return
-    shared = method == "get" and _SHARED.fullmatch(path) is not None and path != _OWNER_ONLY
-    operation["security"] = [{"key": []}, {"link": []}, {}] if shared else [{"key": []}, {}]
+    operation["security"] = [{"key": []}, {"link": []}, {}] if policy.access == "link" else [{"key": []}, {}]
     answers = operation["responses"]
     answers["401"] = declare_problems("unauthorized")[401]
     answers["401"]["headers"] = {"WWW-Authenticate": _text_header("`Bearer`")}
@@ -124,7 +118,7 @@ def _text_header(description: str) -> dict[str, Any]:
 
 
 def _add_store_unavailable(answers: dict[str, Any]) -> None:
-    """Say that the store may be away, beside what else the route answers then."""
+    """Declares that the store may be unreachable, in addition to the route's own 503."""
     away = declare_problems("store-unavailable")[_UNAVAILABLE]
     known = answers.get(str(_UNAVAILABLE), {}).get("description", "")
     away["description"] = f"{known} {away['description']}".strip()
@@ -142,7 +136,7 @@ _JOBS: dict[str, dict[str, Any]] = {
 
 
 def add_links(document: dict[str, Any]) -> None:
-    """Say of every answer that makes something which operations take its id."""
+    """Links each response that creates something to the operations that take its id."""
     links: dict[str, Any] = {}
     for collection in _COLLECTIONS:
         operations = document["paths"][collection]
@@ -158,7 +152,7 @@ def add_links(document: dict[str, Any]) -> None:
 
 
 def _member_links(document: dict[str, Any], collection: str) -> dict[str, Any]:
-    """A link to each operation on one of the collection that needs nothing but its id."""
+    """Returns a link to each operation on a member of the collection that needs nothing but its id."""
     home = f"{collection}/{{id}}"
     return {
         f"{method}_{_singular(collection)}{path.removeprefix(home).replace('/', '_')}": {
@@ -181,7 +175,7 @@ _LABEL_EXAMPLE = {"label": "my first"}
 
 
 def add_examples(document: dict[str, Any]) -> None:
-    """Put the examples into the document."""
+    """Adds the examples to the document."""
     paths = document["paths"]
     for path, operations in paths.items():
         for method, operation in operations.items():
@@ -210,7 +204,7 @@ def _example_id(method: str, path: str) -> str:
 
 
 def _add_file(kind: FileKind, operation: dict[str, Any]) -> None:
-    """Say where a file is to upload, and have the form that needs no file be the first."""
+    """Adds the example in Base64 as the first form of the upload, and links to its file."""
     ours = example(kind)
     text = base64.b64encode(ours.path.read_bytes()).decode()
     operation["description"] += (

@@ -65,7 +65,7 @@ class RequestMetrics:
         self.streams = Gauge("cyclops_event_streams", "Event streams that are open.", registry=self.registry)
 
     def answered(self, method: str, route: str, status: int, seconds: float | None) -> None:
-        """A request was answered, in so many seconds; None: how long it took says nothing."""
+        """Counts a response, and its seconds unless they are None."""
         self._requests.labels(method, route, str(status)).inc()
         if seconds is not None:
             self._seconds.labels(method, route).observe(seconds)
@@ -75,7 +75,7 @@ _log = logging.getLogger(__name__)
 
 
 class BackendCollector(Collector):
-    """Collects from Redis and the store, when it is asked and not before.
+    """Collects the state of Redis and the store at each scrape.
 
     Args:
         context: gives what the app works on.
@@ -85,31 +85,31 @@ class BackendCollector(Collector):
         self._context = context
 
     def describe(self) -> list[Metric]:
-        """Nothing: to find it out would ask Redis."""
+        """Returns nothing: describing the metrics would take a request to Redis."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """What there is."""
-        here = self._context()
+        """Yields the metrics."""
+        context = self._context()
         about = {"version": version("cyclops"), "record_format": str(FORMAT)}
         yield InfoMetricFamily("cyclops_build", "The version of this api.", about)
-        yield from _store_metrics(here)
-        yield from _redis_metrics(here)
+        yield from _store_metrics(context)
+        yield from _redis_metrics(context)
 
 
-def _store_metrics(here: Context) -> Iterator[Metric]:
+def _store_metrics(context: Context) -> Iterator[Metric]:
     begin, answers = time.perf_counter(), True
     try:
-        here.store.exists("probe")
+        context.store.exists("probe")
     except OSError as error:
         _log.warning("the store: %s", error)
         answers = False
     yield from _backend_health("store", "the store", time.perf_counter() - begin if answers else None)
 
 
-def _redis_metrics(here: Context) -> Iterator[Metric]:
+def _redis_metrics(context: Context) -> Iterator[Metric]:
     try:
-        found = read_queue_statistics(here.queue)
+        found = read_queue_statistics(context.jobs.queue)
     except redis.RedisError as error:
         _log.warning("Redis: %s", error)
         yield from _backend_health("redis", "Redis", None)
@@ -179,7 +179,7 @@ _SCOPE = "cyclops"
 
 @contextlib.contextmanager
 def exporting_otlp(registry: CollectorRegistry) -> Iterator[None]:
-    """Export what the registry collects, from a thread, as long as the context lasts, and once at its end."""
+    """Exports the registry's metrics from a thread while the context lasts, and once at its end."""
     if not wanted("METRICS"):
         yield
         return
@@ -207,7 +207,7 @@ def _export_periodically(registry: CollectorRegistry, exporter: "export.MetricEx
 
 
 def otlp_metrics(families: Sequence[Metric], sender: Any, now: int) -> "export.MetricsData":
-    """The same as OpenTelemetry has it. ``now``: nanoseconds since 1970. When counting began is not told."""
+    """Returns the families as OTLP metrics at ``now``, in nanoseconds since 1970, without start times."""
     from opentelemetry.sdk.metrics import export  # noqa: PLC0415 - only where it is wanted
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415
 

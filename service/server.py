@@ -7,21 +7,18 @@ the busiest moment took.
 
 import contextlib
 import ctypes
-import functools
 import signal
 import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
-import uvicorn
-from fastapi import FastAPI
 from opentelemetry.trace import Tracer
 
 from service.app import create_app
-from service.http.uvicorn_protocol import ConnectionTimeouts, TimeLimitedProtocol, with_date_header
+from service.http.uvicorn_protocol import TimeLimitedServer
 from service.middleware.access_control import resolve_auth
 from worker.config.settings import Settings
 from worker.runner.worker_pool import worker_processes
@@ -29,13 +26,12 @@ from worker.storage.redis_server import redis_server
 from worker.telemetry.tracing import service_tracer
 
 _STARTED_WITHIN = 10.0
-_TICKS_BETWEEN_LOOKS = 5
 _SILENT_MILLISECONDS = 300_000  # for which a client may take nothing of what we send
 
 
 @contextlib.contextmanager
 def backend(settings: Settings, workers: int) -> Iterator[Settings]:
-    """Workers, and a Redis of our own unless one is configured; gives the settings with its URL.
+    """Starts workers, and a Redis unless one is configured; gives the settings with its URL.
 
     Raises:
         RedisUnavailableError: there is no Redis to be had.
@@ -49,7 +45,7 @@ def backend(settings: Settings, workers: int) -> Iterator[Settings]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. OSError if it cannot be had."""
+    """Returns a listening socket; port 0 takes a free one. OSError if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.create_server((host, port), family=family, reuse_port=False)
     # asyncio does it only for sockets that name their protocol; a kept connection else waits 40 ms for every answer
@@ -60,12 +56,12 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(settings: Settings, bound: socket.socket) -> None:
-    """Serve HTTP until SIGINT or SIGTERM."""
+    """Serves HTTP until SIGINT or SIGTERM."""
     return_freed_memory()
     # uvicorn raises the signal again once it has stopped: it then must not kill us before our own clean-up
     signal.signal(signal.SIGTERM, _exit_on_signal)
     with service_tracer() as tracer:
-        _uvicorn_server(settings, bound, settings.log_level, tracer).run(sockets=[bound])
+        _http_server(settings, bound, settings.log_level, tracer).run(sockets=[bound])
 
 
 def _exit_on_signal(number: int, _frame: Any) -> None:
@@ -74,8 +70,8 @@ def _exit_on_signal(number: int, _frame: Any) -> None:
 
 @contextlib.contextmanager
 def serving_in_thread(settings: Settings, bound: socket.socket) -> Iterator[str]:
-    """Serve HTTP from a thread inside the context; gives the base URL."""
-    server = _uvicorn_server(settings, bound, "WARNING")
+    """Serves HTTP from a thread inside the context; gives the base URL."""
+    server = _http_server(settings, bound, "WARNING")
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="http", daemon=True)
     thread.start()
     try:
@@ -89,28 +85,8 @@ def serving_in_thread(settings: Settings, bound: socket.socket) -> Iterator[str]
         thread.join()
 
 
-class _Uvicorn(uvicorn.Server):
-    """Ends what would go on for ever: what clients do not end, and when it leaves what they could not know of."""
-
-    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
-        super().__init__(config)
-        self._app = app
-
-    async def on_tick(self, counter: int) -> bool:
-        """Look at the connections, and whether to leave; uvicorn asks ten times a second."""
-        if counter % _TICKS_BETWEEN_LOOKS == 0:
-            for connection in list(self.server_state.connections):
-                cast("TimeLimitedProtocol", connection).look()
-        return await super().on_tick(counter)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Leave."""
-        self._app.state.context.feeds.close()
-        await super().shutdown(sockets)
-
-
 def _resolved_settings(settings: Settings, bound: socket.socket) -> Settings:
-    """The settings, with what ``auto`` means here, and the address that we announce among our names."""
+    """Returns the settings with ``auto`` resolved, and with the announced address among the allowed hosts."""
     auth = resolve_auth(settings.auth, bound)
     hosts = settings.hosts
     if auth == "off":  # where keys are needed, no names are all names
@@ -119,25 +95,15 @@ def _resolved_settings(settings: Settings, bound: socket.socket) -> Settings:
     return settings.model_copy(update={"auth": auth, "allowed_hosts": ", ".join(hosts)})
 
 
-def _uvicorn_server(
+def _http_server(
     settings: Settings, bound: socket.socket, level: str, tracer: Tracer | None = None
-) -> uvicorn.Server:
+) -> TimeLimitedServer:
     app = create_app(_resolved_settings(settings, bound), tracer)
-    config = uvicorn.Config(
-        with_date_header(app),
-        http=cast(
-            "type[TimeLimitedProtocol]",
-            functools.partial(TimeLimitedProtocol, patience=ConnectionTimeouts.of(settings)),
-        ),
-        timeout_keep_alive=settings.connection_idle_seconds,
-        log_config=None,  # its loggers hand their records on to ours
-        log_level=level.lower(),
-        access_log=False,  # ``service/middleware/observation.py`` has one
-        timeout_graceful_shutdown=5,
-        server_header=False,
-        date_header=False,
-    )
-    return _Uvicorn(config, app)
+
+    def end_event_streams() -> None:
+        app.state.context.jobs.events.close()
+
+    return TimeLimitedServer(app, settings, level, end_event_streams)
 
 
 # malloc.h of the GNU C library
@@ -147,7 +113,7 @@ _ARENAS = 2
 
 
 def return_freed_memory() -> None:
-    """Give large blocks back to the system once they are freed; nothing where the library has no such setting.
+    """Has large blocks returned to the system once they are freed; does nothing without the GNU C library.
 
     Best called before there are threads: arenas that are there stay.
     """

@@ -71,8 +71,7 @@ class Composite(Model):
 class Accelerator(Model):
     """A whole accelerator, as one document.
 
-    That its parts agree is for :mod:`accel.accelerator.checks.document_checks`; what a family can execute is for its
-    own check.
+    Whether its parts agree is checked when it is loaded, and whether it can be executed by its family's own check.
     """
 
     schema_version: Annotated[Literal[2], Field(description="of this schema", examples=[2])] = 2

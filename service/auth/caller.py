@@ -1,6 +1,6 @@
 """The caller of a request: the owner of what it makes, and of what it may see.
 
-Dependencies that wait for nothing are coroutines, here as elsewhere: FastAPI calls each other one in a thread.
+Dependencies that do not block are coroutines, as everywhere in the service: FastAPI calls any other in a thread.
 """
 
 from dataclasses import dataclass
@@ -17,20 +17,23 @@ NO_OWNER = ""  # no owner's name: nothing belongs to it
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks.
+    """The caller of a request.
 
     Attributes:
-        owner: whose things it sees; ``NOBODY`` for a request without a key, or one with a link alone.
-        shared: what it may read besides.
-        counted_as: under which name its requests are counted.
+        owner: the owner whose jobs and uploads it sees; ``NO_OWNER`` for a request without a key, or with a link alone.
+        shared: what it may read in addition, by a link.
+        counted_as: the name under which its requests are counted.
     """
 
     owner: str
     shared: ShareTarget | None = None
     counted_as: str = ""
 
-    def following(self, owner: str) -> str:
-        """Under which name it is counted who follows a job of this owner: all by links to an owner's jobs are one."""
+    def counted_for_job_of(self, owner: str) -> str:
+        """Returns the name under which the caller's open requests for a job of ``owner`` are counted.
+
+        All who come by links to jobs of the same owner count as one.
+        """
         return self.owner or f"link:{owner}"
 
 
@@ -39,7 +42,7 @@ LOCAL_CALLER = Caller(LOCAL)  # where no keys are needed
 
 
 async def caller_of(request: Request) -> Caller:
-    """Who asks, as the door found out; without a door in front nobody is let in."""
+    """Returns the caller that access control found; without access control in front, one who may do nothing."""
     caller = getattr(request.state, "caller", ANONYMOUS)
     assert isinstance(caller, Caller)
     return caller

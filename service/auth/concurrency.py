@@ -1,8 +1,8 @@
-"""Concurrency limits: a fair semaphore that requests wait for, and slots that they take or are refused.
+"""Concurrency limits: a fair semaphore that requests wait for, and slots that are granted or refused at once.
 
-The semaphore's next turn goes to the waiting owner who holds the fewest, and of those to the one who has waited longest
-since the last: an owner with sixty requests delays another's single one by a turn, not by sixty. Who waits takes no
-thread.
+The semaphore is granted to the waiting owner who holds it the fewest times, and of those to the one whose last grant is
+the oldest: an owner with sixty requests delays another's single one by one grant, not by sixty. Requests that wait
+occupy no thread.
 """
 
 import asyncio
@@ -19,87 +19,88 @@ Result = TypeVar("Result")
 
 
 class FairSemaphore:
-    """The turns of one process of the api, for one kind of work.
+    """Limits one kind of work in one process of the api, and serves the owners who wait in turn.
 
     Args:
-        at_once: how many there are at one time.
-        patience: seconds that a request waits for one.
-        doing: what is being done, as a refusal says it.
+        at_once: how many run at one time.
+        wait_seconds: how long a request waits at most.
+        doing: what is under way, as a refusal says it.
     """
 
-    def __init__(self, at_once: int, patience: float, doing: str) -> None:
+    def __init__(self, at_once: int, wait_seconds: float, doing: str) -> None:
         self._at_once = at_once
-        self._patience = patience
+        self._wait_seconds = wait_seconds
         self._doing = doing
         self._running: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        self._begun = 0
-        self._last: dict[str, int] = {}  # which turn was the last of those who have one or wait
+        self._grants = 0
+        self._last: dict[str, int] = {}  # number of the last grant of each owner who runs or waits
 
     async def run(self, work: Callable[[], Result], owner: str) -> Result:
-        """What ``work`` gives, in a thread, once it is the owner's turn.
+        """Runs ``work`` in a thread once the owner is granted the semaphore; returns its result.
 
         Raises:
-            ProblemError: it was not in time.
+            ProblemError: the semaphore was not granted in time.
         """
-        async with self._taken(owner):
+        async with self._acquired(owner):
             return await run_in_threadpool(work)
 
     @contextlib.asynccontextmanager
-    async def _taken(self, owner: str) -> AsyncIterator[None]:
+    async def _acquired(self, owner: str) -> AsyncIterator[None]:
         if self._running.total() < self._at_once and not self._waiting:
-            self._begin(owner)
+            self._grant(owner)
         else:
             await self._wait(owner)
         try:
             yield
         finally:
-            self._leave(owner)
+            self._release(owner)
 
     async def _wait(self, owner: str) -> None:
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(owner, deque()).append(turn)
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._wait_seconds):
                 await turn
         except BaseException as error:
-            if turn.done() and not turn.cancelled():  # it came at the same moment
-                self._leave(owner)
+            if turn.done() and not turn.cancelled():  # it was granted at the same moment
+                self._release(owner)
             else:
                 self._forget(owner, turn)
             if not isinstance(error, TimeoutError):
                 raise
-            detail = f"{self._at_once} {self._doing}, as many as may be, and no turn came in {self._patience:g} s"
-            raise ProblemError("busy", f"{detail}; try again", headers={"Retry-After": "5"}) from None
+            reason = f"{self._at_once} {self._doing}, as many as may be"
+            detail = f"{reason}, and this request had no turn in {self._wait_seconds:g} s; try again"
+            raise ProblemError("busy", detail, headers={"Retry-After": "5"}) from None
 
-    def _begin(self, owner: str) -> None:
-        self._begun += 1
+    def _grant(self, owner: str) -> None:
+        self._grants += 1
         self._running[owner] += 1
-        self._last[owner] = self._begun
+        self._last[owner] = self._grants
 
     def _forget(self, owner: str, turn: asyncio.Future[None]) -> None:
         waiting = self._waiting.get(owner, deque())
         if turn in waiting:
             waiting.remove(turn)
-        self._tidy(owner)
+        self._drop_idle(owner)
 
-    def _leave(self, owner: str) -> None:
-        """Give the turn to the next."""
+    def _release(self, owner: str) -> None:
+        """Releases the semaphore, and grant it to the next owner."""
         self._running[owner] -= 1
-        self._tidy(owner)
+        self._drop_idle(owner)
         while self._waiting:
             following = min(self._waiting, key=lambda each: (self._running[each], self._last.get(each, 0)))
             turn = self._waiting[following].popleft()
             found = not turn.done()  # one that has given up may not have left yet
             if found:
-                self._begin(following)
+                self._grant(following)
                 turn.set_result(None)
-            self._tidy(following)
+            self._drop_idle(following)
             if found:
                 return
 
-    def _tidy(self, owner: str) -> None:
-        """Remember nothing of an owner who has no turn and waits for none."""
+    def _drop_idle(self, owner: str) -> None:
+        """Forgets an owner who neither runs nor waits."""
         if not self._waiting.get(owner):
             self._waiting.pop(owner, None)
             if not self._running[owner]:
@@ -108,49 +109,53 @@ class FairSemaphore:
 
 
 class OwnerSlots:
-    """So many at a time, and of them so many for one owner.
+    """Slots that requests hold, limited in all and for each owner.
 
     Attributes:
-        most: how many in all.
-        of_owner: how many of one owner, one at least.
+        most: slots in all.
+        of_owner: slots of one owner, at least one.
+
+    Args:
+        most: slots in all.
+        share: the part of them that one owner may hold.
     """
 
     def __init__(self, most: int, share: float) -> None:
         self.most = most
         self.of_owner = max(1, int(most * share))
-        self._taken: Counter[str] = Counter()
+        self._held: Counter[str] = Counter()
 
-    def left(self, owner: str) -> int:
-        """How many more of the owner's may come."""
-        return min(self.most - self._taken.total(), self.of_owner - self._taken[owner])
+    def available(self, owner: str) -> int:
+        """Returns how many more slots the owner may hold."""
+        return min(self.most - self._held.total(), self.of_owner - self._held[owner])
 
     @property
     def full(self) -> bool:
-        """Whether all places are taken."""
-        return self._taken.total() >= self.most
+        """Whether all slots are held."""
+        return self._held.total() >= self.most
 
     @contextlib.contextmanager
-    def taken(self, owner: str) -> Iterator[None]:
-        """Take one of the places, be it one too many."""
-        self._taken[owner] += 1
+    def hold(self, owner: str) -> Iterator[None]:
+        """Holds a slot inside the context, even one beyond the limits: see :meth:`available` first."""
+        self._held[owner] += 1
         try:
             yield
         finally:
-            self._taken[owner] -= 1
-            if not self._taken[owner]:
-                del self._taken[owner]
+            self._held[owner] -= 1
+            if not self._held[owner]:
+                del self._held[owner]
 
 
-def check_stream_slots(places: OwnerSlots, owner: str) -> None:
-    """See that there is a place for one of the owner's.
+def check_stream_slots(slots: OwnerSlots, owner: str) -> None:
+    """Checks that the owner may open one more event stream.
 
     Raises:
-        ProblemError: there is none.
+        ProblemError: the owner, or all together, have as many open as may be.
     """
-    if places.left(owner) > 0:
+    if slots.available(owner) > 0:
         return
-    if places.full:
-        slug, detail = "busy", f"{places.most} streams of events are open, as many as may be in all"
+    if slots.full:
+        slug, detail = "busy", f"{slots.most} streams of events are open, as many as may be in all"
     else:
-        slug, detail = "too-many-at-once", f"{places.of_owner} streams of events of yours are open, as many as may be"
+        slug, detail = "too-many-at-once", f"{slots.of_owner} streams of events of yours are open, as many as may be"
     raise ProblemError(slug, f"{detail}; end one or try again", headers={"Retry-After": "5"})

@@ -1,4 +1,4 @@
-"""A cache of the keys that requests sent lately, so that not every request reads the store."""
+"""A cache of the keys that recent requests sent, so that not every request reads the store."""
 
 import threading
 import time
@@ -11,15 +11,15 @@ _MOST = 10_000
 
 
 class KeyCache:
-    """Finds keys; may be used from several threads.
+    """Finds keys; thread-safe.
 
-    A key that may enter is remembered for a while, and as long a revocation may go unnoticed. One that may not is asked
-    for again each time, so that a new key opens at once and nobody can fill the memory with false ones.
+    A valid key is cached for a while, in which a revocation may go unnoticed. An invalid one is looked up each time, so
+    that a new key works at once and false ones cannot fill the cache.
 
     Args:
-        keys: those of the store.
-        seconds: how long a key is remembered.
-        clock: tells the time, in seconds.
+        keys: the keys in the store.
+        seconds: how long a key is cached.
+        clock: returns the time, in seconds.
     """
 
     def __init__(self, keys: ApiKeys, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -27,23 +27,23 @@ class KeyCache:
         self._seconds = seconds
         self._clock = clock
         self._known: dict[str, tuple[float, Key]] = {}
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
 
-    def remembered(self, text: str) -> Key | None:
-        """The record of a key that was found a moment ago; takes no time."""
+    def get(self, text: str) -> Key | None:
+        """Returns the record of a key in the cache, without reading the store."""
         until, key = self._known.get(secret_tokens.token_digest(text), (0.0, None))
         return key if self._clock() < until else None
 
     def find(self, text: str) -> Key | None:
-        """The record of a key that may enter, from the store; None if it may not.
+        """Returns the record of a valid key from the store, and cache it; None if the key is unknown or revoked.
 
         Raises:
-            StoreUnavailableError: the store is away.
+            StoreUnavailableError: the store cannot be reached.
         """
         digest = secret_tokens.token_digest(text)
         asked = self._clock()
         key = self._keys.find(text)
-        with self._turn:
+        with self._lock:
             self._known.pop(digest, None)
             if key is not None:
                 while len(self._known) >= _MOST:

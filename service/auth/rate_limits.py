@@ -10,15 +10,16 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 import redis
 
 _log = logging.getLogger(__name__)
+RateName = Literal["uploads", "submissions", "reads"]
 _MINUTE = 60.0
 _AWAY_SECONDS = 5.0  # before Redis is asked again
 _MOST = 10_000  # buckets in this process
-# gives the seconds until the bucket is full; more than a minute: nothing was taken
+# returns the seconds until the bucket is full; if they are more than a minute, nothing was taken
 _TAKE = """
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
@@ -34,18 +35,18 @@ return string.format('%.6f', full - now)
 class RateLimit:
     """A bucket's name, and how many tokens it holds."""
 
-    name: str
+    name: RateName
     size: int
 
 
 @dataclass(frozen=True)
 class RateDecision:
-    """What came of taking a token.
+    """The outcome of taking a token.
 
     Attributes:
-        rate: of which bucket.
-        granted: whether there was one.
-        left: tokens that are left.
+        rate: the rate limit of the bucket.
+        granted: whether a token was taken.
+        left: tokens that are left in the bucket.
         full: seconds until the bucket is full.
         wait: seconds until there is a token, if there was none.
     """
@@ -58,21 +59,21 @@ class RateDecision:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The fields of the answer, as the IETF's draft ``ratelimit-headers`` (10) names them."""
+        """The header fields of the response, as the IETF's draft ``ratelimit-headers`` (10) names them."""
         name, seconds = self.rate.name, max(1, round(self.full))
-        told = {
+        headers = {
             "RateLimit-Policy": f'"{name}";q={self.rate.size};w={_MINUTE:.0f}',
             "RateLimit": f'"{name}";r={self.left};t={seconds}',
         }
-        return told if self.granted else told | {"Retry-After": str(int(self.wait) + 1)}
+        return headers if self.granted else headers | {"Retry-After": str(int(self.wait) + 1)}
 
 
 class RateLimiter:
-    """All buckets; may be used from several threads.
+    """The buckets of all owners; thread-safe.
 
     Args:
-        connection: a Redis that fails soon where there is none.
-        clock: tells the time while it is away, in seconds.
+        connection: a connection to Redis that fails soon if Redis cannot be reached.
+        clock: returns the time in seconds, for the buckets in this process.
     """
 
     def __init__(self, connection: redis.Redis, clock: Callable[[], float] = time.monotonic) -> None:
@@ -81,20 +82,20 @@ class RateLimiter:
         self._clock = clock
         self._ask_from = 0.0
         self._full: dict[str, float] = {}
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Closes the connection to Redis."""
         self._connection.close()
 
     def take(self, rate: RateLimit, who: str) -> RateDecision:
-        """Take a token; a bucket of no size grants any number."""
+        """Takes a token from the bucket of ``who``; a bucket of size 0 has no limit."""
         if rate.size == 0:
             return RateDecision(rate, granted=True, left=0, full=0.0, wait=0.0)
         step, key = _MINUTE / rate.size, f"cyclops:rate:{rate.name}:{who}"
         ahead = self._in_redis(key, step)
         if ahead is None:
-            ahead = self._here(key, step)
+            ahead = self._in_process(key, step)
         # what is short of a step by the rounding of a double is a step
         left = int((_MINUTE - ahead) / step + 1e-6)
         if granted := ahead <= _MINUTE + step * 1e-6:
@@ -111,8 +112,8 @@ class RateLimiter:
             self._ask_from = self._clock() + _AWAY_SECONDS
             return None
 
-    def _here(self, key: str, step: float) -> float:
-        with self._turn:
+    def _in_process(self, key: str, step: float) -> float:
+        with self._lock:
             now = self._clock()
             ahead = max(self._full.pop(key, 0.0), now) + step - now
             granted = ahead <= _MINUTE + step * 1e-6

@@ -67,9 +67,9 @@ def show(
     as_yaml: Annotated[bool, typer.Option("--yaml", help="YAML, without what is as it would be by default.")] = False,
 ) -> None:
     """Print a whole document, as JSON or YAML: to begin one of your own from. Exit status: 0 done, 1 there is none."""
+    from accel.accelerator.document_yaml import accelerator_yaml
     from accel.catalog.load_accelerator import load_accelerator
     from accel.errors import CyclopsError
-    from service.http.accelerator_yaml import accelerator_yaml
 
     try:
         accelerator = load_accelerator(name)

@@ -122,11 +122,11 @@ def _execute(
     reached: StageRecorder,
     cache: FolderCache | None,
 ) -> None:
-    """Execute the work; of an error of ours, what a report of it needs is kept.
+    """Execute the work; of an internal failure, keep the file that a report of it needs.
 
     Raises:
         CyclopsError, MemoryError, OSError: the input, or the machine, is at fault.
-        _OurFaultError: we are.
+        _InternalFailureError: Cyclops is at fault.
     """
     try:
         execute(work, written, settings, reached, cache)

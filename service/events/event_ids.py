@@ -1,8 +1,8 @@
-"""The ids of events, and how far in a job's events somebody is.
+"""The ids of events, and the cursors by which clients resume.
 
 ``queued`` and ``queued-3`` (the job is the fourth in the queue); then ``a-n``, event ``n`` of attempt ``a``, as in the
 job's journal (``worker/records/event_journal.py``), of which ``a-0`` says that the attempt runs; then ``end``. None of
-them depends on who keeps the events, so that a client can go on after any of them wherever they come from.
+them depends on where the events are kept, so that a client can resume after any of them.
 """
 
 from typing import NamedTuple
@@ -13,14 +13,14 @@ EVENT_ID_PATTERN = r"^(queued(-\d{1,9})?|[1-9]\d{0,8}-\d{1,9}|end)$"
 
 
 class EventCursor(NamedTuple):
-    """What comes after an event compares greater: the attempt, and the event's number in it."""
+    """The attempt, and the number of an event in it; a later event compares greater."""
 
     attempt: int
     number: int
 
     @property
     def key(self) -> str:
-        """The id in Redis after which to read; what is before the first attempt is not there."""
+        """The id in Redis after which to read; events before the first attempt are not in Redis."""
         return f"{max(self.attempt, 0)}-{self.number}"
 
     @property
@@ -38,14 +38,14 @@ BEFORE_END = EventCursor(END.attempt - 1, 0)
 
 
 class ResumePoint(NamedTuple):
-    """What a client has: all up to an event, and the last position in the queue that it was told."""
+    """What a client has: all events up to a cursor, and the last queue position that it was sent."""
 
     cursor: EventCursor = START
     position: int | None = None
 
 
 def resume_point_of(last_event_id: str | None) -> ResumePoint:
-    """What a client has whose last event had this id, which matches :data:`PATTERN`; None: it has nothing."""
+    """Returns what a client has whose last event had this id, which matches :data:`EVENT_ID_PATTERN`; None: nothing."""
     if last_event_id is None:
         return ResumePoint()
     if last_event_id == "end":
@@ -57,6 +57,6 @@ def resume_point_of(last_event_id: str | None) -> ResumePoint:
 
 
 def cursor_of(key: bytes | str) -> EventCursor:
-    """The place of an entry of Redis, or of the journal, by its id."""
+    """Returns the cursor of an entry in Redis or in the journal, from its id."""
     attempt, _, number = (key.decode() if isinstance(key, bytes) else key).partition("-")
     return EventCursor(int(attempt), int(number))

@@ -1,4 +1,4 @@
-"""The recent events of one job in this process, shared by all clients that follow it."""
+"""The recent events of one job, kept in this process for all clients that follow it."""
 
 import asyncio
 import json
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from service.events.event_ids import BEFORE_END, END, EventCursor, cursor_of
 
 _MOST_BYTES = 64 << 10
-_ENTRY_BYTES = 300  # what an entry takes beside its text, about
+_ENTRY_BYTES = 300  # that an entry takes beside its text, roughly
 
 
 class JournalEntry(NamedTuple):
-    """An event of the job's journal; ``data`` is a JSON document."""
+    """An event in the job's journal; ``data`` is a JSON document."""
 
     cursor: EventCursor
     kind: str
@@ -21,22 +21,23 @@ class JournalEntry(NamedTuple):
 
 
 def entry_of(key: bytes | str, fields: Mapping[bytes, bytes]) -> JournalEntry:
-    """An entry of the job's stream in Redis."""
+    """Returns an entry of the job's stream in Redis."""
     return JournalEntry(cursor_of(key), fields[b"kind"].decode(), fields[b"data"].decode())
 
 
 class JobFeed:
-    """The last events of a job, as many as fit, and its end.
+    """The last events of a job, as many as fit into 64 KiB, and whether it has ended.
 
     Attributes:
         job_id: the job.
-        listeners: how many follow its events; others only wait for its end.
-        read: how far its stream has been read.
+        users: clients that follow its events or wait for its end.
+        listeners: clients that follow its events.
+        read: the event up to which its stream has been read.
         ended: whether the job has ended.
-        last: the id of its last event, once that is known.
-        queued: whether the job waits, as far as is known.
-        position: of the job in the queue, as far as is known.
-        attempt: the attempt that runs, where the store told of it.
+        last: the id of its last event, once it is known.
+        queued: whether the job is queued, as far as is known.
+        position: its position in the queue, as far as is known.
+        attempt: the running attempt, if the store has shown it.
     """
 
     def __init__(self, job_id: str) -> None:
@@ -52,8 +53,8 @@ class JobFeed:
         self._bytes = 0
         self._change = asyncio.Event()
 
-    def join(self, cursor: EventCursor) -> bool:
-        """Count a listener who has all up to ``cursor``; whether the stream must be read from another place now."""
+    def subscribe(self, cursor: EventCursor) -> bool:
+        """Adds a listener that has all events up to ``cursor``; returns whether reading must restart from there."""
         self.listeners += 1
         if self.listeners > 1 or self.read == cursor:
             return False
@@ -62,8 +63,8 @@ class JobFeed:
         self._bytes = 0
         return True
 
-    def take(self, entries: Iterable[JournalEntry]) -> None:
-        """Take note of what the stream has after :attr:`read`."""
+    def append(self, entries: Iterable[JournalEntry]) -> None:
+        """Appends the entries that come after :attr:`read`, and wake all who wait for a :attr:`change`."""
         for entry in entries:
             if entry.cursor <= self.read:
                 continue
@@ -73,10 +74,10 @@ class JobFeed:
                 self.last = cursor_of(last) if last else None
                 self.ended = True
             else:
-                self._keep(entry)
-        self.changed()
+                self._append_one(entry)
+        self.notify()
 
-    def _keep(self, entry: JournalEntry) -> None:
+    def _append_one(self, entry: JournalEntry) -> None:
         self.queued = entry.kind == "state" and json.loads(entry.data)["state"] == "queued"
         self._recent.append(entry)
         self._bytes += len(entry.data) + _ENTRY_BYTES
@@ -85,18 +86,18 @@ class JobFeed:
             self._bytes -= len(dropped.data) + _ENTRY_BYTES
             self._floor = dropped.cursor
 
-    def after(self, cursor: EventCursor) -> list[JournalEntry] | None:
-        """What there is after the cursor; None if that is no longer known here."""
+    def since(self, cursor: EventCursor) -> list[JournalEntry] | None:
+        """Returns the entries after the cursor; None if some of them have been dropped."""
         if cursor < self._floor:
             return None
         return [entry for entry in self._recent if entry.cursor > cursor]
 
-    def changed(self) -> None:
-        """Have all look again who wait for a :meth:`change`."""
+    def notify(self) -> None:
+        """Wakes all who wait for a :attr:`change`."""
         change, self._change = self._change, asyncio.Event()
         change.set()
 
     @property
     def change(self) -> asyncio.Event:
-        """Is set at the next change: get it, look, then wait for it."""
+        """An event that is set at the next change: get it, look at the feed, then wait for it."""
         return self._change

@@ -17,7 +17,7 @@ IfNoneMatch = Annotated[str | None, Header(description="an ETag that the client 
 
 
 def etag_matches(if_none_match: str | None, etag: str) -> bool:
-    """Whether the client has what is at hand: one of the tags of its If-None-Match is ``etag``, or it is ``*``.
+    """Returns whether ``If-None-Match`` names the tag, or is ``*``.
 
     The comparison is weak, as the header asks for.
     """
@@ -28,7 +28,7 @@ def etag_matches(if_none_match: str | None, etag: str) -> bool:
 
 
 def weak_if_client_names_it_weak(etag: str, if_none_match: str | None) -> str:
-    """The tag, weak if that is how the client names it: a cache finds what it has by the very tag."""
+    """Returns the tag, as a weak one if the client names it so: a cache finds its copy by exactly that tag."""
     weak = f"W/{etag}"
     tags = [tag.strip() for tag in (if_none_match or "").split(",")]
     return weak if weak in tags and etag not in tags else etag
@@ -37,7 +37,7 @@ def weak_if_client_names_it_weak(etag: str, if_none_match: str | None) -> str:
 def respond_with_etag(
     document: pydantic.BaseModel, if_none_match: str | None, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """The document with an ETag of its content, or 304 if the client has it: it is to ask each time."""
+    """Returns the document with an ETag of its content, or 304 if the client has it; caches revalidate it each time."""
     body = document.model_dump_json().encode()
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     given = {"ETag": etag, "Cache-Control": "no-cache", **(headers or {})}
@@ -62,7 +62,7 @@ _FOREVER = "private, max-age=31536000, immutable"
 
 @dataclass(frozen=True)
 class Conditional:
-    """What a request says that the client has of a blob, and wants of it."""
+    """The conditions of a request for a blob: the copy that the client has, and the range that it wants."""
 
     range: Range = None
     if_none_match: Annotated[str | None, Header(description="an ETag that the client has: 304 if it still holds")] = (
@@ -73,7 +73,7 @@ class Conditional:
     ] = None
 
     def applicable(self, etag: str | None) -> str | None:
-        """The range, if it is of what is at hand; ``If-Range`` compares strongly."""
+        """Returns the range unless ``If-Range`` names another version; the comparison is strong."""
         return self.range if self.if_range is None or self.if_range == etag else None
 
 
@@ -89,7 +89,7 @@ def send_blob(
     filename: str | None = None,
     etag: str | None = None,
 ) -> StreamingResponse:
-    """Stream a blob, or one range of it.
+    """Streams a blob, or one range of it.
 
     Args:
         size: its bytes.
@@ -119,7 +119,7 @@ def send_blob(
 
 
 def _bounds(match: re.Match[str], size: int) -> tuple[int, int]:
-    """Where the range begins and ends; it has no bytes, or less, if it cannot be had."""
+    """Returns the begin and the end of the range; the end is not after the begin if it lies outside the blob."""
     first, last, suffix = match.groups()
     if suffix is not None:
         return max(0, size - int(suffix)), size
@@ -127,7 +127,7 @@ def _bounds(match: re.Match[str], size: int) -> tuple[int, int]:
 
 
 def not_modified(conditions: Conditional, etag: str) -> Response | None:
-    """304 for a client that has it, else None."""
+    """Returns a 304 for a client that has the blob, else None."""
     return (
         Response(status_code=304, headers=_immutable_headers(etag))
         if etag_matches(conditions.if_none_match, etag)

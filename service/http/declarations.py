@@ -9,7 +9,7 @@ NOT_MODIFIED_RESPONSE: Responses = {304: {"description": "the client has it"}}
 
 
 def declare_problems(*slugs: str) -> Responses:
-    """The ``responses`` of a route that can answer these problems.
+    """Returns the ``responses`` of a route that can answer these problems.
 
     FastAPI's own ``model`` would file the schema under application/json.
     """
@@ -23,23 +23,23 @@ def declare_problems(*slugs: str) -> Responses:
 
 
 def declare_content(description: str, *media_types: str) -> Responses:
-    """The ``responses`` of a route that answers 200 with bytes or text of these media types."""
+    """Returns the ``responses`` of a route that answers 200 with bytes or text of these media types."""
     return {200: {"description": description, "content": {media: _schema(media) for media in media_types}}}
 
 
 def declare_document(description: str, model: Any) -> Responses:
-    """The ``responses`` of a route that streams a JSON document of this model."""
+    """Returns the ``responses`` of a route that streams a JSON document of this model."""
     return {200: {"description": description, "model": model}}
 
 
 def declare_upload_problems(*slugs: str) -> Responses:
-    """The ``responses`` of an upload that can answer these problems beside those of all uploads."""
+    """Returns the ``responses`` of an upload: these problems, and those that every upload can answer."""
     before = ("bad-request", "conflict", "too-large", "unsupported-media-type", "invalid-request")
     return declare_problems(*before, *slugs, "disk-full")
 
 
 def declare_upload_body(description: str) -> dict[str, Any]:
-    """The ``openapi_extra`` of an upload: the raw file, or a form with it."""
+    """Returns the ``openapi_extra`` of an upload that takes the raw file, or a form with it."""
     binary = {"type": "string", "format": "binary"}
     form = {"type": "object", "required": ["file"], "properties": {"file": binary}}
     return {

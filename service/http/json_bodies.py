@@ -16,10 +16,10 @@ from service.http.problems import ProblemError
 
 
 class JsonRoute(APIRoute):
-    """A route whose body, where it is JSON, has one reading."""
+    """A route that refuses ambiguous JSON bodies."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What answers a request."""
+        """Returns the handler of a request."""
         handle = super().get_route_handler()
 
         async def strict(request: Request) -> Response:
@@ -30,14 +30,14 @@ class JsonRoute(APIRoute):
 
 class _Request(Request):
     async def json(self) -> Any:
-        """The body, as :func:`parsed` reads it."""
+        """Returns the body, parsed by :func:`parsed`."""
         if not hasattr(self, "_json"):
             self._json = parsed(await self.body())
         return self._json
 
 
 def parsed(body: bytes) -> Any:
-    """What a body in JSON says.
+    """Returns the value of a JSON body.
 
     Raises:
         ProblemError: it is not in UTF-8, has a key twice or a number that is none, or is nested too deeply.
@@ -54,8 +54,8 @@ def parsed(body: bytes) -> Any:
     except json.JSONDecodeError:
         raise
     except (RecursionError, ValueError) as error:  # Python's limits, of depth and of the digits of an integer
-        told = "it is nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
-        raise ProblemError("invalid-request", f"the body cannot be read: {told}", field="body") from error
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
+        raise ProblemError("invalid-request", f"the body cannot be read: {reason}", field="body") from error
     if (path := repeated_key(document)) is not None:
         raise ProblemError("invalid-request", f"{path}: the key is there twice", field=path)
     return document

@@ -1,4 +1,4 @@
-"""Content negotiation: which of a resource's formats a request wants (RFC 9110, section 12.5.1)."""
+"""Content negotiation (RFC 9110, 12.4): qualities in Accept headers, and which of a resource's formats is wanted."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ _QUALITY = re.compile(r"0(\.\d{0,3})?|1(\.0{0,3})?")
 
 
 def negotiate(formats: Mapping[str, str], requested: str | None, accept: str | None) -> str:
-    """The format's name.
+    """Returns the name of the format that a request wants.
 
     Args:
         formats: media type of each format; the first is the default.
@@ -21,7 +21,7 @@ def negotiate(formats: Mapping[str, str], requested: str | None, accept: str | N
     """
     if requested is not None:
         return requested
-    ranges = _accepted(accept or "*/*")
+    ranges = qualities(accept or "*/*")
     best = max(formats, key=lambda name: _preference(formats[name], ranges))
     if _preference(formats[best], ranges)[0] == 0:
         raise ProblemError(
@@ -30,19 +30,18 @@ def negotiate(formats: Mapping[str, str], requested: str | None, accept: str | N
     return best
 
 
-def _accepted(accept: str) -> list[tuple[str, float]]:
-    """Media ranges and their qualities, in the header's order; a quality that is no number is none."""
+def qualities(header: str) -> list[tuple[str, float]]:
+    """Returns what an Accept header names and the quality of each, in the header's order; a malformed quality is 0."""
     found = []
-    for part in accept.split(","):
-        pattern, *parameters = (item.strip().lower() for item in part.split(";"))
-        given = [parameter.removeprefix("q=") for parameter in parameters if parameter.startswith("q=")]
-        quality = (float(given[0]) if _QUALITY.fullmatch(given[0]) else 0.0) if given else 1.0
-        found.append((pattern, quality))
+    for part in header.split(","):
+        name, *parameters = (item.strip().lower() for item in part.split(";"))
+        given = next((item[2:].strip() for item in parameters if item.startswith("q=")), "1")
+        found.append((name, float(given) if _QUALITY.fullmatch(given) else 0.0))
     return found
 
 
 def _preference(media_type: str, ranges: list[tuple[str, float]]) -> tuple[float, int]:
-    """How much a format is wanted: the quality that the most specific range gives it; of equals, the first named."""
+    """Returns a sort key: the quality by the most specific range that matches; of equals, the first named wins."""
     kind = media_type.partition("/")[0]
     for pattern in (media_type, f"{kind}/*", "*/*"):
         for place, (found, quality) in enumerate(ranges):

@@ -82,7 +82,7 @@ _BY_STATUS = {
 
 
 class ProblemError(HTTPException):
-    """Raised anywhere in a request: answered as a problem of one of our types.
+    """An error that is answered as a problem of one of the service's types; may be raised anywhere in a request.
 
     It is an HTTPException because FastAPI lets only those through while it reads a body.
     """
@@ -100,13 +100,13 @@ def _problem(slug: str, detail: str, *, field: str | None = None, errors: list[F
 
 
 def accel_types() -> dict[str, type[CyclopsError]]:
-    """The errors of the library that are the input's fault, by slug."""
+    """Returns the library's errors that are the input's fault, by slug."""
     found = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, CyclopsError)]
     return {error.type: error for error in found}
 
 
 def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
-    """The response that carries a problem; its status must be set."""
+    """Returns the response that carries a problem, whose status must be set."""
     assert problem.status is not None
     named = request_id()
     body = problem.model_copy(update={REQUEST_ID_FIELD: named}).model_dump(mode="json")
@@ -118,7 +118,7 @@ def _id_header(named: str | None) -> dict[str, str]:
 
 
 def install_problem_handlers(app: FastAPI) -> None:
-    """Answer every exception of the app as a problem."""
+    """Has every exception of the app answered as a problem."""
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(CyclopsError, _on_input)
@@ -147,7 +147,7 @@ async def _on_http(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> str:
-    """The methods of the request's path; the exception has only those of the first route that matched it."""
+    """Returns the methods of the request's path; the exception has those of the first matching route alone."""
     known = ("GET", "POST", "PUT", "PATCH", "DELETE")
     scopes = {method: dict(request.scope, method=method) for method in known}
     routes = request.app.routes
@@ -190,7 +190,7 @@ async def _on_store(request: Request, error: Exception) -> Response:
 
 
 def store_unavailable_response(method: str, path: str, error: Exception) -> Response:
-    """Log that the store is away, and say so."""
+    """Logs that the store cannot be reached, and returns the 503."""
     _log.error("%s %s: %s", method, path, error)
     return problem_response(_problem("store-unavailable", "try again later"), {"Retry-After": "5"})
 
@@ -199,23 +199,23 @@ async def _on_system(request: Request, error: Exception) -> Response:
     if cast(OSError, error).errno not in _NO_ROOM:
         return await _on_exception(request, error)
     _log.error("%s %s: %s", request.method, request.url.path, error)
-    detail = "nothing was kept of the request; try again later"
+    detail = "the request was refused and nothing of it was stored; try again later"
     return problem_response(_problem("disk-full", detail), {"Retry-After": "30"})
 
 
 async def _on_not_started(request: Request, error: Exception) -> Response:
     _log.error("%s %s: %s", request.method, request.url.path, error)
-    detail = "the system of the service has no process to spare for it; nothing is wrong with it: try again later"
+    detail = "the service's host could not start a process for it; nothing is wrong with the request: try again later"
     return problem_response(_problem("busy", detail), {"Retry-After": "5"})
 
 
 async def _on_erasing(_request: Request, _error: Exception) -> Response:
-    detail = "somebody sends, erases or begins to use it at this moment; try again"
+    detail = "another request uploads it, deletes it or submits a job with it at this moment; try again"
     return problem_response(_problem("conflict", detail), {"Retry-After": "1"})
 
 
 async def _on_exception(request: Request, error: Exception) -> Response:
     incident = new_id()
     _log.error("incident %s: %s %s", incident, request.method, request.url.path, exc_info=error)
-    found = _problem("internal-error", "the error has been logged; the service goes on")
+    found = _problem("internal-error", "the error has been logged under this incident; the service continues")
     return problem_response(found.model_copy(update={"incident": incident}))

@@ -23,7 +23,7 @@ _SAFE = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}")
 
 
 def chosen_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The client's own, if it is of 64 harmless characters at most and the only one; else a random one."""
+    """Returns the client's request id if it is the only one, of at most 64 safe characters; else a random id."""
     given = [value for name, value in headers if name == REQUEST_ID_HEADER.lower().encode()]
     if len(given) == 1 and _SAFE.fullmatch(given[0]):
         return given[0].decode()
@@ -31,7 +31,7 @@ def chosen_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 def request_id() -> str | None:
-    """That of the request that is answered here."""
+    """Returns the id of the current request; None outside a request."""
     found = bound_fields().get(REQUEST_ID_FIELD)
     return str(found) if found is not None else None
 
@@ -41,7 +41,7 @@ _TRACE_HEADERS = {"traceparent", "tracestate"}
 
 @contextlib.contextmanager
 def request_span(tracer: Tracer | None, scope: Scope) -> Iterator[Span | None]:
-    """The span as the current one, its trace bound to the lines logged; None without a tracer."""
+    """Opens the request's span as the current one, and binds its trace to log lines; gives None without a tracer."""
     if tracer is None:
         yield None
         return
@@ -55,7 +55,7 @@ def request_span(tracer: Tracer | None, scope: Scope) -> Iterator[Span | None]:
 
 
 def record_response(span: Span | None, method: str, route: str, status: int) -> None:
-    """Say what came of the request."""
+    """Records the outcome of the request in its span."""
     if span is None:
         return
     span.update_name(f"{method} {route}")
@@ -65,7 +65,7 @@ def record_response(span: Span | None, method: str, route: str, status: int) -> 
 
 
 def current_traceparent() -> str | None:
-    """The ``traceparent`` of the span that is the current one, for what goes on in other processes; None without."""
+    """Returns the ``traceparent`` of the current span, for work in other processes; None without a span."""
     carrier: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(carrier)
     return carrier.get("traceparent")

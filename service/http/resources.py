@@ -42,7 +42,7 @@ class LabelChange(pydantic.BaseModel):
 
     @property
     def given(self) -> bool:
-        """Whether there is anything to change."""
+        """Whether the request names a label, or null."""
         return "label" in self.model_fields_set
 
 
@@ -199,7 +199,7 @@ _PARTS = ("report", "outputs", "trace", "tir", "artifacts", "events", "webhooks"
 
 
 def job_resource(job: Job, position: int | None = None, *, cached: bool = False) -> JobResource:
-    """The job's record, where its results are, and how many jobs are before it in the queue, if that is known.
+    """Returns the job's record with links to its results, and its position in the queue, if that is known.
 
     ``cached``: it answers a submission that made no job.
     """

@@ -1,14 +1,21 @@
-"""HTTP/1.1 connections on uvicorn's private interface: every wait for a client ends, and bad requests get problems."""
+"""HTTP/1.1 connections and the server on uvicorn: every wait for a client ends, and bad requests get problems.
+
+All that Cyclops uses of uvicorn's private interface is in this module; ``test_uvicorn_interface.py`` fails when that
+moves.
+"""
 
 import asyncio
+import functools
+import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import h11
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn import Config
+from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
@@ -18,6 +25,7 @@ from worker.records.problem_details import problem
 
 _MANY_CHUNKS = 10_000  # the parser takes some 10 us for each, in which no other request is answered
 _CHUNK_BYTES = 16  # that each then has at least, on average
+_TICKS_BETWEEN_CHECKS = 5  # of uvicorn, ten a second
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ class ConnectionTimeouts:
 
     @classmethod
     def of(cls, settings: Settings) -> "ConnectionTimeouts":
-        """What the settings say."""
+        """Returns the timeouts in the settings."""
         return cls(
             head=settings.connection_head_seconds,
             body=settings.connection_body_seconds,
@@ -48,7 +56,7 @@ class ConnectionTimeouts:
 
 
 class StrictParser(h11.Connection):
-    """h11's parser, which refuses what two readers may read as two different requests (RFC 9112, section 6.1).
+    """h11's parser, which refuses requests that two readers may frame differently (RFC 9112, section 6.1).
 
     Nor does it read on in a body that is cut so small that to parse it would keep the loop from other requests.
     """
@@ -58,7 +66,7 @@ class StrictParser(h11.Connection):
     _chunked = 0  # bytes in them
 
     def next_event(self) -> Any:
-        """The next event.
+        """Returns the next event.
 
         Raises:
             h11.RemoteProtocolError: what the client sends has more readings than one, or is not worth its reading.
@@ -76,7 +84,7 @@ class StrictParser(h11.Connection):
         return event
 
     def _weigh(self, data: h11.Data) -> None:
-        """See that a body's chunks are worth the time that each takes."""
+        """Refuses a body in many tiny chunks, each of which takes time to parse."""
         self._chunks += data.chunk_start
         self._chunked += len(data.data)
         if self._chunks > _MANY_CHUNKS and self._chunked < self._chunks * _CHUNK_BYTES:
@@ -85,7 +93,7 @@ class StrictParser(h11.Connection):
 
 
 class TimeLimitedProtocol(H11Protocol):
-    """A connection that ends when its client keeps it waiting; somebody asks it to :meth:`look` now and then.
+    """A connection that ends when its client keeps it waiting; the server calls :meth:`check` now and then.
 
     No application sees a request that cannot be parsed, or is never whole, so that this is where it is answered.
     """
@@ -97,17 +105,17 @@ class TimeLimitedProtocol(H11Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        patience: ConnectionTimeouts,
+        timeouts: ConnectionTimeouts,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.conn = self._parser = StrictParser(h11.SERVER)
-        self._patience = patience
+        self._timeouts = timeouts
         self._phase: object = None
-        self._began = self._heard = self._taken = self._looked = self.loop.time()
+        self._began = self._heard = self._taken = self._checked = self.loop.time()
         self._bytes = self._unsent = 0
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client sends."""
+        """Takes data from the client."""
         now = self.loop.time()
         self._enter(now)
         if not self._bytes and self.cycle is not None and self._awaits_head():
@@ -118,50 +126,50 @@ class TimeLimitedProtocol(H11Protocol):
         self._enter(now)
 
     def resume_writing(self) -> None:
-        """Go on with an answer, of which the client has taken most that was sent."""
+        """Resumes a response once the client has taken most of what was sent."""
         self._taken = self.loop.time()
         super().resume_writing()
 
-    def look(self) -> None:
-        """Hang up if the client has kept us waiting for too long."""
+    def check(self) -> None:
+        """Closes the connection if its client has kept it waiting for too long."""
         now = self.loop.time()
         self._enter(now)
         unsent = self.transport.get_write_buffer_size()
         if not unsent or unsent < self._unsent:
             self._taken = now
         self._unsent = unsent
-        if now - self._taken > self._patience.answer:
+        if now - self._taken > self._timeouts.answer:
             self.transport.abort()
         elif not self.transport.is_closing():
             if self._awaits_head():
-                self._look_at_head(now)
+                self._check_head(now)
             elif self.conn.their_state is h11.SEND_BODY:
-                self._look_at_body(now)
-        self._looked = now
+                self._check_body(now)
+        self._checked = now
 
-    def _look_at_head(self, now: float) -> None:
+    def _check_head(self, now: float) -> None:
         if not self._bytes and self.cycle is not None:
             return  # uvicorn's own timer ends a silence between requests
-        if now - self._began > self._patience.head:
-            detail = f"The head of the request was not there within {self._patience.head:g} s."
+        if now - self._began > self._timeouts.head:
+            detail = f"The head of the request was not there within {self._timeouts.head:g} s."
             self._give_up(detail if self._bytes else None)
 
-    def _look_at_body(self, now: float) -> None:
+    def _check_body(self, now: float) -> None:
         if self.flow.read_paused or self.cycle.waiting_for_100_continue:  # it is the client that waits for us
             self._heard = now
-            self._began += now - self._looked
+            self._began += now - self._checked
             return
-        patience = self._patience
-        if now - self._heard > patience.body:
-            self._give_up(f"Nothing came of the body for {patience.body:g} s.")
-        elif now - self._began > patience.body + self._bytes / patience.rate:
-            self._give_up(f"The body came with less than {patience.rate} bytes a second.")
+        timeouts = self._timeouts
+        if now - self._heard > timeouts.body:
+            self._give_up(f"Nothing came of the body for {timeouts.body:g} s.")
+        elif now - self._began > timeouts.body + self._bytes / timeouts.rate:
+            self._give_up(f"The body came with less than {timeouts.rate} bytes a second.")
 
     def _awaits_head(self) -> bool:
         return self.conn.their_state is h11.IDLE and self.conn.our_state is h11.IDLE
 
     def _enter(self, now: float) -> None:
-        """Begin to measure anew with each head and each body."""
+        """Restarts the measurement with each head and each body."""
         phase = (self.cycle, self.conn.their_state)
         if phase != self._phase:
             self._phase = phase
@@ -169,7 +177,7 @@ class TimeLimitedProtocol(H11Protocol):
             self._bytes = 0
 
     def _give_up(self, detail: str | None) -> None:
-        """Hang up, with a problem if there is something to tell and no answer has begun."""
+        """Closes the connection, with a problem if there is a detail and no response has begun."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True  # the application hears of it, and what it still answers goes nowhere
             self.cycle.message_event.set()
@@ -178,7 +186,7 @@ class TimeLimitedProtocol(H11Protocol):
         self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer and hang up; the client may be in the middle of an answer already, and then just hang up."""
+        """Answers 400, unless a response has begun already, and closes the connection."""
         self._refuse("bad-request", self._parser.fault or msg)
         self.transport.close()
 
@@ -203,12 +211,12 @@ class TimeLimitedProtocol(H11Protocol):
             self.logger.debug("an answer had begun")
 
     def _should_upgrade(self) -> bool:
-        """There is nothing that a connection could be upgraded to: a request that offers it is answered as it is."""
+        """Returns False: a request that offers an upgrade is answered without one."""
         return False
 
 
 def with_date_header(app: ASGIApp) -> ASGIApp:
-    """The app, whose answers say when they were made; by uvicorn they would say when their requests came."""
+    """Returns the app with a Date header of the time of each response; uvicorn's is the time of the request."""
 
     async def made(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_dated(message: Message) -> None:
@@ -220,3 +228,44 @@ def with_date_header(app: ASGIApp) -> ASGIApp:
         await app(scope, receive, send_dated)
 
     return made
+
+
+class TimeLimitedServer(Server):
+    """A uvicorn server that checks its connections, and ends at its shutdown what clients would not end.
+
+    Args:
+        app: what is served.
+        settings: how long a connection waits for its client.
+        level: the least level that uvicorn logs.
+        on_shutdown: called before the server waits for open requests.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings, level: str, on_shutdown: Callable[[], None]) -> None:
+        config = Config(
+            with_date_header(app),
+            http=cast(
+                "type[TimeLimitedProtocol]",
+                functools.partial(TimeLimitedProtocol, timeouts=ConnectionTimeouts.of(settings)),
+            ),
+            timeout_keep_alive=settings.connection_idle_seconds,
+            log_config=None,  # its loggers hand their records on to ours
+            log_level=level.lower(),
+            access_log=False,  # ``service/middleware/observation.py`` has one
+            timeout_graceful_shutdown=5,
+            server_header=False,
+            date_header=False,
+        )
+        super().__init__(config)
+        self._on_shutdown = on_shutdown
+
+    async def on_tick(self, counter: int) -> bool:
+        """Checks the connections, and returns whether to stop; uvicorn calls it ten times a second."""
+        if counter % _TICKS_BETWEEN_CHECKS == 0:
+            for connection in list(self.server_state.connections):
+                cast("TimeLimitedProtocol", connection).check()
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Ends event streams, then stops as uvicorn does."""
+        self._on_shutdown()
+        await super().shutdown(sockets)

@@ -6,7 +6,7 @@ from fastapi import Depends, Path
 from starlette.concurrency import run_in_threadpool
 
 from service.auth.caller import CurrentCaller
-from service.context import RequestContext
+from service.context import RequestJobs
 from service.http.problems import ProblemError
 from worker.records.job_index import JobSelection
 from worker.records.job_listing import page_of_jobs
@@ -16,16 +16,16 @@ LATEST = "latest"
 
 async def _job_id(
     id: Annotated[str, Path(description=f"id of a job; `{LATEST}`: of the one that you have submitted last")],  # noqa: A002
-    here: RequestContext,
+    jobs: RequestJobs,
     caller: CurrentCaller,
 ) -> str:
     if id != LATEST:
         return id
     selection = JobSelection(caller.owner)
-    jobs, _ = await run_in_threadpool(page_of_jobs, here.jobs, here.queue.index, selection, None, 1)
-    if not jobs:
+    page, _ = await run_in_threadpool(page_of_jobs, jobs.records, jobs.queue.index, selection, None, 1)
+    if not page:
         raise ProblemError("not-found", "you have no job yet: submit one", field="id")
-    return jobs[0].id
+    return page[0].id
 
 
 JobId = Annotated[str, Depends(_job_id)]

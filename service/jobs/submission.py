@@ -31,103 +31,105 @@ from worker.telemetry.logs import fields
 _log = logging.getLogger(__name__)
 
 
-def submit(request: JobSubmission, owner: str, key: str | None, here: Context) -> tuple[SubmissionOutcome, Job | None]:
-    """What came of a submission, and the job's record where it was read already.
+def submit(
+    request: JobSubmission, owner: str, key: str | None, context: Context
+) -> tuple[SubmissionOutcome, Job | None]:
+    """Accepts a submission; returns its outcome, and the job's record if it was read already.
 
     Args:
-        request: what is asked.
-        owner: who asks.
+        request: the submission.
+        owner: the owner of the job.
         key: the submission's idempotency key.
-        here: where.
+        context: what the request works on, restricted to its caller.
 
     Raises:
         ProblemError: it cannot be accepted.
         InvalidTensors: the tensors do not fit the model or the program.
-        BeingErasedError: what it needs is being erased at this moment.
+        BeingDeletedError: what it needs is being deleted at this moment.
     """
-    check_webhook(request, here)
+    check_webhook(request, context.jobs)
     if key is not None:
-        done = _submit_once(request, owner, key, here)
+        done = _submit_once(request, owner, key, context)
         if done.cached:
-            schedule_webhook_of_ended_job(done.job, request, owner, key, here)
+            schedule_webhook_of_ended_job(done.job, request, owner, key, context.jobs)
         return done, None
-    if answer := _checked_answer(request, owner, here):
-        schedule_webhook_of_ended_job(answer.id, request, owner, None, here)
+    if answer := _checked_answer(request, owner, context):
+        schedule_webhook_of_ended_job(answer.id, request, owner, None, context.jobs)
         return SubmissionOutcome(answer.id, cached=True), answer
     job_id = new_id()
-    _record_and_enqueue(job_id, request, owner, here, here.jobs.withdraw)
+    _record_and_enqueue(job_id, request, owner, context, context.jobs.records.withdraw)
     return SubmissionOutcome(job_id), None
 
 
-def check_submission(request: JobRequest, here: Context) -> None:
-    """Check all that can be checked without compiling.
+def check_submission(request: JobRequest, context: Context) -> None:
+    """Checks all that can be checked without compiling.
 
     Raises:
         ProblemError: the model, the program, the accelerator or the tensors are unknown.
         InvalidAxes: the options set axes that the model does not have.
         InvalidTensors: they do not fit the model or the program.
     """
-    source = _source(request, here)
+    source = _source(request, context)
     options = request.options
     inputs, unset = _inputs(source, options.axes)
     if request.accelerator is not None:
-        _check_accelerator(request.accelerator, here)
-    if given := _tensors(options.inputs, "options.inputs", here):
+        _check_accelerator(request.accelerator, context)
+    if given := _tensors(options.inputs, "options.inputs", context):
         check_fit(given, inputs, field="options.inputs", partial=request.program is not None, unset=unset)
-    if given := _tensors(options.calibration, "options.calibration", here):
+    if given := _tensors(options.calibration, "options.calibration", context):
         check_fit(given, inputs, field="options.calibration", samples=True, unset=unset)
 
 
 def _inputs(source: Model | ProgramInfo, axes: Axes) -> tuple[list[TensorInfo], Sequence[str]]:
-    """The inputs, their axes set, and which of those are 1 as nothing set them."""
+    """Returns the inputs with their axes set, and the names of the axes that are 1 by default."""
     if isinstance(source, ProgramInfo):
         return source.inputs, ()
     fixed = fix_axes(source.inputs, axes)
     return fixed.inputs, fixed.unset
 
 
-def _source(request: JobRequest, here: Context) -> Model | ProgramInfo:
-    """What was found in the model or the program."""
+def _source(request: JobRequest, context: Context) -> Model | ProgramInfo:
+    """Returns the document of the model or the program."""
     try:
         if request.model is not None:
-            return here.models.get(request.model)
-        return here.programs.get(str(request.program))
+            return context.uploads.models.get(request.model)
+        return context.uploads.programs.get(str(request.program))
     except KeyError:
         kind, digest = ("model", request.model) if request.model is not None else ("program", request.program)
         raise ProblemError(f"unknown-{kind}", f"there is no {kind} {digest}", field=kind) from None
 
 
-def _check_accelerator(name: str, here: Context) -> None:
-    if not here.accelerators.known(name):
+def _check_accelerator(name: str, context: Context) -> None:
+    if not context.uploads.accelerators.known(name):
         known = ", ".join(preset_names())
         detail = f"there is no accelerator {name!r}; there are {known}, and those that were uploaded"
         raise ProblemError("unknown-accelerator", detail, field="accelerator")
 
 
-def _tensors(digest: str | None, field: str, here: Context) -> list[TensorInfo] | None:
+def _tensors(digest: str | None, field: str, context: Context) -> list[TensorInfo] | None:
     if digest is None:
         return None
     try:
-        return here.tensors.get(digest).tensors
+        return context.uploads.tensors.get(digest).tensors
     except KeyError:
         raise ProblemError("unknown-tensors", f"there are no tensors {digest}", field=field) from None
 
 
-def _checked_answer(request: JobSubmission, owner: str, here: Context) -> Job | None:
-    """A job that answers the request, if there is one and it may; the request is checked in any case."""
-    check_submission(request, here)
-    return None if request.fresh else here.answers.find(request, owner)
+def _checked_answer(request: JobSubmission, owner: str, context: Context) -> Job | None:
+    """Checks the request; returns an earlier job that answers it, unless a fresh one is asked for."""
+    check_submission(request, context)
+    return None if request.fresh else context.submissions.results.find(request, owner)
 
 
-def _submit_once(request: JobSubmission, owner: str, key: str, here: Context) -> SubmissionOutcome:
-    """What the submissions with this key have."""
+def _submit_once(request: JobSubmission, owner: str, key: str, context: Context) -> SubmissionOutcome:
+    """Returns the outcome that all submissions with this idempotency key share."""
     try:
-        return here.idempotency.once(
+        return context.submissions.idempotency.once(
             owner,
             key,
             _digest(request),
-            lambda: _propose(request, owner, here),
-            lambda job_id, withdraw: _record_and_enqueue(job_id, request, owner, here, withdraw),
+            lambda: _propose(request, owner, context),
+            lambda job_id, withdraw: _record_and_enqueue(job_id, request, owner, context, withdraw),
         )
     except KeyReusedError:
         detail = "another request came with this key; take a new one for it"
@@ -135,49 +137,49 @@ def _submit_once(request: JobSubmission, owner: str, key: str, here: Context) ->
 
 
 def _digest(request: JobSubmission) -> str:
-    """Of what is asked, and where its end is to be told; not of the secret, which is shown as asterisks."""
+    """Returns a digest of the request and its webhook's URL; the webhook's secret is dumped as asterisks."""
     # keys that were used before there were labels are good still
     left_out = {name for name in ("webhook", "label") if getattr(request, name) is None}
     return hashlib.sha256(request.model_dump_json(exclude=left_out).encode()).hexdigest()
 
 
-def _propose(request: JobSubmission, owner: str, here: Context) -> Proposal:
-    """What to do about a request: an answer that is there, or the id of a job to make."""
-    answer = _checked_answer(request, owner, here)
+def _propose(request: JobSubmission, owner: str, context: Context) -> Proposal:
+    """Returns an earlier job that answers the request, or the id of a new one."""
+    answer = _checked_answer(request, owner, context)
     return Proposal(answer.id, cached=True) if answer else Proposal(new_id(), cached=False)
 
 
-def _record_and_enqueue(job_id: str, request: JobSubmission, owner: str, here: Context, withdraw: Withdraw) -> None:
-    """Record the job and enqueue it. Where that fails, nothing is left that would run.
+def _record_and_enqueue(job_id: str, request: JobSubmission, owner: str, context: Context, withdraw: Withdraw) -> None:
+    """Records the job and enqueues it. Where that fails, nothing is left that would run.
 
     Raises:
-        ProblemError: the queue cannot be reached, or is full; or what the job needs has been erased.
-        BeingErasedError: it is being erased at this moment.
+        ProblemError: the queue cannot be reached, or is full; or what the job needs has been deleted.
+        BeingDeletedError: it is being deleted at this moment.
     """
     detail = "the job was not accepted; try again later"
     unavailable = ProblemError("queue-unavailable", detail, headers={"Retry-After": "5"})
     try:
-        check_queue_limits(here.queue, owner, here.settings)
+        check_queue_limits(context.jobs.queue, owner, context.settings)
     except redis.RedisError as error:
         raise unavailable from error
     try:
-        claim = here.claims.take(job_id, request, owner)
+        claim = context.submissions.upload_locks.take(job_id, request, owner)
     except MissingUploadError as error:
         kind = error.upload.kind.removesuffix("s" if error.upload.kind != "tensors" else "")
-        raise ProblemError(f"unknown-{kind}", f"{error.upload.digest} has been erased", field=kind) from None
+        raise ProblemError(f"unknown-{kind}", f"{error.upload.digest} has been deleted", field=kind) from None
     if not claim.counts():  # this process was held up, and nobody heeds it any more
         claim.release()
         raise unavailable
     try:
-        schedule_webhook(job_id, request, owner, here)
+        schedule_webhook(job_id, request, owner, context.jobs)
         origin = Origin(request_id=request_id(), traceparent=current_traceparent())
-        document = here.accelerators.source(request.accelerator)
-        here.jobs.create(request, owner, job_id, origin, document, request.label)
-        here.queue.submit(job_id, owner=owner)
+        document = context.uploads.accelerators.source(request.accelerator)
+        context.jobs.records.create(request, owner, job_id, origin, document, request.label)
+        context.jobs.queue.submit(job_id, owner=owner)
     except redis.RedisError as error:
         if withdraw(job_id):
             claim.release()
-            here.orders.drop(job_id)
+            context.jobs.webhooks.drop(job_id)
             raise unavailable from error
         # the message came through, and the job has ended already: then it is accepted
     _log.info("job %s: accepted", job_id, extra=fields(job=job_id))
@@ -187,7 +189,7 @@ _QUEUE_FULL_HEADERS = {"Retry-After": "10"}
 
 
 def check_queue_limits(queue: JobQueue, owner: str, settings: Settings) -> None:
-    """Refuse a job if too many wait, in all or of its owner.
+    """Refuses a job if too many are queued, in all or of its owner.
 
     Raises:
         ProblemError: too many do.
@@ -201,8 +203,8 @@ def check_queue_limits(queue: JobQueue, owner: str, settings: Settings) -> None:
         raise ProblemError("queue-full", f"{most} jobs of yours wait; try again later", headers=_QUEUE_FULL_HEADERS)
 
 
-def plan_response(request: JobRequest, here: Context) -> Response:
-    """The plan of a request that was checked.
+def plan_response(request: JobRequest, context: Context) -> Response:
+    """Returns the plan of a request that was checked.
 
     Raises:
         ProblemError: it is for a program, or it cannot be made within the limits.
@@ -210,10 +212,10 @@ def plan_response(request: JobRequest, here: Context) -> Response:
     """
     if request.program is not None:
         raise ProblemError("invalid-request", "a program is compiled already: nothing is planned", field="program")
-    with scratch_directory(here.settings.scratch_dir, "plan") as directory:
-        work = fetch_inputs(request, directory, here.store, here.accelerators.source(request.accelerator))
+    with scratch_directory(context.settings.scratch_dir, "plan") as directory:
+        work = fetch_inputs(request, directory, context.store, context.uploads.accelerators.source(request.accelerator))
         assert isinstance(work, ModelJobInputs)
         try:
-            return Response(here.planner.plan(work, directory), media_type="application/json")
+            return Response(context.submissions.planner.plan(work, directory), media_type="application/json")
         except LimitError as error:
             raise ProblemError("plan-failed", f"{error}; submit a job") from error

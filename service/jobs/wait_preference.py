@@ -9,16 +9,16 @@ from typing import Annotated
 from fastapi import Depends, Header, Request
 from starlette.concurrency import run_in_threadpool
 
-from service.context import Context, RequestContext
+from service.context import JobContext, RequestJobs
 
 _PREFERENCE = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*")+')
 _SECONDS = re.compile(r"[0-9]{1,9}")
 
 
 def parse_wait(headers: Sequence[str], most: int) -> int | None:
-    """The seconds that the client would wait, no more than ``most``; None if it would not, or does not say it right.
+    """Returns the seconds that the client would wait, at most ``most``; None without a valid preference.
 
-    Of several that it names the first counts (RFC 7240, section 2).
+    The first of several counts (RFC 7240, section 2).
     """
     for preference in _PREFERENCE.findall(",".join(headers)):
         name, _, value = preference.partition(";")[0].partition("=")
@@ -29,26 +29,26 @@ def parse_wait(headers: Sequence[str], most: int) -> int | None:
 
 
 class WaitPreference:
-    """How long a request waits for a job's end, if at all."""
+    """How long a request waits for the end of a job, if at all."""
 
-    def __init__(self, request: Request, here: Context, seconds: int | None) -> None:
+    def __init__(self, request: Request, jobs: JobContext, seconds: int | None) -> None:
         self._request = request
-        self._here = here
+        self._jobs = jobs
         self._seconds = seconds
 
-    async def end_of(self, job_id: str, owner: str) -> dict[str, str]:
-        """Return once the job has ended, the time is over, or the client has gone away; gives headers of the answer.
+    async def wait_for_end(self, job_id: str, owner: str) -> dict[str, str]:
+        """Waits until the job has ended, the time is over, or the client has left; returns headers of the response.
 
-        It does nothing where nobody asked, or as many wait already as may, in all or of the owner's.
+        Return at once if the request has no such preference, or if no slot is available to the owner.
         """
-        if self._seconds is None or self._here.waiters.left(owner) <= 0:
+        if self._seconds is None or self._jobs.waiters.available(owner) <= 0:
             return {}
-        with self._here.waiters.taken(owner):
+        with self._jobs.waiters.hold(owner):
             await self._wait(job_id, self._seconds)
         return {"Preference-Applied": f"wait={self._seconds}"}
 
     async def _wait(self, job_id: str, seconds: float) -> None:
-        tasks = [asyncio.create_task(self._ended(job_id)), asyncio.create_task(self._gone())]
+        tasks = [asyncio.create_task(self._ended(job_id)), asyncio.create_task(self._disconnected())]
         try:
             await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -58,26 +58,26 @@ class WaitPreference:
                 await asyncio.gather(*tasks)
 
     async def _ended(self, job_id: str) -> None:
-        with self._here.feeds.watch(job_id) as feed:
-            if await run_in_threadpool(self._here.jobs.ended, job_id):
+        with self._jobs.events.watch(job_id) as feed:
+            if await run_in_threadpool(self._jobs.records.ended, job_id):
                 return
-            while not feed.ended and not self._here.feeds.closing:
+            while not feed.ended and not self._jobs.events.closing:
                 await feed.change.wait()
 
-    async def _gone(self) -> None:
+    async def _disconnected(self) -> None:
         while (await self._request.receive())["type"] != "http.disconnect":
             pass
 
 
 async def _wait_preference(
     request: Request,
-    here: RequestContext,
+    jobs: RequestJobs,
     prefer: Annotated[  # noqa: ARG001 - for the document; several lines of it are one list
         str | None,
         Header(description="`wait=N`: answer once the job has ended, or after N seconds, 60 unless set otherwise"),
     ] = None,
 ) -> WaitPreference:
-    return WaitPreference(request, here, parse_wait(request.headers.getlist("prefer"), here.settings.wait_seconds))
+    return WaitPreference(request, jobs, parse_wait(request.headers.getlist("prefer"), jobs.settings.wait_seconds))
 
 
 PreferWait = Annotated[WaitPreference, Depends(_wait_preference)]

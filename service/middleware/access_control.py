@@ -1,16 +1,15 @@
 """Access control: authenticates the caller before anything else is done for a request, and limits request rates.
 
-A route that is not listed as open needs a key: it is closed until somebody opens it. Whose things a request sees is
-then up to the context (``service/context.py``).
+Each route says whether it needs a key (``service/auth/route_policy.py``); a path without a route needs one. What a
+request may see is then up to the context (``service/context.py``), which is restricted to its caller.
 """
 
-import functools
 import ipaddress
 import logging
 import re
 import socket
 from collections.abc import Mapping
-from typing import Literal, cast, get_args
+from typing import Literal
 from urllib.parse import parse_qs
 
 from starlette.concurrency import run_in_threadpool
@@ -18,57 +17,49 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.auth.caller import ANONYMOUS, LOCAL_CALLER, NO_OWNER, Caller
-from service.auth.rate_limits import RateDecision, RateLimit
-from service.context import Context
+from service.auth.rate_limits import RateDecision, RateLimit, RateName
+from service.auth.route_policy import MatchedPolicy, RoutePolicies
+from service.context import AccessContext, Context
 from service.http.problems import ProblemError, problem_response, store_unavailable_response
 from worker.config.settings import Settings
-from worker.examples import FileKind, example
+from worker.examples import example_id
 from worker.identity import secret_tokens
 from worker.identity.api_keys import ApiKeys
 from worker.identity.share_links import ShareTarget
-from worker.storage.identifiers import ObjectKind
 from worker.storage.object_store import StoreUnavailableError
 
 _log = logging.getLogger(__name__)
-# how the service is and how it is used: nothing of anybody's
-_OPEN_PATHS = re.compile(
-    r"/|/healthz|/readyz|/docs(/oauth2-redirect)?|/openapi\.json|/static-offline-docs/.*|/problems(/.*)?"
-    r"|/v1/about|/v1/schemas/.*"
-)
-_SHAREABLE_PATHS = re.compile(
-    r"/v1/(?:(jobs)/([0-9a-f]{32})|(models|programs|tensors|accelerators)/([0-9a-f]{64}))(/.*)?"
-)
-_UPLOADS = re.compile(r"/v1/(models|programs|tensors|accelerators)/?")
-_SUBMISSIONS = re.compile(r"/v1/jobs/?")
-_READ_METHODS = {"GET", "HEAD"}
+_SHAREABLE_ID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{64}")  # of a job, of an upload
 
 
 class AccessControl:
-    """ASGI middleware: 401 for who has no key where one is needed, 429 for who asks too often."""
+    """ASGI middleware: answers 401 without a key where one is needed, and 429 above a rate limit."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, policies: RoutePolicies) -> None:
         self._app = app
+        self._policies = policies
         # where it is not known who can reach the api, keys are needed
         self._keys_needed = settings.auth != "off"
         self._counting = self._keys_needed or settings.rate_by_address
         self._metrics_open = settings.metrics_open
-        self._rates = {
+        self._rates: dict[RateName, RateLimit] = {
             "uploads": RateLimit("uploads", settings.rate_uploads),
             "submissions": RateLimit("submissions", settings.rate_submissions),
             "reads": RateLimit("reads", settings.rate_reads),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, once it is known whose it is."""
+        """Passes the request on with its caller, or refuses it."""
         if scope["type"] == "websocket":  # there is none
             await send({"type": "websocket.close", "code": 1008})
             return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        matched = self._policies.match(scope)
         try:
-            caller = await self._caller(scope)
-            taken = await self._count(scope, caller)
+            caller = await self._caller(scope, matched)
+            taken = await self._count(scope, caller, matched)
         except ProblemError as error:
             await problem_response(error.problem, error.headers)(scope, receive, send)
             return
@@ -78,72 +69,76 @@ class AccessControl:
         scope.setdefault("state", {})["caller"] = caller
         await self._app(scope, receive, send if taken is None else _with_headers(send, taken.headers))
 
-    async def _caller(self, scope: Scope) -> Caller:
-        """Who asks.
+    async def _caller(self, scope: Scope, matched: MatchedPolicy) -> Caller:
+        """Returns the caller of the request.
 
         Raises:
-            ProblemError: nobody who may.
-            StoreUnavailableError: whether it may cannot be found out.
+            ProblemError: the route needs a key or a link, and the request has none that is valid.
+            StoreUnavailableError: the store cannot be reached to look it up.
         """
         if not self._keys_needed:
             return LOCAL_CALLER
         given = _bearer_token(Headers(scope=scope))
         owner = await self._owner(scope, given)
-        if shared := await self._shared(scope, given):
+        if shared := await self._shared(scope, given, matched):
             thing, link = shared
             return Caller(owner or NO_OWNER, thing, owner or f"link:{link}")
         if owner is not None:
             return Caller(owner, counted_as=owner)
-        if self._open(scope["path"]):
+        if self._is_open(matched):
             return ANONYMOUS
         raise _unauthorized(given)
 
-    def _open(self, path: str) -> bool:
-        if path == "/metrics":
+    def _is_open(self, matched: MatchedPolicy) -> bool:
+        policy = matched.policy
+        if policy.access == "metrics":
             return self._metrics_open
-        return _OPEN_PATHS.fullmatch(path) is not None or path in _example_paths()
+        if policy.example and policy.kind is not None:
+            return matched.path_params["id"] == example_id(policy.kind)
+        return policy.access == "open"
 
     @staticmethod
     async def _owner(scope: Scope, given: str | None) -> str | None:
         if given is None or not secret_tokens.is_well_formed(given, secret_tokens.KEY):
             return None
-        keyring = _app_context(scope).keyring
-        key = keyring.remembered(given) or await run_in_threadpool(keyring.find, given)
+        keys = _access_context(scope).keys
+        key = keys.get(given) or await run_in_threadpool(keys.find, given)
         return None if key is None else key.owner
 
     @staticmethod
-    async def _shared(scope: Scope, given: str | None) -> tuple[ShareTarget, str] | None:
-        """What a link of the request opens for reading, and the link's digest."""
-        match = _SHAREABLE_PATHS.fullmatch(scope["path"])
-        if match is None or scope["method"] not in _READ_METHODS:
+    async def _shared(scope: Scope, given: str | None, matched: MatchedPolicy) -> tuple[ShareTarget, str] | None:
+        """Returns what a link of the request opens for reading, and the link's digest."""
+        if matched.policy.kind is None or not matched.has_method:
             return None
-        shared = ShareTarget(cast(ObjectKind, match[1] or match[3]), match[2] or match[4])
+        if not _SHAREABLE_ID.fullmatch(matched.path_params["id"]):
+            return None
+        shared = ShareTarget(matched.policy.kind, matched.path_params["id"])
         for text in [given, *parse_qs(scope["query_string"].decode("latin-1")).get("share", [])[:1]]:
-            if text and (opened := await run_in_threadpool(_app_context(scope).shares.opened, text, shared)):
+            if text and (opened := await run_in_threadpool(_access_context(scope).shares.opened, text, shared)):
                 return opened, secret_tokens.token_digest(text)
         return None
 
-    async def _count(self, scope: Scope, caller: Caller) -> RateDecision | None:
-        """Take a token for the request; None if it is not counted.
+    async def _count(self, scope: Scope, caller: Caller, matched: MatchedPolicy) -> RateDecision | None:
+        """Counts the request against its rate limit; returns None if it is not limited.
 
         Raises:
-            ProblemError: there is none.
+            ProblemError: the limit is reached.
         """
-        if not self._counting or caller is ANONYMOUS or self._open(scope["path"]):
+        if not self._counting or caller is ANONYMOUS or self._is_open(matched):
             return None
-        rate = self._rates[_rate_name(scope)]
+        rate = self._rates[matched.policy.rate if matched.has_method else "reads"]
         who = caller.counted_as or f"address:{(scope.get('client') or ('',))[0]}"
         if rate.size == 0:
             return None
-        taken = await run_in_threadpool(_app_context(scope).rates.take, rate, who)
+        taken = await run_in_threadpool(_access_context(scope).rates.take, rate, who)
         if not taken.granted:
-            detail = f"at most {rate.size} {rate.name} a minute; there is room again in {int(taken.wait) + 1} s"
+            detail = f"at most {rate.size} {rate.name} a minute; try again in {int(taken.wait) + 1} s"
             raise ProblemError("rate-limited", detail, headers=taken.headers)
         return taken
 
 
 def resolve_auth(auth: Literal["auto", "keys", "off"], bound: socket.socket) -> Literal["keys", "off"]:
-    """What ``auto`` means for an api that listens there."""
+    """Returns what ``auto`` means for an api that listens on this address: ``off`` on the loopback, else ``keys``."""
     if auth != "auto":
         return auth
     address = ipaddress.ip_address(bound.getsockname()[0])
@@ -152,7 +147,7 @@ def resolve_auth(auth: Literal["auto", "keys", "off"], bound: socket.socket) -> 
 
 
 def warn_without_keys(keys: ApiKeys) -> None:
-    """Log how to make a key, if none was made."""
+    """Logs how to make a key, if there is none."""
     try:
         if not any(not revoked for _, revoked in keys.all()):
             _log.warning("Keys are needed and there is none: make one with `cyclops keys add NAME`")
@@ -160,21 +155,14 @@ def warn_without_keys(keys: ApiKeys) -> None:
         _log.warning("whether there are keys cannot be seen: %s", error)
 
 
-@functools.cache
-def _example_paths() -> frozenset[str]:
-    """Where the files of the examples are, to which the documentation links."""
-    kinds: tuple[FileKind, ...] = get_args(FileKind)
-    return frozenset(f"/v1/{kind}/{example(kind).id}/content" for kind in kinds)
-
-
-def _app_context(scope: Scope) -> Context:
+def _access_context(scope: Scope) -> AccessContext:
     context = scope["app"].state.context
     assert isinstance(context, Context)
-    return context
+    return context.access
 
 
 def _bearer_token(headers: Headers) -> str | None:
-    """What the request carries as its key (RFC 6750, section 2.1)."""
+    """Returns the bearer token of the request (RFC 6750, section 2.1)."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
     return given.strip() if scheme.lower() == "bearer" else None
 
@@ -183,16 +171,10 @@ def _unauthorized(given: str | None) -> ProblemError:
     if given is None:
         detail = "send a key: Authorization: Bearer ..."
     elif not secret_tokens.is_well_formed(given, secret_tokens.KEY):
-        detail = "what was sent is no key: it is cut, mistyped or something else"
+        detail = "the bearer token does not have the form of a key: it is cut or mistyped"
     else:
-        detail = "the key opens nothing here"
+        detail = "the key is unknown or revoked"
     return ProblemError("unauthorized", detail, headers={"WWW-Authenticate": "Bearer"})
-
-
-def _rate_name(scope: Scope) -> str:
-    if scope["method"] == "POST" and _UPLOADS.fullmatch(scope["path"]):
-        return "uploads"
-    return "submissions" if scope["method"] == "POST" and _SUBMISSIONS.fullmatch(scope["path"]) else "reads"
 
 
 def _with_headers(send: Send, headers: Mapping[str, str]) -> Send:

@@ -1,31 +1,32 @@
 """Bodies: a size limit for each request, counted as the bytes arrive; no content codings; none for HEAD."""
 
 import contextlib
-from collections.abc import Mapping
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.auth.route_policy import RoutePolicies
 from service.http.problems import ProblemError, problem_response
+from worker.config.settings import Settings
 
 # a client that is still sending reads our answer only if we take what it sends, up to a point
 _DRAIN = 64 << 20
 
 
 class BodyLimit:
-    """ASGI middleware: 413 for a body over the limit of its path, whether its length was declared or not."""
+    """ASGI middleware: answers 413 to a body over the limit of its route, with or without a declared length."""
 
-    def __init__(self, app: ASGIApp, limits: Mapping[str, int], default: int) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, policies: RoutePolicies) -> None:
         self._app = app
-        self._limits = limits
-        self._default = default
+        self._settings = settings
+        self._policies = policies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its body counted."""
+        """Passes the request on with its body counted."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit = self._limits.get(scope["path"], self._default)
+        limit = self._policies.match(scope).policy.max_body(self._settings)
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > limit:
             error = _too_large(f"{int(declared)} bytes", limit)
@@ -54,7 +55,7 @@ def _counted(receive: Receive, limit: int) -> Receive:
 
 
 async def drain(receive: Receive) -> None:
-    """Take what the client still sends, up to a point."""
+    """Reads and drops what the client still sends, up to 64 MiB."""
     left = _DRAIN
     while left > 0:
         message = await receive()
@@ -76,13 +77,13 @@ _WITHOUT_BODY = {"GET", "HEAD", "OPTIONS", "DELETE"}
 
 
 class RefuseContentCodings:
-    """ASGI middleware: 415 for a body in a content coding, as RFC 9110 has it (section 15.5.16)."""
+    """ASGI middleware: answers 415 to a body in a content coding (RFC 9110, section 15.5.16)."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on if its body is plain."""
+        """Passes the request on if its body is not coded."""
         if scope["type"] == "http" and scope["method"] not in _WITHOUT_BODY:
             coding = Headers(scope=scope).get("content-encoding", "identity").strip()
             if coding.lower() not in {"", "identity"}:
@@ -99,17 +100,17 @@ class RefuseContentCodings:
 
 
 class _HeadComplete(Exception):  # noqa: N818 - it is none
-    """The client has all that it asked for."""
+    """Ends the app's response, as the client has its head."""
 
 
 class HeadAsGet:
-    """ASGI middleware: the app sees a GET, the client no body; of a long one only the beginning is made."""
+    """ASGI middleware: answers HEAD by the app's GET without its body, of which only the beginning is made."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Passes the request on."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return

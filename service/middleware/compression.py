@@ -15,11 +15,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.conditional import weak_if_client_names_it_weak
+from service.http.negotiation import qualities
 
 ContentCoding = Literal["zstd", "gzip"]
 _CODINGS: tuple[ContentCoding, ...] = ("zstd", "gzip")  # of equals the first
 _ALIASES = {"x-gzip": "gzip"}
-_QUALITY = re.compile(r"0(\.\d{0,3})?|1(\.0{0,3})?")
 # both as fast as they can; of zstd the window, and with it the memory, is bounded: gzip's is 32 KiB
 _ZSTD: dict[int, int] = {zstd.CompressionParameter.compression_level: 1, zstd.CompressionParameter.window_log: 18}
 _GZIP_LEVEL, _GZIP_FORM = 1, 16 + zlib.MAX_WBITS
@@ -27,10 +27,10 @@ _TEXT = re.compile(r"text/(?!event-stream$).+|application/(json|jsonl|javascript
 
 
 class StreamEncoder(Protocol):
-    """Codes a body piece by piece."""
+    """Encodes a body piece by piece."""
 
     def code(self, data: bytes, *, last: bool) -> bytes:
-        """What there is of the coded body so far; all of it, with the ``last`` piece."""
+        """Returns the next coded bytes; the rest of them with the ``last`` piece."""
 
 
 class _Gzip:
@@ -51,17 +51,13 @@ class _Zstd:
 
 
 def new_encoder(coding: ContentCoding) -> StreamEncoder:
-    """A new one."""
+    """Returns a new encoder of the coding."""
     return _Zstd() if coding == "zstd" else _Gzip()
 
 
 def preferred_coding(accept_encoding: str) -> ContentCoding | None:
-    """The coding that the client likes best; None: it wants none, or none that there is."""
-    found: dict[str, float] = {}
-    for part in accept_encoding.split(","):
-        name, *parameters = (item.strip().lower() for item in part.split(";"))
-        given = next((item[2:].strip() for item in parameters if item.startswith("q=")), "1")
-        found[_ALIASES.get(name, name)] = float(given) if _QUALITY.fullmatch(given) else 0.0
+    """Returns the coding with the highest quality; None if the client prefers none, or none of these."""
+    found = {_ALIASES.get(name, name): quality for name, quality in qualities(accept_encoding)}
     others = found.get("*", 0.0)
     best = max(_CODINGS, key=lambda coding: found.get(coding, others))
     quality = found.get(best, others)
@@ -69,7 +65,7 @@ def preferred_coding(accept_encoding: str) -> ContentCoding | None:
 
 
 def is_text(content_type: str) -> bool:
-    """Whether a body of this type gains by it: text that is not told piece by piece."""
+    """Returns whether a body of this type is worth coding: text, but not a stream of events."""
     return _TEXT.fullmatch(content_type.partition(";")[0].strip().lower()) is not None
 
 
@@ -83,7 +79,7 @@ _PARTIAL = 206
 
 
 class Compression:
-    """ASGI middleware."""
+    """ASGI middleware: encodes text responses in the client's preferred coding."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -91,7 +87,7 @@ class Compression:
         self._streams = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Passes the request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -102,25 +98,25 @@ class Compression:
             answer.close()
 
     def enter(self) -> bool:
-        """Whether there is room for one more stream; then it is in."""
+        """Counts one more coded stream; returns False if there are as many as may be."""
         if self._streams >= _AT_ONCE:
             return False
         self._streams += 1
         return True
 
     def leave(self) -> None:
-        """One stream less."""
+        """Counts one coded stream less."""
         self._streams -= 1
 
     async def code(self, by: StreamEncoder, data: bytes, *, last: bool) -> bytes:
-        """Code a piece, in a thread if it is a large one."""
+        """Encodes a piece, in a thread if it is large."""
         if len(data) <= _INLINE:
             return by.code(data, last=last)
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: by.code(data, last=last))
 
 
 class _Answer:
-    """One answer on its way."""
+    """One response on its way to the client."""
 
     def __init__(self, request: Headers, send: Send, room: Compression) -> None:
         self._request = request
@@ -131,13 +127,13 @@ class _Answer:
         self._coder: StreamEncoder | None = None
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Releases the stream's slot, if it holds one."""
         if self._coder is not None:
             self._coder = None
             self._room.leave()
 
     async def take(self, message: Message) -> None:
-        """What the app sends."""
+        """Takes a message of the app, and sends it on, coded or not."""
         if message["type"] == "http.response.start":
             await self._begin(message)
         elif message["type"] == "http.response.body" and self._held is not None:
@@ -149,7 +145,7 @@ class _Answer:
             await self._send(message)
 
     async def _begin(self, start: Message) -> None:
-        """Hold the head back if it depends on the body."""
+        """Sends the head, or holds it back if it depends on the body."""
         headers = MutableHeaders(scope=start)
         ranged = "range" in self._request
         if start["status"] in _WITHOUT_BODY:
@@ -166,7 +162,7 @@ class _Answer:
         await self._send(start)
 
     async def _first(self, start: Message, message: Message) -> None:
-        """Now it is known whether the whole body is at hand."""
+        """Sends the head that was held back and the first piece of the body, coded if that is worth it."""
         assert self._coding is not None
         data, more = message.get("body", b""), message.get("more_body", False)
         headers = MutableHeaders(scope=start)

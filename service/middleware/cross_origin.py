@@ -36,7 +36,7 @@ _SHOWN_CHARACTERS = 100
 
 
 def allow_origins(app: FastAPI, origins: Sequence[str]) -> None:
-    """Let pages of these origins ask. Keys are sent by scripts, not by browsers: there are no credentials to allow."""
+    """Allows requests from pages of these origins. Scripts send keys, not browsers: no credentials are allowed."""
     if origins:
         app.add_middleware(
             CORSMiddleware,
@@ -49,7 +49,7 @@ def allow_origins(app: FastAPI, origins: Sequence[str]) -> None:
 
 
 class CrossOriginGuard:
-    """ASGI middleware: 403 for a request by a name that is not ours, and for a write from another site's page.
+    """ASGI middleware: answers 403 to an unknown host name, and to a write from another site's page.
 
     Where keys are needed any name will do unless the settings say otherwise: what a page may read then, all may.
     """
@@ -60,7 +60,7 @@ class CrossOriginGuard:
         self._names = AllowedHosts(settings.hosts, others=settings.auth != "off" and not settings.hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, if it is ours."""
+        """Passes the request on unless its host or its origin is refused."""
         if scope["type"] == "http":
             try:
                 headers = Headers(scope=scope)
@@ -73,7 +73,7 @@ class CrossOriginGuard:
         await self._app(scope, receive, send)
 
     def _check_host(self, path: str, headers: Headers) -> None:
-        """See that the request asks for one of our names; one without any, of HTTP/1.0, is of no browser.
+        """Checks the request's host name; a request without one, of HTTP/1.0, does not come from a browser.
 
         Raises:
             ProblemError: it does not.
@@ -81,13 +81,13 @@ class CrossOriginGuard:
         if (host := headers.get("host")) is None or self._names.known(host, probe=path in _PROBES):
             return
         detail = (
-            f"{host[:_SHOWN_CHARACTERS]!r} is no name of this service; ask by localhost or 127.0.0.1, or have its "
+            f"{host[:_SHOWN_CHARACTERS]!r} is not a host name of this service; use localhost or 127.0.0.1, or have its "
             "operator add the name to CYCLOPS_ALLOWED_HOSTS"
         )
         raise ProblemError("forbidden-host", detail, field="Host")
 
     def _check_origin(self, headers: Headers) -> None:
-        """See that no other site's page sent the request.
+        """Checks that the request does not come from another site's page.
 
         Raises:
             ProblemError: one did, and its origin is none of those that may.
@@ -100,13 +100,15 @@ class CrossOriginGuard:
                 return
         elif all(_is_own(origin, headers.get("host", "")) for origin in origins):
             return
-        told = ", ".join(origins)[:_SHOWN_CHARACTERS] or "another site"
-        detail = f"a page of {told} may change nothing here; its operator could add its origin to CYCLOPS_CORS_ORIGINS"
+        source = ", ".join(origins)[:_SHOWN_CHARACTERS] or "another site"
+        detail = (
+            f"a page of {source} may change nothing here; its operator could add its origin to CYCLOPS_CORS_ORIGINS"
+        )
         raise ProblemError("cross-origin", detail, field="Origin" if origins else "Sec-Fetch-Site")
 
 
 class AllowedHosts:
-    """The names by which we may be asked, in ``Host``: those of the loopback address, and more.
+    """The host names that requests may use: those of the loopback address, and more.
 
     Args:
         hosts: further ones; ``*.name`` is all below that name, ``*`` is any.
@@ -119,7 +121,7 @@ class AllowedHosts:
         self._below = tuple(host.lower().removeprefix("*") for host in hosts if host.startswith("*."))
 
     def known(self, host: str, *, probe: bool = False) -> bool:
-        """Whether a ``Host`` is one of them.
+        """Returns whether a ``Host`` is allowed.
 
         A ``probe`` may ask by an address or a name without dots too, as those of containers do: no page has these.
         """
@@ -153,7 +155,7 @@ def _is_loopback(name: str) -> bool:
 
 
 def _is_own(origin: str, host: str) -> bool:
-    """Whether a page of ``origin`` came from ``host``; a port that is not named is that of the origin's scheme."""
+    """Returns whether ``origin`` is that of ``host``; a missing port is the default of the origin's scheme."""
     scheme, found, authority = origin.lower().partition("://")
     page, ours = _HOST.fullmatch(authority), _HOST.fullmatch(host.strip().lower())
     if not found or scheme not in _PORTS or page is None or ours is None:

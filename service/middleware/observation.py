@@ -25,7 +25,7 @@ _PROBES = {"/healthz", "/readyz", "/metrics"}
 
 @dataclass
 class _Answer:
-    """What has been sent so far."""
+    """The response as far as it has been sent."""
 
     status: int | None = None
     size: int = 0
@@ -33,7 +33,7 @@ class _Answer:
 
 
 class RequestObserver:
-    """ASGI middleware, outside all others. Without a tracer there are no spans."""
+    """ASGI middleware: observes requests, outside all other middleware. Without a tracer there are no spans."""
 
     def __init__(self, app: ASGIApp, meters: RequestMetrics, tracer: Tracer | None = None) -> None:
         self._app = app
@@ -41,7 +41,7 @@ class RequestObserver:
         self._tracer = tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Passes the request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -95,7 +95,7 @@ def _method(scope: Scope) -> str:
 
 
 def _route_template(scope: Scope, status: int | None) -> str:
-    """The template of the route; of what is no route of ours nothing is told."""
+    """Returns the template of the route; paths without a route are not shown."""
     route = scope.get("route")
     path = getattr(route, "path_format", None)
     if isinstance(path, str):
@@ -105,5 +105,5 @@ def _route_template(scope: Scope, status: int | None) -> str:
 
 def _log_request(method: str, route: str, status: int, seconds: float, size: int) -> None:
     milliseconds = round(seconds * 1e3, 3)
-    told = logs.fields(method=method, route=route, status=status, ms=milliseconds, bytes=size)
-    _log.info("%s %s %d in %.1f ms, %d bytes", method, route, status, milliseconds, size, extra=told)
+    fields = logs.fields(method=method, route=route, status=status, ms=milliseconds, bytes=size)
+    _log.info("%s %s %d in %.1f ms, %d bytes", method, route, status, milliseconds, size, extra=fields)

@@ -20,7 +20,7 @@ _DOCUMENTATION_POLICY = (
 
 
 class SecurityHeaders:
-    """ASGI middleware. Of the documentation's pages the scripts that are in them are named by their digests."""
+    """ASGI middleware: adds security headers. On documentation pages they name inline scripts by digest."""
 
     def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
         self._app = app
@@ -33,7 +33,7 @@ class SecurityHeaders:
             self._always["Strict-Transport-Security"] = f"max-age={settings.hsts_seconds}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Passes the request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -65,6 +65,6 @@ class SecurityHeaders:
 
 
 def _script_digests(page: bytes) -> list[str]:
-    """The page's own scripts, as a policy names them."""
+    """Returns the digests of the page's inline scripts, as a policy names them."""
     found = [base64.b64encode(hashlib.sha256(script).digest()).decode() for script in _SCRIPT.findall(page)]
     return [f"'sha256-{digest}'" for digest in found]

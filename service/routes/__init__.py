@@ -1,1 +1,1 @@
-"""The routes: one file a resource, each with a ``router``."""
+"""Routes: one module a resource or concern, each with a ``router``; every endpoint declares its policy."""

@@ -10,6 +10,7 @@ from accel.accelerator.document_text import MAX_BYTES
 from accel.frontend.onnx_model.model_limits import LIMITS
 from accel.isa.family_registry import family_names
 from service.auth.caller import NO_OWNER, CurrentCaller
+from service.auth.route_policy import access
 from service.context import RequestContext
 from worker.config.settings import Settings
 from worker.records.job_record import FORMAT
@@ -89,7 +90,8 @@ router = APIRouter(prefix="/v1/about", tags=["health"])
 
 
 @router.get("", summary="Describe the service")
-async def get_about(here: RequestContext, caller: CurrentCaller) -> About:
+@access("open")
+async def get_about(context: RequestContext, caller: CurrentCaller) -> About:
     """Versions, families of instruction sets, limits, and what of the system keeps hostile uploads in their place.
 
     `confinement` is what holds on the host of the api: a process tries it, once, and tells. A worker on another host
@@ -101,8 +103,8 @@ async def get_about(here: RequestContext, caller: CurrentCaller) -> About:
         record_format=FORMAT,
         tvm=version("apache-tvm"),
         families=family_names(),
-        limits=_limits(here.settings) if known else None,
-        confinement=await here.inspections.confinement(here.inspector) if known else None,
+        limits=_limits(context.settings) if known else None,
+        confinement=await context.uploads.inspections.confinement(context.uploads.inspector) if known else None,
     )
 
 

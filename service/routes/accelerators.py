@@ -7,11 +7,12 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.document_text import MAX_BYTES
+from accel.accelerator.document_yaml import accelerator_yaml
 from service.auth.caller import CurrentOwner
-from service.context import RequestContext
+from service.auth.route_policy import access
+from service.context import RequestUploads
 from service.http import conditional
-from service.http.accelerator_yaml import YAML_MEDIA_TYPE as YAML
-from service.http.accelerator_yaml import accelerator_yaml
 from service.http.conditional import IfNoneMatch
 from service.http.declarations import NOT_MODIFIED_RESPONSE, Responses, declare_problems, declare_upload_problems
 from service.http.negotiation import negotiate
@@ -22,6 +23,7 @@ from service.uploads.stored import LabelOfUpload
 
 router = APIRouter(prefix="/v1/accelerators", tags=["accelerators"])
 LABEL = "Cyclops-Label"
+YAML = "application/yaml"  # RFC 9512
 _FORMATS = {"json": "application/json", "yaml": YAML}
 _RAW = ("application/json", YAML, "text/yaml", "application/x-yaml", "application/octet-stream", "")
 _BODY: dict[str, Any] = {
@@ -60,22 +62,23 @@ _DOCUMENT: Responses = {
     responses=declare_upload_problems("inspection-failed", "busy"),
     openapi_extra=_BODY,
 )
+@access("key", rate="uploads", max_body=lambda _settings: MAX_BYTES)
 async def post_accelerator(
-    request: Request, response: Response, here: RequestContext, owner: CurrentOwner, label: LabelOfUpload = None
+    request: Request, response: Response, uploads: RequestUploads, owner: CurrentOwner, label: LabelOfUpload = None
 ) -> AcceleratorSummary:
     """Check and keep an accelerator. Its id is the SHA-256 of its document; jobs name it by that.
 
     What cannot work is refused as `invalid-accelerator`; `field` is what to mend: a key such as `LOG_ACC_BUFF_SIZE`, or
     a path such as `accelerator.memories.0.depth`.
     """
-    async with receive_file(request, here.settings.scratch_dir, _RAW) as upload:
-        accelerator = await here.inspections.run(lambda: here.inspector.accelerator(upload.path), owner)
-        called = label_of(request, label)
-    digest = await here.keeping.run(lambda: here.accelerators.add(accelerator, upload.sha256), owner)
+    async with receive_file(request, uploads.settings.scratch_dir, _RAW) as upload:
+        accelerator = await uploads.inspections.run(lambda: uploads.inspector.accelerator(upload.path), owner)
+        chosen_label = label_of(request, label)
+    digest = await uploads.storing.run(lambda: uploads.accelerators.add(accelerator, upload.sha256), owner)
     response.headers["Location"] = f"/v1/accelerators/{digest}"
-    if called is not None:
-        await run_in_threadpool(here.accelerators.set_label, digest, called)
-    [known] = await run_in_threadpool(here.accelerators.labels, [digest])
+    if chosen_label is not None:
+        await run_in_threadpool(uploads.accelerators.set_label, digest, chosen_label)
+    [known] = await run_in_threadpool(uploads.accelerators.labels, [digest])
     return AcceleratorSummary(id=digest, title=accelerator.title, family=accelerator.family, label=known)
 
 
@@ -85,15 +88,16 @@ async def post_accelerator(
     response_model=Page[AcceleratorSummary],
     responses=NOT_MODIFIED_RESPONSE,
 )
+@access("key")
 def list_accelerators(
-    here: RequestContext, limit: PageLimit = 100, cursor: PageCursor = None, if_none_match: IfNoneMatch = None
+    uploads: RequestUploads, limit: PageLimit = 100, cursor: PageCursor = None, if_none_match: IfNoneMatch = None
 ) -> Response:
     """The presets by name, then uploaded accelerators by id."""
-    ids = _after(here.accelerators.ids(), cursor)
+    ids = _after(uploads.accelerators.ids(), cursor)
     page = ids[:limit]
-    labels = here.accelerators.labels(page)
+    labels = uploads.accelerators.labels(page)
     items = [
-        AcceleratorSummary(id=name, label=label, **here.accelerators.brief(name)._asdict())
+        AcceleratorSummary(id=name, label=label, **uploads.accelerators.brief(name)._asdict())
         for name, label in zip(page, labels, strict=True)
     ]
     return conditional.respond_with_etag(
@@ -102,7 +106,7 @@ def list_accelerators(
 
 
 def _after(ids: list[str], cursor: str | None) -> list[str]:
-    """What follows the cursor in the list's order, which an upload meanwhile does not move."""
+    """Returns the ids after the cursor, in an order that an upload in between does not change."""
     if cursor is None:
         return ids
     return [name for name in ids if _rank(name) > _rank(cursor)]
@@ -118,21 +122,22 @@ def _rank(name: str) -> tuple[bool, str]:
     response_model=Accelerator,
     responses=_DOCUMENT | declare_problems("not-found", "not-acceptable"),
 )
+@access("link", "accelerators")
 def get_accelerator(
     id: str,  # noqa: A002 - the API's name
     response: Response,
-    here: RequestContext,
+    uploads: RequestUploads,
     format: Annotated[Literal["json", "yaml"] | None, Query(description="else what Accept asks for")] = None,  # noqa: A002
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Accelerator | Response:
     """The accelerator's document: memories, units, instructions, synchronisation. Its label is no part of it."""
     chosen = negotiate(_FORMATS, format, accept)
     try:
-        accelerator = here.accelerators.get(id)
+        accelerator = uploads.accelerators.get(id)
     except KeyError:
         raise ProblemError("not-found", f"there is no accelerator {id!r}", field="id") from None
     headers = {"Vary": "Accept"}
-    [label] = here.accelerators.labels([id])
+    [label] = uploads.accelerators.labels([id])
     if label is not None:
         headers[LABEL] = quote(label)
     if chosen == "json":

@@ -1,14 +1,15 @@
-"""Results of a job: its report, its outputs, and every other file that it left."""
+"""Results of a job: its report, outputs, TIR after every stage, and every other file that it left."""
 
 from fastapi import APIRouter, Response
 from fastapi.responses import StreamingResponse
 
 from accel.report.report_documents import Report, SimulationReport
-from service.context import Context, RequestContext
+from service.auth.route_policy import access
+from service.context import JobContext, RequestJobs
 from service.http.conditional import CONDITIONAL_RESPONSES, Conditional, Conditions, not_modified, send_blob
 from service.http.declarations import declare_content, declare_document, declare_problems
 from service.http.problems import ProblemError
-from service.http.resources import ArtifactIndex, ArtifactResource
+from service.http.resources import ArtifactIndex, ArtifactResource, TirIndex, TirStage
 from service.jobs.job_id import JobId
 from worker.records.job_artifacts import MEDIA_TYPES, Artifacts
 
@@ -16,21 +17,21 @@ _MEDIA_TYPES = sorted({found.partition(";")[0] for found in MEDIA_TYPES.values()
 router = APIRouter(prefix="/v1/jobs/{id}", tags=["results"])
 
 
-def artifacts_of(here: Context, job_id: str, *, complete: bool = True) -> Artifacts:
-    """The artifacts of a job.
+def artifacts_of(jobs: JobContext, job_id: str, *, complete: bool = True) -> Artifacts:
+    """Returns the artifacts of a job.
 
     Raises:
         ProblemError: no such job; or it has not ended, and they are to be complete.
     """
-    job = here.job(job_id)
+    job = jobs.get(job_id)
     if complete and not job.ended:
         detail = f"the job is {job.state}; it has no results yet"
         raise ProblemError("conflict", detail, field="id", headers={"Retry-After": "1"})
-    return Artifacts(here.store, job)
+    return jobs.artifacts(job)
 
 
 def send(artifacts: Artifacts, name: str, conditions: Conditional, *, filename: str | None = None) -> Response:
-    """Stream an artifact, or one range of it, or say that the client has it.
+    """Streams an artifact, or one range of it, or answers 304.
 
     Raises:
         ProblemError: there is no such artifact, or the range lies outside it.
@@ -58,12 +59,13 @@ def send(artifacts: Artifacts, name: str, conditions: Conditional, *, filename: 
     | CONDITIONAL_RESPONSES
     | declare_problems("not-found", "conflict"),
 )
-def get_report(id: JobId, here: RequestContext, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
+@access("link", "jobs")
+def get_report(id: JobId, jobs: RequestJobs, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
     """Of a model: cycles, verification, layers, host operators, quantisation and stage times.
 
     Of a program: cycles, verification, mismatches, races, warnings, and what each unit did and waited for.
     """
-    return send(artifacts_of(here, id), "report.json", conditions)
+    return send(artifacts_of(jobs, id), "report.json", conditions)
 
 
 @router.get(
@@ -72,15 +74,17 @@ def get_report(id: JobId, here: RequestContext, conditions: Conditions) -> Respo
     response_class=StreamingResponse,
     responses=declare_content("an npz file", "application/octet-stream") | declare_problems("not-found", "conflict"),
 )
-def get_outputs(id: JobId, here: RequestContext, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
+@access("link", "jobs")
+def get_outputs(id: JobId, jobs: RequestJobs, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
     """The model's outputs as the accelerator computed them, by name."""
-    return send(artifacts_of(here, id), "outputs.npz", conditions, filename="outputs.npz")
+    return send(artifacts_of(jobs, id), "outputs.npz", conditions, filename="outputs.npz")
 
 
 @router.get("/artifacts", summary="List the artifacts", responses=declare_problems("not-found"))
-def list_artifacts(id: JobId, here: RequestContext) -> ArtifactIndex:  # noqa: A002 - the API's name
+@access("link", "jobs")
+def list_artifacts(id: JobId, jobs: RequestJobs) -> ArtifactIndex:  # noqa: A002 - the API's name
     """Every file that the job left, also one that failed; none before it has ended."""
-    artifacts = artifacts_of(here, id, complete=False).all()
+    artifacts = artifacts_of(jobs, id, complete=False).all()
     home = f"/v1/jobs/{id}/artifacts"
     return ArtifactIndex(
         artifacts=[ArtifactResource(**item.model_dump(), href=f"{home}/{item.name}") for item in artifacts]
@@ -93,11 +97,45 @@ def list_artifacts(id: JobId, here: RequestContext) -> ArtifactIndex:  # noqa: A
     response_class=StreamingResponse,
     responses=declare_content("the file", *_MEDIA_TYPES) | CONDITIONAL_RESPONSES | declare_problems("not-found"),
 )
+@access("link", "jobs")
 def get_artifact(
     id: JobId,  # noqa: A002 - the API's name
     name: str,
-    here: RequestContext,
+    jobs: RequestJobs,
     conditions: Conditions,
 ) -> Response:
     """One file, or one range of its bytes. Its ETag is its SHA-256, and it never changes."""
-    return send(artifacts_of(here, id, complete=False), name, conditions)
+    return send(artifacts_of(jobs, id, complete=False), name, conditions)
+
+
+def _dumps(artifacts: Artifacts) -> dict[str, tuple[str, int]]:
+    """Returns file name and bytes of each dump by its stage, in their order; `05-flatten.txt` is of `flatten`."""
+    names = [(item.name, item.bytes) for item in artifacts.all("tir") if item.name.endswith(".txt")]
+    return {name.removeprefix("tir/").removesuffix(".txt").partition("-")[2]: (name, size) for name, size in names}
+
+
+@router.get("/tir", summary="List the stages", responses=declare_problems("not-found"))
+@access("link", "jobs")
+def list_tir(id: JobId, jobs: RequestJobs) -> TirIndex:  # noqa: A002 - the API's name
+    """The stages that were dumped, in the order in which they ran."""
+    dumps = _dumps(artifacts_of(jobs, id, complete=False))
+    home = f"/v1/jobs/{id}/tir"
+    return TirIndex(
+        stages=[TirStage(stage=stage, bytes=size, href=f"{home}/{stage}") for stage, (_, size) in dumps.items()]
+    )
+
+
+@router.get(
+    "/tir/{stage:path}",
+    summary="The module after a stage",
+    response_class=StreamingResponse,
+    responses=declare_content("TVMScript", "text/plain") | CONDITIONAL_RESPONSES | declare_problems("not-found"),
+)
+@access("link", "jobs")
+def get_tir(id: JobId, stage: str, jobs: RequestJobs, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
+    """TVMScript after a stage; `flatten/02-s_tir.CompactBufferAllocation` is after a pass within it."""
+    artifacts = artifacts_of(jobs, id, complete=False)
+    found = _dumps(artifacts).get(stage)
+    if found is None:
+        raise ProblemError("not-found", f"the job has dumped no stage {stage!r}", field="stage")
+    return send(artifacts, found[0], conditions)

@@ -8,7 +8,8 @@ from starlette.concurrency import run_in_threadpool
 
 from service.auth.caller import CurrentCaller
 from service.auth.concurrency import check_stream_slots
-from service.context import RequestContext
+from service.auth.route_policy import access
+from service.context import RequestJobs
 from service.events.event_ids import END, EVENT_ID_PATTERN, resume_point_of
 from service.events.follower import EVENT_STREAM_MEDIA_TYPE, EventStreamResponse, JobFollower
 from service.http.declarations import declare_content, declare_problems
@@ -31,9 +32,10 @@ LastEventId = Annotated[
     | {204: {"description": "the client has all events, and need not come again"}}
     | declare_problems("not-found", "too-many-at-once", "busy"),
 )
+@access("link", "jobs")
 async def get_events(
     id: JobId,  # noqa: A002 - the API's name
-    here: RequestContext,
+    jobs: RequestJobs,
     caller: CurrentCaller,
     last_event_id: LastEventId = None,
 ) -> Response:
@@ -51,14 +53,14 @@ async def get_events(
     After `end` the stream closes. A client that was cut off gives the id of the last event that it has, and misses
     none, also of a job that has ended.
     """
-    job = await run_in_threadpool(here.job, id)
-    place = resume_point_of(last_event_id)
-    if place.cursor == END and job.ended:
+    job = await run_in_threadpool(jobs.get, id)
+    resume = resume_point_of(last_event_id)
+    if resume.cursor == END and job.ended:
         return Response(status_code=204)
-    counted = caller.following(job.owner)
-    check_stream_slots(here.streams, counted)
-    follower = JobFollower(here.feeds, here.store, _described, here.settings.stream_heartbeat_seconds, job.id, place)
-    return EventStreamResponse(follower.events(), here.streams, counted)
+    counted = caller.counted_for_job_of(job.owner)
+    check_stream_slots(jobs.streams, counted)
+    follower = JobFollower(jobs.events, jobs.store, _described, jobs.settings.stream_heartbeat_seconds, job.id, resume)
+    return EventStreamResponse(follower.events(), jobs.streams, counted)
 
 
 def _described(job: Job) -> str:

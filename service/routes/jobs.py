@@ -1,4 +1,4 @@
-"""Jobs: submit, list, describe, cancel."""
+"""Jobs: submit, list, describe, cancel, look after their webhooks."""
 
 import contextlib
 from collections.abc import Mapping
@@ -10,13 +10,14 @@ from starlette.concurrency import run_in_threadpool
 
 from accel.report.plan_documents import Plan
 from service.auth.caller import CurrentCaller, CurrentOwner
-from service.context import Context, RequestContext
+from service.auth.route_policy import access
+from service.context import JobContext, RequestContext, RequestJobs
 from service.http import conditional
 from service.http.conditional import IfNoneMatch
 from service.http.declarations import NOT_MODIFIED_RESPONSE, declare_document, declare_problems
 from service.http.json_bodies import JsonRoute
 from service.http.problems import ProblemError
-from service.http.resources import JobCursor, JobResource, JobSubmission, Page, PageLimit, job_resource
+from service.http.resources import Deliveries, JobCursor, JobResource, JobSubmission, Page, PageLimit, job_resource
 from service.jobs.job_id import JobId
 from service.jobs.submission import check_submission, plan_response, submit
 from service.jobs.wait_preference import PreferWait
@@ -67,11 +68,12 @@ _RETRY_SECONDS = "1"
         "queue-unavailable",
     ),
 )
+@access("key", rate="submissions")
 async def post_job(
     request: JobSubmission,
-    here: RequestContext,
+    context: RequestContext,
     owner: CurrentOwner,
-    patience: PreferWait,
+    wait: PreferWait,
     key: IdempotencyKey = None,
     dry_run: DryRun = False,
 ) -> Response:
@@ -91,18 +93,18 @@ async def post_job(
     `calibration`, `dims` and `shapes`.
     """
     if dry_run:
-        await run_in_threadpool(check_submission, request, here)
-        return await here.plans.run(lambda: plan_response(request, here), owner)
-    done, job = await run_in_threadpool(submit, request, owner, key, here)
+        await run_in_threadpool(check_submission, request, context)
+        return await context.submissions.plans.run(lambda: plan_response(request, context), owner)
+    done, job = await run_in_threadpool(submit, request, owner, key, context)
     applied: Mapping[str, str] = {}
     if job is None:
-        applied = await patience.end_of(done.job, owner)
-        job = await run_in_threadpool(here.job, done.job)
-    return _answer(await _described(job, here, cached=done.cached), done, applied)
+        applied = await wait.wait_for_end(done.job, owner)
+        job = await run_in_threadpool(context.jobs.get, done.job)
+    return _answer(await _described(job, context.jobs, cached=done.cached), done, applied)
 
 
 def _answer(job: JobResource, done: SubmissionOutcome, applied: Mapping[str, str]) -> Response:
-    """A job's record as a whole response: to have it checked again would take the longest."""
+    """Returns a job's record as a whole response: FastAPI's validation of it would take the longest."""
     headers = {"Location": f"/v1/jobs/{job.id}", **applied}
     if done.replayed:
         headers["Idempotent-Replayed"] = "true"
@@ -112,8 +114,8 @@ def _answer(job: JobResource, done: SubmissionOutcome, applied: Mapping[str, str
     return Response(job.model_dump_json(), status, headers, media_type="application/json")
 
 
-async def _described(job: Job, here: Context, *, cached: bool = False) -> JobResource:
-    (position,) = await here.feeds.positions([job.id]) if job.state == "queued" else [None]
+async def _described(job: Job, jobs: JobContext, *, cached: bool = False) -> JobResource:
+    (position,) = await jobs.events.positions([job.id]) if job.state == "queued" else [None]
     return job_resource(job, position, cached=cached)
 
 
@@ -133,8 +135,9 @@ async def _selection(
 
 
 @router.get("", summary="List the jobs", response_model=Page[JobResource], responses=NOT_MODIFIED_RESPONSE)
+@access("key")
 async def list_jobs(
-    here: RequestContext,
+    jobs: RequestJobs,
     selection: Annotated[JobSelection, Depends(_selection)],
     limit: PageLimit = 50,
     cursor: JobCursor = None,
@@ -145,10 +148,10 @@ async def list_jobs(
     A page does not move when jobs are added. While the index is made anew a page may have fewer jobs than there are to
     come, even none: the last one has no `next_cursor`.
     """
-    jobs, following = await run_in_threadpool(page_of_jobs, here.jobs, here.queue.index, selection, cursor, limit)
-    queued = [job.id for job in jobs if job.state == "queued"]
-    positions = dict(zip(queued, await here.feeds.positions(queued), strict=True))
-    items = [job_resource(job, positions.get(job.id)) for job in jobs]
+    page, following = await run_in_threadpool(page_of_jobs, jobs.records, jobs.queue.index, selection, cursor, limit)
+    queued = [job.id for job in page if job.state == "queued"]
+    positions = dict(zip(queued, await jobs.events.positions(queued), strict=True))
+    items = [job_resource(job, positions.get(job.id)) for job in page]
     return conditional.respond_with_etag(Page(items=items, next_cursor=following), if_none_match)
 
 
@@ -158,35 +161,47 @@ async def list_jobs(
     response_model=JobResource,
     responses=NOT_MODIFIED_RESPONSE | declare_problems("not-found"),
 )
+@access("link", "jobs")
 async def get_job(
     id: JobId,  # noqa: A002 - the API's name
-    here: RequestContext,
+    jobs: RequestJobs,
     caller: CurrentCaller,
-    patience: PreferWait,
+    wait: PreferWait,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """State, stage with step and total, and the result in short.
 
     With `Prefer: wait=N` the answer comes once the job has ended, or after N seconds.
     """
-    job = await run_in_threadpool(here.job, id)
-    headers = await patience.end_of(job.id, caller.following(job.owner))
+    job = await run_in_threadpool(jobs.get, id)
+    headers = await wait.wait_for_end(job.id, caller.counted_for_job_of(job.owner))
     if headers and not job.ended:
-        job = await run_in_threadpool(here.job, id)
+        job = await run_in_threadpool(jobs.get, id)
     if not job.ended:
         headers["Retry-After"] = _RETRY_SECONDS
-    return conditional.respond_with_etag(await _described(job, here), if_none_match, headers)
+    return conditional.respond_with_etag(await _described(job, jobs), if_none_match, headers)
 
 
 @router.post("/{id}/cancel", summary="Cancel a job", responses=declare_problems("not-found", "conflict"))
-def cancel_job(id: JobId, here: RequestContext) -> JobResource:  # noqa: A002 - the API's name
+@access("key")
+def cancel_job(id: JobId, jobs: RequestJobs) -> JobResource:  # noqa: A002 - the API's name
     """End a queued or running job. A job that is canceled already stays so; one that ended otherwise is a conflict."""
-    job = here.job(id)
-    if here.jobs.cancel(job.id):
+    job = jobs.get(id)
+    if jobs.records.cancel(job.id):
         with contextlib.suppress(redis.RedisError):  # whoever runs it looks at the record every second
-            here.queue.cancel(job.id)
-            Counters.one(ENDED, "canceled", here.queue.name, here.queue.connection)
-    job = here.job(id)
+            jobs.queue.cancel(job.id)
+            Counters.one(ENDED, "canceled", jobs.queue.name, jobs.queue.connection)
+    job = jobs.get(id)
     if job.state != "canceled":
         raise ProblemError("conflict", f"the job has {job.state} already", field="id")
     return job_resource(job)
+
+
+@router.get("/{id}/webhooks", summary="Look after a job's webhooks", responses=declare_problems("not-found"))
+@access("key")  # a link does not show where webhooks go: an address may be half a secret
+def list_webhooks(id: JobId, jobs: RequestJobs) -> Deliveries:  # noqa: A002 - the API's name
+    """How far each webhook is that was named for this job, oldest first; secrets are not shown.
+
+    Several submissions may have been answered with the same job; each may have named one.
+    """
+    return Deliveries(items=jobs.webhooks.of(jobs.get(id).id))

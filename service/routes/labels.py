@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body
 
 from accel.catalog.load_accelerator import preset_names
-from service.auth.caller import CurrentOwner
-from service.context import RequestContext
+from service.auth.route_policy import access
+from service.context import RequestJobs, RequestUploads
 from service.http.declarations import declare_problems
 from service.http.json_bodies import JsonRoute
 from service.http.problems import ProblemError
@@ -43,40 +43,45 @@ def _route(kind: str, *more: str) -> dict[str, Any]:
 
 
 @router.patch(**_route("models"))
-def label_model(id: str, change: _Change, here: RequestContext) -> ModelResource:  # noqa: A002 - the API's name
+@access("key")
+def label_model(id: str, change: _Change, uploads: RequestUploads) -> ModelResource:  # noqa: A002 - the API's name
     """Give a model of yours, or the example, a label of your own, or take it away."""
-    return upload_resource(_labelled(here.models, id, change), ModelResource)
+    return upload_resource(_labelled(uploads.models, id, change), ModelResource)
 
 
 @router.patch(**_route("programs"))
-def label_program(id: str, change: _Change, here: RequestContext) -> ProgramResource:  # noqa: A002 - the API's name
+@access("key")
+def label_program(id: str, change: _Change, uploads: RequestUploads) -> ProgramResource:  # noqa: A002 - the API's name
     """Give a program of yours, or the example, a label of your own, or take it away."""
-    return upload_resource(_labelled(here.programs, id, change), ProgramResource)
+    return upload_resource(_labelled(uploads.programs, id, change), ProgramResource)
 
 
 @router.patch(**_route("tensors"))
-def label_tensors(id: str, change: _Change, here: RequestContext) -> TensorsResource:  # noqa: A002 - the API's name
+@access("key")
+def label_tensors(id: str, change: _Change, uploads: RequestUploads) -> TensorsResource:  # noqa: A002 - the API's name
     """Give tensors of yours, or the example, a label of your own, or take it away."""
-    return upload_resource(_labelled(here.tensors, id, change), TensorsResource)
+    return upload_resource(_labelled(uploads.tensors, id, change), TensorsResource)
 
 
 @router.patch(**_route("accelerators", "conflict"))
-def label_accelerator(id: str, change: _Change, here: RequestContext) -> AcceleratorSummary:  # noqa: A002 - the API's name
+@access("key")
+def label_accelerator(id: str, change: _Change, uploads: RequestUploads) -> AcceleratorSummary:  # noqa: A002 - the API's name
     """Give an accelerator of yours a label, or take it away. The presets have their names."""
     if id in preset_names():
         raise ProblemError("conflict", f"{id} comes with Cyclops, and keeps its name", field="id")
-    here.require("accelerators", id)
-    brief = here.accelerators.brief(id)
+    uploads.require_visible("accelerators", id)
+    brief = uploads.accelerators.brief(id)
     if change.given:
-        here.accelerators.set_label(id, change.label)
-    [label] = here.accelerators.labels([id])
+        uploads.accelerators.set_label(id, change.label)
+    [label] = uploads.accelerators.labels([id])
     return AcceleratorSummary(id=id, label=label, **brief._asdict())
 
 
 @router.patch(**_route("jobs"))
-def label_job(id: JobId, change: _Change, here: RequestContext, owner: CurrentOwner) -> JobResource:  # noqa: A002 - the API's name
+@access("key")
+def label_job(id: JobId, change: _Change, jobs: RequestJobs) -> JobResource:  # noqa: A002 - the API's name
     """Give the job a label, or take it away; whatever state it is in."""
-    job = here.own_job(id, owner)
+    job = jobs.get(id)
     if change.given:
-        here.jobs.set_label(job.id, change.label)
-    return job_resource(here.own_job(id, owner))
+        jobs.records.set_label(job.id, change.label)
+    return job_resource(jobs.get(id))

@@ -4,7 +4,8 @@ from fastapi import APIRouter
 
 from accel.catalog.load_accelerator import preset_names
 from service.auth.caller import CurrentOwner
-from service.context import Context, RequestContext
+from service.auth.route_policy import access
+from service.context import Context, RequestContext, RequestJobs
 from service.http.declarations import declare_problems
 from service.http.problems import ProblemError
 from service.http.resources import JobResource, job_resource
@@ -23,49 +24,55 @@ _PROBLEMS = declare_problems("not-found", "in-use", "conflict")
     tags=["jobs"],
     responses=declare_problems("not-found", "conflict"),
 )
-def delete_job(id: JobId, here: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
+@access("key")
+def delete_job(id: JobId, context: RequestContext) -> None:  # noqa: A002 - the API's name
     """Erase a job that has ended, with its record and every file that it left. Cancel it first if it has not."""
-    job = here.own_job(id, owner)
+    job = context.jobs.get(id)
     if not job.ended:
         raise ProblemError("conflict", f"the job is {job.state}; cancel it first", field="id")
-    here.eraser.job(job)
+    context.deleter.job(job)
 
 
 @router.delete("/models/{id}", status_code=204, summary="Erase a model", tags=["models"], responses=_PROBLEMS)
-def delete_model(id: str, here: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
+@access("key")
+def delete_model(id: str, context: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
     """Erase a model that no job needs: erase the jobs that name it first, also those that have ended."""
-    _delete_upload("models", id, owner, here)
+    _delete_upload("models", id, owner, context)
 
 
 @router.delete("/programs/{id}", status_code=204, summary="Erase a program", tags=["programs"], responses=_PROBLEMS)
-def delete_program(id: str, here: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
+@access("key")
+def delete_program(id: str, context: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
     """Erase a program that no job needs: erase the jobs that name it first, also those that have ended."""
-    _delete_upload("programs", id, owner, here)
+    _delete_upload("programs", id, owner, context)
 
 
 @router.delete("/tensors/{id}", status_code=204, summary="Erase tensors", tags=["tensors"], responses=_PROBLEMS)
-def delete_tensors(id: str, here: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
+@access("key")
+def delete_tensors(id: str, context: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
     """Erase tensors that no job needs: erase the jobs that name them first, also those that have ended."""
-    _delete_upload("tensors", id, owner, here)
+    _delete_upload("tensors", id, owner, context)
 
 
 @router.delete(
     "/accelerators/{id}", status_code=204, summary="Erase an accelerator", tags=["accelerators"], responses=_PROBLEMS
 )
-def delete_accelerator(id: str, here: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
+@access("key")
+def delete_accelerator(id: str, context: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
     """Erase an uploaded accelerator that no job needs. The presets stay."""
     if id in preset_names():
         raise ProblemError("conflict", f"{id} comes with Cyclops, and stays", field="id")
-    _delete_upload("accelerators", id, owner, here)
+    _delete_upload("accelerators", id, owner, context)
 
 
 @router.put("/jobs/{id}/pin", summary="Keep a job", tags=["jobs"], responses=declare_problems("not-found", "conflict"))
-def pin_job(id: JobId, here: RequestContext, owner: CurrentOwner) -> JobResource:  # noqa: A002 - the API's name
+@access("key")
+def pin_job(id: JobId, context: RequestContext) -> JobResource:  # noqa: A002 - the API's name
     """Keep the job, and what it needs, when its time is over. DELETE of the job erases it all the same."""
-    job = here.own_job(id, owner)
-    if not here.eraser.pin(job):
+    job = context.jobs.get(id)
+    if not context.deleter.pin(job):
         raise ProblemError("not-found", f"there is no job {id!r}", field="id")
-    return job_resource(here.own_job(id, owner))
+    return job_resource(context.jobs.get(id))
 
 
 @router.delete(
@@ -75,14 +82,15 @@ def pin_job(id: JobId, here: RequestContext, owner: CurrentOwner) -> JobResource
     tags=["jobs"],
     responses=declare_problems("not-found"),
 )
-def unpin_job(id: JobId, here: RequestContext, owner: CurrentOwner) -> None:  # noqa: A002 - the API's name
+@access("key")
+def unpin_job(id: JobId, jobs: RequestJobs) -> None:  # noqa: A002 - the API's name
     """Keep the job as long as others. One that is not pinned stays so."""
-    here.jobs.unpin(here.own_job(id, owner).id)
+    jobs.records.unpin(jobs.get(id).id)
 
 
-def _delete_upload(kind: UploadKind, digest: str, owner: str, here: Context) -> None:
-    here.require(kind, digest)
+def _delete_upload(kind: UploadKind, digest: str, owner: str, context: Context) -> None:
+    context.require_visible(kind, digest)
     try:
-        here.eraser.upload(UploadName(kind, digest), owner)
+        context.deleter.upload(UploadName(kind, digest), owner)
     except InUseError as error:
         raise ProblemError("in-use", f"the job {error.job_id} needs it", field="id") from None

@@ -7,6 +7,7 @@ from fastapi import APIRouter
 
 from accel.catalog.load_accelerator import preset_names
 from service.auth.caller import CurrentOwner
+from service.auth.route_policy import access
 from service.context import Context, RequestContext
 from service.http.declarations import declare_problems
 from service.http.problems import ProblemError
@@ -27,13 +28,14 @@ _PARTS: dict[ObjectKind, tuple[str, ...]] = {
 
 
 def _post(kind: ObjectKind) -> Callable[..., Share]:
-    def post(id: _id_parameter(kind), here: RequestContext, owner: CurrentOwner) -> Share:  # type: ignore[valid-type]  # noqa: A002
+    @access("key")
+    def post(id: _id_parameter(kind), context: RequestContext, owner: CurrentOwner) -> Share:  # type: ignore[valid-type]  # noqa: A002
         """Make a link with which anybody may read this and what lies under its address, and nothing else.
 
         It is shown this once. Every address under this one takes its `share=...`, and programs may send its token as
         they would send a key. Where no keys are needed all can be read without it.
         """
-        token = here.shares.add(_shared_thing(kind, id, here), owner)
+        token = context.access.shares.add(_shared_thing(kind, id, context), owner)
         home = f"/v1/{kind}/{id}"
         links = {"self": home} | {part: f"{home}/{part}" for part in _PARTS[kind]}
         return Share(token=token, links={name: f"{path}?share={token}" for name, path in links.items()})
@@ -42,27 +44,28 @@ def _post(kind: ObjectKind) -> Callable[..., Share]:
 
 
 def _delete(kind: ObjectKind) -> Callable[..., None]:
-    def delete(id: _id_parameter(kind), here: RequestContext, owner: CurrentOwner) -> None:  # type: ignore[valid-type]  # noqa: A002
+    @access("key")
+    def delete(id: _id_parameter(kind), context: RequestContext, owner: CurrentOwner) -> None:  # type: ignore[valid-type]  # noqa: A002
         """Revoke every link to this that its owner made, at once; without any it does nothing."""
-        here.shares.revoke(_shared_thing(kind, id, here), owner)
+        context.access.shares.revoke(_shared_thing(kind, id, context), owner)
 
     return delete
 
 
 def _id_parameter(kind: ObjectKind) -> Any:
-    """The type of the parameter that is its id."""
+    """Returns the type of the parameter that is the id."""
     return JobId if kind == "jobs" else str
 
 
-def _shared_thing(kind: ObjectKind, name: str, here: Context) -> ShareTarget:
-    """What is to be shared.
+def _shared_thing(kind: ObjectKind, name: str, context: Context) -> ShareTarget:
+    """Returns the target of a link.
 
     Raises:
         ProblemError: there is no such thing, or it is everybody's.
     """
     if kind == "accelerators" and name in preset_names():
         raise ProblemError("conflict", f"{name} comes with Cyclops: who may use the service has it", field="id")
-    here.require(kind, name)
+    context.require_visible(kind, name)
     return ShareTarget(kind, name)
 
 

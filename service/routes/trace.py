@@ -11,7 +11,8 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from accel.errors import CyclopsError
 from accel.trace.perfetto.trace_window import FEWEST, MOST, Window
 from accel.trace.program_trace import Trace
-from service.context import Context, RequestContext
+from service.auth.route_policy import access
+from service.context import JobContext, RequestJobs
 from service.http.conditional import CONDITIONAL_RESPONSES, Conditions
 from service.http.declarations import declare_content, declare_problems
 from service.http.negotiation import negotiate
@@ -51,7 +52,7 @@ class PerfettoQuery:
     ] = None
 
     def window(self) -> Window:
-        """The window.
+        """Returns the window.
 
         Raises:
             ProblemError: it ends before it begins.
@@ -62,9 +63,9 @@ class PerfettoQuery:
             raise ProblemError("invalid-request", error.detail, field=error.field) from error
 
 
-def _open(here: Context, job_id: str, artifacts: Artifacts) -> Trace:
+def _open(jobs: JobContext, job_id: str, artifacts: Artifacts) -> Trace:
     try:
-        return here.traces.get(job_id, artifacts)
+        return jobs.traces.get(job_id, artifacts)
     except KeyError:
         raise ProblemError("not-found", artifacts.missing("trace"), field="id") from None
     except CyclopsError as error:  # of another version of ours, say
@@ -81,7 +82,7 @@ def _perfetto(trace: Trace, query: PerfettoQuery) -> StreamingResponse:
 
 
 def _stream(pieces: Iterator[bytes], media_type: str, headers: dict[str, str] | None = None) -> StreamingResponse:
-    """The first piece is made before the answer begins, so that what is wrong can still be said."""
+    """Streams the pieces; the first is made before the response begins, so that an error can still be answered."""
     first = next(pieces, b"")
     return StreamingResponse(chain([first], pieces), headers=headers, media_type=media_type)
 
@@ -96,9 +97,10 @@ def _stream(pieces: Iterator[bytes], media_type: str, headers: dict[str, str] | 
     | CONDITIONAL_RESPONSES
     | declare_problems("not-found", "not-acceptable", "conflict"),
 )
+@access("link", "jobs")
 def get_trace(
     id: JobId,  # noqa: A002 - the API's name
-    here: RequestContext,
+    jobs: RequestJobs,
     perfetto: Annotated[PerfettoQuery, Depends()],
     conditions: Conditions,
     format: Annotated[_FORM | None, Query(description="wins over the Accept header")] = None,  # noqa: A002 - the API's name
@@ -114,10 +116,10 @@ def get_trace(
     Event Format, which `ui.perfetto.dev` opens: only the query asks for it, as its media type is JSON's.
     """
     chosen = negotiate(_FORMATS, format, accept)
-    artifacts = artifacts_of(here, id)
+    artifacts = artifacts_of(jobs, id)
     if chosen == "binary":
         return send(artifacts, "instructions.bin", conditions, filename="instructions.bin")
-    trace = _open(here, id, artifacts)
+    trace = _open(jobs, id, artifacts)
     if chosen == "json":
         begin = int(cursor or 0)
         following = str(begin + limit) if begin + limit < len(trace) else None

@@ -1,4 +1,4 @@
-"""Canonical files of uploads: one ONNX file or one Program file, whatever form the upload came in."""
+"""Canonical files of uploads: one ONNX, Program or npz file, whatever form the upload came in, and what is in it."""
 
 import hashlib
 import shutil
@@ -10,21 +10,20 @@ from accel.errors import InvalidProgram
 from accel.report.provenance import file_digest
 from accel.util.safe_names import member_fault, shown
 from service.http.problems import ProblemError
-from service.uploads.receive import ReceivedPart
+from service.uploads.receive import ReceivedFile, ReceivedPart
 from worker.inspection.inspector import Inspector
 from worker.inspection.task_arguments import NamedFile
-from worker.records.uploads import Model, ProgramInfo
+from worker.records.uploads import Model, ProgramInfo, Tensors
 
 
-def canonical_model(parts: list[ReceivedPart], directory: Path, inspector: Inspector) -> tuple[Path, Model]:
-    """The ONNX file of an upload, and what is in it.
+def canonical_model(parts: list[ReceivedPart], inspector: Inspector) -> tuple[Path, Model]:
+    """Returns the ONNX file of an upload, and what is in it.
 
     A model that came as one file is kept as it came. One whose data came with it is written anew with all of them
     inside, so that it has one id however it was cut and packed.
 
     Args:
-        parts: an ONNX file or a zip alone, or the files of a form.
-        directory: where the file is made.
+        parts: an ONNX file or a zip alone, or the files of a form; the new file lies beside them.
         inspector: opens it.
 
     Raises:
@@ -32,14 +31,14 @@ def canonical_model(parts: list[ReceivedPart], directory: Path, inspector: Inspe
         LimitError: opening it took more than it may.
         RefusedError: it is no model, or not all of one.
     """
-    scratch = directory / "model"
+    scratch = parts[0].path.parent / "model"
     scratch.mkdir()
     path, info = inspector.model(_model_files(parts), scratch)
     return path, Model(id=file_digest(path), bytes=path.stat().st_size, **info.model_dump())
 
 
 def _model_files(parts: list[ReceivedPart]) -> list[NamedFile]:
-    """The files among a form's parts, or the raw body."""
+    """Returns the files among a form's parts, or the raw body."""
     found = [part for part in parts if part.filename or (part.filename is not None and part.path.stat().st_size)]
     if not found and [(part.name, part.filename) for part in parts] == [("", None)]:
         found = parts
@@ -57,14 +56,14 @@ def _model_files(parts: list[ReceivedPart]) -> list[NamedFile]:
 _DOCUMENT = "program.json"
 
 
-def canonical_program(parts: list[ReceivedPart], directory: Path, inspector: Inspector) -> tuple[Path, ProgramInfo]:
-    """The Program file of an upload, and what is in it.
+def canonical_program(parts: list[ReceivedPart], inspector: Inspector) -> tuple[Path, ProgramInfo]:
+    """Returns the Program file of an upload, and what is in it.
 
     The file is written anew from what was read, so that the same program has one id however it was packed.
 
     Args:
-        parts: a Program file or a zip of parts alone, or the parts themselves, ``program.json`` among them.
-        directory: where the file is made.
+        parts: a Program file or a zip of parts alone, or the parts themselves, ``program.json`` among them;
+            the new file lies beside them.
         inspector: opens it.
 
     Raises:
@@ -72,6 +71,7 @@ def canonical_program(parts: list[ReceivedPart], directory: Path, inspector: Ins
         LimitError: opening it took more than it may.
         RefusedError: it is no program, unpacks to too much, contradicts itself, or names an accelerator that cannot be.
     """
+    directory = parts[0].path.parent
     path, contents = inspector.program(_program_file(parts, directory), directory)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -79,7 +79,7 @@ def canonical_program(parts: list[ReceivedPart], directory: Path, inspector: Ins
 
 
 def _program_file(parts: list[ReceivedPart], directory: Path) -> Path:
-    """The file that holds the program, made of the form's parts if they hold it together."""
+    """Returns the file that holds the program, made of the form's parts if it comes in parts."""
     by_part = [(part.name, part) for part in parts]
     by_file = [(part.filename, part) for part in parts if part.filename is not None]
     for named in (by_part, by_file):
@@ -103,3 +103,14 @@ def _zip_parts(named: list[tuple[str, Path]], path: Path) -> Path:
             with source.open("rb") as file, archive.open(name, "w", force_zip64=True) as entry:
                 shutil.copyfileobj(file, entry)
     return path
+
+
+def examined_tensors(upload: ReceivedFile, inspector: Inspector) -> tuple[Path, Tensors]:
+    """Returns the npz file of an upload, as it came, and what is in it.
+
+    Raises:
+        LimitError: opening it took more than it may.
+        RefusedError: it is no npz file, or one of its arrays cannot be used.
+    """
+    found = inspector.tensors(upload.path)
+    return upload.path, Tensors(id=upload.sha256, bytes=upload.bytes, **found.model_dump())

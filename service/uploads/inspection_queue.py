@@ -16,27 +16,32 @@ Found = TypeVar("Found")
 
 
 class InspectionQueue:
-    """The turns of looking into uploads, and what confines those who do."""
+    """Limits how many uploads are examined at one time.
 
-    def __init__(self, at_once: int, patience: float) -> None:
-        self._turns = FairSemaphore(at_once, patience, "uploads are being examined")
+    Args:
+        at_once: how many are examined at one time.
+        wait_seconds: how long a request waits at most.
+    """
+
+    def __init__(self, at_once: int, wait_seconds: float) -> None:
+        self._semaphore = FairSemaphore(at_once, wait_seconds, "uploads are being examined")
         self._trying = asyncio.Lock()
 
-    async def run(self, look: Callable[[], Found], owner: str) -> Found:
-        """What ``look`` finds, in a thread, once it is the owner's turn.
+    async def run(self, examine: Callable[[], Found], owner: str) -> Found:
+        """Runs ``examine`` in a thread once it is the owner's turn; returns what it found.
 
         Raises:
-            ProblemError: it cannot be examined within the limits, or too many wait.
-            RefusedError: it cannot be used.
+            ProblemError: the upload cannot be examined within the limits, or it was not its turn in time.
+            RefusedError: the upload cannot be used.
         """
         try:
-            return await self._turns.run(look, owner)
+            return await self._semaphore.run(examine, owner)
         except LimitError as error:
             raise ProblemError("inspection-failed", str(error), field="body") from error
 
     async def confinement(self, inspector: Inspector) -> Confinement | None:
-        """What confines them here: one is asked, once; None while the machine has no room for it."""
-        async with self._trying:  # not in the threads: all who ask meanwhile would take one
+        """Returns what confines the examining processes; None if none can be started now to find it out."""
+        async with self._trying:  # a lock of threads would hold one for each request that waits
             try:
                 return await run_in_threadpool(lambda: inspector.confinement)
             except LimitError:

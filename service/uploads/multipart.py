@@ -11,19 +11,19 @@ OpenPart = Callable[[str, str | None], Write | None]
 
 
 class BrokenMultipartError(Exception):
-    """The body is no form of this boundary."""
+    """The body is not multipart/form-data with this boundary."""
 
 
 class MultipartReader:
-    """Hands the content of each part to what ``open_part`` gives for it.
+    """Passes the content of each part on to the function that ``open_part`` returns for it.
 
     Args:
-        boundary: what parts the parts.
-        open_part: called with the part's name and its filename (None for a field that is no file); where the part's
-            content goes, or None to pass over it.
+        boundary: the delimiter between parts, of the Content-Type header.
+        open_part: called with the part's name and its filename (None for a field that is not a file); returns the
+            function that takes the part's content, or None to skip it.
 
     Raises:
-        BrokenFormError: the boundary is too long.
+        BrokenMultipartError: the boundary is too long.
     """
 
     def __init__(self, boundary: bytes, open_part: OpenPart) -> None:
@@ -50,7 +50,11 @@ class MultipartReader:
             raise BrokenMultipartError(str(error)) from error
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes of the body; BrokenFormError if they are no form's."""
+        """Parses the next bytes of the body.
+
+        Raises:
+            BrokenMultipartError: they are not multipart/form-data.
+        """
         try:
             self._parser.write(data)
         except FormParserError as error:

@@ -79,7 +79,7 @@ class _FileWriter:
 
 
 class _PartsWriter:
-    """Writes each part into a file of its own, one at a time; the files' names are ours."""
+    """Writes each part into a file of its own, one at a time; the files are numbered."""
 
     def __init__(self, directory: Path, limit: int) -> None:
         self._directory = directory
@@ -106,7 +106,7 @@ class _PartsWriter:
 
 @contextlib.asynccontextmanager
 async def receive_file(request: Request, directory: Path, raw: Sequence[str] = _RAW) -> AsyncIterator[ReceivedFile]:
-    """The request's file, in a temporary file that goes away with the context.
+    """Receives the request's file into a temporary file that goes away with the context.
 
     ``raw`` are the media types of a body that is the file itself; one may end in ``*``, and "" is none given.
 
@@ -127,7 +127,7 @@ async def receive_file(request: Request, directory: Path, raw: Sequence[str] = _
 
 @contextlib.asynccontextmanager
 async def receive_parts(request: Request, directory: Path, *, limit: int) -> AsyncIterator[list[ReceivedPart]]:
-    """Every part of the request's form, or its raw body as the only one, in a folder that goes away with the context.
+    """Receives every part of the request's form, or its raw body as the only one, into a temporary folder.
 
     Args:
         request: what is received.
@@ -154,7 +154,7 @@ async def receive_parts(request: Request, directory: Path, *, limit: int) -> Asy
 
 
 async def _read_body(request: Request, raw: Write, open_part: OpenPart, types: Sequence[str]) -> bool:
-    """Pass the body on as it arrives: a form to ``open_part``, any other to ``raw``. Gives whether it was a form."""
+    """Passes the body on as it arrives: a form to ``open_part``, others to ``raw``; returns whether it was a form."""
     try:
         if _is_json(request) and "application/json" not in types:
             await run_in_threadpool(raw, _decode_base64_body(await _small_body(request)))
@@ -172,7 +172,7 @@ async def _read_body(request: Request, raw: Write, open_part: OpenPart, types: S
 
 
 def _with_label(request: Request, open_part: OpenPart) -> OpenPart:
-    """As ``open_part``, but for a field ``label``, which is kept for :func:`label_of`."""
+    """Returns ``open_part``, but for a field ``label``, whose text goes to :func:`label_of`."""
 
     def opened(name: str, filename: str | None) -> Write | None:
         if name != _LABEL or filename is not None:
@@ -189,7 +189,7 @@ def _with_label(request: Request, open_part: OpenPart) -> OpenPart:
 
 
 def label_of(request: Request, asked: str | None) -> str | None:
-    """The label of an upload that was received: that of its form, or else ``asked``, that of its query.
+    """Returns the label of a received upload: the field of its form, or else ``asked``, the query's.
 
     Raises:
         ProblemError: that of the form is none, or they differ.
@@ -222,7 +222,7 @@ async def _small_body(request: Request) -> bytes:
 
 
 def _decode_base64_body(body: bytes) -> bytes:
-    """The file in a JSON body."""
+    """Returns the file in a JSON body."""
     try:
         text = InJson.model_validate(parsed(body)).base64
     except json.JSONDecodeError as error:

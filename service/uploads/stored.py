@@ -1,4 +1,4 @@
-"""Stored uploads: stored, listed, and sent."""
+"""Uploads in the store: storing, listing, describing and sending them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,20 +26,20 @@ LabelOfUpload = Annotated[
 def store_upload(
     uploads: Uploads[Document], path: Path, document: Document, label: str | None
 ) -> StoredUpload[Document]:
-    """Keep a file that was examined; gives it as its owner has it.
+    """Stores a file that was examined; returns it with its owner's label and time.
 
     Raises:
-        BeingErasedError: it is being erased at this moment.
+        BeingDeletedError: the upload is being deleted at this moment.
     """
     uploads.add(path, document)
     if label is not None:
         uploads.set_label(document.id, label)
-    return uploads.as_kept(document)  # it may be erased already
+    return uploads.as_kept(document)  # reading it again could fail: it may be deleted already
 
 
-def upload_resource(kept: StoredUpload[Document], form: type[Resource]) -> Resource:
-    """An upload in a form that has its document's fields, or some of them, its label and its time."""
-    return form(**kept.document.model_dump(), label=kept.label, created=kept.created)
+def upload_resource(stored: StoredUpload[Document], schema: type[Resource]) -> Resource:
+    """Returns an upload in a schema that has its label, its time, and all or some of its document's fields."""
+    return schema(**stored.document.model_dump(), label=stored.label, created=stored.created)
 
 
 def respond_with_page(
@@ -49,21 +49,21 @@ def respond_with_page(
     item: Callable[[StoredUpload[Document]], Resource],
     if_none_match: str | None,
 ) -> Response:
-    """A page of the caller's uploads, newest first, or 304 if the client has it."""
-    kept, following = uploads.page(cursor, limit)
+    """Returns a page of the caller's uploads, newest first, or 304 if the client has it."""
+    page, following = uploads.page(cursor, limit)
     return conditional.respond_with_etag(
-        Page(items=[item(each) for each in kept], next_cursor=following), if_none_match
+        Page(items=[item(each) for each in page], next_cursor=following), if_none_match
     )
 
 
 def send_upload(
     uploads: Uploads[Document], upload: Document, requested: str | None, media_type: str, suffix: str
 ) -> StreamingResponse:
-    """Stream an upload's file, or one range of it; its id is its ETag, for it never changes.
+    """Streams an upload's file, or one range of it; its id is its ETag, as it never changes.
 
     Args:
-        uploads: where it is.
-        upload: what was found in it.
+        uploads: the uploads of its kind.
+        upload: its document.
         requested: the Range header.
         media_type: what it is.
         suffix: of the name under which a browser saves it.

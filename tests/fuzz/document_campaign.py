@@ -17,9 +17,9 @@ from pathlib import Path
 import yaml
 
 from accel.accelerator.document_text import MAX_BYTES
+from accel.accelerator.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import accelerator_id, canonical, load_accelerator, parse_accelerator, preset_names
 from accel.errors import CyclopsError
-from service.http.accelerator_yaml import accelerator_yaml
 from tests.fuzz.document_mutations import Document, mutated
 from tests.fuzz.onnx_campaign import HANGS, clear, peak_bytes
 from worker.inspection.upload_tasks import read_accelerator

@@ -1,11 +1,10 @@
 """Accelerators by their ids: the presets, by their names, and uploaded documents, by the SHA-256 of what they say."""
 
-import copy
 import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import (
@@ -17,8 +16,8 @@ from accel.catalog.load_accelerator import (
     preset_names,
 )
 from worker.examples import example_accelerator
-from worker.identity.ownership import Ownership, label_key, label_of
-from worker.identity.share_links import ShareTarget
+from worker.identity.owner_scope import OwnerScopedCollection
+from worker.identity.ownership import label_key, label_of
 from worker.records.job_record import Document
 from worker.records.upload_locks import UploadLocks, UploadName
 from worker.storage.object_store import Store
@@ -35,21 +34,13 @@ class AcceleratorSummary(NamedTuple):
     family: str
 
 
-class Accelerators:
-    """The presets and the uploaded documents: those of everybody, unless they are :meth:`seen_by` an owner."""
+class Accelerators(OwnerScopedCollection):
+    """The presets and the uploaded documents."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store, _FOLDER)
         self._briefs: dict[str, AcceleratorSummary] = {}  # they do not change
         self._digests: dict[str, str] = {}
-        self._belongings: Ownership | None = None
-        self._shared: ShareTarget | None = None
-
-    def seen_by(self, owner: str, shared: ShareTarget | None = None) -> Self:
-        """The same, as an owner may see them: what others sent is not there, but for one that is ``shared``."""
-        seen = copy.copy(self)
-        seen._belongings, seen._shared = Ownership(self._store, owner), shared  # noqa: SLF001 - it is our own class
-        return seen
 
     def add(self, accelerator: Accelerator, file: str | None = None) -> str:
         """Keep a document and give its id; of the same document again nothing changes but the time, and the file.
@@ -61,16 +52,16 @@ class Accelerators:
         """
         digest = accelerator_id(accelerator)
         with UploadLocks(self._store).arriving(UploadName("accelerators", digest)):
-            first = self._belongings is not None and not self._store.exists(_key(digest))
+            first = self._ownership is not None and not self._store.exists(_key(digest))
             self._store.write(_key(digest), canonical(accelerator))
-            if self._belongings:
+            if self._ownership:
                 note = Document(sha256=file).model_dump_json().encode() if file else b""
-                self._belongings.add(_FOLDER, digest, note, first=first)
+                self._ownership.add(_FOLDER, digest, note, first=first)
         return digest
 
     def ids(self) -> list[str]:
         """All ids: the presets' names first, then those of uploaded documents, each part sorted."""
-        uploaded = self._belongings.all(_FOLDER) if self._belongings else self._store.folders(_FOLDER)
+        uploaded = self._ownership.all(_FOLDER) if self._ownership else self._store.folders(_FOLDER)
         return [*preset_names(), *(name for name in uploaded if _ID.fullmatch(name))]
 
     def known(self, name_or_id: str) -> bool:
@@ -81,25 +72,17 @@ class Accelerators:
         return name_or_id in preset_names()
 
     def _visible(self, digest: str) -> bool:
-        return self._belongings is None or self._is_shared(digest) or self._belongings.has(_FOLDER, digest)
-
-    def _is_shared(self, digest: str) -> bool:
-        return self._shared is not None and digest == self._shared.id
+        return self._ownership is None or self._is_shared(digest) or self._ownership.has(_FOLDER, digest)
 
     def labels(self, ids: list[str]) -> list[str | None]:
         """The labels that the owner, or who shared it, has given to these; None for each that has none."""
-        if self._belongings is None:
+        if self._ownership is None:
             return [None] * len(ids)
-        own = self._belongings.labels(_FOLDER, ids)
-        if self._shared is None or self._shared.id not in ids or self._belongings.has(_FOLDER, self._shared.id):
+        own = self._ownership.labels(_FOLDER, ids)
+        if self._shared is None or self._shared.id not in ids or self._ownership.has(_FOLDER, self._shared.id):
             return own
         [sent] = self._store.read_many([label_key(self._shared.sender, _FOLDER, self._shared.id)])
         return [label_of(sent) if name == self._shared.id else label for name, label in zip(ids, own, strict=True)]
-
-    def set_label(self, digest: str, label: str | None) -> None:
-        """Label an uploaded document, for the owner that it is :meth:`seen_by` alone."""
-        assert self._belongings is not None
-        self._belongings.set_label(_FOLDER, digest, label)
 
     def get(self, name_or_id: str) -> Accelerator:
         """The accelerator; KeyError if there is none of this name or id.
@@ -146,7 +129,7 @@ class Accelerators:
             return Document()
         if not _ID.fullmatch(name_or_id):
             return Document(sha256=document_digest(name_or_id))
-        note = self._belongings.note(_FOLDER, name_or_id) if self._belongings else b""
+        note = self._ownership.note(_FOLDER, name_or_id) if self._ownership else b""
         if note:
             known = Document.model_validate_json(note)
         elif name_or_id == example_accelerator().id:

@@ -3,21 +3,20 @@
 An example (``worker/examples``) is there for everybody, whether somebody has sent it or not.
 """
 
-import copy
 import hashlib
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import pydantic
 from pydantic import Field
 
 from accel.frontend.read.model_info import ModelContents, TensorInfo
 from worker.examples import FileKind, example
-from worker.identity.ownership import OwnedObject, Ownership, label_key, label_of
-from worker.identity.share_links import ShareTarget
+from worker.identity.owner_scope import OwnerScopedCollection
+from worker.identity.ownership import OwnedObject, label_key, label_of
 from worker.records.upload_locks import UploadLocks, UploadName
 from worker.storage.object_store import Store
 
@@ -84,24 +83,14 @@ class StoredUpload(NamedTuple, Generic[Document]):
     created: datetime | None
 
 
-class Uploads(Generic[Document]):
-    """The uploads of one kind. An upload is accepted once its document is there; the blob comes first.
+class Uploads(OwnerScopedCollection, Generic[Document]):
+    """The uploads of one kind. An upload is accepted once its document is there; the blob comes first."""
 
-    They are those of everybody, unless they are :meth:`seen_by` an owner.
-    """
+    _kind: FileKind
 
     def __init__(self, store: Store, kind: FileKind, document: type[Document]) -> None:
-        self._store = store
-        self._kind = kind
+        super().__init__(store, kind)
         self._document: type[Document] = document
-        self._belongings: Ownership | None = None
-        self._shared: ShareTarget | None = None
-
-    def seen_by(self, owner: str, shared: ShareTarget | None = None) -> Self:
-        """The same, as an owner may see them: what others sent is not there, but for one that is ``shared``."""
-        seen = copy.copy(self)
-        seen._belongings, seen._shared = Ownership(self._store, owner), shared  # noqa: SLF001 - it is our own class
-        return seen
 
     def get(self, digest: str) -> Document:
         """What was found in the upload; KeyError if there is none of this id."""
@@ -110,16 +99,13 @@ class Uploads(Generic[Document]):
         if digest == example(self._kind).id:
             return self._document.model_validate_json(example(self._kind).info)
         keys = [f"{self._kind}/{digest}/info.json"]
-        if self._belongings is not None and not self._is_shared(digest):
-            keys.append(self._belongings.mark(self._kind, digest))
+        if self._ownership is not None and not self._is_shared(digest):
+            keys.append(self._ownership.mark(self._kind, digest))
         found = self._store.read_many(keys)  # from a bucket in one round: a cached answer waits for it
         info = found[0]
         if info is None or None in found:
             raise KeyError(digest)
         return self._document.model_validate_json(info)
-
-    def _is_shared(self, digest: str) -> bool:
-        return self._shared is not None and digest == self._shared.id
 
     def kept(self, digest: str) -> StoredUpload[Document]:
         """An upload with its label and time; KeyError if there is none of this id."""
@@ -128,10 +114,10 @@ class Uploads(Generic[Document]):
     def as_kept(self, document: Document) -> StoredUpload[Document]:
         """What :meth:`get` or :meth:`add` has of an upload, with its label and time."""
         digest = document.id
-        if self._belongings is None:
+        if self._ownership is None:
             return StoredUpload(document, None, None)
-        created = self._belongings.since(self._kind, digest)
-        key = self._belongings.label_key(self._kind, digest)
+        created = self._ownership.since(self._kind, digest)
+        key = self._ownership.label_key(self._kind, digest)
         if created is None and self._shared is not None and self._is_shared(digest):
             key = label_key(self._shared.sender, self._kind, digest)
         [label] = self._store.read_many([key])
@@ -146,15 +132,15 @@ class Uploads(Generic[Document]):
             before: the cursor: what follows it is given, whatever came or went meanwhile.
             most: how many.
         """
-        assert self._belongings is not None
-        own = self._belongings.newest(self._kind)
+        assert self._ownership is not None
+        own = self._ownership.newest(self._kind)
         given = example(self._kind).id
         if all(item.id != given for item in own):
             own.append(OwnedObject(given, _NEVER))
         following = [item for item in own if before is None or _place(item) < before]
         page = following[:most]
         infos = self._store.read_many([f"{self._kind}/{item.id}/info.json" for item in page])
-        labels = self._belongings.labels(self._kind, [item.id for item in page])
+        labels = self._ownership.labels(self._kind, [item.id for item in page])
         kept = []
         for item, info, label in zip(page, infos, labels, strict=True):
             known = example(self._kind).info if item.id == given else info
@@ -162,11 +148,6 @@ class Uploads(Generic[Document]):
                 created = None if item.since == _NEVER else item.since.replace(microsecond=0)
                 kept.append(StoredUpload(self._document.model_validate_json(known), label, created))
         return kept, _place(page[-1]) if len(following) > most else None
-
-    def set_label(self, digest: str, label: str | None) -> None:
-        """Label what :meth:`get` knows, for the owner that it is :meth:`seen_by` alone."""
-        assert self._belongings is not None
-        self._belongings.set_label(self._kind, digest, label)
 
     def add(self, path: Path, document: Document) -> None:
         """Keep the file, which is the store's then, and its document; of the same file again only the time changes.
@@ -180,10 +161,10 @@ class Uploads(Generic[Document]):
                 self._store.take_file(blob, path)
             with UploadLocks(self._store).arriving(upload) as claim:
                 if self._store.exists(blob) and claim.counts():
-                    first = self._belongings is not None and not self._store.exists(upload.document)
+                    first = self._ownership is not None and not self._store.exists(upload.document)
                     self._store.write(upload.document, document.model_dump_json().encode())
-                    if self._belongings:
-                        self._belongings.add(self._kind, document.id, first=first)
+                    if self._ownership:
+                        self._ownership.add(self._kind, document.id, first=first)
                     return
 
     def stream(self, digest: str, begin: int = 0, end: int | None = None) -> Iterator[bytes]:

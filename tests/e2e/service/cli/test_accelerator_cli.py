@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from accel.accelerator.document_yaml import accelerator_yaml
 from accel.catalog.document_schema import accelerator_schema
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names
 from accel.report.plan_documents import Plan
 from examples.graph import Graph
-from service.http.accelerator_yaml import accelerator_yaml
 from tests.helpers.commands import cyclops_here as cyclops
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import accelerator_id, load_accelerator
 from examples.single import Conv, conv_model
-from service.http.accelerator_yaml import accelerator_yaml
 from tests.helpers.commands import cyclops_here
 
 MODEL = conv_model(Conv(16, 16, 8, 8)).SerializeToString()

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 from accel.errors import Diagnosis, InvalidModel
 from service.http import problems
-from service.routes.problem_types import problem_catalogue
+from service.routes.reference import problem_catalogue
 from worker.sandbox.fork_client import NotStartedError
 
 Check = Callable[..., dict]

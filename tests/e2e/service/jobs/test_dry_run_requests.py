@@ -8,12 +8,12 @@ import httpx2
 import numpy as np
 import pytest
 
+from accel.accelerator.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import load_accelerator, preset_names
 from accel.report.plan_documents import Plan
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model
-from service.http.accelerator_yaml import accelerator_yaml
 from tests.conftest import Service
 from tests.helpers.idle_service import Quiet, quiet_service
 from tests.helpers.models.dynamic_models import flattening

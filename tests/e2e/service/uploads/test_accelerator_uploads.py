@@ -12,9 +12,9 @@ import pytest
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.document_text import MAX_BYTES
+from accel.accelerator.document_yaml import accelerator_yaml, yaml_text
 from accel.catalog.load_accelerator import accelerator_id, load_accelerator, parse_accelerator, preset_names
 from examples.single import Conv, conv_model
-from service.http.accelerator_yaml import accelerator_yaml, yaml_text
 from tests.conftest import Service
 
 TEN_KEYS = {

@@ -119,19 +119,19 @@ def test_places_of_an_owner_and_of_all() -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(2):
             check_stream_slots(places, "a")
-            stack.enter_context(places.taken("a"))
+            stack.enter_context(places.hold("a"))
         with pytest.raises(ProblemError, match="2 streams of events of yours") as caught:
             check_stream_slots(places, "a")
         assert (caught.value.problem.type, caught.value.problem.status) == ("/problems/too-many-at-once", 429)
         for owner in "bbc":
             check_stream_slots(places, owner)
-            stack.enter_context(places.taken(owner))
+            stack.enter_context(places.hold(owner))
         with pytest.raises(ProblemError, match="5 streams of events are open") as caught:
             check_stream_slots(places, "c")
         assert (caught.value.problem.type, caught.value.problem.status) == ("/problems/busy", 503)
-        assert places.left("d") == 0
-    assert places.left("a") == 2
-    assert OwnerSlots(3, 0.1).left("a") == 1
+        assert places.available("d") == 0
+    assert places.available("a") == 2
+    assert OwnerSlots(3, 0.1).available("a") == 1
 
 
 @pytest.fixture(scope="module")

@@ -31,21 +31,21 @@ def test_a_revoked_key_is_let_in_no_longer_than_that(keys: Counted) -> None:
     clock = Clock()
     ring = KeyCache(keys, 2.0, clock)
     key, text = keys.add("one")
-    assert ring.remembered(text) is None
+    assert ring.get(text) is None
     assert ring.find(text) == key
     keys.revoke(key.id)
     clock.now += 1.9
-    assert ring.remembered(text) == key
+    assert ring.get(text) == key
     clock.now += 0.2
-    assert ring.remembered(text) is None
+    assert ring.get(text) is None
     assert ring.find(text) is None
-    assert ring.remembered(text) is None
+    assert ring.get(text) is None
 
 
 def test_what_is_no_key_is_not_remembered(keys: Counted) -> None:
     ring = KeyCache(keys, 60.0, Clock())
     assert ring.find("nonsense") is None
-    assert ring.remembered("nonsense") is None
+    assert ring.get("nonsense") is None
     assert ring._known == {}
 
 
@@ -55,7 +55,7 @@ def test_it_remembers_so_many(keys: Counted, monkeypatch: pytest.MonkeyPatch) ->
     texts = [keys.add("one")[1] for _ in range(5)]
     for text in texts:
         ring.find(text)
-    assert [ring.remembered(text) is not None for text in texts] == [False, False, True, True, True]
+    assert [ring.get(text) is not None for text in texts] == [False, False, True, True, True]
 
 
 def test_while_the_store_is_away_nobody_new_is_let_in(keys: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,8 +68,8 @@ def test_while_the_store_is_away_nobody_new_is_let_in(keys: Counted, monkeypatch
         raise StoreUnavailableError("away")
 
     monkeypatch.setattr(keys, "find", away)
-    assert ring.remembered(text) == key
+    assert ring.get(text) == key
     clock.now += 3
-    assert ring.remembered(text) is None
+    assert ring.get(text) is None
     with pytest.raises(StoreUnavailableError):
         ring.find(text)

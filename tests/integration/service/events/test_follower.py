@@ -84,7 +84,7 @@ Play = Callable[[Callable[[World], Awaitable[None]]], None]
 
 @pytest.fixture
 def play(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
-    monkeypatch.setattr(feeds_module, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(feeds_module, "_POLL_SECONDS", 0.1)
 
     def run(scenario: Callable[[World], Awaitable[None]]) -> None:
         async def main() -> None:
@@ -95,7 +95,7 @@ def play(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pla
                 waiting = JobQueue(connection, "test").waiting
                 clients = [open_async_redis(settings, timeout=timeout) for timeout in (None, 1.0)]
                 feeds = EventHub(Jobs(store), waiting, *clients)
-                async with feeds.running():
+                async with feeds.run():
                     await scenario(World(feeds, store, connection, tmp_path / "out"))
                 assert not feeds._feeds
 

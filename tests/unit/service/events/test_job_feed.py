@@ -19,51 +19,51 @@ async def make() -> JobFeed:
 
 def test_who_listens_gets_what_comes_after() -> None:
     feed = asyncio.run(make())
-    assert feed.join(QUEUED)
+    assert feed.subscribe(QUEUED)
     feed.queued = True
-    feed.take([log(0), log(1)])
-    feed.take([log(1), log(2)])  # read from an earlier place
-    assert numbers(feed.after(QUEUED)) == [0, 1, 2]
-    assert numbers(feed.after(EventCursor(1, 1))) == [2]
-    assert numbers(feed.after(EventCursor(1, 2))) == []
+    feed.append([log(0), log(1)])
+    feed.append([log(1), log(2)])  # read from an earlier place
+    assert numbers(feed.since(QUEUED)) == [0, 1, 2]
+    assert numbers(feed.since(EventCursor(1, 1))) == [2]
+    assert numbers(feed.since(EventCursor(1, 2))) == []
     assert not feed.queued
 
 
 def test_another_who_has_less_must_ask_elsewhere() -> None:
     feed = asyncio.run(make())
-    feed.join(EventCursor(1, 5))
-    assert not feed.join(QUEUED)
-    feed.take([log(6)])
-    assert feed.after(QUEUED) is None
-    assert numbers(feed.after(EventCursor(1, 5))) == [6]
+    feed.subscribe(EventCursor(1, 5))
+    assert not feed.subscribe(QUEUED)
+    feed.append([log(6)])
+    assert feed.since(QUEUED) is None
+    assert numbers(feed.since(EventCursor(1, 5))) == [6]
 
 
 def test_so_much_is_kept() -> None:
     feed = asyncio.run(make())
-    feed.join(QUEUED)
-    feed.take(log(number, "x" * 1000) for number in range(1000))
-    assert feed.after(QUEUED) is None
-    assert numbers(feed.after(EventCursor(1, 990))) == list(range(991, 1000))
+    feed.subscribe(QUEUED)
+    feed.append(log(number, "x" * 1000) for number in range(1000))
+    assert feed.since(QUEUED) is None
+    assert numbers(feed.since(EventCursor(1, 990))) == list(range(991, 1000))
     assert sum(len(entry.data) for entry in feed._recent) < 64 << 10
-    feed.take([log(1000, "x" * (1 << 20))])
-    assert feed.after(EventCursor(1, 999)) is None
-    assert feed.after(EventCursor(1, 1000)) == []
+    feed.append([log(1000, "x" * (1 << 20))])
+    assert feed.since(EventCursor(1, 999)) is None
+    assert feed.since(EventCursor(1, 1000)) == []
 
 
 def test_who_waits_for_the_end_reads_nothing_else() -> None:
     feed = asyncio.run(make())
     assert feed.read == BEFORE_END
-    feed.take([JournalEntry(END, "end", '{"last":"1-7"}')])
+    feed.append([JournalEntry(END, "end", '{"last":"1-7"}')])
     assert feed.ended
     assert feed.last == EventCursor(1, 7)
 
 
 def test_a_listener_after_a_waiter() -> None:
     feed = asyncio.run(make())
-    assert feed.join(QUEUED)
+    assert feed.subscribe(QUEUED)
     assert feed.read == QUEUED
-    feed.take([log(0), JournalEntry(END, "end", '{"last":null}')])
-    assert numbers(feed.after(QUEUED)) == [0]
+    feed.append([log(0), JournalEntry(END, "end", '{"last":null}')])
+    assert numbers(feed.since(QUEUED)) == [0]
     assert feed.ended
     assert feed.last is None
 
@@ -73,7 +73,7 @@ def test_all_who_wait_hear_of_a_change() -> None:
         feed = JobFeed("0" * 32)
         waiting = [asyncio.create_task(feed.change.wait()) for _ in range(3)]
         await asyncio.sleep(0)
-        feed.changed()
+        feed.notify()
         return await asyncio.gather(*waiting) + [feed.change.is_set()]
 
     assert asyncio.run(scenario()) == [True, True, True, False]

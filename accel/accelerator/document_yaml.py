@@ -7,7 +7,6 @@ import yaml
 
 from accel.accelerator.document import Accelerator
 
-YAML_MEDIA_TYPE = "application/yaml"  # RFC 9512
 _WIDTH = 120
 _NUMERIC = frozenset("0123456789-+.")
 _ALWAYS = frozenset(("schema_version", "kind"))  # they say what the rest means
@@ -28,12 +27,12 @@ _Dumper.add_representer(str, _Dumper.text)
 
 
 def accelerator_yaml(accelerator: Accelerator) -> str:
-    """The document without what is as it would be by default."""
+    """Return the document as YAML, without the fields that have their default values."""
     return yaml_text(_concise(accelerator))
 
 
 def yaml_text(value: Any) -> str:
-    """What JSON could say, as YAML: objects and lists of plain values on one line where they fit."""
+    """Return a JSON value as YAML, with objects and lists of plain values on one line where they fit."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=_WIDTH)
 
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.accelerator.document_text import read_yaml
+from accel.accelerator.document_yaml import accelerator_yaml, yaml_text
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names
-from service.http.accelerator_yaml import accelerator_yaml, yaml_text
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 VALUES = st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
