@@ -3,8 +3,8 @@
 Nodes print themselves as canonical text, which parses to an equal tree.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from accel.errors import InvalidAccelerator
@@ -149,6 +149,22 @@ def walk(expression: Expression) -> Iterator[Expression]:
     yield expression
     for child in children(expression):
         yield from walk(child)
+
+
+def with_scalars(expression: Expression, values: Mapping[str, int]) -> Expression:
+    """Returns the expression with numbers for some of its scalars."""
+    match expression:
+        case Scalar(name):
+            return Literal(values[name]) if name in values else expression
+        case Negate(value) | Cast(_, value):
+            return replace(expression, value=with_scalars(value, values))
+        case Binary(_, left, right):
+            return replace(expression, left=with_scalars(left, values), right=with_scalars(right, values))
+        case Call(_, arguments):
+            return replace(expression, arguments=tuple(with_scalars(argument, values) for argument in arguments))
+        case Select(comparison):
+            return Select(comparison, *(with_scalars(child, values) for child in children(expression)))
+    return expression
 
 
 @dataclass(frozen=True)

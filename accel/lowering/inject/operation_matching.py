@@ -1,6 +1,5 @@
 """Matching of operations: which operation of the accelerator does what a store does, and the numbers of its fields."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -10,7 +9,7 @@ from tvm.ir import TensorLoad
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
 from accel.accelerator.semantics import Semantics, scalar_field
-from accel.expression.parser import parse_statement
+from accel.expression.syntax_tree import Binary, Scalar, walk, with_scalars
 from accel.expression.typecheck import Typed, check_statement
 from accel.expression.unify import Binding, Mismatch, bindings, unify
 from accel.lowering.ir.affine_nest import constant_value
@@ -18,7 +17,6 @@ from accel.lowering.ir.tir_walk import collect, scope_of
 
 DRAM = "global"
 """The scope of buffers that lie in it."""
-_AMOUNT = re.compile(r">> (\w+)")
 
 
 @dataclass(frozen=True)
@@ -96,18 +94,22 @@ def _bindings(meaning: Semantics, store: tirx.BufferStore, accelerator: Accelera
     if found:
         return
     amounts = {n for shift in collect(store.value, tirx.RShift) if (n := constant_value(shift.b)) is not None}
-    for name in sorted(
-        set(_AMOUNT.findall(str(meaning.typed.statement))) & set(meaning.typed.scalars) - set(meaning.typed.extents)
-    ):
+    for name in sorted(_shift_amounts(meaning.typed) - set(meaning.typed.extents)):
         for amount in sorted(amounts):
             typed = _with_amount(meaning.typed, name, amount)
             for binding in bindings(typed, store, accept):
                 yield replace(binding, scalars={**binding.scalars, name: tirx.const(amount, "int32")})
 
 
+def _shift_amounts(typed: Typed) -> set[str]:
+    """Returns the scalars by which a statement shifts to the right."""
+    shifts = (node for node in walk(typed.statement.value) if isinstance(node, Binary) and node.operator == ">>")
+    return {node.name for shift in shifts for node in walk(shift.right) if isinstance(node, Scalar)}
+
+
 def _with_amount(typed: Typed, name: str, amount: int) -> Typed:
-    """The statement with a number for a scalar."""
-    statement = parse_statement(re.sub(rf"\b{name}\b", str(amount), str(typed.statement)))
+    """Returns the statement with a number for a scalar."""
+    statement = replace(typed.statement, value=with_scalars(typed.statement.value, {name: amount}))
     return check_statement(
         statement, typed.tensors, {other: kind for other, kind in typed.scalars.items() if other != name}
     )

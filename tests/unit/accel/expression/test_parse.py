@@ -1,5 +1,7 @@
 """Text to statements and back, and what is said of other text."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +10,17 @@ from accel.errors import CyclopsError
 from accel.expression.cost_expression import parse_cost
 from accel.expression.element_types import ELEMENT_TYPES
 from accel.expression.parser import parse_statement
-from accel.expression.syntax_tree import Access, Binary, Cast, ExpressionError, Literal, Negate, Statement, walk
+from accel.expression.syntax_tree import (
+    Access,
+    Binary,
+    Cast,
+    ExpressionError,
+    Literal,
+    Negate,
+    Statement,
+    walk,
+    with_scalars,
+)
 from tests.helpers.documents.random_statements import expressions
 
 # every piece of the language, to be put together at random
@@ -137,3 +149,16 @@ def test_garbage_is_refused_or_read(text: str) -> None:
 
 def test_a_cast_is_no_call() -> None:
     assert parse_statement("y[i] = i8(x[i])").value == Cast("i8", Access("x", ("i",)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("y[i] = x[i] + (1 << n - 1) >> n", "y[i] = x[i] + (1 << 4 - 1) >> 4"),
+        ("y[i] = clip(-n, i8(n), select(n < other, n, x[i]))", "y[i] = clip(-(4), i8(4), select(4 < other, 4, x[i]))"),
+        ("y[n] = n[i] * m", "y[n] = n[i] * m"),
+    ],
+)
+def test_a_number_stands_for_a_scalar_and_for_nothing_else(text: str, expected: str) -> None:
+    statement = parse_statement(text)
+    assert str(replace(statement, value=with_scalars(statement.value, {"n": 4}))) == expected
