@@ -11,6 +11,7 @@ from collections.abc import Collection
 import onnx
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_model import region_timer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
@@ -20,7 +21,9 @@ from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.isa.vta.timing.vta_work import work_of
 from accel.lowering.codegen.program_linking import emit
-from accel.lowering.pipeline import lowering_stages
+from accel.lowering.packing.graph_packing import pack
+from accel.lowering.partition.graph_partition import partition
+from accel.lowering.pipeline import REGION_STAGES
 from accel.program.program_model import Program
 from accel.simulate.engine import simulate
 from examples import networks
@@ -68,9 +71,11 @@ def layers() -> list[tuple[str, onnx.ModelProto, int]]:
 
 
 def build(model: onnx.ModelProto, accelerator: Accelerator, host_nodes: Collection[str] = ()) -> Program:
-    module = import_integer_model(model).module
-    for stage in lowering_stages(family_of(accelerator).tiling_cost, region_timer(accelerator), host_nodes):
-        module = stage.run(module, accelerator)
+    module, target = import_integer_model(model).module, Target(accelerator)
+    cost = family_of(accelerator).tiling_cost
+    module = pack(partition(module, target, cost, region_timer(target), host_nodes), target)
+    for stage in REGION_STAGES:
+        module = stage.run(module, target)
     return emit(module, accelerator)
 
 

@@ -180,13 +180,17 @@ class Contraction:
         return self.rows * self.out_channels * self.in_channels
 
 
-def contraction(accelerator: Accelerator) -> Contraction:
+def contraction(accelerator: Accelerator, known: Sequence[Semantics] | None = None) -> Contraction:
     """Returns the document's contraction: of several, the one with the largest tile.
+
+    Args:
+        accelerator: the document.
+        known: its semantics, where they have been made.
 
     Raises:
         InvalidAccelerator: there is none; ``field`` is the path of the operation that comes nearest, or of all.
     """
-    known = all_semantics(accelerator)
+    known = all_semantics(accelerator) if known is None else known
     found = [candidate for meaning in known if (candidate := _contraction(meaning, accelerator, known)) is not None]
     if not found:
         refuse_contraction(known, accelerator)

@@ -3,15 +3,18 @@
 So a layer whose best tilings are priced alike may be cut otherwise by a job, which tries them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import onnx
 from tvm import ir
 
 from accel.accelerator.document import Accelerator
-from accel.driver.job_stages import job_stages
-from accel.frontend.integer_recovery.recover_integers import ImportedModel
+from accel.accelerator.target import Target
+from accel.driver.compilation import Compilation, Job
+from accel.driver.job_stages import TO_PARTITION, pack_graph
+from accel.driver.run_options import Options
+from accel.driver.stage_chain import Unobserved
 from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import name_nodes
 from accel.frontend.quantize import activation_calibration
@@ -23,7 +26,6 @@ from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import Composite, is_composite_call, read_composite
 from accel.lowering.ir.function_attributes import LAUNCHES, load_launches, region_of
 from accel.lowering.ir.host_runs import LaunchRun, split_main
-from accel.report.host_ops import host_ops
 from accel.report.job_report import unset_warnings
 from accel.report.plan_documents import Plan, PlannedLaunch, PlannedNode
 from accel.report.planned_launches import planned_launch
@@ -32,7 +34,6 @@ from accel.report.report_documents import HostOp, Macs
 from accel.verify.input_tensors import Tensors
 
 _NO_FILES = Sources()
-_STAGES = ("quantize", "import", "partition", "pack")  # after them nothing moves between host and accelerator
 
 
 def plan_model(
@@ -44,7 +45,7 @@ def plan_model(
     sources: Sources = _NO_FILES,
     axes: Axes = NO_AXES,
 ) -> Plan:
-    """Run the job's stages up to ``pack``, and tell what they decided.
+    """Run the job's stages up to ``pack``, and tell what they decided: after it nothing moves to the host or from it.
 
     Args:
         model: an ONNX file, float32 or QDQ.
@@ -57,37 +58,34 @@ def plan_model(
     Raises:
         CyclopsError: what a job would raise before it compiles: of the model, the samples, or the accelerator.
     """
-    quantize, import_model, partition, pack = _first_stages(accelerator)
+    target = Target(accelerator)
+    able = Capabilities.of(target)
     info = inspect_model(model, axes=axes)
     original = load_model(model, axes=axes)
     quantised = is_quantised(original)
     given = calibration
     if calibration is None and not quantised:
         calibration = activation_calibration.calibration_samples(original, None, seed)[0]
-    imported: ImportedModel = import_model(quantize(original, calibration, seed=seed))
-    chosen: ir.IRModule = partition(imported.module, accelerator)
-    packed: ir.IRModule = pack(chosen, accelerator)
-    launches = list(_launches(chosen, packed, Capabilities.of(accelerator)))
+    made_from = provenance(
+        with_model(sources, model), accelerator, {"seed": seed, "dims": axes.dims, "shapes": axes.shapes}
+    )
+    options = Options(seed=seed)
+    job = Job(target, options, info, original, calibration, {}, made_from, traces_passes=False)
+    chosen = TO_PARTITION.run(Compilation(job), Unobserved())
+    packed = pack_graph(chosen)
+    launches = list(_launches(chosen.module, packed.module, able))
     macs = sum(launch.macs for launch in launches)
     return Plan(
         accelerator=accelerator.name,
-        provenance=provenance(
-            with_model(sources, model), accelerator, {"seed": seed, "dims": axes.dims, "shapes": axes.shapes}
-        ),
+        provenance=made_from,
         family=accelerator.family,
         quantisation="none" if quantised else "one random sample" if given is None else "given samples",
         warnings=unset_warnings(info.unset),
-        nodes=_nodes(original, launches, host_ops(imported, packed, accelerator), imported.operators),
+        nodes=_nodes(original, launches, packed.host_ops, packed.imported.operators),
         launches=launches,
         macs=Macs(total=info.macs, accelerator=macs, share=macs / info.macs if info.macs else 0.0),
         estimated_cycles=sum(launch.estimated_cycles or 0 for launch in launches),
     )
-
-
-def _first_stages(accelerator: Accelerator) -> list[Callable[..., Any]]:
-    stages = job_stages(accelerator)[: len(_STAGES)]
-    assert tuple(stage.name for stage in stages) == _STAGES
-    return [stage.run for stage in stages]
 
 
 def _launches(chosen: ir.IRModule, packed: ir.IRModule, able: Capabilities) -> Iterator[PlannedLaunch]:

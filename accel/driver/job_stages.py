@@ -1,57 +1,307 @@
-"""Every stage of a job in one list, in the order in which they run.
+"""A job from the model to the report, from top to bottom: what each stage takes, makes, and leaves to the next.
 
-``accel/driver/run_model.py`` runs them, dumps what each leaves behind, and times them. The stages from ``partition`` to
-``allocate`` go from one IRModule to the next and are listed in ``accel/lowering/pipeline.py``.
+``JOB``, at the end, is the list, and ``TO_PARTITION``, ``TO_PACK`` and ``TO_PROGRAM`` are its beginnings. Between
+``pack`` and ``emit`` stand the stages of ``accel/lowering/pipeline.py``, which every region goes through by itself.
 """
 
-from collections.abc import Collection
-from functools import partial
+import logging
+import traceback
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
-from accel.accelerator.document import Accelerator
+from tvm import transform
+
+from accel.accelerator.target import Target
+from accel.driver.compilation import (
+    Assessed,
+    Compilation,
+    Emitted,
+    Imported,
+    Job,
+    Lowered,
+    Packed,
+    Partitioned,
+    Quantised,
+    Referenced,
+    Reported,
+    Simulated,
+    Verified,
+)
+from accel.driver.fault_localization import locate_fault
+from accel.driver.stage_chain import StageChain, StageDump, start
+from accel.driver.stage_dumps import PassTexts
+from accel.errors import InternalError, InvalidModel, SimulationError, VerificationError
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.quantize.quantize_model import ensure_quantised
 from accel.frontend.quantize.scale_grid import Scales
 from accel.isa.family_registry import family_of
+from accel.isa.hazard_findings import Hazards
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit
-from accel.lowering.partition.autotune import Measure
-from accel.lowering.pipeline import Stage, lowering_stages
-from accel.report.job_report import make_report
-from accel.simulate.engine import simulate
-from accel.verify.output_comparison import check_equal
+from accel.lowering.codegen.region_cache import RegionCache
+from accel.lowering.packing.graph_packing import pack
+from accel.lowering.partition.graph_partition import partition
+from accel.lowering.pipeline import REGION_STAGES, Stage
+from accel.program.program_model import renamed
+from accel.report.host_ops import host_ops
+from accel.report.job_report import make_report, run_warnings, unset_warnings
+from accel.report.report_documents import CompiledFunction
+from accel.report.simulation_report import race_record, stale_record
+from accel.simulate.engine import Simulation, simulate
+from accel.util.deadline import OutOfTimeError
+from accel.verify.output_comparison import check_equal, reference_outputs
+from accel.verify.output_quality import quality_of
+
+_log = logging.getLogger(__name__)
+_ON_THE_HOST = "every launch agrees: the host steps differ"
 
 
-def job_stages(
-    accelerator: Accelerator, measure: Measure | None = None, host_nodes: Collection[str] = ()
-) -> tuple[Stage, ...]:
-    """The stages, from the ONNX file to the report.
+def quantize(start_of_job: Compilation) -> Quantised:
+    """Returns the model in QDQ form."""
+    job = start_of_job.job
+    _, scales = requantisation(job.target)
+    return Quantised(job, ensure_quantised(job.original, job.calibration, seed=job.options.seed, scales=scales))
 
-    ``measure`` and ``host_nodes`` are for :func:`accel.lowering.partition.graph_partition.partition`.
+
+def import_model(done: Quantised) -> Imported:
+    """Returns the model in integer operations.
+
+    Raises:
+        InvalidModel: it has no node of a name in ``options.host_nodes``.
     """
-    requantize, scales = requantisation(accelerator)
-    return (
-        Stage(
-            "quantize",
-            "bring a float model into QDQ form; a QDQ model stays as it is",
-            partial(ensure_quantised, scales=scales),
-        ),
-        Stage(
-            "import",
-            "turn dequantize, float operator, quantize into integer operations",
-            partial(import_integer_model, requantize=requantize),
-        ),
-        *lowering_stages(family_of(accelerator).tiling_cost, measure, host_nodes),
-        Stage("emit", "place tensors in DRAM and make the instruction words of every launch", emit),
-        Stage("simulate", "run the program: what it computes, and in how many cycles", simulate),
-        Stage("verify", "compare the outputs with the integer graph on the host, bit by bit", check_equal),
-        Stage("report", "say what ran where, how long it took and what bounds it", make_report),
+    job = done.job
+    requantize, _ = requantisation(job.target)
+    imported = import_integer_model(done.model, requantize=requantize)
+    _check_nodes(job.options.host_nodes, imported.operators)
+    return Imported(job, imported)
+
+
+def partition_graph(done: Imported) -> Partitioned:
+    """Returns the integer graph with a decision on every composite."""
+    job, cost = done.job, family_of(done.job.target.accelerator).tiling_cost
+    with _pass_texts(job) as texts:
+        module = partition(done.imported.module, job.target, cost, job.measure, job.options.host_nodes)
+    return Partitioned(job, done.imported, module, tuple(texts))
+
+
+def pack_graph(done: Partitioned) -> Packed:
+    """Returns the module over packed tensors."""
+    job = done.job
+    with _pass_texts(job) as texts:
+        module = pack(done.module, job.target)
+    left = host_ops(done.imported, module, job.target.accelerator)
+    return Packed(job, done.imported, module, left, tuple(texts))
+
+
+def find_regions(packed: Packed) -> Lowered:
+    """Returns the packed module's regions, those that a cache has as the last stage leaves them."""
+    job, names = packed.job, [stage.name for stage in REGION_STAGES]
+    return Lowered(job, packed, RegionCache(packed.module, job.target, names, job.cache))
+
+
+def lower_regions(stage: Stage) -> Callable[[Lowered], Lowered]:
+    """Returns the step that runs a stage on every region that no cache had."""
+
+    def lower(done: Lowered) -> Lowered:
+        text, passes = done.regions.lower(stage.name, stage.run)
+        return replace(done, text=StageDump(text, tuple(passes)))
+
+    return lower
+
+
+def emit_program(done: Lowered) -> Emitted:
+    """Returns the program; its inputs and outputs are called as the model's are."""
+    job, info = done.job, done.job.info
+    program = emit(done.regions.lowered(), job.target.accelerator)
+    ours, theirs = (*program.inputs, *program.outputs), (*info.inputs, *info.outputs)
+    program = renamed(program, {old: tensor.name for old, tensor in zip(ours, theirs, strict=True)})
+    fed = {name: job.feeds[tensor.name] for name, tensor in zip(program.inputs, info.inputs, strict=True)}
+    functions = [CompiledFunction(name=name, cached=cached) for name, cached in done.regions.cached.items()]
+    return Emitted(job, done.packed, functions, replace(program, image=program.image | fed))
+
+
+def simulate_program(done: Emitted) -> Simulated:
+    """Returns the program as it ran.
+
+    Raises:
+        InternalError: it cannot run to its end.
+        SimulationError: it asks too much of the simulator, or an expression of the document fails.
+    """
+    program = done.program
+    try:
+        simulation = simulate(program, {})
+    except SimulationError as error:
+        if error.kind in {"work-limit", "cost"}:  # the model asks for it, or the document's expression fails
+            raise
+        raise InternalError(
+            f"the compiled program cannot run to its end: {error.detail}",
+            field=error.field,
+            kind=error.kind,
+            instruction=error.instruction,
+        ) from error
+    names = zip(done.job.info.outputs, program.outputs, strict=True)
+    return Simulated(done.job, done, simulation, {tensor.name: simulation.outputs[name] for tensor, name in names})
+
+
+def run_reference(done: Simulated) -> Referenced:
+    """Returns what the integer graph has on the host, if the options give it the time."""
+    seconds, program = done.job.options.verify_seconds, done.emitted.program
+    if not seconds:
+        why = "the outputs were not compared with the integer graph, as verify_seconds is 0"
+        return Referenced(done.job, done, None, program, why)
+    module = done.emitted.packed.imported.module
+    try:
+        reference = reference_outputs(module, [program.image[name] for name in program.inputs], seconds)
+    except OutOfTimeError:
+        why = (
+            f"the integer graph takes the host longer than verify_seconds, {seconds:g}; the outputs were not "
+            "compared with its: give it more"
+        )
+        return Referenced(done.job, done, None, program, why)
+    expected = replace(program, expected=dict(zip(program.outputs, reference, strict=True)))
+    return Referenced(done.job, done, reference, expected)
+
+
+def compare_outputs(done: Referenced) -> Verified:
+    """Returns the run, which is right for any speed of the units.
+
+    Raises:
+        VerificationError: the outputs differ from the reference, and where that began; or they are right by luck.
+    """
+    simulated, emitted, packed = done.simulated, done.simulated.emitted, done.simulated.emitted.packed
+    if done.reference is not None:
+        try:
+            check_equal(simulated.outputs, dict(zip(simulated.outputs, done.reference, strict=True)))
+        except VerificationError as error:
+            _log.error("the outputs of the compiled program differ from the reference; looking for the launch")
+            fault = _located(error, simulated)
+            raise VerificationError(f"{error.detail}; {fault}", field=error.field) from error
+    check_hazards(simulated.simulation, done.unverified)
+    return Verified(
+        done.job,
+        packed.host_ops,
+        emitted.functions,
+        emitted.program,
+        simulated.simulation,
+        simulated.outputs,
+        done.unverified,
     )
 
 
-def requantisation(accelerator: Accelerator) -> tuple[Requantize, Scales]:
-    """How int32 becomes int8 again on it, and the scales that a float model gets for that."""
-    able = Capabilities.of(accelerator)
+def measure_quality(done: Verified) -> Assessed:
+    """Returns how near the outputs are to the original model's."""
+    return Assessed(done.job, done, quality_of(done.job.original, done.job.feeds, done.outputs))
+
+
+def report_job(done: Assessed) -> Reported:
+    """Returns the report, without the stages' times."""
+    job, run = done.job, done.verified
+    report = make_report(
+        run.program,
+        run.simulation,
+        total_macs=job.info.macs,
+        host_ops=run.host_ops,
+        quantisation=done.quality.figures,
+        provenance=job.provenance,
+        unverified=run.unverified,
+        warnings=[*run_warnings("no-quality", done.quality.missing), *unset_warnings(job.info.unset)],
+    )
+    report = report.model_copy(update={"functions": run.functions})
+    return Reported(job, run.program, run.simulation, report)
+
+
+def requantisation(target: Target) -> tuple[Requantize, Scales]:
+    """Returns how int32 becomes int8 again on it, and the scales that a float model gets for that."""
+    able = Capabilities.of(target)
     if able.scales:
         return "scale", "free"
     return able.multiplies or "shift", "power of two"
+
+
+def _check_nodes(names: Sequence[str], operators: Collection[str]) -> None:
+    """Refuse names of nodes that the model does not have."""
+    for place, name in enumerate(names):
+        if name not in operators:
+            raise InvalidModel(f"the model has no node {name!r}", field=f"options.host_nodes[{place}]")
+
+
+@contextmanager
+def _pass_texts(job: Job) -> Iterator[list[tuple[str, str]]]:
+    """The (pass, text) of every TVM pass within that changes the module, if the job keeps them."""
+    if not job.traces_passes:
+        yield []
+        return
+    passes = PassTexts()
+    with transform.PassContext(instruments=[passes]):
+        yield passes.texts
+
+
+def _located(error: VerificationError, simulated: Simulated) -> str:
+    """Where a difference began, in words; what fails on the way is noted on ``error``, which counts for more."""
+    program = simulated.emitted.program
+    fed = {name: program.image[name] for name in program.inputs}
+    try:
+        fault = locate_fault(simulated.emitted.packed.module, program, simulated.simulation, fed)
+    except Exception as other:  # noqa: BLE001 - whatever it is, the difference is what is told
+        error.add_note("".join(traceback.format_exception(other)))
+        return f"where it began could not be located: {type(other).__name__}: {other}"
+    return str(fault or _ON_THE_HOST)
+
+
+def check_hazards(simulation: Simulation, unverified: str = "") -> None:
+    """Check that the result is right for any speed of the units, and without a bypass where the document has none.
+
+    Args:
+        simulation: the program as it ran.
+        unverified: why its outputs were not compared; empty where they equal the reference.
+
+    Raises:
+        VerificationError: two instructions, and the elements that they touch in no fixed order; or one that may read
+            what was there before.
+    """
+    hazards = simulation.hazards or Hazards((), ())
+    found = "the outputs were not compared, and" if unverified else "the outputs are right by luck: they"
+    for race in hazards.races[:1]:
+        detail = race_record(race, simulation).detail
+        raise VerificationError(
+            f"{found} depend on how fast the units are: {detail}", field=f"instruction:{race.second}"
+        )
+    for read in hazards.stale[:1]:
+        detail = stale_record(read, simulation).detail
+        raise VerificationError(
+            f"{found} depend on what was there before: {detail}", field=f"instruction:{read.instruction}"
+        )
+
+
+TO_PARTITION: StageChain[Compilation, Partitioned] = (
+    StageChain((), start)
+    .then("quantize", "bring a float model into QDQ form; a QDQ model stays as it is", quantize)
+    .then("import", "turn dequantize, float operator, quantize into integer operations", import_model)
+    .then("partition", "choose the operators that the accelerator runs, and their tiling", partition_graph)
+)
+
+TO_PACK: StageChain[Compilation, Packed] = TO_PARTITION.then(
+    "pack", "lay tensors out in tiles and state each region as a tensor expression", pack_graph
+)
+
+
+def _with_regions() -> StageChain[Compilation, Lowered]:
+    chain = TO_PACK.within(find_regions)
+    for stage in REGION_STAGES:
+        chain = chain.then(stage.name, stage.description, lower_regions(stage))
+    return chain
+
+
+TO_PROGRAM: StageChain[Compilation, Emitted] = _with_regions().then(
+    "emit", "place tensors in DRAM and make the instruction words of every launch", emit_program
+)
+
+JOB: StageChain[Compilation, Reported] = (
+    TO_PROGRAM.then("simulate", "run the program: what it computes, and in how many cycles", simulate_program)
+    .then("verify", "compare the outputs with the integer graph on the host, bit by bit", run_reference)
+    .within(compare_outputs)
+    .within(measure_quality)
+    .then("report", "say what ran where, how long it took and what bounds it", report_job)
+)

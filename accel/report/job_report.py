@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from accel.program.program_model import Program
-from accel.report.layer_report import layer_of, total_energy
+from accel.report.layer_report import layers_of, total_energy
 from accel.report.report_documents import HostOp, Macs, ProgramWarning, Provenance, Quality, Report, WarningKind
 from accel.report.simulation_report import program_size, timing_model_of, unit_times, warnings_of
 from accel.simulate.engine import Simulation
@@ -25,7 +25,7 @@ def make_report(
     ``verified`` is true or null here: outputs that differ, and races, have raised before. ``unverified`` is the reason
     why outputs were not compared, if any; ``warnings`` are further warnings of the whole run.
     """
-    layers = [layer_of(result, program.accelerator) for result in simulation.launches]
+    layers = layers_of(simulation, program.accelerator)
     macs = sum(layer.macs for layer in layers)
     return Report(
         accelerator=program.accelerator.name,

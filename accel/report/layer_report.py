@@ -8,18 +8,22 @@ from accel.errors import InvalidAccelerator
 from accel.isa.family import Timing, dram_traffic
 from accel.isa.family_registry import family_of
 from accel.report.report_documents import Layer
-from accel.simulate.engine import LaunchResult
+from accel.simulate.engine import LaunchResult, Simulation
 from accel.util.arrays import Bools, Int64
 
 _HALF = 0.5
 
 
-def layer_of(result: LaunchResult, accelerator: Accelerator) -> Layer:
-    """Returns the report of one launch as it ran."""
+def layers_of(simulation: Simulation, accelerator: Accelerator) -> list[Layer]:
+    """The report of every launch as it ran."""
+    gemm = _contraction(accelerator)
+    return [_layer(result, accelerator, gemm) for result in simulation.launches]
+
+
+def _layer(result: LaunchResult, accelerator: Accelerator, gemm: Contraction | None) -> Layer:
     family, launch, timing, decoded = family_of(accelerator), result.launch, result.timing, result.decoded
     work = family.work(decoded)
     read, written = dram_traffic(family.boxes(decoded))
-    gemm = _contraction(accelerator)
     cycles = timing.cycles if timing else 0
     limit, share = _limit(timing) if timing else ("", 0.0)
     best = work.macs_per_cycle or (gemm.macs if gemm else 0)

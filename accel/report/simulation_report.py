@@ -11,7 +11,7 @@ from accel.accelerator.timing_model import TimingModel
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards, Race, Stale, Unwritten
 from accel.program.program_model import HostStep, Launch, Program
-from accel.report.layer_report import layer_of, total_energy
+from accel.report.layer_report import layers_of, total_energy
 from accel.report.report_documents import (
     Engine,
     Instruction,
@@ -42,7 +42,7 @@ def make_simulation_report(
     ends = all(warning.kind != "never-finishes" for warning in warnings)  # or the host never knows when to look
     sure = not hazards.races and not hazards.stale and ends
     verified = not count and sure if function and program.expected else None
-    launches = [layer_of(result, program.accelerator) for result in simulation.launches]
+    launches = layers_of(simulation, program.accelerator)
     return SimulationReport(
         accelerator=program.accelerator.name,
         provenance=provenance,

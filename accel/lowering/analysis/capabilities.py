@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 from tvm import tirx
 
-from accel.accelerator.contraction import Contraction, contraction
+from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import Compute, Copy
-from accel.accelerator.semantics import Semantics, all_semantics
+from accel.accelerator.semantics import Semantics
+from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.expression.syntax_tree import Binary, Call, Expression, Select, walk
 from accel.lowering.inject.compute_injection import inject_compute
@@ -55,23 +56,24 @@ class Capabilities:
     ``answers`` are those given before: layers ask the same.
     """
 
-    accelerator: Accelerator
+    target: Target
     gemm: Contraction
     known: tuple[Semantics, ...]
     answers: dict[Hashable, CapabilityAnswer] = field(default_factory=dict, compare=False)
 
     @staticmethod
-    def of(accelerator: Accelerator) -> "Capabilities":
-        """Those of ``accelerator``.
+    def of(target: Target) -> "Capabilities":
+        """Those of ``target``, made once.
 
         Raises:
             InvalidAccelerator: nothing in it contracts.
         """
-        gemm = contraction(accelerator)
-        known = tuple(
-            meaning for meaning in all_semantics(accelerator) if _in_step(meaning.instruction, gemm, accelerator)
-        )
-        return Capabilities(accelerator, gemm, known)
+        return target.derived(_capabilities)
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The document."""
+        return self.target.accelerator
 
     def step(self, name: EpilogueOp, immediate: int) -> str | None:
         """The pragma of what does a step on the accumulators, or None; a tensor that it reads can be loaded."""
@@ -167,7 +169,7 @@ class Capabilities:
         """The pragma of the first copy that does the store."""
         if key not in self.answers:
             known = [meaning for meaning in self.known if isinstance(meaning.instruction, Copy)]
-            choice = next(matching_operations(_as_compiled(question()), known, self.accelerator), None)
+            choice = next(matching_operations(_as_compiled(question()), known, self.target), None)
             self.answers[key] = CapabilityAnswer(None if choice is None else choice.meaning)
         return self.answers[key].pragma
 
@@ -178,9 +180,9 @@ class Capabilities:
         if key not in self.answers:
             nest, why = self._nest(value, shared=shared), ""
             known = [meaning for meaning in self.known if isinstance(meaning.instruction, Compute)]
-            for choice in matching_operations(nest.store, known, self.accelerator):
+            for choice in matching_operations(nest.store, known, self.target):
                 try:
-                    inject_compute(nest, [choice.meaning], self.accelerator)
+                    inject_compute(nest, [choice.meaning], self.target)
                 except CompileError:
                     why = why or self._unlike(choice.meaning)
                 else:
@@ -223,6 +225,12 @@ class Capabilities:
             works = f"{name} works on {_size(wide)} of {self.gemm.dst.memory.name} at once"
             return f"{works}, and a tile of {self.gemm.instruction.name} has {_size(tile)}"
         return f"{name} does {statement}, which does not walk a tile of {self.gemm.instruction.name} as it lies"
+
+
+def _capabilities(target: Target) -> Capabilities:
+    gemm, accelerator = target.contraction, target.accelerator
+    known = tuple(meaning for meaning in target.semantics if _in_step(meaning.instruction, gemm, accelerator))
+    return Capabilities(target, gemm, known)
 
 
 def _as_compiled(store: tirx.BufferStore) -> tirx.BufferStore:

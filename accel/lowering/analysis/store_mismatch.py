@@ -39,7 +39,7 @@ def _difference(meaning: Semantics, bounds: tuple[int, int], able: Capabilities)
     """What a store does otherwise than one that could be used; empty where that is more than one thing."""
     for words, value in _variants(bounds, able):
         store = tirx.BufferStore(tirx.decl_buffer((1,), "int8", "d"), value, [0])
-        if next(matching_operations(store, [meaning], able.accelerator), None) is not None:
+        if next(matching_operations(store, [meaning], able.target), None) is not None:
             return words
     return ""
 

@@ -15,7 +15,7 @@ from tvm import ir
 from tvm.ir.instrument import pass_instrument
 from tvm_ffi import structural_equal
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.target import Target
 from accel.lowering.codegen.region_object import LoweredModule, RegionObject, dump_object, load_object, region_object
 from accel.lowering.codegen.relocatable_code import WORD
 from accel.lowering.ir.function_attributes import region_functions
@@ -125,7 +125,7 @@ def merged_passes(before: Mapping[str, str], after: Mapping[str, StageText]) -> 
 
 _STAGES = TypeAdapter(dict[str, StageText])
 _LENGTH = 8  # bytes of the texts' length
-Lower = Callable[[ir.IRModule, Accelerator], ir.IRModule]
+Lower = Callable[[ir.IRModule, Target], ir.IRModule]
 
 
 class RegionCache:
@@ -133,8 +133,7 @@ class RegionCache:
 
     Args:
         packed: the module as ``pack`` left it.
-        text: the same as TVMScript.
-        accelerator: the target.
+        target: what it is for.
         stages: names of the stages that will follow.
         cache: where objects are looked for, and put.
     """
@@ -142,17 +141,16 @@ class RegionCache:
     def __init__(
         self,
         packed: ir.IRModule,
-        text: str,
-        accelerator: Accelerator,
+        target: Target,
         stages: Sequence[str],
         cache: CacheStore | None = None,
     ) -> None:
         functions = {str(variable.name_hint): function for variable, function in region_functions(packed).items()}
-        document = accelerator.model_dump_json()
+        document = target.accelerator.model_dump_json()
         self._main = packed
-        self._accelerator = accelerator
+        self._target = target
         self._kept = ResultCache(cache)
-        self._packed = ModuleText.of(text)
+        self._packed = ModuleText.of(packed.script())
         self._current = {name: packed for name, packed in self._packed.functions.items() if name in functions}
         self._keys = {name: cache_key("region", document, packed) for name, packed in self._current.items()}
         self._stages: dict[str, dict[str, StageText]] = {}
@@ -171,7 +169,7 @@ class RegionCache:
                 texts, region = _load(data)
             except ValueError:
                 continue
-            if set(texts) == stages and region.code.words.shape[1] * WORD == self._accelerator.word_bits:
+            if set(texts) == stages and region.code.words.shape[1] * WORD == self._target.accelerator.word_bits:
                 self._stages[name], self._objects[name] = texts, region
 
     def lower(self, stage: str, lower: Lower) -> tuple[str, list[tuple[str, str]]]:
@@ -187,7 +185,7 @@ class RegionCache:
         if self._module.functions:
             passes = FunctionPasses()
             with tvm.transform.PassContext(instruments=[passes]):
-                self._module = lower(self._module, self._accelerator)
+                self._module = lower(self._module, self._target)
             for name, text in ModuleText.of(self._module.script()).functions.items():
                 kept = StageText(text, passes.head, tuple(passes.passes.get(name, ())))
                 self._stages.setdefault(name, {})[stage] = kept
@@ -204,7 +202,7 @@ class RegionCache:
         """
         for variable, function in region_functions(self._module).items():
             name = str(variable.name_hint)
-            self._objects[name] = region_object(function, self._accelerator)
+            self._objects[name] = region_object(function, self._target.accelerator)
             self._kept.put(self._keys[name], _dump(self._stages[name], self._objects[name]))
         return LoweredModule(self._main, self._objects)
 

@@ -14,6 +14,7 @@ from tvm_ffi import structural_mutate
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, MicroOps
+from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.lowering.codegen.microop_tables import MicroOpTable, OperandWalk, dump_tables, microops_of
 from accel.lowering.ir import instruction_calls
@@ -31,12 +32,13 @@ from accel.lowering.ir.tir_walk import collect, next_site, rewrite_calls, scope_
 from accel.region.kinds import Region
 
 
-def allocate(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
+def allocate(module: ir.IRModule, target: Target) -> ir.IRModule:
     """Give addresses to the buffers of every region and fill its micro-op table.
 
     Raises:
         CompileError: a memory that the buffers overflow; the message gives both sizes.
     """
+    accelerator = target.accelerator
 
     def allocated(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
         view = injected_function_of(function, accelerator)

@@ -7,29 +7,29 @@ from tvm import tirx
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute
 from accel.accelerator.semantics import Semantics, scalar_field
+from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.lowering.inject.hardware_loops import LoopAxis, assign_hardware_loops
-from accel.lowering.inject.operation_matching import MatchFailures, OperationMatch, matching_operations
+from accel.lowering.inject.operation_matching import OperationMatch, matching_operations, nearest_mismatch
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, simplify
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 
 
-def inject_compute(nest: AffineNest, known: list[Semantics], accelerator: Accelerator) -> tirx.Stmt:
+def inject_compute(nest: AffineNest, known: list[Semantics], target: Target) -> tirx.Stmt:
     """The first instruction of ``known`` that does what the nest does, inside the loops that it does not make itself.
 
     Raises:
         CompileError: none does; the message says what stands against the one that comes nearest.
     """
-    refused = MatchFailures()
-    for choice in matching_operations(nest.store, known, accelerator, refused):
+    misfits: list[str] = []
+    for choice in matching_operations(nest.store, known, target, misfits):
         try:
-            return _made(nest, choice, accelerator)
+            return _made(nest, choice, target.accelerator)
         except CompileError as error:
-            refused.near.append(error.detail)
-    raise CompileError(
-        f"no instruction does {nest.store.buffer.name} = {nest.store.value}: {refused.nearest}", field=INSTRUCTIONS
-    )
+            misfits.append(error.detail)
+    why = misfits[0] if misfits else nearest_mismatch(nest.store, known, target)
+    raise CompileError(f"no instruction does {nest.store.buffer.name} = {nest.store.value}: {why}", field=INSTRUCTIONS)
 
 
 def _made(nest: AffineNest, choice: OperationMatch, accelerator: Accelerator) -> tirx.Stmt:

@@ -9,8 +9,9 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
 from accel.accelerator.memories import Memory
 from accel.accelerator.semantics import Semantics, scalar_field
+from accel.accelerator.target import Target
 from accel.errors import CompileError
-from accel.lowering.inject.operation_matching import MatchFailures, OperationMatch, matching_operations
+from accel.lowering.inject.operation_matching import OperationMatch, matching_operations, nearest_mismatch
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.affine_nest import AffineAccess, AffineNest, constant_value, simplify
 from accel.lowering.ir.document_paths import INSTRUCTIONS
@@ -35,7 +36,7 @@ class _Axis:
         return self.before is not None or self.after is not None
 
 
-def inject_copy(nest: AffineNest, known: list[Semantics], accelerator: Accelerator) -> tirx.Stmt:
+def inject_copy(nest: AffineNest, known: list[Semantics], target: Target) -> tirx.Stmt:
     """The copy instruction for ``nest``, inside the loops that one instruction has no dimension for.
 
     The nest stores one buffer from another with equal element order; a guard that yields zero outside bounds
@@ -45,14 +46,15 @@ def inject_copy(nest: AffineNest, known: list[Semantics], accelerator: Accelerat
         CompileError: no such copy in the accelerator, or a shape that its fields cannot say.
     """
     guard, store = _unguarded(nest.store)
-    refused = MatchFailures()
-    for choice in matching_operations(store, known, accelerator, refused):
+    misfits: list[str] = []
+    for choice in matching_operations(store, known, target, misfits):
         try:
-            return _made(nest, guard, choice, accelerator)
+            return _made(nest, guard, choice, target.accelerator)
         except CompileError as error:
-            refused.near.append(error.detail)
+            misfits.append(error.detail)
+    why = misfits[0] if misfits else nearest_mismatch(store, known, target)
     raise CompileError(
-        f"no instruction copies {store.value} to {store.buffer.name} in {scope_of(store.buffer)}: {refused.nearest}",
+        f"no instruction copies {store.value} to {store.buffer.name} in {scope_of(store.buffer)}: {why}",
         field=INSTRUCTIONS,
     )
 

@@ -5,9 +5,9 @@ from typing import Any
 from tvm import ir, tirx
 from tvm_ffi import structural_mutate
 
-from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
-from accel.accelerator.semantics import Semantics, all_semantics
+from accel.accelerator.semantics import Semantics
+from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.lowering.inject.compute_injection import inject_compute
 from accel.lowering.inject.copy_injection import inject_copy
@@ -19,25 +19,25 @@ from accel.lowering.ir.tir_walk import loads_of, pragma_nests, scope_of, with_si
 from accel.region.kinds import Region
 
 
-def inject(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
+def inject(module: ir.IRModule, target: Target) -> ir.IRModule:
     """Consume the pragmas of every region, and number the sites of the calls that it has then.
 
     Raises:
         CompileError: a nest that no instruction can do; the message names the layer, and says what is in the way.
     """
-    known, layers = all_semantics(accelerator), layers_of(module)
+    pragmas, layers = target.accelerator.pragmas, layers_of(module)
 
     def injected(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
-        nests = pragma_nests(function.body, accelerator.pragmas)
+        nests = pragma_nests(function.body, pragmas)
         try:
             # made before the tree is rebuilt: an error that crosses TVM's callbacks would lose its type
-            calls = iter([_call(nest.attr_key, nest_of(nest.body), known, accelerator) for nest in nests])
+            calls = iter([_call(nest.attr_key, nest_of(nest.body), target) for nest in nests])
         except CompileError as error:
             of = ", ".join(layers.get(str(function.attrs["global_symbol"]), ()))
             raise CompileError(f"{of}: {error.detail}" if of else error.detail, field=error.field) from error
 
         def attribute(statement: tirx.AttrStmt, mutator: Any) -> tirx.Stmt:
-            taken = statement.attr_key in accelerator.pragmas
+            taken = statement.attr_key in pragmas
             return next(calls) if taken else mutator.default_mutate(statement)
 
         return function.with_body(with_sites(structural_mutate(function.body, (tirx.AttrStmt, attribute))))
@@ -45,23 +45,23 @@ def inject(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
     return map_regions(module, injected)
 
 
-def _call(pragma: str, nest: AffineNest, known: tuple[Semantics, ...], accelerator: Accelerator) -> tirx.Stmt:
+def _call(pragma: str, nest: AffineNest, target: Target) -> tirx.Stmt:
     """The calls for one nest, by the copies that answer to its pragma, or by the others.
 
     Where none does it, what stands against the copies counts if the nest touches DRAM.
     """
-    answering = [meaning for meaning in known if meaning.instruction.pragma == pragma]
+    answering: list[Semantics] = [meaning for meaning in target.semantics if meaning.instruction.pragma == pragma]
     copies = [meaning for meaning in answering if isinstance(meaning.instruction, Copy)]
     computes = [meaning for meaning in answering if not isinstance(meaning.instruction, Copy)]
     if not copies:
-        return inject_compute(nest, computes, accelerator)
+        return inject_compute(nest, computes, target)
     try:
-        return inject_copy(nest, copies, accelerator)
+        return inject_copy(nest, copies, target)
     except CompileError as error:
         if not computes:
             raise
         try:
-            return inject_compute(nest, computes, accelerator)
+            return inject_compute(nest, computes, target)
         except CompileError as other:
             buffers = [nest.store.buffer, *(load.source for load in loads_of(nest.store.value))]
             raise (error if any(scope_of(buffer) == DRAM for buffer in buffers) else other) from None

@@ -1,19 +1,23 @@
 """Matching of operations: which operation of the accelerator does what a store does, and the numbers of its fields."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tvm import tirx
 from tvm.ir import TensorLoad
+from tvm_ffi import StructuralKey, structural_mutate
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
 from accel.accelerator.semantics import Semantics, scalar_field
+from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Binary, Scalar, walk, with_scalars
+from accel.expression.tir_terms import same_place
 from accel.expression.typecheck import Typed, check_statement
 from accel.expression.unify import Binding, Mismatch, bindings, unify
 from accel.lowering.ir.affine_nest import constant_value
-from accel.lowering.ir.tir_walk import collect, scope_of
+from accel.lowering.ir.tir_walk import collect, loads_of, scope_of
 
 DRAM = "global"
 """The scope of buffers that lie in it."""
@@ -36,50 +40,103 @@ class OperationMatch:
         return self.operands.get(self.meaning.typed.statement.target.name)
 
 
-@dataclass
-class MatchFailures:
-    """Why operations do not do what a store does.
+def matching_operations(
+    store: tirx.BufferStore, known: Iterable[Semantics], target: Target, misfits: list[str] | None = None
+) -> Iterator[OperationMatch]:
+    """Every operation of ``known`` that does what ``store`` does, in order.
 
-    ``near``: they do the same, but not with these numbers or in these loops; ``others`` do something else.
+    ``misfits`` receives why those do not that would, but for the numbers of their fields.
+    """
+    form = StoreForm.of(store)
+    for meaning in known:
+        for match in target.derived(_MatchTable).matches(meaning, form):
+            if not match.misfit:
+                yield OperationMatch(meaning, {name: form.places[at] for name, at in match.operands}, match.scalars)
+            elif misfits is not None:
+                misfits.append(match.misfit)
+
+
+def nearest_mismatch(store: tirx.BufferStore, known: Iterable[Semantics], target: Target) -> str:
+    """Returns why the first operation of ``known`` that comes near does something else; empty where none was tried."""
+    form, elsewhere = StoreForm.of(store), ""
+    for meaning in known:
+        name, statement = meaning.instruction.name, meaning.typed.statement
+        scope = operand_scope(meaning, statement.target.name, target.accelerator)
+        if scope_of(store.buffer) != scope:
+            elsewhere = elsewhere or f"{name} writes {scope}"
+        elif not target.derived(_MatchTable).matches(meaning, form):
+            mismatch = unify(meaning.typed, store, _acceptor(meaning, target.accelerator))
+            reason = mismatch.reason if isinstance(mismatch, Mismatch) else "it does something else"
+            return f"{name} does {statement}: {reason.removeprefix(f'{statement}: ')}"
+    return elsewhere
+
+
+@dataclass(frozen=True)
+class StoreForm:
+    """A store but for where its elements lie: each in a buffer of its own, numbered as they come, the target first.
+
+    Stores of equal ``key`` are done by the same operations; ``places`` are the loads of the elements.
     """
 
-    near: list[str] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
+    store: tirx.BufferStore
+    key: StructuralKey
+    buffers: tuple[tirx.Var, ...]
+    places: tuple[TensorLoad, ...]
 
-    @property
-    def nearest(self) -> str:
-        """The reason of the operation that comes nearest; empty where none was tried."""
-        return next(iter([*self.near, *self.others]), "")
+    @classmethod
+    def of(cls, store: tirx.BufferStore) -> "StoreForm":
+        """The form of ``store``."""
+        places: list[TensorLoad] = [tirx.BufferLoad(store.buffer, list(store.indices))]
+        for load in loads_of(store.value):
+            if not any(same_place(load, other) for other in places):
+                places.append(load)
+        buffers = [tirx.decl_buffer((1,), str(load.ty.dtype), "x", scope=scope_of(load.source)) for load in places]
+
+        def element(load: TensorLoad, _mutator: Any) -> TensorLoad:
+            at = next(number for number, other in enumerate(places) if same_place(load, other))
+            return tirx.BufferLoad(buffers[at], [0])
+
+        value = structural_mutate(store.value, (TensorLoad, element))
+        form = tirx.BufferStore(buffers[0], value, [0])
+        kinds = [f"{load.ty.dtype} {scope_of(load.source)}" for load in places]
+        return cls(form, StructuralKey([kinds, tirx.PrimFunc(buffers, form)]), tuple(buffers), tuple(places))
 
 
-def matching_operations(
-    store: tirx.BufferStore, known: Iterable[Semantics], accelerator: Accelerator, refused: MatchFailures | None = None
-) -> Iterator[OperationMatch]:
-    """Every operation of ``known`` that does what ``store`` does, in order; why others do not goes to ``refused``."""
-    refused = MatchFailures() if refused is None else refused
-    elsewhere: list[str] = []
-    for meaning in known:
-        name = meaning.instruction.name
-        scope = operand_scope(meaning, meaning.typed.statement.target.name, accelerator)
-        if scope_of(store.buffer) != scope:
-            elsewhere.append(f"{name} writes {scope}")
-            continue
-        found = False
-        for binding in _bindings(meaning, store, accelerator):
-            if binding.accumulates != meaning.typed.statement.accumulate:
-                continue  # it sums what it is given, and adds nothing to what is there
-            found = True
-            wrong = _overflow(meaning, binding, accelerator)
-            if wrong is None:
-                yield OperationMatch(meaning, binding.operands, binding.scalars)
-            else:
-                refused.near.append(wrong)
-        if not found:
-            mismatch = unify(meaning.typed, store, _acceptor(meaning, accelerator))
-            reason = mismatch.reason if isinstance(mismatch, Mismatch) else "it does something else"
-            told = reason.removeprefix(f"{meaning.typed.statement}: ")
-            refused.others.append(f"{name} does {meaning.typed.statement}: {told}")
-    refused.others += elsewhere
+@dataclass(frozen=True)
+class _Match:
+    """One way in which an operation does stores of a form: operands by place; ``misfit``: which field is too narrow."""
+
+    operands: tuple[tuple[str, int], ...]
+    scalars: dict[str, tirx.Expr]
+    misfit: str
+
+
+class _MatchTable:
+    """The matches of a target's operations with the forms of stores that were asked for so far.
+
+    Layers, and tilings of a layer, store the same values in other places.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._accelerator = target.accelerator
+        self._known: dict[int, tuple[Semantics, dict[StructuralKey, Sequence[_Match]]]] = {}
+
+    def matches(self, meaning: Semantics, form: StoreForm) -> Sequence[_Match]:
+        """Every way in which an operation does stores of a form."""
+        _, known = self._known.setdefault(id(meaning), (meaning, {}))  # an operation that is kept keeps its id
+        if form.key not in known:
+            known[form.key] = tuple(self._found(meaning, form))
+        return known[form.key]
+
+    def _found(self, meaning: Semantics, form: StoreForm) -> Iterator[_Match]:
+        accelerator, statement = self._accelerator, meaning.typed.statement
+        if scope_of(form.store.buffer) != operand_scope(meaning, statement.target.name, accelerator):
+            return
+        numbers = {buffer: number for number, buffer in enumerate(form.buffers)}
+        for binding in _bindings(meaning, form.store, accelerator):
+            if binding.accumulates == statement.accumulate:  # else it sums what it is given, and adds nothing to it
+                operands = tuple((name, numbers[load.source]) for name, load in binding.operands.items())
+                yield _Match(operands, binding.scalars, _misfit(meaning, binding, accelerator))
 
 
 def _bindings(meaning: Semantics, store: tirx.BufferStore, accelerator: Accelerator) -> Iterator[Binding]:
@@ -130,8 +187,8 @@ def _acceptor(meaning: Semantics, accelerator: Accelerator) -> Callable[[str, Te
     return accept
 
 
-def _overflow(meaning: Semantics, binding: Binding, accelerator: Accelerator) -> str | None:
-    """The first scalar that its field cannot hold, in words."""
+def _misfit(meaning: Semantics, binding: Binding, accelerator: Accelerator) -> str:
+    """The first scalar that its field cannot hold, in words; empty where there is none."""
     for name, value in binding.scalars.items():
         number = constant_value(value)
         if number is None:
@@ -140,4 +197,4 @@ def _overflow(meaning: Semantics, binding: Binding, accelerator: Accelerator) ->
         low, high = field.limits
         if not low <= number < high:
             return f"{meaning.instruction.name}: {name} = {number} does not fit {field.bits} {field.type} bits"
-    return None
+    return ""

@@ -85,7 +85,7 @@ def _buffer(name: str, memory: str, able: Capabilities) -> Any:
 def _copying(role: Role, target: Any, value: Any, able: Capabilities) -> Iterator[UsedOperation]:
     """The first copy that stores ``value`` into ``target``."""
     known = [meaning for meaning in able.known if isinstance(meaning.instruction, Copy)]
-    for choice in matching_operations(tirx.BufferStore(target, value, [0]), known, able.accelerator):
+    for choice in matching_operations(tirx.BufferStore(target, value, [0]), known, able.target):
         yield UsedOperation(role, choice.meaning.instruction, choice.meaning.operation)
         return
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from tvm import ir, relax
 from tvm_ffi import structural_map
 
-from accel.accelerator.contraction import contraction
-from accel.accelerator.document import Accelerator
+from accel.accelerator.contraction import Contraction
+from accel.accelerator.target import Target
 from accel.lowering.analysis.composite import Composite, clip_bounds, is_composite_call, read_composite, shape_of
 from accel.lowering.ir.function_attributes import (
     JOINED,
@@ -34,21 +34,21 @@ from accel.lowering.packing.packed_values import (
 from accel.region.kinds import Region
 
 
-def pack(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
+def pack(module: ir.IRModule, target: Target) -> ir.IRModule:
     """Rebuild ``main`` over packed tensors.
 
     Composites without a region are inlined as they are. The launches' names, nodes and MACs become an
     attribute of ``main``.
     """
-    return _Packer(module, accelerator).module()
+    return _Packer(module, target.contraction).module()
 
 
 class _Packer:
     """``main`` being rebuilt: which values exist unpacked, packed, or both."""
 
-    def __init__(self, module: ir.IRModule, accelerator: Accelerator) -> None:
+    def __init__(self, module: ir.IRModule, gemm: Contraction) -> None:
         self.source = module
-        self.gemm = contraction(accelerator)
+        self.gemm = gemm
         self.builder = relax.BlockBuilder()
         self.values = PackedValues(self.builder, self.gemm)
         self.joined: dict[relax.Var, ir.Call] = {}

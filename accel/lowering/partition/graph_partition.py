@@ -5,7 +5,7 @@ from typing import Any
 
 from tvm import ir, relax
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.target import Target
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import read_composite
 from accel.lowering.analysis.dataflow import composite_uses, lower_bounds_of_operands
@@ -19,7 +19,7 @@ from accel.region.tilings import TilingCost
 
 def partition(
     module: ir.IRModule,
-    accelerator: Accelerator,
+    target: Target,
     cost: TilingCost,
     measure: Measure | None = None,
     host_nodes: Collection[str] = (),
@@ -28,12 +28,12 @@ def partition(
 
     Args:
         module: the integer graph.
-        accelerator: the target.
+        target: what it is for.
         cost: prices tilings.
         measure: times regions, where prices lie close.
         host_nodes: nodes of the model that the host shall run, and with each all of its composite.
     """
-    able, lowest = Capabilities.of(accelerator), lower_bounds_of_operands(module)
+    able, lowest = Capabilities.of(target), lower_bounds_of_operands(module)
     uses = composite_uses(module, OPERATORS)
     reasons = _left_to_host(module, able, host_nodes)
     options, joined = fused_additions(module, uses, reasons, able, cost)

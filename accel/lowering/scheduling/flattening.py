@@ -6,20 +6,21 @@ from tvm import ir, s_tir, tirx
 from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal, structural_mutate
 
-from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute
+from accel.accelerator.target import Target
 from accel.lowering.ir.affine_nest import nest_of
 from accel.lowering.ir.function_attributes import map_regions, region_functions
 from accel.lowering.ir.tir_walk import loads_of, pragma_nests, rename_buffers, scope_of
 from accel.region.kinds import Region
 
 
-def flatten(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
+def flatten(module: ir.IRModule, target: Target) -> ir.IRModule:
     """Lower every region's blocks; buffers shrink to one tile and keep their scope.
 
     TVM's own passes do the lowering; what is ours is that elementwise stages share one buffer, so that
     instructions can work in place.
     """
+    accelerator = target.accelerator
     lowered = _TVM_PASSES(ir.IRModule(region_functions(module)))
     computes = {i.pragma for i in accelerator.instructions if isinstance(i, Compute)}
 

@@ -6,16 +6,16 @@ iterations may overlap carry ``pragma_contexts``: the copies of each buffer that
 
 from tvm import ir, tirx
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.target import Target
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.ir.function_attributes import map_regions
 from accel.lowering.kinds.registry import kind_of
 from accel.region.kinds import Region
 
 
-def schedule(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
+def schedule(module: ir.IRModule, target: Target) -> ir.IRModule:
     """Schedule every PrimFunc that pack marked as a region of the accelerator, as its kind does."""
-    able = Capabilities.of(accelerator)
+    able = Capabilities.of(target)
 
     def scheduled(function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
         return kind_of(region).schedule(function, region, able)

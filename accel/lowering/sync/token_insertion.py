@@ -7,6 +7,7 @@ from typing import Any
 from tvm import ir, tirx
 
 from accel.accelerator.document import Accelerator, TokenSync
+from accel.accelerator.target import Target
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.affine_nest import simplify
 from accel.lowering.ir.function_attributes import map_regions
@@ -30,12 +31,13 @@ class _LifetimesUndecided(Exception):  # noqa: N818  it says what is so, and no 
     """The lifetimes of the buffers do not say which tokens there must be; the message says why."""
 
 
-def synchronise(module: ir.IRModule, accelerator: Accelerator) -> ir.IRModule:
+def synchronise(module: ir.IRModule, target: Target) -> ir.IRModule:
     """Set the token fields of every call, and end every region with the instruction that ends a launch.
 
     Raises:
         CompileError: units that use one buffer and cannot wait for each other.
     """
+    accelerator = target.accelerator
 
     def synchronised(function: tirx.PrimFunc, _region: Region) -> tirx.PrimFunc:
         finish = accelerator.finish

@@ -4,13 +4,16 @@ import onnx
 from tvm import ir, tirx
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.target import Target
 from accel.driver.job_stages import requantisation
 from accel.driver.run_model import region_timer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.isa.family_registry import family_of
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.function_attributes import region_functions
-from accel.lowering.pipeline import lowering_stages
+from accel.lowering.packing.graph_packing import pack
+from accel.lowering.partition.graph_partition import partition
+from accel.lowering.pipeline import REGION_STAGES, Stage
 from accel.program.program_model import Program
 
 
@@ -18,11 +21,18 @@ def lower(
     model: onnx.ModelProto, accelerator: Accelerator, last: str = "allocate", *, settled: bool = False
 ) -> ir.IRModule:
     """The module as stage ``last`` leaves it; close calls are ``settled`` as a job does, or left to the estimate."""
-    requantize, _ = requantisation(accelerator)
+    target = Target(accelerator)
+    requantize, _ = requantisation(target)
     module = import_integer_model(model, requantize=requantize).module
-    measure = region_timer(accelerator) if settled else None
-    for stage in lowering_stages(family_of(accelerator).tiling_cost, measure):
-        module = stage.run(module, accelerator)
+    measure = region_timer(target) if settled else None
+    cost = family_of(accelerator).tiling_cost
+    stages = (
+        Stage("partition", "", lambda module, target: partition(module, target, cost, measure)),
+        Stage("pack", "", pack),
+        *REGION_STAGES,
+    )
+    for stage in stages:
+        module = stage.run(module, target)
         if stage.name == last:
             return module
     raise AssertionError(last)

@@ -10,6 +10,7 @@ from tvm import tirx
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.lowering.ir.tir_walk import collect
 from accel.lowering.pipeline import Stage
@@ -142,5 +143,5 @@ def test_the_line_of_the_recipe_is_a_stage(recipe: dict[str, ModuleType]) -> Non
     names = {"Stage": Stage} | vars(recipe["accel/lowering/codegen/unit_loops.py"])
     stage = eval(line, names)
     accelerator = load_accelerator("vta")
-    (function,) = regions(stage.run(lower(conv224(), accelerator), accelerator))
+    (function,) = regions(stage.run(lower(conv224(), accelerator), Target(accelerator)))
     assert all(int(loop.extent) > 1 for loop in collect(function.body, tirx.For))

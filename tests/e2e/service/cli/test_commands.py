@@ -293,7 +293,7 @@ def test_a_dry_run_that_fails_for_us_says_so(model: Path, monkeypatch: pytest.Mo
     def broken(*_: object) -> None:
         raise AssertionError("no such lane")
 
-    monkeypatch.setattr("accel.driver.dry_run.host_ops", broken)
+    monkeypatch.setattr("accel.driver.job_stages.host_ops", broken)
     done = cyclops_here("plan", model, "--accelerator", "vta", "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["type"] == "/problems/internal-error"

@@ -14,12 +14,14 @@ from onnx import TensorProto
 from tvm import ir, tirx
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator, preset_names
 from accel.driver.dry_run import plan_model
-from accel.driver.job_stages import job_stages
+from accel.driver.job_stages import requantisation
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.errors import CyclopsError, InvalidModel, InvalidTensors, UnsupportedOperator
+from accel.frontend.quantize.quantize_model import ensure_quantised
 from accel.isa.family_registry import family_of
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.function_attributes import region_functions, region_of
@@ -34,6 +36,7 @@ from examples.graph import Graph
 from examples.resnet8 import resnet8
 from examples.single import Conv, Dense, conv_model, dense_model
 from tests.helpers.marking import rotated
+from tests.helpers.models.build_models import lower
 
 VTA = load_accelerator("vta")
 # the other presets of its family have its instructions
@@ -71,13 +74,7 @@ def planned(model: onnx.ModelProto, accelerator: Accelerator = VTA, **options: A
 
 def compiled(model: onnx.ModelProto, accelerator: Accelerator, last: str) -> ir.IRModule:
     """The module as a stage of the job leaves it."""
-    quantize, read, *others = job_stages(accelerator)
-    module = read.run(quantize.run(model, None, seed=0)).module
-    for stage in others:
-        module = stage.run(module, accelerator)
-        if stage.name == last:
-            return module
-    raise AssertionError(last)
+    return lower(ensure_quantised(model, scales=requantisation(Target(accelerator))[1]), accelerator, last)
 
 
 def called(function: tirx.PrimFunc) -> set[str]:
@@ -155,7 +152,7 @@ def test_a_launch_is_priced_as_the_planner_priced_it(name: str) -> None:
         seen.append((epilogue, candidates, prices))
         return prices
 
-    module = partition(compiled(MODELS[name], VTA, "partition"), VTA, cost)
+    module = partition(compiled(MODELS[name], VTA, "partition"), Target(VTA), cost)
     (region,) = (found for f in module.functions.values() if (found := region_of(f)) is not None)
     wanted = candidate_of_tiling(region.shape, region.tiling)
     arrays = [field.name for field in fields(Candidates) if not field.name.endswith("contexts")]

@@ -11,7 +11,6 @@ import pytest
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver import run_model as run_module
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.errors import CyclopsError, Diagnosis, InternalError, SimulationError, VerificationError
@@ -101,7 +100,7 @@ def test_a_difference_is_told_where_locating_it_fails(
     def broken(*_: object) -> None:
         raise KeyError("lv7")
 
-    monkeypatch.setattr(run_module, "locate_fault", broken)
+    monkeypatch.setattr("accel.driver.job_stages.locate_fault", broken)
     compiler(shift_more)
     error = fault(tmp_path)
     assert isinstance(error, VerificationError)

@@ -8,7 +8,7 @@ import pytest
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.run_model import check_hazards
+from accel.driver.job_stages import check_hazards
 from accel.errors import VerificationError
 from accel.isa.decode import decode
 from accel.isa.hazard_findings import Stale

@@ -6,9 +6,11 @@ import numpy as np
 import onnx
 import pytest
 
+from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.job_stages import job_stages
-from accel.frontend.integer_recovery.recover_integers import ImportedModel
+from accel.driver.job_stages import requantisation
+from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
+from accel.frontend.quantize.quantize_model import ensure_quantised
 from accel.frontend.read.load_model import load_model
 from accel.host.host_executor import compile_module, run_compiled
 from accel.util.deadline import Deadline, OutOfTimeError
@@ -21,8 +23,9 @@ from tests.helpers.marking import rest_slow
 
 
 def imported(model: onnx.ModelProto, accelerator: str) -> ImportedModel:
-    quantize, import_model = (stage.run for stage in job_stages(load_accelerator(accelerator))[:2])
-    return import_model(quantize(load_model(model.SerializeToString()), None, seed=0))
+    requantize, scales = requantisation(Target(load_accelerator(accelerator)))
+    quantised = ensure_quantised(load_model(model.SerializeToString()), scales=scales)
+    return import_integer_model(quantised, requantize=requantize)
 
 
 def several_results() -> onnx.ModelProto:

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.job_stages import job_stages
+from accel.driver.job_stages import JOB
 from service.http.problems import JOB_TYPES, accel_types
 from worker.queue.job_queue import JobQueue
 from worker.storage.redis_server import connect
@@ -44,7 +43,7 @@ def test_nothing_yet() -> None:
 
 
 def test_every_stage_and_problem_has_a_name() -> None:
-    stages = {stage.name for stage in job_stages(load_accelerator("vta"))}
+    stages = {stage.name for stage in JOB.stages}
     assert set(STAGES) == stages | {"fetch", "publish", OTHER}
     assert set(FAILED.values) == {*accel_types(), *JOB_TYPES, "internal-error", OTHER}
     assert len({measure.name for measure in MEASURES}) == len(MEASURES)

@@ -14,6 +14,7 @@ from accel.accelerator.checks.document_checks import CONTEXTS_PRAGMA, TVM_PRAGMA
 from accel.accelerator.contraction import contraction
 from accel.accelerator.document import Accelerator
 from accel.accelerator.semantics import semantics_of
+from accel.accelerator.target import Target
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.ir import function_attributes
 from accel.region.epilogue import Scaling
@@ -57,7 +58,7 @@ def _document(name: str, does: str, **fields: str) -> Accelerator:
 def test_a_load_is_plain_where_the_compiler_takes_it_as_one(does: str, fields: dict[str, str]) -> None:
     accelerator = _document("load_c", does, **fields)
     (meaning,) = semantics_of(accelerator, accelerator.instruction("load_c"))  # type: ignore[arg-type]
-    assert (copy_kind(meaning) == "plain") == (Capabilities.of(accelerator).load("c", "int32") is not None)
+    assert (copy_kind(meaning) == "plain") == (Capabilities.of(Target(accelerator)).load("c", "int32") is not None)
 
 
 _F32 = "f32(sram[m, n])"
@@ -82,7 +83,7 @@ def test_the_ways_of_a_store(value: str, fields: dict[str, str], way: str | None
     accelerator = _document("store_scaled", f"dram[m, n] = {value}", **fields)
     (meaning,) = semantics_of(accelerator, accelerator.instruction("store_scaled"))  # type: ignore[arg-type]
     assert copy_kind(meaning) == way
-    able = Capabilities.of(accelerator)
+    able = Capabilities.of(Target(accelerator))
     assert (way == "scaled") == (able.store("int8", _HALF) is not None)
     assert (way == "plain") == (able.store("int8") is not None)
 

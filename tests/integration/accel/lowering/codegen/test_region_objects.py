@@ -10,15 +10,15 @@ import pytest
 from onnx import helper
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.job_stages import requantisation
 from accel.frontend.quantize.quantize_model import ensure_quantised
-from accel.isa.family_registry import family_of
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
 from accel.lowering.codegen.region_object import dump_object, load_object, region_object
 from accel.lowering.codegen.relocatable_code import FieldOverflow, RegionCode
-from accel.lowering.pipeline import lowering_stages
+from accel.lowering.pipeline import REGION_STAGES
 from accel.program.program_model import Program
 from accel.util.content_cache import CacheStore, ResultCache
 from examples.resnet8 import resnet8
@@ -27,7 +27,7 @@ from tests.helpers.marking import rest_all
 from tests.helpers.models.build_models import lower, regions
 from tests.unit.accel.util.test_compile_cache import MemoryCache
 
-STAGES = ("schedule", "flatten", "inject", "sync", "allocate")
+STAGES = [stage.name for stage in REGION_STAGES]
 VTA = load_accelerator("vta")
 LAYER = Conv(channels=16, filters=16, height=8, width=8)
 
@@ -36,10 +36,9 @@ class Compiled:
     """A model compiled with a cache: the texts of every stage and of its passes, and the program."""
 
     def __init__(self, model: onnx.ModelProto, accelerator: Accelerator, cache: CacheStore | None) -> None:
-        stages = {stage.name: stage.run for stage in lowering_stages(family_of(accelerator).tiling_cost)}
         packed = lower(model, accelerator, "pack")
-        found = RegionCache(packed, packed.script(), accelerator, STAGES, cache)
-        self.texts = {name: found.lower(name, stages[name]) for name in STAGES}
+        found = RegionCache(packed, Target(accelerator), STAGES, cache)
+        self.texts = {stage.name: found.lower(stage.name, stage.run) for stage in REGION_STAGES}
         self.program: Program = emit(found.lowered(), accelerator)
         self.cached = found.cached
 
@@ -66,7 +65,7 @@ def same_program(one: Program, two: Program) -> bool:
 
 def quantised_resnet8(accelerator: Accelerator) -> onnx.ModelProto:
     """ResNet-8 with the scales that the accelerator wants."""
-    return ensure_quantised(resnet8(), scales=requantisation(accelerator)[1])
+    return ensure_quantised(resnet8(), scales=requantisation(Target(accelerator))[1])
 
 
 @pytest.mark.parametrize("preset", rest_all(["vta", "gemmini", "output-stationary", "mvin-mvout"], keep=2))
@@ -79,11 +78,10 @@ def test_what_is_found_is_what_the_stages_make(preset: str) -> None:
     assert all(second.cached.values())
     assert len(second.cached) == len(cache)
     assert second.same(first)
-    module = lower(model, accelerator, "pack")
-    for stage in lowering_stages(family_of(accelerator).tiling_cost):
-        if stage.name in STAGES:
-            module = stage.run(module, accelerator)
-            assert second.texts[stage.name][0] == module.script(), stage.name
+    module, target = lower(model, accelerator, "pack"), Target(accelerator)
+    for stage in REGION_STAGES:
+        module = stage.run(module, target)
+        assert second.texts[stage.name][0] == module.script(), stage.name
     assert same_program(first.program, emit(module, accelerator))
 
 

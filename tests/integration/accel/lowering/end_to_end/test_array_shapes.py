@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
+from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import parse_accelerator
 from accel.driver.dry_run import plan_model
 from accel.driver.job_stages import requantisation
@@ -38,7 +39,7 @@ def planned(document: dict[str, Any], model: onnx.ModelProto) -> Plan:
     program, inputs = build(model, accelerator), draw_inputs(model)
     assert [step.name for step in program.steps if isinstance(step, Launch)] == [one.name for one in plan.launches]
     simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
-    requantize, _ = requantisation(accelerator)
+    requantize, _ = requantisation(Target(accelerator))
     wanted = run_relax(import_integer_model(model, requantize=requantize).module, *inputs.values())
     for output, expected in zip(program.outputs, wanted, strict=True):
         np.testing.assert_array_equal(simulation.outputs[output], expected)
@@ -180,7 +181,7 @@ def test_why_a_machine_cannot_add_is_said(document: dict[str, Any], reason: str)
 def test_a_nest_that_nothing_does_is_refused_for_one_reason_with_its_layer() -> None:
     module = lower(RELU, parse_accelerator(array(8, 8, 8, unit=(2,))), "flatten")
     with pytest.raises(CompileError) as caught:
-        inject(module, parse_accelerator(array(8, 8, 8, unit=(3,))))
+        inject(module, Target(parse_accelerator(array(8, 8, 8, unit=(3,)))))
     assert caught.value.detail.startswith("conv: no instruction does ")
     assert caught.value.detail.endswith(": no loop walks axis a of valu (3 wide)")
     assert caught.value.detail.count("valu") == 1

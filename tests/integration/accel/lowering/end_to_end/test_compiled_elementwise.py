@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.job_stages import requantisation
 from accel.isa.vta.document.vta_configuration import Variant, VtaConfig
@@ -41,7 +42,7 @@ def check(work: Work, accelerator: Accelerator) -> str:
     if accelerator.family == "vta":
         assert_ordered(program)
     assert simulation.hazards is None or not simulation.hazards.races
-    half_to_even = requantisation(accelerator)[0] == "scale"
+    half_to_even = requantisation(Target(accelerator))[0] == "scale"
     wanted = expected(work, inputs)["scale" if half_to_even else "shift"]
     np.testing.assert_array_equal(simulation.outputs[program.outputs[0]], wanted)
     launches = [step for step in program.steps if isinstance(step, Launch)]

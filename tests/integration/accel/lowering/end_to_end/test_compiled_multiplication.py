@@ -6,6 +6,7 @@ import pytest
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Operation
+from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.job_stages import requantisation
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
@@ -26,7 +27,7 @@ def check(model: onnx.ModelProto, accelerator: Accelerator) -> None:
     program, inputs = build(model, accelerator), draw_inputs(model)
     simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
     results = [simulation.outputs[name] for name in program.outputs]
-    mode, _ = requantisation(accelerator)
+    mode, _ = requantisation(Target(accelerator))
     expected = run_relax(import_integer_model(model, mode).module, *inputs.values())
     for result, wanted in zip(results, expected, strict=True):
         np.testing.assert_array_equal(result, wanted)

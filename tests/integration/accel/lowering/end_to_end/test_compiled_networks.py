@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto
 from onnxruntime.quantization import QuantType
 
+from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.job_stages import requantisation
 from accel.errors import CompileError
@@ -75,7 +76,7 @@ def test_other_scales_keep_their_macs_on_the_accelerator(
     inputs = draw_inputs(model)
     (result,), launches = run(model, preset, inputs)
     assert sum(launch.macs for launch in launches) == 11 * 9 * 9 * (5 * 19 + 19 * 7)
-    mode, _ = requantisation(load_accelerator(preset))
+    mode, _ = requantisation(Target(load_accelerator(preset)))
     (exact,) = run_relax(import_integer_model(model, mode).module, *inputs.values())
     np.testing.assert_array_equal(result, exact)
     (expected,) = run_onnx(model, inputs)

@@ -6,7 +6,7 @@ import pytest
 from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import Decoded, decode
 from accel.program.program_model import Program
-from accel.report.layer_report import layer_of
+from accel.report.layer_report import layers_of
 from accel.simulate.engine import simulate
 from accel.trace.trace_builder import make_trace
 from examples.conv224 import conv224
@@ -76,7 +76,7 @@ def test_it_takes_well_under_a_million_cycles(program: Program) -> None:
 def test_loads_overlap_compute() -> None:
     layer = Conv(channels=64, filters=64, height=56, width=56)
     simulation = simulate(build(conv_model(layer), VTA), {}, function=False)
-    assert layer_of(simulation.launches[0], VTA).load_overlap >= 0.8
+    assert layers_of(simulation, VTA)[0].load_overlap >= 0.8
 
 
 def test_every_instruction_knows_its_origin(program: Program) -> None:

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import parse_accelerator
 from accel.driver.job_stages import requantisation
 from accel.errors import InvalidAccelerator
@@ -54,7 +55,7 @@ def check(name: str, accelerator: Accelerator) -> None:
         assert all(region_of(f) is None and str(f.attrs[HOST_REASON]) for f in marked)
     inputs = draw_inputs(model)
     simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
-    requantize, _ = requantisation(accelerator)
+    requantize, _ = requantisation(Target(accelerator))
     expected = run_relax(import_integer_model(model, requantize=requantize).module, *inputs.values())
     for output, wanted in zip(program.outputs, expected, strict=True):
         np.testing.assert_array_equal(simulation.outputs[output], wanted)

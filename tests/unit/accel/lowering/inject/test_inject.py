@@ -8,7 +8,7 @@ from tvm import tirx
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
-from accel.accelerator.semantics import all_semantics
+from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.errors import CompileError
 from accel.lowering.inject.compute_injection import inject_compute
@@ -40,13 +40,15 @@ def fields(statement: tirx.Stmt) -> dict[str, Any]:
 
 
 def copied(statement: tirx.Stmt, accelerator: Accelerator = VTA) -> tirx.Stmt:
-    copies = [meaning for meaning in all_semantics(accelerator) if isinstance(meaning.instruction, Copy)]
-    return inject_copy(nest_of(statement), copies, accelerator)
+    target = Target(accelerator)
+    copies = [meaning for meaning in target.semantics if isinstance(meaning.instruction, Copy)]
+    return inject_copy(nest_of(statement), copies, target)
 
 
 def computed(statement: tirx.Stmt, accelerator: Accelerator = VTA) -> tirx.Stmt:
-    computes = [meaning for meaning in all_semantics(accelerator) if not isinstance(meaning.instruction, Copy)]
-    return inject_compute(nest_of(statement), computes, accelerator)
+    target = Target(accelerator)
+    computes = [meaning for meaning in target.semantics if not isinstance(meaning.instruction, Copy)]
+    return inject_compute(nest_of(statement), computes, target)
 
 
 INP = "local.inp_buffer"

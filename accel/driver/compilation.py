@@ -1,0 +1,220 @@
+"""A job's compilation, phase by phase: what is there after each stage, as text, and as artifacts.
+
+A phase has what later stages need and nothing else: the model's weights go when the last stage that reads them is done.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+from tvm import ir
+
+from accel.accelerator.target import Target
+from accel.driver.run_options import Options
+from accel.driver.stage_chain import Phase, StageDump
+from accel.driver.stage_dumps import describe_model, describe_program
+from accel.frontend.integer_recovery.recover_integers import ImportedModel
+from accel.frontend.onnx_model.external_data import with_embedded_data
+from accel.frontend.read.model_info import ModelInfo
+from accel.lowering.codegen.region_cache import RegionCache
+from accel.lowering.partition.autotune import Measure
+from accel.program.program_model import Program
+from accel.program_files.program_container import little_endian, save_program
+from accel.report.report_documents import CompiledFunction, HostOp, Provenance, Report
+from accel.simulate.engine import Simulation
+from accel.trace.trace_builder import make_trace
+from accel.util.arrays import Array
+from accel.util.content_cache import CacheStore
+from accel.verify.input_tensors import Tensors, save_tensors
+from accel.verify.output_quality import Qualities
+
+PROGRAM_FILE = "program.zip"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a job starts from, and every stage finds.
+
+    Attributes:
+        target: what it compiles for.
+        options: seed, nodes left to the host, what to keep.
+        info: the model's inputs and outputs.
+        original: the model as uploaded, its large constants in a file.
+        calibration: samples for each model input; None: seeded random.
+        feeds: an array for each model input; a dry run, which simulates nothing, has none.
+        provenance: what it was made from, for the report.
+        measure: times regions, where prices of tilings lie close; None: the prices decide.
+        cache: where the accelerator's functions are looked for, and kept.
+        traces_passes: whether the text after each TVM pass is kept.
+    """
+
+    target: Target
+    options: Options
+    info: ModelInfo
+    original: onnx.ModelProto
+    calibration: Tensors | None
+    feeds: Tensors
+    provenance: Provenance
+    measure: Measure | None = None
+    cache: CacheStore | None = None
+    traces_passes: bool = True
+
+
+@dataclass(frozen=True)
+class Compilation(Phase):
+    """A job, and what its stages have made so far."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Quantised(Compilation):
+    """The model in QDQ form."""
+
+    model: onnx.ModelProto
+
+    def dump(self) -> StageDump:
+        """Returns the model as ONNX text."""
+        return StageDump(describe_model(self.model))
+
+    def save(self, out: Path) -> None:
+        """Write ``model.qdq.onnx``."""
+        (out / "model.qdq.onnx").write_bytes(with_embedded_data(self.model).SerializeToString())
+
+
+@dataclass(frozen=True)
+class Imported(Compilation):
+    """The integer graph, which is also the reference of the outputs."""
+
+    imported: ImportedModel
+
+    def dump(self) -> StageDump:
+        """Returns the module as TVMScript."""
+        return StageDump(self.imported.module.script())
+
+
+@dataclass(frozen=True)
+class Partitioned(Compilation):
+    """The integer graph whose composites are marked with their regions, or with why they have none."""
+
+    imported: ImportedModel
+    module: ir.IRModule
+    passes: tuple[tuple[str, str], ...]
+
+    def dump(self) -> StageDump:
+        """Returns the module as TVMScript."""
+        return StageDump(self.module.script(), self.passes)
+
+
+@dataclass(frozen=True)
+class Packed(Compilation):
+    """The module whose ``main`` launches regions over packed tensors, which the host can still run.
+
+    ``host_ops`` are the nodes that the host runs.
+    """
+
+    imported: ImportedModel
+    module: ir.IRModule
+    host_ops: list[HostOp]
+    passes: tuple[tuple[str, str], ...]
+
+    def dump(self) -> StageDump:
+        """Returns the module as TVMScript."""
+        return StageDump(self.module.script(), self.passes)
+
+
+@dataclass(frozen=True)
+class Lowered(Compilation):
+    """The regions as far as their stages have come, and the ``text`` that the last of these left, if one has run."""
+
+    packed: Packed
+    regions: RegionCache
+    text: StageDump | None = None
+
+    def dump(self) -> StageDump | None:
+        """Returns the module with its regions as TVMScript."""
+        return self.text
+
+
+@dataclass(frozen=True)
+class Emitted(Compilation):
+    """The program, with the inputs of this run, so that it can be run again without the model."""
+
+    packed: Packed
+    functions: list[CompiledFunction]
+    program: Program
+
+    def dump(self) -> StageDump:
+        """Returns the program as text."""
+        return StageDump(describe_program(self.program))
+
+    def save(self, out: Path) -> None:
+        """Write ``program.zip`` and ``instructions.bin``."""
+        save_program(self.program, out / PROGRAM_FILE)
+        (out / "instructions.bin").write_bytes(little_endian(self.program.words).data)
+
+
+@dataclass(frozen=True)
+class Simulated(Compilation):
+    """The program as it ran, and its outputs by the model's own names."""
+
+    emitted: Emitted
+    simulation: Simulation
+    outputs: dict[str, Array]
+
+    def save(self, out: Path) -> None:
+        """Write ``inputs.npz`` and ``outputs.npz``."""
+        save_tensors(out / "inputs.npz", self.job.feeds)
+        save_tensors(out / "outputs.npz", self.outputs)
+
+
+@dataclass(frozen=True)
+class Referenced(Compilation):
+    """The outputs that the integer graph has on the host; or ``unverified``, why it was not run to its end.
+
+    ``expected`` is the program with them.
+    """
+
+    simulated: Simulated
+    reference: list[Array] | None
+    expected: Program
+    unverified: str = ""
+
+    def save(self, out: Path) -> None:
+        """Write what is expected of it into ``program.zip`` too."""
+        if self.reference is not None:
+            save_program(self.expected, out / PROGRAM_FILE)
+
+
+@dataclass(frozen=True)
+class Verified(Compilation):
+    """A run whose outputs equal the reference, or ``unverified``; no longer with the modules and their weights."""
+
+    host_ops: list[HostOp]
+    functions: list[CompiledFunction]
+    program: Program
+    simulation: Simulation
+    outputs: dict[str, Array]
+    unverified: str
+
+
+@dataclass(frozen=True)
+class Assessed(Compilation):
+    """A verified run, and how near its outputs are to those of the model before quantisation."""
+
+    verified: Verified
+    quality: Qualities
+
+
+@dataclass(frozen=True)
+class Reported(Compilation):
+    """The whole job; ``report`` has no times of stages yet."""
+
+    program: Program
+    simulation: Simulation
+    report: Report
+
+    def save(self, out: Path) -> None:
+        """Write the trace, if the options want it."""
+        if self.job.options.trace:
+            make_trace(self.program, self.simulation).save(out)
