@@ -4,14 +4,14 @@ An object depends on the packed function, which says all of its region, on the a
 are kept function by function: what a stage makes of one does not depend on the others.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from pydantic import TypeAdapter
-from tvm import ir
+from tvm import ir, tirx
 from tvm.ir.instrument import pass_instrument
 from tvm_ffi import structural_equal
 
@@ -21,53 +21,52 @@ from accel.lowering.codegen.relocatable_code import WORD
 from accel.lowering.ir.function_attributes import region_functions
 from accel.util.content_cache import CacheStore, ResultCache, cache_key
 
-_BEGIN = re.compile(r"^(?=    @)", re.MULTILINE)
-_NAME = re.compile(r"^    def (\w+)\(", re.MULTILINE)
-_AFTER = "\n#"  # what follows a function that is no function
 _NAMELESS = "region"
 
 
-@dataclass(frozen=True)
-class ModuleText:
-    """A module as TVMScript: ``head``, then by name each function, nameless, and what follows it."""
-
-    head: str
-    functions: dict[str, str]
-    after: dict[str, str]
-
-    @classmethod
-    def of(cls, text: str) -> "ModuleText":
-        """Cut the text of a module: a function begins with its decorator, indented once."""
-        head, *parts = _BEGIN.split(text)
-        result = cls(head, {}, {})
-        for part in parts:
-            name, body = _NAME.search(part), part.partition(_AFTER)[0].rstrip()
-            assert name is not None
-            result.functions[name[1]] = _renamed(body, name[1], _NAMELESS)
-            result.after[name[1]] = part[len(body) :]
-        return result
-
-    def with_functions(self, texts: Mapping[str, str]) -> str:
-        """The module's text with other texts, nameless, for some of its functions."""
-        functions = self.functions | dict(texts)
-        return self.head + "".join(
-            _renamed(function, _NAMELESS, name) + self.after[name] for name, function in functions.items()
-        )
+def nameless_text(function: tirx.PrimFunc) -> str:
+    """Returns a function as TVMScript, without the imports, under a name that is the same for all."""
+    _imports, _, text = function.with_attr("global_symbol", _NAMELESS).script().partition("\n\n")
+    return str(text)
 
 
-def _renamed(function: str, old: str, new: str) -> str:
-    return function.replace(f"    def {old}(", f"    def {new}(", 1)
+def _as_member(text: str, name: str) -> str:
+    """A nameless function as it stands in a module."""
+    return textwrap.indent(text.replace(f"def {_NAMELESS}(", f"def {name}(", 1), "    ")
+
+
+class ModuleFrame:
+    """A module as TVMScript without some of its functions: the text around them, printed once with empty ones."""
+
+    def __init__(self, module: ir.IRModule, names: Collection[str]) -> None:
+        empty = tirx.PrimFunc([], tirx.Evaluate(0)).with_attr("s_tir", True)
+        framed = ir.IRModule(dict(module.functions.items()), attrs=module.attrs)
+        for name in names:
+            framed.update_func(framed.get_global_var(name), empty.with_attr("global_symbol", name))
+        self._names = sorted(names)
+        self._around = []
+        rest = str(framed.script())
+        for name in self._names:
+            before, gap, rest = rest.partition(_as_member(nameless_text(empty), name))
+            assert gap, name
+            self._around.append(before)
+        self._end = rest
+
+    def filled(self, functions: Mapping[str, str]) -> str:
+        """Returns the module's text with these functions, which are nameless, by name."""
+        members = [_as_member(functions[name], name) for name in self._names]
+        pieces = [piece for pair in zip(self._around, members, strict=True) for piece in pair]
+        return "".join([*pieces, self._end])
 
 
 @dataclass(frozen=True)
 class StageText:
     """A function as a stage left it, nameless, and as each TVM pass within the stage did.
 
-    ``passes`` are names and texts, None where the function stayed as it was; ``head`` stands before the functions.
+    ``passes`` are names and texts, None where the function stayed as it was.
     """
 
     text: str
-    head: str = ""
     passes: tuple[tuple[str, str | None], ...] = ()
 
 
@@ -76,7 +75,6 @@ class FunctionPasses:
     """A TVM pass instrument that keeps each function's text after each pass that changed it."""
 
     def __init__(self) -> None:
-        self.head = ""
         self.passes: dict[str, list[tuple[str, str | None]]] = {}
         self._before: list[dict[str, Any]] = []
 
@@ -89,27 +87,25 @@ class FunctionPasses:
         before = self._before.pop()
         if str(info.name) == "sequential":
             return
-        functions = _by_name(module)
-        changed = {name for name, function in functions.items() if not structural_equal(before.get(name), function)}
-        text = ModuleText.of(module.script()) if changed else None
-        self.head = text.head if text else self.head
-        for name in functions:
-            now = text.functions[name] if text and name in changed else None
-            self.passes.setdefault(name, []).append((str(info.name), now))
+        for name, function in _by_name(module).items():
+            changed = not structural_equal(before.get(name), function)
+            self.passes.setdefault(name, []).append((str(info.name), nameless_text(function) if changed else None))
 
 
 def _by_name(module: Any) -> dict[str, Any]:
     return {str(variable.name_hint): function for variable, function in module.functions.items()}
 
 
-def merged_passes(before: Mapping[str, str], after: Mapping[str, StageText]) -> list[tuple[str, str]]:
+def merged_passes(
+    frame: ModuleFrame, before: Mapping[str, str], after: Mapping[str, StageText]
+) -> list[tuple[str, str]]:
     """The passes of a stage over a module: (pass, text of the module) of each that changed a function of it.
 
     Args:
-        before: the functions as the stage found them, nameless, in the module's order.
+        frame: the text around the functions.
+        before: the functions as the stage found them, nameless.
         after: what the stage made of each.
     """
-    head = next((stage.head for stage in after.values() if stage.head), "")
     current, found = dict(before), []
     most = max((len(stage.passes) for stage in after.values()), default=0)
     names = next(([name for name, _ in stage.passes] for stage in after.values() if len(stage.passes) == most), [])
@@ -118,8 +114,7 @@ def merged_passes(before: Mapping[str, str], after: Mapping[str, StageText]) -> 
         changed = {function: text for function, text in passes.items() if text is not None}
         if changed:
             current |= changed
-            texts = [_renamed(text, _NAMELESS, function) for function, text in current.items()]
-            found.append((name, head + "\n\n".join(texts)))
+            found.append((name, frame.filled(current)))
     return found
 
 
@@ -142,7 +137,7 @@ class RegionCache:
         self,
         packed: ir.IRModule,
         target: Target,
-        stages: Sequence[str],
+        stages: Collection[str],
         cache: CacheStore | None = None,
     ) -> None:
         functions = {str(variable.name_hint): function for variable, function in region_functions(packed).items()}
@@ -150,8 +145,9 @@ class RegionCache:
         self._main = packed
         self._target = target
         self._kept = ResultCache(cache)
-        self._packed = ModuleText.of(packed.script())
-        self._current = {name: packed for name, packed in self._packed.functions.items() if name in functions}
+        self._whole = ModuleFrame(packed, functions)
+        self._regions = ModuleFrame(ir.IRModule(functions), functions)  # what TVM's passes run on
+        self._current = {name: nameless_text(function) for name, function in functions.items()}
         self._keys = {name: cache_key("region", document, packed) for name, packed in self._current.items()}
         self._stages: dict[str, dict[str, StageText]] = {}
         self._objects: dict[str, RegionObject] = {}
@@ -186,13 +182,13 @@ class RegionCache:
             passes = FunctionPasses()
             with tvm.transform.PassContext(instruments=[passes]):
                 self._module = lower(self._module, self._target)
-            for name, text in ModuleText.of(self._module.script()).functions.items():
-                kept = StageText(text, passes.head, tuple(passes.passes.get(name, ())))
+            for name, function in _by_name(self._module).items():
+                kept = StageText(nameless_text(function), tuple(passes.passes.get(name, ())))
                 self._stages.setdefault(name, {})[stage] = kept
         after = {name: self._stages[name][stage] for name in self._current}
-        merged = merged_passes(self._current, after)
+        merged = merged_passes(self._regions, self._current, after)
         self._current = {name: text.text for name, text in after.items()}
-        return self._packed.with_functions(self._current), merged
+        return self._whole.filled(self._current), merged
 
     def lowered(self) -> LoweredModule:
         """The module with the objects of its regions, once every stage has run; the new ones go into the cache.
