@@ -120,7 +120,7 @@ def read_text(document: bytes) -> Any:
 
     Raises:
         AcceleratorTooLarge: it has more than ``MAX_BYTES`` bytes, ``MAX_VALUES`` keys and values, or ``MAX_DEPTH``
-            levels; the limits are checked before values are built.
+            levels; values beyond a limit are not built.
         InvalidAccelerator: it is not valid JSON or YAML, or has a key twice.
     """
     check_bytes(document)
