@@ -99,7 +99,7 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
             )
 
             def between_steps() -> None:
-                schedule_lost_orders(context.jobs.webhooks, jobs, queue.agenda)
+                schedule_lost_orders(context.jobs.webhooks, jobs, queue.schedule)
                 collector.step()
 
             with (

@@ -84,7 +84,7 @@ class UploadContext:
             "models": self.models.get,
             "programs": self.programs.get,
             "tensors": self.tensors.get,
-            "accelerators": self.accelerators.brief,
+            "accelerators": self.accelerators.summary,
         }
         try:
             get[kind](name)
@@ -196,7 +196,7 @@ def build_context(settings: Settings, light: ForkClient, compiler: ForkClient) -
         light: the fork server of ``worker.inspection.upload_tasks``.
         compiler: the fork server of ``worker.inspection.compiler_tasks``.
     """
-    store = open_store(settings, patience=_STORE_SECONDS)
+    store = open_store(settings, retry_seconds=_STORE_SECONDS)
     settings.scratch_dir.mkdir(parents=True, exist_ok=True)
     sweep_scratch(settings.scratch_dir)
     if settings.redis_url is None:

@@ -117,7 +117,7 @@ def _redis_metrics(context: Context) -> Iterator[Metric]:
     yield from _backend_health("redis", "Redis", found.seconds)
     yield from _queue_metrics(found)
     for measure in MEASURES:
-        yield (_histogram if measure.buckets else _counter)(measure, found.tally)
+        yield (_histogram if measure.buckets else _counter)(measure, found.counters)
 
 
 def _backend_health(name: str, what: str, seconds: float | None) -> Iterator[Metric]:
@@ -129,7 +129,7 @@ def _backend_health(name: str, what: str, seconds: float | None) -> Iterator[Met
 
 
 def _queue_metrics(found: QueueStatistics) -> Iterator[Metric]:
-    jobs = {"queued": found.queued, "resting": found.resting, "running": found.busy}
+    jobs = {"queued": found.queued, "resting": found.delayed, "running": found.busy}
     yield _gauge("cyclops_jobs", "Jobs that have not ended, by state.", "state", jobs)
     if found.open is not None:
         meaning = "Jobs that had not ended when one last looked for lost jobs in the store."

@@ -232,7 +232,7 @@ def _states(jobs: Jobs, watched: list[tuple[str, bool]], *, index_away: bool) ->
     # a job that could not be removed from the index of open jobs stays there until it can
     still_open = set() if index_away else set(jobs.open_ids())
     ended = {job_id for job_id, _ in watched if job_id not in still_open and _is_over(job_id, jobs)}
-    running = {job.id: job.attempt for job in jobs.among(job_id for job_id, queued in watched if queued)}
+    running = {job.id: job.attempt for job in jobs.existing(job_id for job_id, queued in watched if queued)}
     return ended, {job_id: attempt for job_id, attempt in running.items() if attempt is not None}
 
 

@@ -100,7 +100,7 @@ def _source(request: JobRequest, context: Context) -> Model | ProgramInfo:
 
 
 def _check_accelerator(name: str, context: Context) -> None:
-    if not context.uploads.accelerators.known(name):
+    if not context.uploads.accelerators.exists(name):
         known = ", ".join(preset_names())
         detail = f"there is no accelerator {name!r}; there are {known}, and those that were uploaded"
         raise ProblemError("unknown-accelerator", detail, field="accelerator")
@@ -163,11 +163,11 @@ def _record_and_enqueue(job_id: str, request: JobSubmission, owner: str, context
     except redis.RedisError as error:
         raise unavailable from error
     try:
-        claim = context.submissions.upload_locks.take(job_id, request, owner)
+        claim = context.submissions.upload_locks.acquire(job_id, request, owner)
     except MissingUploadError as error:
         kind = error.upload.kind.removesuffix("s" if error.upload.kind != "tensors" else "")
         raise ProblemError(f"unknown-{kind}", f"{error.upload.digest} has been deleted", field=kind) from None
-    if not claim.counts():  # this process was held up, and nobody heeds it any more
+    if not claim.is_valid():  # this process was held up, and nobody heeds it any more
         claim.release()
         raise unavailable
     try:
@@ -179,7 +179,7 @@ def _record_and_enqueue(job_id: str, request: JobSubmission, owner: str, context
     except redis.RedisError as error:
         if withdraw(job_id):
             claim.release()
-            context.jobs.webhooks.drop(job_id)
+            context.jobs.webhooks.remove(job_id)
             raise unavailable from error
         # the message came through, and the job has ended already: then it is accepted
     _log.info("job %s: accepted", job_id, extra=fields(job=job_id))
@@ -199,7 +199,7 @@ def check_queue_limits(queue: JobQueue, owner: str, settings: Settings) -> None:
     if queue.length() >= most > 0:
         raise ProblemError("queue-full", f"{most} jobs wait; try again later", headers=_QUEUE_FULL_HEADERS)
     most = settings.most_waiting_of_owner
-    if most > 0 and queue.waiting.of(owner) >= most:
+    if most > 0 and queue.waiting.count_of_owner(owner) >= most:
         raise ProblemError("queue-full", f"{most} jobs of yours wait; try again later", headers=_QUEUE_FULL_HEADERS)
 
 

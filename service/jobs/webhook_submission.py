@@ -43,7 +43,7 @@ def schedule_webhook(job_id: str, request: JobSubmission, owner: str, jobs: JobC
     """
     if request.webhook is not None:
         jobs.webhooks.place(job_id, job_id, owner, request.webhook)
-        jobs.queue.agenda.expect(job_id, owner)
+        jobs.queue.schedule.expect(job_id, owner)
 
 
 def schedule_webhook_of_ended_job(
@@ -59,4 +59,4 @@ def schedule_webhook_of_ended_job(
     order_id = new_id() if key is None else job_id[:14] + hashlib.sha256(f"{owner}\n{key}".encode()).hexdigest()[:18]
     if jobs.webhooks.place(order_id, job_id, owner, request.webhook):
         with contextlib.suppress(redis.RedisError):  # the sweep finds it
-            jobs.queue.agenda.note(order_id, owner, 0)
+            jobs.queue.schedule.set_due(order_id, owner, 0)

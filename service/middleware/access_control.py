@@ -114,7 +114,7 @@ class AccessControl:
             return None
         shared = ShareTarget(matched.policy.kind, matched.path_params["id"])
         for text in [given, *parse_qs(scope["query_string"].decode("latin-1")).get("share", [])[:1]]:
-            if text and (opened := await run_in_threadpool(_access_context(scope).shares.opened, text, shared)):
+            if text and (opened := await run_in_threadpool(_access_context(scope).shares.resolve, text, shared)):
                 return opened, secret_tokens.token_digest(text)
         return None
 

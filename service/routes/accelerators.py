@@ -97,7 +97,7 @@ def list_accelerators(
     page = ids[:limit]
     labels = uploads.accelerators.labels(page)
     items = [
-        AcceleratorSummary(id=name, label=label, **uploads.accelerators.brief(name)._asdict())
+        AcceleratorSummary(id=name, label=label, **uploads.accelerators.summary(name)._asdict())
         for name, label in zip(page, labels, strict=True)
     ]
     return conditional.respond_with_etag(

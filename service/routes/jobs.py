@@ -204,4 +204,4 @@ def list_webhooks(id: JobId, jobs: RequestJobs) -> Deliveries:  # noqa: A002 - t
 
     Several submissions may have been answered with the same job; each may have named one.
     """
-    return Deliveries(items=jobs.webhooks.of(jobs.get(id).id))
+    return Deliveries(items=jobs.webhooks.of_job(jobs.get(id).id))

@@ -34,7 +34,7 @@ def _labelled(uploads: Uploads[Document], digest: str, change: LabelChange) -> S
         raise ProblemError("not-found", f"there is no upload {digest!r}", field="id") from None
     if change.given:
         uploads.set_label(digest, change.label)
-    return uploads.as_kept(document)
+    return uploads.as_stored(document)
 
 
 def _route(kind: str, *more: str) -> dict[str, Any]:
@@ -70,11 +70,11 @@ def label_accelerator(id: str, change: _Change, uploads: RequestUploads) -> Acce
     if id in preset_names():
         raise ProblemError("conflict", f"{id} comes with Cyclops, and keeps its name", field="id")
     uploads.require_visible("accelerators", id)
-    brief = uploads.accelerators.brief(id)
+    summary = uploads.accelerators.summary(id)
     if change.given:
         uploads.accelerators.set_label(id, change.label)
     [label] = uploads.accelerators.labels([id])
-    return AcceleratorSummary(id=id, label=label, **brief._asdict())
+    return AcceleratorSummary(id=id, label=label, **summary._asdict())
 
 
 @router.patch(**_route("jobs"))

@@ -30,7 +30,7 @@ def delete_job(id: JobId, context: RequestContext) -> None:  # noqa: A002 - the 
     job = context.jobs.get(id)
     if not job.ended:
         raise ProblemError("conflict", f"the job is {job.state}; cancel it first", field="id")
-    context.deleter.job(job)
+    context.deleter.delete_job(job)
 
 
 @router.delete("/models/{id}", status_code=204, summary="Erase a model", tags=["models"], responses=_PROBLEMS)
@@ -70,7 +70,7 @@ def delete_accelerator(id: str, context: RequestContext, owner: CurrentOwner) ->
 def pin_job(id: JobId, context: RequestContext) -> JobResource:  # noqa: A002 - the API's name
     """Keep the job, and what it needs, when its time is over. DELETE of the job erases it all the same."""
     job = context.jobs.get(id)
-    if not context.deleter.pin(job):
+    if not context.deleter.pin_job(job):
         raise ProblemError("not-found", f"there is no job {id!r}", field="id")
     return job_resource(context.jobs.get(id))
 
@@ -91,6 +91,6 @@ def unpin_job(id: JobId, jobs: RequestJobs) -> None:  # noqa: A002 - the API's n
 def _delete_upload(kind: UploadKind, digest: str, owner: str, context: Context) -> None:
     context.require_visible(kind, digest)
     try:
-        context.deleter.upload(UploadName(kind, digest), owner)
+        context.deleter.delete_upload(UploadName(kind, digest), owner)
     except InUseError as error:
         raise ProblemError("in-use", f"the job {error.job_id} needs it", field="id") from None

@@ -96,7 +96,7 @@ def _upload_router(kind: _Kind[Document, Received]) -> APIRouter:
 
     def find(uploads: UploadContext, digest: str) -> StoredUpload[Document]:
         try:
-            return kind.stored(uploads).kept(digest)
+            return kind.stored(uploads).stored(digest)
         except KeyError:
             raise ProblemError("not-found", f"{kind.missing} {digest!r}", field="id") from None
 

@@ -34,7 +34,7 @@ def store_upload(
     uploads.add(path, document)
     if label is not None:
         uploads.set_label(document.id, label)
-    return uploads.as_kept(document)  # reading it again could fail: it may be deleted already
+    return uploads.as_stored(document)  # reading it again could fail: it may be deleted already
 
 
 def upload_resource(stored: StoredUpload[Document], schema: type[Resource]) -> Resource:

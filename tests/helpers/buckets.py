@@ -38,9 +38,9 @@ class BucketServer:
             "CYCLOPS_STORE_SECRET_ACCESS_KEY": SECRET,
         }
 
-    def store(self, prefix: str, *, name: str = NAME, patience: float = 4.0) -> Store:
+    def store(self, prefix: str, *, name: str = NAME, retry_seconds: float = 4.0) -> Store:
         access = BucketAccess(f"s3://{name}/{prefix}", self.endpoint, "us-east-1", None, KEY_ID, SECRET)
-        return Store(open_bucket(access, patience))
+        return Store(open_bucket(access, retry_seconds))
 
     @contextlib.contextmanager
     def faulty(self, **faults: float) -> Iterator[None]:

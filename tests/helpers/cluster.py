@@ -84,9 +84,9 @@ class Cluster:
         for path in self._redis_dir.glob("appendonly*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    def attendants(self) -> list[int]:
+    def supervisors(self) -> list[int]:
         """The processes that attend to jobs, or wait for some."""
-        return [pid for name in self.worker_names if self.lives(name) for pid in processes.attendants(self.pid(name))]
+        return [pid for name in self.worker_names if self.lives(name) for pid in processes.supervisors(self.pid(name))]
 
     def doers(self) -> list[int]:
         """The processes that do jobs now."""

@@ -46,7 +46,7 @@ class Quiet:
         (directory / "report.json").write_text("{}")
         publish_all(self.store, job_id, 1, directory)
         self.jobs.succeed(job_id, 1, RESULT)
-        ResultCache(self.store, self.jobs, Accelerators(self.store)).remember(self.jobs.get(job_id))
+        ResultCache(self.store, self.jobs, Accelerators(self.store)).put(self.jobs.get(job_id))
 
 
 def a_model(seed: int) -> bytes:

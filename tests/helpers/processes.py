@@ -49,7 +49,7 @@ def named(pid: int, name: str) -> list[int]:
     return found
 
 
-def attendants(worker: int) -> list[int]:
+def supervisors(worker: int) -> list[int]:
     """The process of a worker that attends to its jobs, if it has been started."""
     return named(worker, supervisor.PROCESS_NAME)
 
@@ -66,7 +66,7 @@ def job_of(service_pid: int, seconds: float = 60, *, but: set[int] | None = None
     while time.monotonic() < deadline:
         for child in doers(worker):
             if child not in (but or set()):
-                return attendants(worker)[0], child
+                return supervisors(worker)[0], child
         time.sleep(0.02)
     raise AssertionError("no job runs")
 

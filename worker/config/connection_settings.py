@@ -95,12 +95,12 @@ class ConnectionSettings(BaseSettings):
         return self.data / "redis"
 
     def environment(self) -> dict[str, str]:
-        """The variables from which another process reads the same settings, secrets included."""
+        """Returns the variables from which another process reads the same settings, secrets included."""
         return {f"CYCLOPS_{name.upper()}": _text(value) for name, value in self if value is not None}
 
 
 def read_secret(value: SecretStr | None, file: Path | None) -> str | None:
-    """The secret from the setting or from the file, whose last line end is no part of it; None if neither is set.
+    """Returns the secret from the setting or the file, without the file's last line end; None if neither is set.
 
     Raises:
         SecretFileError: the file cannot be read.

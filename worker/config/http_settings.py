@@ -11,7 +11,7 @@ _HOST = r"(\*|(\*\.)?[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*|\[[0-9A-Fa-f:.]+\])"
 
 
 class HttpSettings(ConnectionSettings):
-    """The settings of the door."""
+    """The settings of HTTP, authentication and admission."""
 
     auth: Annotated[
         Literal["auto", "keys", "off"],

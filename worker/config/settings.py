@@ -173,7 +173,7 @@ class Settings(WebhookSettings):
     ] = "text"
 
     def limits(self) -> dict[str, Any]:
-        """For a process that works on an upload: its limits, and where the data lie; no address or secret."""
+        """Returns the settings of a process that works on an upload: limits and directories, no address or secret."""
         known = ("data", "job_", "plan_", "inspection_", "max_")
         return self.model_dump(mode="json", include={name for name in Settings.model_fields if name.startswith(known)})
 
@@ -184,7 +184,7 @@ class Settings(WebhookSettings):
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable that is called like a setting and is none; values, maybe secrets, are not told."""
+    """Returns a sentence for each unknown ``CYCLOPS_*`` variable, without its value, which may be a secret."""
     known = [name.upper() for name in Settings.model_fields]
     sentences = []
     for variable in sorted(environment):

@@ -1,6 +1,6 @@
-"""What comes with Cyclops to begin with: a model, a program and tensors that fit them, and an accelerator.
+"""Examples that come with Cyclops: a model, a program, tensors that fit them, and an accelerator.
 
-Everybody may read and use them without uploading anything, under ids that are always the same: the SHA-256 of the
+Every owner may read and use them without an upload, under fixed ids: the SHA-256 of the
 files beside this one, which ``make examples`` writes.
 """
 
@@ -29,7 +29,7 @@ class Example(NamedTuple):
 
 @functools.cache
 def example(kind: FileKind) -> Example:
-    """The example of a kind."""
+    """Returns the example of a kind."""
     path = _FOLDER / FILES[kind]
     data = path.read_bytes()
     return Example(hashlib.sha256(data).hexdigest(), path, (_FOLDER / f"{kind}.{INFO}").read_bytes())
@@ -37,14 +37,14 @@ def example(kind: FileKind) -> Example:
 
 @functools.cache
 def example_accelerator() -> Example:
-    """The example of an accelerator, in the form of ten keys; ``info`` is the whole document."""
+    """Returns the example of an accelerator, in the short form; ``info`` is the whole document."""
     path = _FOLDER / ACCELERATOR
     accelerator = parse_accelerator(path.read_bytes())
     return Example(accelerator_id(accelerator), path, canonical(accelerator))
 
 
 def example_id(kind: ObjectKind) -> str | None:
-    """The id of the example of a kind; None for jobs, of which there is none."""
+    """Returns the id of the example of a kind; None for jobs."""
     if kind == "jobs":
         return None
     return example_accelerator().id if kind == "accelerators" else example(kind).id

@@ -27,7 +27,7 @@ _LAYER = Conv(channels=8, filters=16, height=8, width=8, relu=True)
 
 
 def main() -> None:
-    """Write every file: the model, and what its job on ``vta`` leaves."""
+    """Writes every file: the model, and the artifacts of its job on ``vta``."""
     home = Path(__file__).parent
     model, program, tensors = (home / FILES[kind] for kind in ("models", "programs", "tensors"))
     model.write_bytes(conv_model(_LAYER).SerializeToString())
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _shorten(source: Path, target: Path, accelerator: object) -> None:
-    """Copy a Program file with the short form of its accelerator, which is most of it."""
+    """Copies a Program file with the short form of its accelerator, which is most of it."""
     with zipfile.ZipFile(source) as before, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as after:
         for name in before.namelist():
             entry, data = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0)), before.read(name)

@@ -1,4 +1,4 @@
-"""Jobs and dry runs with files in and files out: what a worker runs, and the command line too."""
+"""Jobs and dry runs from files to files, for the worker and the command line."""
 
 import hashlib
 import json
@@ -40,7 +40,7 @@ def execute(
     progress: Callable[[Stage], None],
     cache: CacheStore | None = None,
 ) -> Summary:
-    """Run the job; the artifacts are files in ``out``. ``cache`` keeps what the compiler may need again.
+    """Runs the job; the artifacts are files in ``out``. ``cache`` keeps compiled functions.
 
     Raises:
         CyclopsError: an input cannot be used, or the program is wrong.
@@ -110,7 +110,7 @@ def _open_program(work: ProgramJobInputs) -> Program:
 
 
 def _program_digest(program: Program, out: Path) -> str:
-    """The SHA-256 of the Program file, which is written to find it."""
+    """Returns the SHA-256 of the Program file, which is written to find it."""
     with tempfile.TemporaryFile(dir=out) as file:
         save_program(program, file)
         file.seek(0)
@@ -118,7 +118,7 @@ def _program_digest(program: Program, out: Path) -> str:
 
 
 def _retargeted(program: Program, accelerator: str | None) -> Program:
-    """The program for another accelerator, if one is given."""
+    """Returns the program for another accelerator, if one is given."""
     if accelerator is None:
         return program
     other = load_accelerator(accelerator)
@@ -134,7 +134,7 @@ def _retargeted(program: Program, accelerator: str | None) -> Program:
 def load_arrays(
     path: Path | None, settings: Settings, field: str, fits: Callable[[list[TensorInfo]], None]
 ) -> Arrays | None:
-    """The arrays of an npz file, if its headers pass ``fits``; None if there is no file.
+    """Returns the arrays of an npz file, if its headers pass ``fits``; None if there is no file.
 
     Raises:
         InvalidTensors: it is no npz file, is too large, or does not fit; ``field`` is the option's.
@@ -152,7 +152,7 @@ def load_arrays(
 
 
 def summarize(report: dict[str, Any]) -> Summary:
-    """The figures of a model's report that a job's record shows."""
+    """Returns the figures of a model's report that a job's record shows."""
     return Summary(verified=report["verified"], cycles=report["cycles"], macs_share=report["macs"]["share"])
 
 
@@ -160,7 +160,7 @@ _DRY_RUN_SAMPLES = "options.calibration"
 
 
 def execute_dry_run(work: ModelJobInputs, settings: Settings) -> Plan:
-    """What would become of the model; its inputs are not read.
+    """Returns the plan of a dry run of a model; input tensors are not read.
 
     Raises:
         CyclopsError: an input cannot be used.
@@ -187,7 +187,7 @@ def execute_dry_run(work: ModelJobInputs, settings: Settings) -> Plan:
 
 
 def describe_program(program: Program) -> ProgramContents:
-    """What a program takes, gives and consists of."""
+    """Returns the inputs, outputs and sizes of a program."""
     host_steps = sum(isinstance(step, HostStep) for step in program.steps)
     return ProgramContents(
         accelerator=program.accelerator.name,
@@ -202,6 +202,6 @@ def describe_program(program: Program) -> ProgramContents:
 
 
 def program_tensors(program: Program, names: tuple[str, ...]) -> list[TensorInfo]:
-    """Names, element types and shapes of some of its segments."""
+    """Returns names, element types and shapes of some of a program's segments."""
     segments = [program.segments[name] for name in names]
     return [TensorInfo(name=segment.name, dtype=segment.dtype, shape=segment.shape) for segment in segments]

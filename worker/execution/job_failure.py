@@ -1,4 +1,4 @@
-"""What a job fails with; and of a failure that is ours, what a report of it needs, in one file.
+"""The problem that a job fails with and, for a defect of Cyclops, an incident file for its report.
 
 ``incident.zip`` has ``incident.json`` (the problem, the stage, the traceback, where the numbers would have come from),
 ``accelerator.json`` and, where there is one, ``program.zip``, which anyone can run again with ``cyclops simulate``.
@@ -31,7 +31,7 @@ _LACKING = ("MemoryError", "bad_alloc", "out of memory", "Cannot allocate memory
 
 
 class StageRecorder:
-    """Passes stages on, and knows the last one.
+    """Forwards stages, and keeps the last one.
 
     Attributes:
         stage: the stage that began last, or None.
@@ -42,13 +42,13 @@ class StageRecorder:
         self.stage: Stage | None = None
 
     def __call__(self, stage: Stage) -> None:
-        """A stage begins."""
+        """Forwards a stage."""
         self.stage = stage
         self._progress(stage)
 
 
 def failure_problem(error: Exception) -> Problem:
-    """Returns the problem that an exception ends a job with; one that is ours has the id of an incident."""
+    """Returns the problem of an exception; a defect of Cyclops gets the id of an incident."""
     if isinstance(error, CyclopsError):
         return problem_of(error)
     if isinstance(error, MemoryError) or is_out_of_memory(str(error)):
@@ -61,12 +61,12 @@ def failure_problem(error: Exception) -> Problem:
 
 
 def memory_limit_problem(detail: str) -> Problem:
-    """The problem of a job that asked for more memory than it may have."""
+    """Returns the problem of a job that exceeded its memory limit."""
     return problem("memory-limit", "The job needed more memory than the limit.", detail)
 
 
 def is_out_of_memory(text: str) -> bool:
-    """Whether native code says that it could not get the memory that it asked for."""
+    """Returns whether a message of native code reports a failed allocation."""
     return any(words in text for words in _LACKING)
 
 
@@ -78,7 +78,7 @@ def write_incident(
     out: Path,
     settings: Settings,
 ) -> None:
-    """Write ``incident.zip`` into ``out``. Where that fails it is logged: the problem is what the job ends with.
+    """Writes ``incident.zip`` into ``out``. A failure is only logged: the job ends with its own problem.
 
     Args:
         found: the problem, with the id of its incident.
@@ -90,41 +90,41 @@ def write_incident(
     """
     try:
         program = _program(work, out)
-        kept = None if program is None or _too_large(program, out, settings) else program
-        said = {
+        copied = None if program is None or _too_large(program, out, settings) else program
+        incident = {
             "incident": found.incident,
             "problem": found.model_dump(mode="json"),
             "stage": None if stage is None else stage.name,
             "traceback": "".join(traceback.format_exception(error)),
-            "program": None if program is None else _PROGRAM if kept else "left out: it is too large",
+            "program": None if program is None else _PROGRAM if copied else "left out: it is too large",
         }
         with zipfile.ZipFile(out / INCIDENT, "w", zipfile.ZIP_STORED) as archive:
             accelerator = _accelerator(work)
-            said |= _origin(work, accelerator)
-            archive.writestr("incident.json", json.dumps(said, indent=2) + "\n")
+            incident |= _origin(work, accelerator)
+            archive.writestr("incident.json", json.dumps(incident, indent=2) + "\n")
             if accelerator is not None:
                 archive.writestr("accelerator.json", canonical(accelerator))
-            if kept is not None:
-                archive.write(kept, _PROGRAM)
+            if copied is not None:
+                archive.write(copied, _PROGRAM)
     except Exception as other:  # noqa: BLE001 - whatever it is, it must not hide the problem
         _log.error("incident %s: %s could not be written: %s", found.incident, INCIDENT, other)
 
 
 def _program(work: ModelJobInputs | ProgramJobInputs, out: Path) -> Path | None:
-    """The program that was compiled so far, or that was given, if it is a file."""
+    """Returns the compiled or given program, if it is a file."""
     path = work.program if isinstance(work, ProgramJobInputs) else out / _PROGRAM
     return path if path.is_file() else None
 
 
 def _too_large(program: Path, out: Path, settings: Settings) -> bool:
-    """Whether a copy would bring the job over its limits, which would be another problem."""
+    """Returns whether a copy of the program would exceed the job's output limits."""
     written = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     size = program.stat().st_size + _DOCUMENTS_BYTES
     return size > settings.job_file_bytes or written + size > settings.job_output_bytes
 
 
 def _accelerator(work: ModelJobInputs | ProgramJobInputs) -> Accelerator | None:
-    """The target; None where the program has it, or it cannot be read."""
+    """Returns the target; None if it is the program's own or cannot be read."""
     try:
         return None if work.accelerator is None else load_accelerator(work.accelerator)
     except CyclopsError:

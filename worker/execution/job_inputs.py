@@ -44,7 +44,7 @@ class ProgramJobInputs:
 def fetch_inputs(
     request: JobRequest | Job, directory: Path, store: Store, document: Document
 ) -> ModelJobInputs | ProgramJobInputs:
-    """Bring the request's uploads into files in ``directory``.
+    """Copies the request's uploads into files in ``directory``.
 
     ``document`` is that of the request's accelerator as its user has it.
 

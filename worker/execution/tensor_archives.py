@@ -82,7 +82,7 @@ class NpzArchive:
         return TensorInfo(name=name, dtype=dtype.name, shape=shape)
 
     def _read_header(self, member: zipfile.ZipInfo, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-        """Shape, element type and the offset of the data."""
+        """Returns shape, element type and the offset of the data."""
         try:
             with self._zip.open(member) as stream:
                 head = io.BytesIO(stream.read(_HEADER))
@@ -96,7 +96,7 @@ class NpzArchive:
         return shape, dtype, head.tell()
 
     def check_data(self) -> None:
-        """Unpack every array once, in pieces, against its checksum.
+        """Unpacks every array once, in pieces, against its checksum.
 
         Raises:
             InvalidTensors: an array is truncated or damaged.
@@ -110,7 +110,7 @@ class NpzArchive:
                 raise InvalidTensors(f"array {tensor.name!r} is damaged: {error}", field=tensor.name) from error
 
     def load(self) -> dict[str, Array]:
-        """All arrays by name.
+        """Returns all arrays by name.
 
         Raises:
             InvalidTensors: an array is truncated or damaged.
@@ -134,7 +134,7 @@ def check_fit(
     partial: bool = False,
     unset: Sequence[str] = (),
 ) -> None:
-    """Check that the tensors are one for each input of a model or program, of its element type and shape.
+    """Checks that the tensors are one for each input of a model or program, of its element type and shape.
 
     Args:
         tensors: what was uploaded.
@@ -165,12 +165,12 @@ def check_fit(
 
 
 def as_samples(arrays: dict[str, Array], inputs: list[TensorInfo]) -> dict[str, Array]:
-    """Calibration arrays that fit, each with an axis of samples before the input's own axes."""
+    """Returns fitting calibration arrays, each with an axis of samples before the input's own axes."""
     return {tensor.name: arrays[tensor.name].reshape(-1, *tensor.shape) for tensor in inputs}
 
 
 def _samples(got: tuple[int, ...], want: tuple[int, ...]) -> int:
-    """Samples of shape ``want``, stacked on a new axis or joined on the first one; 0 if it is neither."""
+    """Returns how many samples of shape ``want`` are stacked on a new axis or joined on the first; 0 if neither."""
     if got[1:] == want:
         return got[0]
     joined = bool(want) and got[1:] == want[1:] and got[0] % want[0] == 0

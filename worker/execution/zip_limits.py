@@ -1,4 +1,4 @@
-"""Zip files from strangers: what opening one would cost, before it is opened."""
+"""Limits of untrusted zip files, checked before they are opened."""
 
 import zipfile
 from typing import IO
@@ -7,10 +7,10 @@ _DIRECTORY_BYTES = 4 << 20  # some tens of thousands of members
 
 
 def check_zip_directory(file: IO[bytes]) -> None:
-    """Check that the zip's directory is of reasonable size: ``ZipFile`` makes an object of every member in it.
+    """Checks the size of the zip's directory: ``ZipFile`` creates an object for every member in it.
 
     Raises:
-        ValueError: it is not.
+        ValueError: the directory exceeds the limit.
     """
     end = zipfile._EndRecData(file)  # type: ignore[attr-defined]  # noqa: SLF001 - what ZipFile itself goes by
     size = end[zipfile._ECD_SIZE] if end else 0  # type: ignore[attr-defined]  # noqa: SLF001
@@ -19,7 +19,7 @@ def check_zip_directory(file: IO[bytes]) -> None:
 
 
 def unpacked_bytes(file: IO[bytes]) -> int:
-    """Bytes of all members; ``zipfile`` gives no more of a member than its directory says.
+    """Returns the unpacked bytes of all members; ``zipfile`` yields no more of a member than its directory says.
 
     Raises:
         ValueError: it is no zip, or its directory is too large.

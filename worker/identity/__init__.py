@@ -1,1 +1,1 @@
-"""Identity: who owns what, API keys, and share links."""
+"""Identity: ownership, API keys, and share links."""

@@ -1,7 +1,7 @@
-"""API keys, in the store under ``keys/``: who may enter, and whose what they send is.
+"""API keys, in the store under ``keys/``: each authenticates requests of one owner.
 
 ``keys/<id>.json`` is created when the key is made, and ``keys/<id>.revoked`` when it is revoked; neither ever changes.
-An id is the beginning of the digest of its key, so that it cannot be looked for without the key: whether there is one
+An id is the beginning of the digest of its key, so that it cannot be looked up without the key: whether a key exists
 shows in no answer and takes no other time.
 """
 
@@ -24,7 +24,7 @@ _FOLDER = "keys"
 
 
 class Key(pydantic.BaseModel):
-    """A key, without itself."""
+    """The record of a key, without the key itself."""
 
     id: str = Field(pattern=ID_PATTERN)
     name: str = Field(min_length=1, max_length=100, description="for people")
@@ -40,14 +40,14 @@ class ApiKeys:
         self._store = store
 
     def add(self, name: str, owner: str | None = None) -> tuple[Key, str]:
-        """Make a key; gives its record, and the key itself, which is kept nowhere.
+        """Creates a key; returns its record, and the key itself, which is not stored.
 
         Args:
-            name: for people; it need not be another than those of other keys.
-            owner: whose it is; else its own id.
+            name: for people; names need not be unique.
+            owner: the owner; by default the key's id.
 
         Raises:
-            pydantic.ValidationError: the name or the owner has not the form of one.
+            pydantic.ValidationError: the name or the owner is malformed.
         """
         text = secret_tokens.make_token(secret_tokens.KEY)
         digest = secret_tokens.token_digest(text)
@@ -58,7 +58,7 @@ class ApiKeys:
         return key, text
 
     def all(self) -> list[tuple[Key, bool]]:
-        """Every key, and whether it is revoked, oldest first."""
+        """Returns every key, and whether it is revoked, oldest first."""
         names = list(self._store.sizes(_FOLDER))
         revoked = {name for name in names if name.endswith(".revoked")}
         found = self._store.read_many([name for name in names if name.endswith(".json")])
@@ -66,13 +66,13 @@ class ApiKeys:
         return sorted(((key, _revoked(key.id) in revoked) for key in keys), key=lambda item: item[0].created)
 
     def revoke(self, key_id: str) -> None:
-        """Revoke a key; one that is revoked stays so. KeyError if there is none of this id."""
+        """Revokes a key; repeating it does nothing. Raises KeyError if no key has this id."""
         if not re.fullmatch(ID_PATTERN, key_id) or not self._store.exists(_record(key_id)):
             raise KeyError(key_id)
         self._store.create(_revoked(key_id), json.dumps({"revoked": utc_now().isoformat()}).encode())
 
     def find(self, text: str) -> Key | None:
-        """The record of a key that may enter, or None."""
+        """Returns the record of a valid key; None if it is unknown or revoked."""
         if not secret_tokens.is_well_formed(text, secret_tokens.KEY):
             return None
         digest = secret_tokens.token_digest(text)

@@ -1,7 +1,7 @@
-"""Secrets that we hand out, as text: a prefix that says what it is, 256 random bits, and a checksum.
+"""Secret tokens as text: a prefix for the kind, 256 random bits, and a checksum.
 
-The checksum tells a slip of the pen, or any text that looks similar, from a secret that was once made, without asking
-anybody; a scanner that looks for leaked secrets can do the same. It is CRC-32 of all before it, and protects nothing.
+The checksum tells a typing error, or any similar text, from a real token without a look-up; a scanner that looks for
+leaked secrets can do the same. It is CRC-32 of all before it, and protects nothing.
 
 Only the SHA-256 of a secret is kept. A slow hash would guard a password, of which there are few; nobody guesses 256
 bits, however quick the hash is.
@@ -22,13 +22,13 @@ _BODY = re.compile(rf"[0-9A-Za-z]{{{_SECRET + _CHECK}}}", re.ASCII)
 
 
 def make_token(prefix: str) -> str:
-    """A new secret; ``prefix`` is ``KEY`` or ``LINK``."""
+    """Returns a new secret; ``prefix`` is ``KEY`` or ``LINK``."""
     text = prefix + _number(secrets.randbits(256), _SECRET)
     return text + _checksum(text)
 
 
 def is_well_formed(text: str, prefix: str) -> bool:
-    """Whether the text has the form of a secret, and its checksum: :func:`make` gives only such."""
+    """Returns whether the text has the form and checksum of :func:`make_token`."""
     body = text.removeprefix(prefix)
     if len(body) == len(text) or not _BODY.fullmatch(body):
         return False
@@ -36,7 +36,7 @@ def is_well_formed(text: str, prefix: str) -> bool:
 
 
 def token_digest(text: str) -> str:
-    """What is kept of a secret: its SHA-256, in hexadecimal."""
+    """Returns the SHA-256 of a secret in hexadecimal, which is stored in its place."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Links to single things: whoever has one may read that job, or that upload, and nothing else.
+"""Share links: the bearer of one may read one job or one upload, and nothing else.
 
 An object named by the digest of a link's secret holds who shared it; without the object there is no such link. Those of
 a job lie in its folder, so that they go with it; those of an upload under ``shares/<kind>/<id>``. A link to an upload
@@ -15,12 +15,12 @@ from worker.storage.object_store import Store
 
 
 class ShareTarget(NamedTuple):
-    """What a link is to; the id must have the form of one.
+    """The job or upload that a link leads to; the id must be well-formed.
 
     Attributes:
-        kind: of the thing.
-        id: of the thing.
-        sender: the digest of who shared it, where that is known.
+        kind: the kind of object.
+        id: the object's id.
+        sender: the digest of the owner who shared it, where that is known.
     """
 
     kind: ObjectKind
@@ -29,7 +29,7 @@ class ShareTarget(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Where its links are kept."""
+        """The folder of its links."""
         return f"jobs/{self.id}/shares" if self.kind == "jobs" else f"shares/{self.kind}/{self.id}"
 
 
@@ -40,13 +40,13 @@ class ShareLinks:
         self._store = store
 
     def add(self, shared: ShareTarget, owner: str) -> str:
-        """Make a link to what is there and the owner's; gives its secret, which is kept nowhere."""
+        """Creates a link to an object of the owner; returns its secret, which is not stored."""
         text = secret_tokens.make_token(secret_tokens.LINK)
         self._store.create(f"{shared.folder}/{secret_tokens.token_digest(text)}", owner_digest(owner).encode())
         return text
 
-    def opened(self, text: str, shared: ShareTarget) -> ShareTarget | None:
-        """What the secret opens, with its sender, if it is that of a link to it."""
+    def resolve(self, text: str, shared: ShareTarget) -> ShareTarget | None:
+        """Returns ``shared`` with its sender if the secret is of a valid link to it, else None."""
         if not secret_tokens.is_well_formed(text, secret_tokens.LINK):
             return None
         try:
@@ -58,7 +58,7 @@ class ShareLinks:
         return shared._replace(sender=sender) if good else None
 
     def revoke(self, shared: ShareTarget, owner: str | None = None) -> None:
-        """Revoke every link that this owner made to it, or that anybody did."""
+        """Revokes every link to the object, or only those that ``owner`` created."""
         by = None if owner is None else owner_digest(owner).encode()
         for key in self._store.sizes(shared.folder):
             if by is None or self._store.read(key) == by:

@@ -1,1 +1,1 @@
-"""Inspection: uploads, accelerator documents and dry runs, each examined in a confined process."""
+"""Inspection: uploads, accelerator documents and dry runs, each in a confined process."""

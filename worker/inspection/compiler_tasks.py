@@ -1,4 +1,4 @@
-"""What takes the compiler to look at: the tasks of a fork server that the first of them starts."""
+"""Inspection tasks that need the compiler, for a fork server that starts with the first of them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is wrong with a document, for its author: the place, what stands there, and what could."""
+"""Explanations of errors in a document: the path, the value found, and the values that the schema accepts."""
 
 import functools
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ _LIMITS = {
 
 @dataclass(frozen=True)
 class DocumentError:
-    """``path`` is the place in the document, ``found`` what stands there, ``accepted`` what the schema takes.
+    """``path`` leads to the error, ``found`` is the value there, and ``accepted`` describes the schema.
 
-    The last two are None where the message says it all.
+    The last two are None where the message suffices.
     """
 
     path: str
@@ -41,16 +41,16 @@ class DocumentError:
     @property
     def lines(self) -> list[str]:
         """The text, a line each."""
-        told = [f"{self.path}: {self.message}" if self.path else self.message]
+        parts = [f"{self.path}: {self.message}" if self.path else self.message]
         if self.found is not None:
-            told.append(f"found: {self.found}")
+            parts.append(f"found: {self.found}")
         if self.accepted:
-            told.append(f"accepted: {self.accepted}")
-        return told
+            parts.append(f"accepted: {self.accepted}")
+        return parts
 
 
 def explain(error: InvalidAccelerator, text: bytes | None) -> DocumentError:
-    """An error in a document; ``text`` is the document's, or None if none was read."""
+    """Returns the explanation of an error; ``text`` is the document, or None if it could not be read."""
     field = error.field or ""
     path = field.removeprefix(_ROOT)
     message = error.detail.removeprefix(f"{path}: ")
@@ -71,14 +71,14 @@ def explain(error: InvalidAccelerator, text: bytes | None) -> DocumentError:
 
 
 def with_explanation(error: InvalidAccelerator, text: bytes) -> InvalidAccelerator:
-    """The same error with all that :func:`explain` says in its detail, and its place in ``field``."""
-    refusal = explain(error, text)
-    field = f"{_ROOT}{refusal.path}" if (error.field or "").startswith(_ROOT) else error.field
-    return type(error)("; ".join(refusal.lines), field=field)
+    """Returns an error of the same type with the text of :func:`explain` in its detail, and the path in ``field``."""
+    found = explain(error, text)
+    field = f"{_ROOT}{found.path}" if (error.field or "").startswith(_ROOT) else error.field
+    return type(error)("; ".join(found.lines), field=field)
 
 
 def _steps(path: str, document: Any) -> list[str]:
-    """The places on the way to ``path``; the name of a form among several is none."""
+    """Returns the steps of ``path``, without names of variants (``kind``)."""
     steps, node = [], document
     for step in path.split("."):
         if isinstance(node, dict) and step not in node and node.get("kind") == step:
@@ -96,7 +96,7 @@ def _child(node: Any, step: str) -> Any:
 
 @functools.cache
 def _schema() -> Schema:
-    """It takes longer to make than all else here, and is the same as long as the process lives."""
+    """Returns the schema, cached: it takes longer to build than everything else here."""
     return accelerator_schema()
 
 
@@ -106,12 +106,12 @@ def _accepted(steps: list[str], document: Any) -> str | None:
     for step in steps:
         schemas = [inner for schema in schemas for inner in _inner(schema, step, node, root)]
         node = _child(node, step)
-    told = [text for schema in schemas if (text := _told(schema, root))]
-    return told[0] if told else None
+    parts = [text for schema in schemas if (text := _describe(schema, root))]
+    return parts[0] if parts else None
 
 
 def _inner(schema: Schema, step: str, node: Any, root: Schema) -> Iterator[Schema]:
-    """The schemas of a part; of several forms the one that the part of the document names by its kind."""
+    """Yields the schemas of a part; of several variants, the one that the document's ``kind`` selects."""
     for form in _forms(schema, root):
         kind = form.get("properties", {}).get("kind", {}).get("const")
         if kind is not None and isinstance(node, dict) and node.get("kind", kind) != kind:
@@ -135,22 +135,22 @@ def _forms(schema: Schema, root: Schema) -> Iterator[Schema]:
         yield from _forms(form, root)
 
 
-def _told(schema: Schema, root: Schema) -> str:
-    """What a schema takes, in words."""
-    told: list[str] = []
+def _describe(schema: Schema, root: Schema) -> str:
+    """Returns a description of the values that a schema accepts."""
+    parts: list[str] = []
     for form in _forms(schema, root):
         if "const" in form:
-            told.append(repr(form["const"]))
+            parts.append(repr(form["const"]))
         elif "enum" in form:
-            told.append(" or ".join(map(str, form["enum"])))
+            parts.append(" or ".join(map(str, form["enum"])))
         elif "type" in form:
             limits = [f"{words} {form[name]}" for name, words in _LIMITS.items() if name in form]
-            told.append(", ".join([str(form["type"]), *limits]))
+            parts.append(", ".join([str(form["type"]), *limits]))
     found = next((form["examples"][0] for form in _forms(schema, root) if form.get("examples")), None)
     described = [form["description"] for form in _forms(schema, root) if "description" in form]
     return "; ".join(
         [
-            " or ".join(dict.fromkeys(told)),
+            " or ".join(dict.fromkeys(parts)),
             *described[:1],
             *([f"for example {found!r}"] if found not in (None, [], {}) else []),
         ]

@@ -1,4 +1,4 @@
-"""Inspection of uploads and dry runs in confined processes; the api opens no upload itself, and loads no compiler."""
+"""Inspection of uploads and dry runs in confined processes: the api opens no upload and loads no compiler."""
 
 import contextlib
 import functools
@@ -24,10 +24,10 @@ Document = TypeVar("Document", bound=pydantic.BaseModel)
 
 
 class Inspector:
-    """Looks into uploads; may be used from several threads, and limits nobody's number.
+    """Inspects uploads. Thread-safe; it does not limit how many run at once.
 
     Args:
-        settings: the limits, and where the data lie.
+        settings: the limits and directories.
         light: the server of ``worker.inspection.upload_tasks``.
         compiler: the server of ``worker.inspection.compiler_tasks``.
     """
@@ -38,15 +38,15 @@ class Inspector:
         self._compiler = ConfinedTasks(settings, compiler)
 
     def model(self, files: Sequence[NamedFile], directory: Path) -> tuple[Path, ModelContents]:
-        """The ONNX file with all of a model in it, and what that is.
+        """Returns one ONNX file with the whole model, and its contents.
 
         Args:
-            files: an ONNX file or a zip alone, or an ONNX file and what it keeps in others.
-            directory: where the file is made, unless the model came as one.
+            files: one ONNX file, one zip, or an ONNX file and its external data.
+            directory: the directory of the new file, unless the model is one file already.
 
         Raises:
-            LimitError: finding out took too long or too much memory, or ended the process.
-            RefusedError: it cannot be used.
+            LimitError: the inspection exceeded its time or memory, or its process died.
+            RefusedError: the upload cannot be used.
         """
         made = directory.resolve() / "model.onnx"
         given = [file.model_copy(update={"path": file.path.resolve()}) for file in files]
@@ -62,7 +62,7 @@ class Inspector:
         return path, ModelContents.model_validate_json(answer)
 
     def tensors(self, path: Path) -> TensorsContents:
-        """What is in an npz file.
+        """Returns the contents of an npz file.
 
         Raises:
             LimitError, RefusedError: as :meth:`model`.
@@ -70,11 +70,15 @@ class Inspector:
         return self._file("tensors", path, TensorsContents)
 
     def accelerator(self, path: Path) -> Accelerator:
-        """The accelerator of a document, in JSON or YAML; raises as :meth:`model`."""
+        """Returns the accelerator of a JSON or YAML document.
+
+        Raises:
+            LimitError, RefusedError: as :meth:`model`.
+        """
         return self._file("accelerator", path, Accelerator, most_bytes=MAX_BYTES)
 
     def program(self, path: Path, directory: Path) -> tuple[Path, ProgramContents]:
-        """The Program file, made in ``directory``, of one or of a zip of parts, and what is in it.
+        """Returns a Program file in ``directory``, made from a Program file or a zip of parts, and its contents.
 
         Raises:
             LimitError, RefusedError: as :meth:`model`.
@@ -90,7 +94,7 @@ class Inspector:
 
     @functools.cached_property
     def confinement(self) -> Confinement:
-        """What confines such a process here: one was asked."""
+        """The confinement of inspection processes on this machine, as one of them reports it."""
         with self._directory() as directory:
             answer = self._light.ask("confinement", NoArguments(), directory, seconds=self._settings.inspection_seconds)
         return Confinement.model_validate_json(answer)
@@ -113,7 +117,7 @@ class Inspector:
 
 
 class Planner:
-    """Makes plans; may be used from several threads, and limits nobody's number.
+    """Makes plans by dry runs. Thread-safe; it does not limit how many run at once.
 
     ``compiler`` is the server of ``worker.inspection.compiler_tasks``.
     """
@@ -123,7 +127,7 @@ class Planner:
         self._tasks = ConfinedTasks(settings, compiler)
 
     def plan(self, work: ModelJobInputs, scratch: Path) -> bytes:
-        """The plan, as JSON; its files are in ``scratch`` meanwhile, and the inputs may be.
+        """Returns the plan as JSON; ``scratch`` holds the process's files, and may hold the inputs.
 
         Raises:
             LimitError: it needs more than the settings allow, or its process died.

@@ -1,7 +1,4 @@
-"""Uploaded models, in whatever form they come: one file, or several, with the data that the model keeps in other files.
-
-For processes that are confined.
-"""
+"""Uploaded models of one file, or of several with external data, for confined processes."""
 
 import contextlib
 import shutil
@@ -36,7 +33,7 @@ _DAMAGE = (OSError, EOFError, NotImplementedError, RuntimeError, ValueError, zip
 
 
 def model_of_files(given: ModelFiles, settings: Settings) -> ModelContents:
-    """What is in a model. It is written to ``given.model`` as one file, unless it came as that.
+    """Returns the contents of a model, and writes it to ``given.model`` as one file, unless it came as one.
 
     Raises:
         CyclopsError: the files are no model, are several, lack what one keeps in others, or unpack to too much.
@@ -55,7 +52,7 @@ def model_of_files(given: ModelFiles, settings: Settings) -> ModelContents:
 
 @contextlib.contextmanager
 def _files(given: ModelFiles, limit: int) -> Iterator[_Files]:
-    """What came, by name: the files of a form, a file alone, or the members of the zip that it is."""
+    """Yields the uploaded files by name: the files of a form, a single file, or the members of a zip."""
     if len(given.files) == 1 and _is_zip(given.files[0].path):
         with _open_zip(given.files[0].path) as archive:
             yield _members(archive, limit, given.model.parent)
@@ -86,7 +83,7 @@ def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _members(archive: zipfile.ZipFile, limit: int, folder: Path) -> _Files:
-    """The zip's files but those that macOS adds; those that are wanted are unpacked into ``folder`` under our names."""
+    """Returns the zip's files, without those that macOS adds; each is unpacked into ``folder`` on demand."""
     infos = [info for info in archive.infolist() if not info.is_dir() and not _is_of_macos(info.filename)]
     _check_different(info.filename for info in infos)
     if not infos:
@@ -105,7 +102,7 @@ def _is_of_macos(name: str) -> bool:
 
 
 def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Path:
-    """The member in a file; ``zipfile`` gives no more of it than the zip's directory says."""
+    """Unpacks a member into a file; ``zipfile`` yields no more of it than the zip's directory says."""
     if stat.S_ISLNK(info.external_attr >> 16):
         raise InvalidModel(f"{info.filename[:_LENGTH]!r} in the zip is a link; pack the file itself", field="body")
     if info.flag_bits & _ENCRYPTED:
@@ -125,7 +122,7 @@ def _check_different(names: Iterable[str]) -> None:
 
 
 def _model_among(names: Sequence[str]) -> str:
-    """The name of the only file, or the only name that is a model's."""
+    """Returns the name of the only file, or the only name that is a model's."""
     found = [name for name in names if name.lower().endswith(_SUFFIX)]
     if len(names) == 1 or len(found) == 1:
         return (found or names)[0]
@@ -135,7 +132,7 @@ def _model_among(names: Sequence[str]) -> str:
 
 
 def _among(files: _Files, parts: Sequence[NamedFile], folder: PurePosixPath) -> OpenData:
-    """Opens what came with the model that is in ``folder``; a part of a form is known by either of its names."""
+    """Returns a function that opens the external data of the model in ``folder``, by either name of a form's part."""
     known = {PurePosixPath(part.part): part.name for part in parts if part.part}
     known |= {PurePosixPath(name): name for name in files}
 

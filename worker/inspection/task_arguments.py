@@ -15,7 +15,7 @@ class UploadedFile(pydantic.BaseModel):
 
 
 class NamedFile(pydantic.BaseModel):
-    """A file that came under a name, or as the part ``part`` of a form, which is empty where it tells nothing."""
+    """An uploaded file with its name and, if it was the part of a form, the name ``part`` of that."""
 
     path: Path
     name: str
@@ -23,21 +23,21 @@ class NamedFile(pydantic.BaseModel):
 
 
 class ModelFiles(pydantic.BaseModel):
-    """The files of an uploaded model, and the one to make of them if they are several."""
+    """The files of an uploaded model, and the path of the one file to make of them."""
 
     files: list[NamedFile]
     model: Path
 
 
 class PackedProgram(pydantic.BaseModel):
-    """A program as it was uploaded, and the Program file to make of it."""
+    """An uploaded program, and the path of the Program file to make of it."""
 
     path: Path
     program: Path
 
 
 class PlanInputs(pydantic.BaseModel):
-    """The fields of ``Work`` that a plan is made of. ``accelerator`` is a name, or the path of a document."""
+    """The fields of ``ModelJobInputs`` that a plan is made of. ``accelerator`` is a name, or the path of a document."""
 
     model: Path
     accelerator: str
@@ -47,4 +47,4 @@ class PlanInputs(pydantic.BaseModel):
 
 
 class NoArguments(pydantic.BaseModel):
-    """For a task that is given nothing."""
+    """No arguments."""

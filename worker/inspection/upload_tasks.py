@@ -1,4 +1,4 @@
-"""What is in an upload, without the compiler: the tasks of a fork server that the api starts with itself."""
+"""Inspection tasks that need no compiler, for a fork server that starts with the api."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def _accelerator(given: UploadedFile, _settings: Settings) -> Accelerator:
 
 
 def read_accelerator(path: Path) -> Accelerator:
-    """The accelerator of a document.
+    """Returns the accelerator of a document.
 
     Raises:
         InvalidAccelerator: it is none; the message has the place, what stands there, and what could.

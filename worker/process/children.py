@@ -23,12 +23,12 @@ _log = logging.getLogger(__name__)
 
 
 def run_in_child(work: Callable[[], object]) -> None:
-    """Do the work in a forked process, and wait for it."""
+    """Runs ``work`` in a forked process, and waits for its end."""
     os.waitpid(start_child(work), 0)
 
 
 def start_child(work: Callable[[], object], *, group: bool = False) -> int:
-    """Do the work in a forked process that dies with this one; gives its id. It leaves with 1 if the work raises.
+    """Runs ``work`` in a forked process that dies with this one; returns its id. It exits with 1 if ``work`` raises.
 
     ``group``: it leads a process group of its own.
     """
@@ -53,7 +53,7 @@ def start_child(work: Callable[[], object], *, group: bool = False) -> int:
 
 @contextlib.contextmanager
 def deferred_signals() -> Iterator[None]:
-    """Let requests to stop wait until the block ends: an exception in TVM's callbacks would leave it half done."""
+    """Defers SIGTERM and SIGINT until the block ends: an exception in TVM's callbacks would leave it half done."""
     arrived: list[int] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     for number in handlers:
@@ -72,7 +72,7 @@ _MOST = 15  # bytes
 
 
 def set_process_name(name: str) -> None:
-    """Name this process, in at most 15 bytes; does nothing where it cannot be done."""
+    """Sets the name of this process, at most 15 bytes, on Linux; elsewhere it does nothing."""
     if sys.platform == "linux":
         call("prctl", _PR_SET_NAME, name.encode()[:_MOST])
 
@@ -86,7 +86,7 @@ _HINTS: dict[int, str] = {
 
 
 def death_reason(status: int | None) -> str:
-    """A sentence on how a process ended, from its wait status."""
+    """Returns a sentence on how a process ended, from its wait status."""
     if status is None:
         return "the process vanished"
     if not os.WIFSIGNALED(status):
@@ -95,7 +95,7 @@ def death_reason(status: int | None) -> str:
 
 
 def signal_reason(number: int) -> str:
-    """A sentence on a process that a signal ended."""
+    """Returns a sentence on a process that a signal ended."""
     name = signal.Signals(number).name
     return f"the process was ended by {name}" + (f": {_HINTS[number]}" if number in _HINTS else "")
 
@@ -105,7 +105,7 @@ _COLLAPSE = 25  # MADV_COLLAPSE, asm-generic/mman-common.h; since Linux 6.1
 
 
 def share_with_children() -> None:
-    """Do so with all that is in memory now. The process has one thread."""
+    """Prepares all current memory to be shared with forked processes. The process has one thread."""
     gc.collect()
     gc.freeze()
     if sys.platform == "linux":
@@ -113,14 +113,14 @@ def share_with_children() -> None:
 
 
 def _collapse() -> None:
-    """Put what lies on many small pages onto large ones; where that fails it stays as it is."""
+    """Moves memory from small pages to large ones, where the system allows it."""
     madvise = ctypes.CDLL(None).madvise
     for page in _anonymous():
         madvise(ctypes.c_void_p(page), ctypes.c_size_t(_LARGE), _COLLAPSE)
 
 
 def _anonymous() -> Iterator[int]:
-    """Where there is room for a large page in memory that is of no file."""
+    """Yields addresses of large pages in anonymous memory."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         place, rights, _, device, *_ = line.split()
         if rights == "rw-p" and device == "00:00":

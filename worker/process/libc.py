@@ -8,12 +8,12 @@ from typing import Any
 _LIBRARY = ctypes.CDLL(None, use_errno=True)
 _NO_NEW_PRIVS = 38  # PR_SET_NO_NEW_PRIVS, linux/prctl.h
 
-# the machines whose numbers we know, in the order of the table in calls.py
+# the machines whose numbers we know, in the order of the table in worker/sandbox/syscall_table.py
 MACHINES = ("x86_64", "aarch64")
 
 
 def call(name: str, *arguments: Any) -> int:
-    """A function of the C library.
+    """Calls a function of the C library and returns its result.
 
     Raises:
         OSError: it failed, or this C library does not have it.
@@ -22,7 +22,7 @@ def call(name: str, *arguments: Any) -> int:
 
 
 def system_call(number: int, *arguments: int) -> int:
-    """A system call by its number, for those that have no function. Pointers are passed as integers.
+    """Makes a system call that has no function, by number, and returns its result. Pointers are integers.
 
     Raises:
         OSError: it failed.
@@ -33,16 +33,16 @@ def system_call(number: int, *arguments: int) -> int:
 
 
 def forgo_new_privileges() -> None:
-    """Have no program that this process starts bring privileges; Landlock and seccomp ask for it.
+    """Sets no_new_privs: programs that this process starts gain no privileges. Landlock and seccomp require it.
 
     Raises:
-        OSError: the kernel has no such thing.
+        OSError: the kernel does not support it.
     """
     call("prctl", _NO_NEW_PRIVS, ctypes.c_ulong(1), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))
 
 
 def machine() -> int | None:
-    """Which of ``MACHINES`` this is; a 32-bit Python on one is none of them."""
+    """Returns the index of this machine in ``MACHINES``; None for others and for a 32-bit Python."""
     found = platform.machine()
     return MACHINES.index(found) if found in MACHINES and ctypes.sizeof(ctypes.c_void_p) == 8 else None
 

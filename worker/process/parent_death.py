@@ -1,7 +1,7 @@
-"""Ties a process to its parent: the kernel kills it when the parent ends.
+"""Parent-death signal: the kernel kills a process when its parent ends.
 
-``python tied.py PARENT COMMAND...`` runs the command so; PARENT is the process that starts it. Only the standard
-library is imported, to start fast.
+``python parent_death.py PARENT COMMAND...`` runs the command so; PARENT is the process that starts it. It imports only
+the standard library, to start fast.
 """
 
 import ctypes
@@ -14,10 +14,10 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends; does nothing where there is no such call.
+    """Makes the kernel kill this process when its parent ends (Linux only; elsewhere it does nothing).
 
     Args:
-        parent: the parent's process id: if it has ended already, this process leaves at once.
+        parent: the parent's process id; if the parent has ended already, this process exits at once.
     """
     if sys.platform != "linux":
         return

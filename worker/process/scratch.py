@@ -1,4 +1,4 @@
-"""Directories for temporary files on the local disk, and what is left of those whose process was killed.
+"""Directories for temporary files on the local disk, and the removal of those whose process was killed.
 
 A directory is locked by its process, and the kernel takes the lock back when that ends, however it ends: so a process
 in another container that shares the disk can tell too.
@@ -18,7 +18,7 @@ _YOUNG = 5.0  # seconds in which a directory may not be locked yet
 
 @contextlib.contextmanager
 def scratch_directory(root: Path, name: str) -> Iterator[Path]:
-    """A directory of its own, removed at the end; ``name`` says what for, and is part of its own."""
+    """Yields a new locked directory under ``root``, removed at the end; its name begins with ``name``."""
     directory = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=root))
     lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -31,7 +31,7 @@ def scratch_directory(root: Path, name: str) -> Iterator[Path]:
 
 
 def sweep_scratch(root: Path) -> None:
-    """Remove the directories whose process is gone."""
+    """Removes the directories whose process has ended."""
     try:
         found = list(root.iterdir())
     except OSError:  # it is not there, or not now
@@ -55,7 +55,7 @@ def _remove_unlocked(directory: Path) -> None:
 
 
 def remove_path(path: Path) -> None:
-    """Remove what is there, whatever it is; links are not followed."""
+    """Removes a file, link or directory, if it exists; links are not followed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

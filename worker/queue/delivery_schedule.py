@@ -1,7 +1,7 @@
-"""When what is to be sent, in Redis: a sorted set of orders by time. It may be lost: the store has the orders.
+"""Schedule of webhook deliveries in Redis: a sorted set of orders by time. It may be lost: the store has the orders.
 
-An order whose job has not ended is due never. One courier at a time goes by the agenda, as long as it keeps the lock;
-whatever it takes is due again after a while, unless it says what came of it, so that nothing is lost with it.
+An order whose job has not ended is never due. One dispatcher at a time follows the schedule, as long as it holds the
+lock. An order that it takes is due again after a while, unless it records the outcome, so that none is lost with it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ _LEAVE = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1
 
 
 class DeliverySchedule:
-    """The agenda of one service. Every method raises redis.RedisError if Redis is away. ``name``: of the queue."""
+    """The schedule of one service. Every method raises redis.RedisError if Redis is away. ``name`` is the queue's."""
 
     def __init__(self, connection: redis.Redis, name: str) -> None:
         self._connection = connection
@@ -48,39 +48,39 @@ class DeliverySchedule:
         self._leave = connection.register_script(_LEAVE)
 
     def expect(self, order_id: str, owner: str) -> None:
-        """Note an order whose job will end; what is noted already stays as it is."""
+        """Adds an order whose job has not ended; an existing entry is kept."""
         with self._connection.pipeline() as pipeline:
             pipeline.zadd(self._times, {order_id: _NEVER}, nx=True)
             pipeline.hset(self._owners, order_id, owner)
             pipeline.execute()
 
-    def ended(self, job_id: str, client: redis.Redis | None = None) -> None:
-        """The job has ended: what goes with it, if anything does, is due. ``client``: a pipeline that takes it."""
+    def job_ended(self, job_id: str, client: redis.Redis | None = None) -> None:
+        """Makes the order of an ended job due, if there is one. ``client`` is a pipeline to use instead."""
         (client or self._connection).zadd(self._times, {job_id: 0}, xx=True, lt=True)
 
-    def note(self, order_id: str, owner: str, seconds: float) -> None:
-        """The order is due after so long."""
+    def set_due(self, order_id: str, owner: str, seconds: float) -> None:
+        """Makes the order due after ``seconds``."""
         self._connection.hset(self._owners, order_id, owner)
         self._after([self._times], [order_id, seconds])
 
-    def done(self, order_id: str) -> None:
-        """There is no such order any more."""
+    def remove(self, order_id: str) -> None:
+        """Removes the order."""
         with self._connection.pipeline() as pipeline:
             pipeline.zrem(self._times, order_id)
             pipeline.hdel(self._owners, order_id)
             pipeline.execute()
 
     def anything_due(self) -> bool:
-        """Whether something is due that no courier sees to."""
+        """Returns whether an order is due and no dispatcher holds the lock."""
         return bool(self._due([self._times, self._lock]))
 
     def take(self, seconds: float, busy: Iterable[str] = ()) -> tuple[str, str] | None:
-        """An order that is due, and its owner, none of the ``busy``; it is due again after so many seconds."""
+        """Returns a due order and its owner, who is not ``busy``; the order is due again after ``seconds``."""
         found = cast("list[bytes] | None", self._take([self._times, self._owners], [seconds, *busy]))
         return None if found is None else (as_text(found[0]), as_text(found[1]))
 
-    def undated(self, order_ids: Sequence[str]) -> list[str]:
-        """Those that are not noted, or are due never."""
+    def unscheduled(self, order_ids: Sequence[str]) -> list[str]:
+        """Returns the orders that are not in the schedule, or are never due."""
         if not order_ids:
             return []
         with self._connection.pipeline(transaction=False) as pipeline:
@@ -89,14 +89,14 @@ class DeliverySchedule:
             scores = pipeline.execute()
         return [each for each, score in zip(order_ids, scores, strict=True) if score is None or score == float("inf")]
 
-    def turn(self, seconds: float) -> bool:
-        """Whether it is this process that shall look into the store; nobody else shall for so long."""
+    def may_scan(self, seconds: float) -> bool:
+        """Returns whether this process may scan the store for orders; no other may for ``seconds``."""
         return bool(self._connection.set(self._swept, b"", nx=True, px=int(seconds * 1000)))
 
-    def lead(self, token: str, seconds: float) -> bool:
-        """Whether the courier of this token goes by the agenda, for so long."""
+    def acquire_lock(self, token: str, seconds: float) -> bool:
+        """Acquires or renews the dispatcher's lock for ``seconds``; returns whether this token holds it."""
         return bool(self._keep([self._lock], [token, int(seconds * 1000)]))
 
-    def leave(self, token: str) -> None:
-        """Have another courier go by it."""
+    def release_lock(self, token: str) -> None:
+        """Releases the dispatcher's lock if this token holds it."""
         self._leave([self._lock], [token])

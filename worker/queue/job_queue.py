@@ -1,9 +1,9 @@
 """The queue: RQ's lists of messages and register of workers. A message says which job is to be run, and no more.
 
-RQ imports and calls whatever a message names; ours are called by nobody (:class:`TaskJob`): a worker reads the job's id
-off them. The queue's name has the format of the records, so that a worker is sent no job of a later version.
+RQ imports and calls whatever a message names; ours are never called (:class:`TaskJob`): a worker only reads the job's
+id from them. The queue's name has the format of the records, so that a worker is sent no job of a later version.
 
-The order of RQ's list is not that in which jobs run: owners take turns (``worker/queue/waiting_jobs.py``).
+Jobs do not run in the order of RQ's list: owners take turns (``worker/queue/waiting_jobs.py``).
 """
 
 import os
@@ -60,11 +60,11 @@ class TaskJob(RqJob):
         """None, whatever the message names."""
 
     def send_webhooks(self, *_args: Any, **_kwargs: Any) -> None:
-        """Send nothing: RQ's webhooks open any URL that the message names."""
+        """Does nothing: RQ's webhooks open any URL that the message names."""
 
 
 def job_id_of(message: RqJob) -> str | None:
-    """The id of the job that a message says is to be run; None if it says something else."""
+    """Returns the id of the job that a message asks to run; None for any other message."""
     try:
         ours = message.func_name == TASK and message.instance is None
     except (DeserializationError, AttributeError, TypeError, ValueError):
@@ -77,108 +77,108 @@ class JobQueue:
 
     Attributes:
         name: its name, without the format of the records.
-        resting: the key of the jobs that wait beside the queue.
-        agenda: what is to be sent when jobs have ended.
+        delayed_key: the key of the delayed jobs.
+        schedule: the webhook deliveries of ended jobs.
     """
 
     def __init__(self, connection: redis.Redis, name: str) -> None:
         self.connection = connection
         self.name = name
-        self.resting = f"cyclops:resting:{name}.{FORMAT}"
+        self.delayed_key = f"cyclops:resting:{name}.{FORMAT}"
         self.index = JobIndex(connection, name)
         self.rq = Queue(f"{name}.{FORMAT}", connection=connection, job_class=TaskJob, serializer=JSONSerializer)
         self.waiting = WaitingJobs(connection, f"{name}.{FORMAT}")
-        self.agenda = DeliverySchedule(connection, name)
+        self.schedule = DeliverySchedule(connection, name)
 
     def submit(self, job_id: str, *, again: bool = False, owner: str = LOCAL) -> None:
-        """Have the job wait for its owner's turn; before all others if it waits ``again``: it was taken before."""
+        """Queues the job for its owner's turn; ``again`` puts a job that was taken before ahead of all others."""
         self.waiting.enter(job_id, owner, again=again)
-        self._wake(job_id, again=again)
+        self._write_message(job_id, again=again)
 
-    def _wake(self, job_id: str, *, again: bool = False) -> None:
-        """Write a message, upon which a worker takes a job."""
+    def _write_message(self, job_id: str, *, again: bool = False) -> None:
+        """Writes a message, upon which a worker takes a job."""
         self.rq.enqueue_call(TASK, job_id=job_id, timeout=-1, ttl=_MESSAGE_SECONDS, at_front=again)
 
     def length(self) -> int:
-        """How many jobs wait in the queue."""
+        """Returns how many jobs wait in the queue."""
         return int(self.rq.count)
 
-    def rest(self, job_id: str, seconds: float) -> None:
-        """Have the job wait beside the queue for so long; then :meth:`rested` has it."""
-        self.connection.zadd(self.resting, {job_id: self.clock() + seconds})
+    def delay(self, job_id: str, seconds: float) -> None:
+        """Delays the job by ``seconds``; afterwards :meth:`due` returns it."""
+        self.connection.zadd(self.delayed_key, {job_id: self.clock() + seconds})
 
-    def rested(self) -> list[str]:
-        """The jobs that have waited beside the queue for as long as they were to."""
-        found = cast("list[bytes]", self.connection.zrangebyscore(self.resting, "-inf", self.clock()))
+    def due(self) -> list[str]:
+        """Returns the delayed jobs whose delay is over."""
+        found = cast("list[bytes]", self.connection.zrangebyscore(self.delayed_key, "-inf", self.clock()))
         return [as_text(key) for key in found]
 
-    def resume(self, job_id: str, owner: str = LOCAL) -> None:
-        """Put a job that has rested at the head of the queue."""
+    def requeue(self, job_id: str, owner: str = LOCAL) -> None:
+        """Moves a delayed job to the head of the queue."""
         self.submit(job_id, again=True, owner=owner)
-        self.connection.zrem(self.resting, job_id)
+        self.connection.zrem(self.delayed_key, job_id)
 
     def clock(self) -> float:
-        """Seconds, by the clock of Redis: those of several hosts may differ."""
+        """Returns the time of Redis in seconds, as clocks of several hosts may differ."""
         seconds, microseconds = self.connection.time()
         return float(seconds + microseconds / 1e6)
 
     def cancel(self, job_id: str) -> None:
-        """Have the job neither wait nor run, once its record has its end."""
+        """Stops and dequeues a job whose record has its end, and publishes the end."""
         request_stop(self.connection, job_id)
-        self.tell_end(job_id)
+        self.publish_end(job_id)
         self.forget(job_id)
 
-    def tell_end(self, job_id: str, last: str | None = None) -> None:
-        """Say that the job has ended, once its record says so; ``last``: the id of its last event, if it is known."""
+    def publish_end(self, job_id: str, last: str | None = None) -> None:
+        """Publishes the end of a job whose record has its end; ``last`` is the id of its last event, if known."""
         with self.connection.pipeline(transaction=False) as pipeline:
             publish_end(pipeline, job_id, last)
-            self.agenda.ended(job_id, client=pipeline)
-            pipeline.execute(raise_on_error=False)  # it may have been told
+            self.schedule.job_ended(job_id, client=pipeline)
+            pipeline.execute(raise_on_error=False)  # the end may have been published
 
     def forget(self, job_id: str) -> None:
-        """Remove all messages about the job."""
+        """Removes all messages about the job."""
         with self.connection.pipeline(transaction=False) as pipeline:
             self.waiting.leave(job_id, client=pipeline)
-            self.waiting.over(job_id, pipeline)
+            self.waiting.finished(job_id, pipeline)
             pipeline.lrem(self.rq.key, 0, job_id)
             pipeline.lrem(self.rq.intermediate_queue_key, 0, job_id)
-            pipeline.zrem(self.resting, job_id)
+            pipeline.zrem(self.delayed_key, job_id)
             pipeline.delete(TaskJob.key_for(job_id))
             pipeline.execute()
 
     def missing(self, job_ids: list[str]) -> list[str]:
-        """Those of the jobs that neither wait, in the queue or beside it, nor run."""
+        """Returns the jobs that are neither queued, nor delayed, nor running."""
         found: list[str] = []
         for begin in range(0, len(job_ids), _AT_ONCE):
             some = job_ids[begin : begin + _AT_ONCE]
-            others = [job_id for job_id, waits in zip(some, self.waiting.among(some), strict=True) if not waits]
+            others = [job_id for job_id, waits in zip(some, self.waiting.are_waiting(some), strict=True) if not waits]
             if others:
-                resting = self.connection.zmscore(self.resting, others)
+                delayed = self.connection.zmscore(self.delayed_key, others)
                 leases = cast("list[bytes | None]", self.connection.mget([lease_key(job_id) for job_id in others]))
-                known = zip(others, resting, leases, strict=True)
-                found += [job_id for job_id, rests, lease in known if rests is None and lease is None]
+                known = zip(others, delayed, leases, strict=True)
+                found += [job_id for job_id, since, lease in known if since is None and lease is None]
         return found
 
     def short_of_messages(self) -> bool:
-        """Whether there are fewer messages than jobs that wait: a worker takes one just now, or died of late."""
-        return self.length() < self.waiting.all()
+        """Returns whether there are fewer messages than waiting jobs: a worker is taking one, or died recently."""
+        return self.length() < self.waiting.count()
 
-    def mend_messages(self) -> None:
-        """Write a message for each job that waits and has none. It reads all of them: for when some are missing."""
-        for job_id in sorted(set(self.waiting.entered()) - set(self.rq.get_job_ids())):
-            self._wake(job_id)
+    def restore_messages(self) -> None:
+        """Writes a message for each waiting job without one. It reads all messages: call it when some are missing."""
+        for job_id in sorted(set(self.waiting.ids()) - set(self.rq.get_job_ids())):
+            self._write_message(job_id)
 
-    def tell_waits(self, job_id: str, attempt: int) -> None:
-        """Say that the job waits again, after the processes of this attempt died."""
+    def publish_wait(self, job_id: str, attempt: int) -> None:
+        """Publishes that the job waits again after the death of this attempt."""
         publish_wait(self.connection, job_id, attempt)
 
     def workers(self, host: str | None = None) -> int:
-        """How many workers listen to the queue, on all hosts or on one."""
+        """Returns how many workers listen to the queue, on all hosts or on one."""
         names = [as_text(key).removeprefix("rq:worker:") for key in self._worker_keys()]
-        return sum(self._lives(name) and host in {None, self._host(name)} for name in names)
+        return sum(self._is_alive(name) and host in {None, self._host(name)} for name in names)
 
-    def _lives(self, worker_name: str) -> bool:
-        """Whether a worker's key is there; on our own host, whether its process is."""
+    def _is_alive(self, worker_name: str) -> bool:
+        """Returns whether a worker's key exists and, on this host, its process."""
         host, pid = self.connection.hmget(f"rq:worker:{worker_name}", "hostname", "pid")
         if host is None or pid is None:
             return False
@@ -201,6 +201,6 @@ def _process_lives(pid: int) -> bool:
     return True
 
 
-def open_impatient_queue(settings: Settings) -> JobQueue:
-    """The queue for who does not wait for a Redis that is away; see :func:`open_redis`."""
+def open_fail_fast_queue(settings: Settings) -> JobQueue:
+    """Returns the queue over a connection that fails fast where Redis is away; see :func:`open_redis`."""
     return JobQueue(open_redis(settings, retries=1, timeout=1.0), settings.queue)

@@ -1,8 +1,8 @@
-"""The lease of a running job: a key in Redis, for ten seconds at a time, that says that a process runs it.
+"""The lease of a running job: a Redis key with a lifetime of ten seconds, held by the process that runs the job.
 
-The key is written anew every two seconds, so that it is there again soon after a Redis that forgot everything, and gone
-soon after a process that died, wherever that was. It is not what keeps two processes from running a job: where Redis is
-away a job runs without it. That a job ends once, with the files of one attempt, is the store's affair.
+The key is written every two seconds, so that it returns soon after a Redis that lost its data, and expires soon after a
+process that died on any host. It does not guarantee that one process alone runs a job: where Redis is away a job runs
+without it. The store guarantees that a job ends once, with the files of one attempt.
 """
 
 import contextlib
@@ -26,17 +26,25 @@ _log = logging.getLogger(__name__)
 
 
 def lease_key(job_id: str) -> str:
-    """The key of a job's lease."""
+    """Returns the key of a job's lease."""
     return f"cyclops:lease:{job_id}"
 
 
 def release_lease(connection: redis.Redis, job_id: str, token: str) -> None:
-    """Give the job's lease back, if it is that of the token; redis.RedisError if Redis is away."""
+    """Releases the job's lease if the token holds it.
+
+    Raises:
+        redis.RedisError: Redis is away.
+    """
     connection.eval(_RELEASE, 2, lease_key(job_id), _stop_key(job_id), token)
 
 
 def request_stop(connection: redis.Redis, job_id: str) -> None:
-    """Have whoever holds the job's lease see that it has ended; redis.RedisError if Redis is away."""
+    """Makes the holder of the job's lease look at the job's end.
+
+    Raises:
+        redis.RedisError: Redis is away.
+    """
     connection.set(_stop_key(job_id), b"", ex=_STOP_SECONDS)
 
 
@@ -46,7 +54,7 @@ def _stop_key(job_id: str) -> str:
 
 @contextlib.contextmanager
 def hold_lease_briefly(connection: redis.Redis, job_id: str) -> Iterator[bool]:
-    """Hold the job's lease inside the context, so that no attempt begins; gives whether nobody else has it.
+    """Tries to hold the job's lease inside the context, so that no attempt begins; yields whether it succeeded.
 
     Raises:
         redis.RedisError: Redis is away.
@@ -61,15 +69,15 @@ def hold_lease_briefly(connection: redis.Redis, job_id: str) -> Iterator[bool]:
 
 
 class Lease:
-    """A job's lease, renewed by a thread while the context lasts; another one looks whether the job is ended elsewhere.
+    """A job's lease, renewed by one thread inside the context; a second thread looks for the job's end.
 
-    They are two, as the store may hang and the lease must not end for that.
+    The threads are separate because the store may hang, and the lease must not expire for that.
 
     Args:
         connection: a Redis that fails soon where there is none.
         job_id: the job.
-        token: of this process.
-        ended: whether the job's record has its end.
+        token: identifies this process.
+        ended: returns whether the job's record has its end.
     """
 
     def __init__(self, connection: redis.Redis, job_id: str, token: str, ended: Callable[[], bool]) -> None:
@@ -77,17 +85,17 @@ class Lease:
         self._job_id = job_id
         self._token = token
         self._ended = ended
-        self._left = threading.Event()
+        self._closed = threading.Event()
         self._stopped = threading.Event()
         # it logs as who started it
         run = contextvars.copy_context().run
-        self._told = threading.Event()
-        self._thread = threading.Thread(target=run, args=(self._keep,), name="lease", daemon=True)
+        self._look_now = threading.Event()
+        self._thread = threading.Thread(target=run, args=(self._renew,), name="lease", daemon=True)
         run = contextvars.copy_context().run
-        self._looker = threading.Thread(target=run, args=(self._watch_record,), name="record", daemon=True)
+        self._record_thread = threading.Thread(target=run, args=(self._monitor_record,), name="record", daemon=True)
 
-    def take(self) -> bool:
-        """Whether nobody else has it; also where Redis cannot be asked."""
+    def acquire(self) -> bool:
+        """Acquires the lease; returns False if another process holds it, and True where Redis is away."""
         key = lease_key(self._job_id)
         try:
             # where the answer got lost and the question was asked again, the key is there and ours
@@ -100,39 +108,39 @@ class Lease:
         return self._connection.get(lease_key(self._job_id)) == self._token.encode()
 
     def stopped(self) -> bool:
-        """Whether the job has been ended elsewhere."""
+        """Returns whether the job has been ended elsewhere."""
         return self._stopped.is_set()
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._looker.start()
+        self._record_thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._left.set()
-        self._told.set()
+        self._closed.set()
+        self._look_now.set()
         self._thread.join()
         with contextlib.suppress(redis.RedisError):  # it ends by itself
             release_lease(self._connection, self._job_id, self._token)
 
-    def _keep(self) -> None:
+    def _renew(self) -> None:
         renewed = time.monotonic()
-        while not self._left.wait(_LOOK_EVERY) and not self._stopped.is_set():
+        while not self._closed.wait(_LOOK_EVERY) and not self._stopped.is_set():
             try:
                 if self._connection.exists(_stop_key(self._job_id)):
-                    self._told.set()
+                    self._look_now.set()
                 if time.monotonic() - renewed >= _RENEW_EVERY:
                     self._connection.set(lease_key(self._job_id), self._token, ex=_SECONDS)
                     renewed = time.monotonic()
             except redis.RedisError:
                 pass
 
-    def _watch_record(self) -> None:
+    def _monitor_record(self) -> None:
         while not self._stopped.is_set():
             # the record is what counts; a message only says when to look
-            self._told.wait(_LOOK_AT_RECORD_EVERY)
-            self._told.clear()
-            if self._left.is_set():
+            self._look_now.wait(_LOOK_AT_RECORD_EVERY)
+            self._look_now.clear()
+            if self._closed.is_set():
                 return
             self._look()
 

@@ -20,32 +20,36 @@ class QueueStatistics:
 
     Attributes:
         queued: jobs that wait in the queue.
-        resting: jobs that wait beside it, after a process of theirs died.
+        delayed: jobs whose process died and that are queued again later.
         oldest: seconds that the job at the queue's head has existed; 0 without one.
         idle: workers that wait.
-        busy: workers that attend to a job.
+        busy: workers that supervise a job.
         open: jobs that had not ended when the reconciler last counted; None if it has not yet.
-        tally: the hash of :mod:`worker.telemetry.counters`.
+        counters: the hash of :mod:`worker.telemetry.counters`.
         seconds: that Redis took for the first round trip.
     """
 
     queued: int
-    resting: int
+    delayed: int
     oldest: float
     idle: int
     busy: int
     open: int | None
-    tally: dict[str, float]
+    counters: dict[str, float]
     seconds: float
 
 
 def record_open_jobs(queue: JobQueue, count: int) -> None:
-    """Record how many jobs have not ended; redis.RedisError if Redis is away."""
+    """Records how many jobs have not ended.
+
+    Raises:
+        redis.RedisError: Redis is away.
+    """
     queue.connection.set(_OPEN.format(queue.rq.name), count)
 
 
 def read_queue_statistics(queue: JobQueue) -> QueueStatistics:
-    """Count.
+    """Returns the current statistics.
 
     Raises:
         redis.RedisError: Redis is away.
@@ -53,24 +57,24 @@ def read_queue_statistics(queue: JobQueue) -> QueueStatistics:
     begin = time.perf_counter()
     with queue.connection.pipeline(transaction=False) as pipeline:
         pipeline.llen(queue.rq.key)
-        pipeline.zcard(queue.resting)
+        pipeline.zcard(queue.delayed_key)
         pipeline.lindex(queue.rq.key, 0)
         pipeline.time()
         pipeline.get(_OPEN.format(queue.rq.name))
         pipeline.hgetall(counters_key(queue.name))
         pipeline.smembers(f"rq:workers:{queue.rq.name}")
-        queued, resting, head, clock, still_open, tally, workers = pipeline.execute()
+        queued, delayed, head, clock, still_open, counters, workers = pipeline.execute()
     seconds = time.perf_counter() - begin
     now = clock[0] + clock[1] / 1e6
     states = _states(queue, workers)
     return QueueStatistics(
         queued=queued,
-        resting=resting,
+        delayed=delayed,
         oldest=_age(head, now),
         idle=len(states) - states.count("busy"),
         busy=states.count("busy"),
         open=int(still_open) if still_open is not None else None,
-        tally=parse_counters(tally),
+        counters=parse_counters(counters),
         seconds=seconds,
     )
 
@@ -83,7 +87,7 @@ def _age(head: bytes | None, now: float) -> float:
 
 
 def _states(queue: JobQueue, workers: Any) -> list[str]:
-    """The states of the workers that are alive."""
+    """Returns the states of the live workers."""
     with queue.connection.pipeline(transaction=False) as pipeline:
         for name in sorted(workers):
             pipeline.hget(as_text(name), "state")

@@ -1,9 +1,9 @@
-"""What the store knows and the queue has lost.
+"""The reconciler: enqueues again the jobs that are open in the store and that the queue has lost.
 
-The api and the idle workers look again and again, one of them at a time. A job that is open in the store, and neither
-waits in the queue nor runs, is put there again, once it was seen so twice: between the queue and the lease of the
-process that takes it a job is nowhere for a moment. One that had begun comes to the head, and its record says that it
-waits. The jobs that were taken, or missing before, are looked at each time, and of the others so many.
+The api and the idle workers take turns. A job that is open in the store and neither queued nor running is enqueued once
+it was found so twice: between the queue and the lease of the process that takes it, a job is nowhere for a moment. A
+job that had begun goes to the head, and its record says that it waits. Each turn examines the jobs that were taken or
+missing before, and a bounded number of the others.
 """
 
 import bisect
@@ -34,40 +34,40 @@ _ABANDONED = 3600.0
 
 
 def take_reconcile_turn(queue: JobQueue, seconds: float) -> bool:
-    """Whether it is this process that shall look; nobody else shall for so long."""
+    """Returns whether it is this process's turn; no other process gets one for ``seconds``."""
     key = f"cyclops:reconciler:{queue.rq.name}"
     return bool(queue.connection.set(key, b"", nx=True, px=max(1, int(seconds * 1000))))
 
 
 def reconcile(jobs: Jobs, queue: JobQueue) -> None:
-    """Enqueue again what has rested, and what is accepted and nowhere, and close what has ended.
+    """Enqueues delayed and lost jobs again, closes ended ones, and repairs the index.
 
     Raises:
         redis.RedisError: Redis is away.
-        StoreUnavailableError: the store is.
+        StoreUnavailableError: the store is away.
     """
     seen = f"cyclops:missing:{queue.rq.name}"
     before = {key.decode(): float(value) for key, value in _hash(queue, seen).items()}
-    for job_id in queue.rested():
+    for job_id in queue.due():
         if jobs.runnable(job_id):
-            queue.resume(job_id, jobs.get(job_id).owner)
+            queue.requeue(job_id, jobs.get(job_id).owner)
         else:
             queue.forget(job_id)
     open_ids = jobs.open_ids()
     record_open_jobs(queue, len(open_ids))
-    queue.waiting.mend(set(open_ids))
-    _mend_messages(queue)
+    queue.waiting.remove_stale(set(open_ids))
+    _restore_messages(queue)
     missing = queue.missing(_due(open_ids, {*before, *queue.waiting.taken()}, queue))
     now = queue.clock()
     restored = [job_id for job_id in missing if now - before.get(job_id, now) >= _APART]
-    tally = Counters(queue.name)
+    counters = Counters(queue.name)
     for job_id in restored:
         try:
             if _restore(job_id, jobs, queue):
-                tally.count(RESTORED)
+                counters.count(RESTORED)
         except pydantic.ValidationError:  # the others are not to wait for it
             _log.exception("the record of job %s cannot be read", job_id)
-    tally.add(queue.connection)
+    counters.add(queue.connection)
     first = [job_id for job_id in missing if job_id not in before]
     found = (before.keys() - set(missing)) | set(restored)
     if first:
@@ -82,7 +82,7 @@ def _hash(queue: JobQueue, key: str) -> dict[bytes, bytes]:
 
 
 def _due(open_ids: list[str], first: set[str], queue: JobQueue) -> list[str]:
-    """Which of the open jobs, oldest first, are looked at: the ``first``, and the next ones of the others."""
+    """Returns the open jobs to examine, oldest first: ``first``, and the next ``_AT_ONCE`` of the others."""
     if len(open_ids) <= _AT_ONCE:
         return open_ids
     key = f"cyclops:reconciled:{queue.rq.name}"
@@ -92,20 +92,20 @@ def _due(open_ids: list[str], first: set[str], queue: JobQueue) -> list[str]:
     return [*some, *sorted(first.intersection(open_ids).difference(some))]
 
 
-def _mend_messages(queue: JobQueue) -> None:
-    """Write messages that are missing, once it was seen twice: one that was just taken is not in the list."""
+def _restore_messages(queue: JobQueue) -> None:
+    """Writes missing messages once they were missing twice: one that was just taken is not in the list."""
     key = f"cyclops:short:{queue.rq.name}"
     if not queue.short_of_messages():
         queue.connection.delete(key)
     elif not queue.connection.set(key, queue.clock(), nx=True):
         since = float(cast("bytes | None", queue.connection.get(key)) or "inf")
         if queue.clock() - since >= _APART:
-            queue.mend_messages()
+            queue.restore_messages()
             queue.connection.delete(key)
 
 
 def _restore(job_id: str, jobs: Jobs, queue: JobQueue) -> bool:
-    """Whether it was enqueued again."""
+    """Enqueues a lost job again, or closes one that has ended; returns whether it was enqueued."""
     if jobs.runnable(job_id):
         with hold_lease_briefly(queue.connection, job_id) as held:
             if not held:  # it runs after all
@@ -114,7 +114,7 @@ def _restore(job_id: str, jobs: Jobs, queue: JobQueue) -> bool:
         _log.warning("job %s was accepted, and neither waits nor runs: enqueued again", job_id)
         queue.submit(job_id, again=attempt is not None, owner=jobs.get(job_id).owner)
         if attempt is not None:
-            queue.tell_waits(job_id, attempt)
+            queue.publish_wait(job_id, attempt)
         return True
     if jobs.ended(job_id) or _abandoned(job_id, jobs):
         jobs.close(job_id)
@@ -127,11 +127,13 @@ def _abandoned(job_id: str, jobs: Jobs) -> bool:
 
 @contextlib.contextmanager
 def reconciler(
-    jobs: Jobs, queue: JobQueue, seconds: float, besides: Callable[[], None] = lambda: None
+    jobs: Jobs, queue: JobQueue, seconds: float, periodically: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Reconcile from a thread inside the context, in turns of ``seconds``, and call ``besides`` about as often."""
+    """Reconciles in a thread inside the context, at most every ``seconds``; calls ``periodically`` about as often."""
     stop = threading.Event()
-    thread = threading.Thread(target=_keep, args=(jobs, queue, seconds, stop, besides), name="reconciler", daemon=True)
+    thread = threading.Thread(
+        target=_keep, args=(jobs, queue, seconds, stop, periodically), name="reconciler", daemon=True
+    )
     thread.start()
     try:
         yield
@@ -140,7 +142,7 @@ def reconciler(
         thread.join()
 
 
-def _keep(jobs: Jobs, queue: JobQueue, seconds: float, stop: threading.Event, besides: Callable[[], None]) -> None:
+def _keep(jobs: Jobs, queue: JobQueue, seconds: float, stop: threading.Event, periodically: Callable[[], None]) -> None:
     def look() -> None:
         if take_reconcile_turn(queue, seconds):
             reconcile(jobs, queue)
@@ -148,7 +150,7 @@ def _keep(jobs: Jobs, queue: JobQueue, seconds: float, stop: threading.Event, be
     away = False
     while not stop.wait(seconds / 2):
         failed = False
-        for action in (look, besides):  # neither is to wait for the other
+        for action in (look, periodically):  # neither is to wait for the other
             try:
                 action()
             except (redis.RedisError, OSError) as error:

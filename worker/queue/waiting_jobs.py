@@ -1,10 +1,10 @@
-"""The jobs that wait, in Redis: of whom each is, and which one is next. Owners take turns, each with its oldest job.
+"""The waiting jobs in Redis, by owner, and the choice of the next one: owners take turns, each with its oldest job.
 
-The queue of RQ has a message for each job that waits, so that a worker is woken; which job it names does not count.
-What the worker then runs is chosen here (:meth:`Waiting.take`), in one step in Redis: first those that have begun
-before, whose processes died, then the oldest job of the owner whose turn it is. An owner of whom as many jobs run as
-may while others wait lets the others pass. A job is entered when it is queued, and leaves when it is taken or
-forgotten; what went wrong meanwhile the reconciler mends (:meth:`Waiting.mend`, ``worker/queue/reconciler.py``).
+RQ's queue has a message for each waiting job, which wakes a worker; the job that it names does not matter. The worker's
+job is chosen here (:meth:`WaitingJobs.take`), in one step in Redis: first a job whose process died, then the oldest job
+of the owner whose turn it is. An owner who has reached the limit of running jobs is passed over while others wait. A
+job enters when it is queued, and leaves when it is taken or forgotten; the reconciler repairs inconsistencies
+(:meth:`WaitingJobs.remove_stale`, ``worker/queue/reconciler.py``).
 """
 
 from collections.abc import Collection, Sequence
@@ -139,60 +139,60 @@ class WaitingJobs:
         self._take = connection.register_script(_TAKE)
 
     def enter(self, job_id: str, owner: str, *, again: bool = False) -> None:
-        """The job waits; once it is entered this does nothing. Those that wait ``again`` come before all others."""
+        """Adds a waiting job, unless it waits already; ``again`` puts it ahead of all others."""
         self._enter(self._keys, [job_id, owner, int(again)])
 
     def leave(self, *job_ids: str, client: redis.Redis | None = None) -> None:
-        """The jobs wait no more; those that do not wait are passed over. ``client``: a pipeline that takes it along."""
+        """Removes jobs; those that do not wait are skipped. ``client`` is a pipeline to use instead."""
         # a pipeline asks whether a script is known, each time: to send it with the others is less
         leave = (client or self._connection).eval
         for begin in range(0, len(job_ids), _AT_ONCE):
             leave(_LEAVE, len(self._keys), *self._keys, *job_ids[begin : begin + _AT_ONCE])
 
     def take(self, message: str, most: int) -> str | None:
-        """The job that is next, which waits no more, for who has taken a message off the queue.
+        """Removes and returns the next job, for a worker that has taken a message off the queue.
 
         Args:
-            message: the job that the message names; the message goes back if that one still waits.
+            message: the job that the message names; the message goes back if that job still waits.
             most: jobs of one owner that run at one time while others wait; 0: half of the workers, rounded up.
 
         Returns:
-            None if the message's job was taken by somebody else, and no other waits.
+            The job's id; None if another worker has taken the message's job and no other job waits.
         """
         found = self._take([*self._keys, *self._queue], [message, most, lease_key(""), _GRACE])
         return None if found is None else as_text(cast("bytes", found))
 
-    def over(self, job_id: str, client: redis.Redis) -> None:
-        """The job that was taken is run no more; ``client`` takes it along."""
+    def finished(self, job_id: str, client: redis.Redis) -> None:
+        """Marks a taken job as no longer running; ``client`` is the pipeline to use."""
         client.hdel(self._keys[4], job_id)
 
     def taken(self) -> list[str]:
-        """The jobs that were taken and not yet seen to be over."""
+        """Returns the jobs that were taken and not yet marked by :meth:`finished`."""
         return [as_text(key) for key in cast("list[bytes]", self._connection.hkeys(self._keys[4]))]
 
-    def among(self, job_ids: Sequence[str]) -> list[bool]:
-        """Whether each of these waits."""
+    def are_waiting(self, job_ids: Sequence[str]) -> list[bool]:
+        """Returns, for each job, whether it waits."""
         found = cast("list[bytes | None]", self._connection.hmget(self._keys[0], list(job_ids)) if job_ids else [])
         return [owner is not None for owner in found]
 
     def positions(self, job_ids: Sequence[str]) -> list[Any]:
-        """What any client's ``eval`` takes, to give how many jobs are before each of these; -1: it does not wait."""
+        """Returns arguments of ``eval`` that give the number of jobs ahead of each; -1 for one that does not wait."""
         return [_POSITIONS, len(self._keys), *self._keys, *job_ids]
 
-    def of(self, owner: str) -> int:
-        """How many jobs of the owner wait, but for those that wait again."""
+    def count_of_owner(self, owner: str) -> int:
+        """Returns how many of the owner's jobs wait, without those that wait again."""
         return int(cast("bytes | None", self._connection.hget(self._keys[1], owner)) or 0)
 
-    def all(self) -> int:
-        """How many jobs wait."""
+    def count(self) -> int:
+        """Returns how many jobs wait."""
         return int(self._connection.hlen(self._keys[0]))
 
-    def entered(self) -> list[str]:
-        """All jobs that wait."""
+    def ids(self) -> list[str]:
+        """Returns the ids of all waiting jobs."""
         return [as_text(key) for key in cast("list[bytes]", self._connection.hkeys(self._keys[0]))]
 
-    def mend(self, open_ids: Collection[str]) -> None:
-        """Have jobs wait no more that are not open: a part of those that wait, at each call the next one."""
+    def remove_stale(self, open_ids: Collection[str]) -> None:
+        """Removes jobs that are not open; each call examines the next part of the waiting jobs."""
         cursor = int(cast("bytes | None", self._connection.get(self._mended)) or 0)
         found = cast("tuple[int, dict[bytes, bytes]]", self._connection.hscan(self._keys[0], cursor, count=_AT_ONCE))
         waiting = [as_text(key) for key in found[1]]

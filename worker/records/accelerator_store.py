@@ -1,4 +1,4 @@
-"""Accelerators by their ids: the presets, by their names, and uploaded documents, by the SHA-256 of what they say."""
+"""Accelerators: presets, identified by name, and uploaded documents, identified by their canonical SHA-256."""
 
 import hashlib
 import json
@@ -35,23 +35,25 @@ class AcceleratorSummary(NamedTuple):
 
 
 class Accelerators(OwnerScopedCollection):
-    """The presets and the uploaded documents."""
+    """The presets and the uploaded documents of all owners, or those visible to one owner (:meth:`seen_by`)."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, _FOLDER)
-        self._briefs: dict[str, AcceleratorSummary] = {}  # they do not change
+        self._summaries: dict[str, AcceleratorSummary] = {}  # they do not change
         self._digests: dict[str, str] = {}
 
     def add(self, accelerator: Accelerator, file: str | None = None) -> str:
-        """Keep a document and give its id; of the same document again nothing changes but the time, and the file.
+        """Stores a document and returns its id; a repeated upload updates only the time and ``file``.
 
-        ``file`` is the SHA-256 of the bytes that the owner has it in.
+        Args:
+            accelerator: the document.
+            file: SHA-256 of the uploaded bytes.
 
         Raises:
-            BeingErasedError: it is being erased at this moment.
+            BeingDeletedError: the document is being deleted.
         """
         digest = accelerator_id(accelerator)
-        with UploadLocks(self._store).arriving(UploadName("accelerators", digest)):
+        with UploadLocks(self._store).during_upload(UploadName("accelerators", digest)):
             first = self._ownership is not None and not self._store.exists(_key(digest))
             self._store.write(_key(digest), canonical(accelerator))
             if self._ownership:
@@ -60,53 +62,58 @@ class Accelerators(OwnerScopedCollection):
         return digest
 
     def ids(self) -> list[str]:
-        """All ids: the presets' names first, then those of uploaded documents, each part sorted."""
+        """Returns the names of all presets, sorted, and then the ids of the uploaded documents, sorted."""
         uploaded = self._ownership.all(_FOLDER) if self._ownership else self._store.folders(_FOLDER)
         return [*preset_names(), *(name for name in uploaded if _ID.fullmatch(name))]
 
-    def known(self, name_or_id: str) -> bool:
-        """Whether there is such an accelerator."""
+    def exists(self, name_or_id: str) -> bool:
+        """Returns whether the accelerator exists and is visible."""
         if _ID.fullmatch(name_or_id):
             stored = self._visible(name_or_id) and self._store.exists(_key(name_or_id))
             return stored or name_or_id == example_accelerator().id
         return name_or_id in preset_names()
 
     def _visible(self, digest: str) -> bool:
-        return self._ownership is None or self._is_shared(digest) or self._ownership.has(_FOLDER, digest)
+        return self._ownership is None or self._is_shared(digest) or self._ownership.owns(_FOLDER, digest)
 
     def labels(self, ids: list[str]) -> list[str | None]:
-        """The labels that the owner, or who shared it, has given to these; None for each that has none."""
+        """Returns the label of each id, given by the owner or by whoever shared it; None where there is none."""
         if self._ownership is None:
             return [None] * len(ids)
         own = self._ownership.labels(_FOLDER, ids)
-        if self._shared is None or self._shared.id not in ids or self._ownership.has(_FOLDER, self._shared.id):
+        if self._shared is None or self._shared.id not in ids or self._ownership.owns(_FOLDER, self._shared.id):
             return own
         [sent] = self._store.read_many([label_key(self._shared.sender, _FOLDER, self._shared.id)])
         return [label_of(sent) if name == self._shared.id else label for name, label in zip(ids, own, strict=True)]
 
     def get(self, name_or_id: str) -> Accelerator:
-        """The accelerator; KeyError if there is none of this name or id.
+        """Returns the accelerator.
 
         Raises:
-            OSError: the stored document is not the one that was uploaded.
+            KeyError: no accelerator has this name or id.
+            OSError: the stored document does not match its digest.
         """
-        if not self.known(name_or_id):
+        if not self.exists(name_or_id):
             raise KeyError(name_or_id)
         if not _ID.fullmatch(name_or_id):
             return load_accelerator(name_or_id)
         return checked_accelerator(self._bytes(name_or_id))
 
-    def brief(self, name_or_id: str) -> AcceleratorSummary:
-        """What a listing says of it; KeyError if there is none of this name or id."""
-        if not self.known(name_or_id):
-            raise KeyError(name_or_id)
-        if name_or_id not in self._briefs:
-            if len(self._briefs) >= _MOST_BRIEFS:
-                self._briefs.clear()
-            self._briefs[name_or_id] = self._brief(name_or_id)
-        return self._briefs[name_or_id]
+    def summary(self, name_or_id: str) -> AcceleratorSummary:
+        """Returns the title and family for a listing.
 
-    def _brief(self, name_or_id: str) -> AcceleratorSummary:
+        Raises:
+            KeyError: no accelerator has this name or id.
+        """
+        if not self.exists(name_or_id):
+            raise KeyError(name_or_id)
+        if name_or_id not in self._summaries:
+            if len(self._summaries) >= _MOST_BRIEFS:
+                self._summaries.clear()
+            self._summaries[name_or_id] = self._read_summary(name_or_id)
+        return self._summaries[name_or_id]
+
+    def _read_summary(self, name_or_id: str) -> AcceleratorSummary:
         if _ID.fullmatch(name_or_id):
             document = json.loads(self._bytes(name_or_id))
             return AcceleratorSummary(str(document["title"]), str(document["family"]))
@@ -114,7 +121,11 @@ class Accelerators(OwnerScopedCollection):
         return AcceleratorSummary(preset.title, preset.family)
 
     def digest(self, name_or_id: str) -> str:
-        """The id that its document has, or would have if it were uploaded; KeyError if there is no such preset."""
+        """Returns the digest of the canonical document.
+
+        Raises:
+            KeyError: no preset has this name.
+        """
         if _ID.fullmatch(name_or_id):
             return name_or_id
         if name_or_id not in self._digests:
@@ -124,7 +135,7 @@ class Accelerators(OwnerScopedCollection):
         return self._digests[name_or_id]
 
     def source(self, name_or_id: str | None) -> Document:
-        """Returns what is known of the file that the owner has the document in; nothing of one that is another's."""
+        """Returns digest and label of the file that the owner uploaded; both None for another owner's document."""
         if name_or_id is None:
             return Document()
         if not _ID.fullmatch(name_or_id):
@@ -139,15 +150,17 @@ class Accelerators(OwnerScopedCollection):
         return known.model_copy(update={"label": self.labels([name_or_id])[0]})
 
     def fetch(self, name_or_id: str, path: Path) -> str:
-        """Returns what :func:`accel.catalog.load_accelerator.load_accelerator` takes: a preset's name, or ``path``.
+        """Returns the argument for ``load_accelerator``: a preset's name, or ``path``, where the document is written.
 
-        The document is written there.
-        ``path`` must end in ``.json``. KeyError if there is none of this name or id.
+        Args:
+            name_or_id: the accelerator.
+            path: a file to write; its name ends in ``.json``.
 
         Raises:
-            OSError: the stored document is not the one that was uploaded.
+            KeyError: no accelerator has this name or id.
+            OSError: the stored document does not match its digest.
         """
-        if not self.known(name_or_id):
+        if not self.exists(name_or_id):
             raise KeyError(name_or_id)
         if not _ID.fullmatch(name_or_id):
             return name_or_id

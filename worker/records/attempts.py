@@ -1,7 +1,8 @@
-"""The attempts to run a job: who began each, and how those ended that died.
+"""The attempts to run a job: which process began each, and how a dead process ended.
 
-``jobs/<job>/attempts/<n>.json`` is created by the process that begins attempt ``n``, and ``jobs/<job>/deaths/<n>.json``
-by whoever saw it die. Both are created once, so that two processes never share an attempt, whatever the queue says.
+The process that begins attempt ``n`` creates ``jobs/<job>/attempts/<n>.json``; a process that notices its death creates
+``jobs/<job>/deaths/<n>.json``. Both are created once, so that two processes never share an attempt, whatever the queue
+says.
 """
 
 from datetime import datetime
@@ -18,7 +19,7 @@ _PAUSES = (1.0, 4.0)
 
 
 class Attempt(pydantic.BaseModel):
-    """Who runs a job, and since when. ``token`` is that of the process."""
+    """The host and worker that run a job, and the start time. ``token`` identifies the process."""
 
     started: datetime
     host: str
@@ -39,15 +40,15 @@ class Attempts:
         self._home = f"jobs/{job_id}"
 
     def begin(self, attempt: Attempt) -> int | None:
-        """Record the attempt; gives its number, or None if there have been as many as may be."""
+        """Records the attempt and returns its number; None if all ``MOST_ATTEMPTS`` have been used."""
         data = attempt.model_dump_json().encode()
         for number in range(1, MOST_ATTEMPTS + 1):
             if self._store.create(f"{self._home}/attempts/{number}.json", data):
                 return number
         return None
 
-    def died(self, token: str, reason: str) -> float:
-        """Record how the attempt of this token died, if it had begun; gives the seconds until the job may run again."""
+    def record_death(self, token: str, reason: str) -> float:
+        """Records why the attempt of this token died, if it had begun; returns seconds until the job may run again."""
         pause = 0.0
         for number in self._numbers():
             if self._attempt(number).token == token:
@@ -56,10 +57,10 @@ class Attempts:
                 pause = _PAUSES[number - 1] if number <= len(_PAUSES) else 0.0
         return pause
 
-    def lost(self) -> Problem:
-        """The problem of a job whose last attempt has died."""
-        told = "; ".join(self._told(number) for number in self._numbers())
-        return problem("worker_lost", "The processes that ran the job died, each time.", told)
+    def exhausted_problem(self) -> Problem:
+        """Returns the problem of a job whose last attempt has died."""
+        history = "; ".join(self._describe(number) for number in self._numbers())
+        return problem("worker_lost", "The processes that ran the job died, each time.", history)
 
     def _numbers(self) -> list[int]:
         return sorted(int(key.rsplit("/", 1)[1].removesuffix(".json")) for key in self._keys())
@@ -70,11 +71,11 @@ class Attempts:
     def _attempt(self, number: int) -> Attempt:
         return Attempt.model_validate_json(self._store.read(f"{self._home}/attempts/{number}.json"))
 
-    def _told(self, number: int) -> str:
+    def _describe(self, number: int) -> str:
         attempt = self._attempt(number)
         try:
             death = _Death.model_validate_json(self._store.read(f"{self._home}/deaths/{number}.json"))
             reason = death.reason
         except FileNotFoundError:
-            reason = "nobody saw how it ended; its worker is gone"
+            reason = "no cause was recorded; its worker is gone"
         return f"attempt {number} on {attempt.host} at {attempt.started:%Y-%m-%d %H:%M:%S} UTC: {reason}"

@@ -1,8 +1,8 @@
-"""What an attempt of a job tells, in order: its events, in a Redis stream while it runs and in a file once it is over.
+"""The events of a job's attempt, in order: in a Redis stream while it runs, in a file once it has ended.
 
-Event ``n`` of attempt ``a`` has the id ``a-n``, in the stream as in the file, so that whoever has followed one goes on
-with the other. Redis takes ids in rising order only: what it is sent twice it has once, and an attempt that another has
-taken the place of is not heard. An entry of the highest id says that the job has ended; what it was, is in its record.
+Event ``n`` of attempt ``a`` has the id ``a-n``, in the stream as in the file, so that a reader can switch from
+one to the other. Redis accepts ids in rising order only: a repeated event is stored once, and events of a superseded
+attempt are rejected. An entry with the highest id marks the end of the job; the result is in its record.
 """
 
 import json
@@ -23,7 +23,7 @@ _MOST_IN_REDIS = 5000
 _SECONDS = 3600  # that Redis keeps them after the last one
 _AT_ONCE = 500
 _SILENCE = 2.0  # seconds until a Redis that failed is tried again
-_LINE = 64  # bytes of a line of the file beside what is told, about
+_LINE = 64  # bytes of a line of the file besides its data, about
 # adds events (ARGV[4] and on: id, kind, data of each) if the stream has what was sent before them (ARGV[1], an id).
 # One that it has already, or that another attempt's is after, is refused, and passed over.
 _ADD = """
@@ -57,15 +57,15 @@ redis.call("expire", KEYS[1], ARGV[3])
 
 
 def events_key(job_id: str) -> str:
-    """The Redis stream of a job's events: ``kind`` and a JSON document ``data`` each."""
+    """Returns the key of the Redis stream of a job's events: each has ``kind`` and a JSON document ``data``."""
     return f"cyclops:events:{job_id}"
 
 
 def publish_end(pipeline: redis.Redis, job_id: str, last: str | None = None) -> None:
-    """Say that the job has ended, once its record says so; that fails if it has been said.
+    """Publishes the end of a job whose record has its end; Redis rejects a repetition.
 
     Args:
-        pipeline: takes it along.
+        pipeline: the pipeline that receives the command.
         job_id: the job.
         last: the id of the last event, if it is known.
     """
@@ -74,13 +74,13 @@ def publish_end(pipeline: redis.Redis, job_id: str, last: str | None = None) -> 
 
 
 def publish_wait(connection: redis.Redis, job_id: str, attempt: int) -> None:
-    """Say that the attempt is over without an end, and that the job waits again; not once another attempt has begun."""
+    """Publishes that the job waits again after a lost attempt, unless another attempt has begun."""
     data = json.dumps({"state": "queued", "time": event_time(datetime.now(UTC))}, separators=(",", ":"))
     connection.eval(_WAITS, 1, events_key(job_id), attempt, data, _SECONDS)
 
 
 def event_time(when: datetime) -> str:
-    """A time in UTC as events tell it, and records."""
+    """Returns a UTC time in the format of events and records."""
     return f"{when:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
@@ -91,15 +91,15 @@ class _Event(NamedTuple):
 
 
 class EventJournal:
-    """The events of one attempt. All are kept here too, so that a Redis that forgot them gets them again.
+    """The events of one attempt, kept in memory too, so that a Redis that lost its data receives them again.
 
-    Several threads may note and tell events at one time; :meth:`add` waits for nobody who tells.
+    Thread-safe; :meth:`add` never waits for :meth:`flush`.
 
     Args:
         job_id: the job.
         attempt: the attempt's number.
         connection: a Redis that fails soon where there is none.
-        most_bytes: how much may be told in all, about; what comes after that is left out.
+        most_bytes: approximate limit of all events together; later events are dropped.
     """
 
     def __init__(self, job_id: str, attempt: int, connection: redis.Redis, most_bytes: int) -> None:
@@ -108,7 +108,7 @@ class EventJournal:
         self._connection = connection
         self._left = most_bytes
         self._adding = threading.Lock()
-        self._telling = threading.Lock()
+        self._sending = threading.Lock()
         self._events: list[_Event] = []
         self._first = self._sent = 0  # of those that this Redis was sent, and of those that are to be sent
         self._silent_until = 0.0
@@ -119,7 +119,7 @@ class EventJournal:
         return self._events[-1].id if self._events else None
 
     def add(self, kind: str, data: Mapping[str, object]) -> None:
-        """Note an event; :meth:`flush` tells it."""
+        """Appends an event; :meth:`flush` sends it."""
         text = json.dumps(data, separators=(",", ":"))  # in ASCII, whatever it is
         with self._adding:
             self._left -= len(text) + _LINE
@@ -127,8 +127,8 @@ class EventJournal:
                 self._events.append(_Event(f"{self._attempt}-{len(self._events)}", kind, text))
 
     def flush(self) -> None:
-        """Tell what is noted, unless Redis is away: then later."""
-        with self._telling:
+        """Sends pending events to Redis; while Redis is away they stay pending."""
+        with self._sending:
             while self._sent < len(self._events) and time.monotonic() >= self._silent_until:
                 try:
                     self._send(self._events[self._sent : self._sent + _AT_ONCE])
@@ -136,7 +136,7 @@ class EventJournal:
                     self._silent_until = time.monotonic() + _SILENCE
 
     def _send(self, events: list[_Event]) -> None:
-        """Add these to what was sent; where that was forgotten, begin anew, so that nobody sees a gap."""
+        """Sends events after the last sent one; if Redis has lost that one, restarts without a gap."""
         before = self._events[self._sent - 1].id if self._sent > self._first else ""
         texts = [text for event in events for text in event]
         added = self._connection.eval(_ADD, 1, events_key(self._job_id), before, _MOST_IN_REDIS, _SECONDS, *texts)
@@ -146,7 +146,7 @@ class EventJournal:
             self._first = self._sent = max(0, self._sent - _MOST_IN_REDIS)
 
     def save(self, directory: Path) -> None:
-        """Write ``events.jsonl`` into the directory: a line for each event, with ``id``, ``event`` and ``data``."""
+        """Writes ``events.jsonl`` into the directory: a line for each event, with ``id``, ``event`` and ``data``."""
         path = directory / EVENTS_FILE
         remove_path(path)  # a link, perhaps
         with path.open("w", encoding="ascii") as file:

@@ -44,7 +44,7 @@ class Manifest(pydantic.BaseModel):
 
 
 def publish(store: Store, job_id: str, attempt: int, files: Mapping[str, Path]) -> Manifest:
-    """Put the files, by their names, into the store, and then say what they are. Nobody may change them any more."""
+    """Stores the files by name, then their manifest, and returns it. The local files must not change afterwards."""
     home = _home(job_id, attempt)
     artifacts = []
     for name, path in files.items():
@@ -61,7 +61,7 @@ def publish(store: Store, job_id: str, attempt: int, files: Mapping[str, Path]) 
 
 
 def discard(store: Store, job_id: str, attempt: int) -> None:
-    """Remove what an attempt published that is not the job's result."""
+    """Deletes the artifacts of an attempt that is not the job's result."""
     store.delete(manifest_key(job_id, attempt))
     for key in store.sizes(_home(job_id, attempt)):
         store.delete(key)
@@ -77,30 +77,34 @@ class Artifacts:
         self._artifacts = {item.name: item for item in _read(store, job).artifacts}
 
     def missing(self, what: str) -> str:
-        """Says that there is no such file, and how the job ended if it did not succeed."""
+        """Returns a message: the file does not exist, and how the job ended if it did not succeed."""
         how = {"canceled": "was canceled, and has", "failed": "has failed, and has"}.get(self._state, "has")
         return f"the job {how} left no {what}"
 
     def all(self, folder: str = "") -> list[Artifact]:
-        """Every file, or those under a folder, sorted by name."""
+        """Returns all artifacts, or those in a folder, sorted by name."""
         prefix = f"{folder}/" if folder else ""
         return [item for name, item in self._artifacts.items() if name.startswith(prefix)]
 
     def get(self, name: str) -> Artifact:
-        """What the file is; KeyError if there is none of this name."""
+        """Returns the artifact.
+
+        Raises:
+            KeyError: no artifact has this name.
+        """
         return self._artifacts[name]
 
     def stream(self, name: str, begin: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """Bytes ``[begin, end)`` of a file that :meth:`get` knows."""
+        """Returns bytes ``[begin, end)`` of an existing artifact, in chunks."""
         return self._store.stream(f"{self._home}/{name}", begin, end)
 
     def read(self, name: str, begin: int, end: int) -> bytes:
-        """Bytes ``[begin, end)`` of a file that :meth:`get` knows, at once."""
+        """Returns bytes ``[begin, end)`` of an existing artifact."""
         return self._store.read_range(f"{self._home}/{name}", begin, end)
 
 
 def media_type(name: str) -> str:
-    """The media type of an artifact, by its name."""
+    """Returns the media type of an artifact, by its name."""
     return MEDIA_TYPES.get(Path(name).suffix, "application/octet-stream")
 
 
@@ -118,7 +122,7 @@ def _home(job_id: str, attempt: int) -> str:
 
 
 def manifest_key(job_id: str, attempt: int) -> str:
-    """Where the manifest of an attempt is."""
+    """Returns the store key of an attempt's manifest."""
     return f"{_home(job_id, attempt)}/{_MANIFEST}"
 
 
@@ -134,10 +138,10 @@ class TraceCache:
         self._lock = threading.Lock()
 
     def get(self, job_id: str, artifacts: Artifacts) -> Trace:
-        """The trace of an ended job.
+        """Returns the trace of an ended job, opened or from the cache.
 
         Raises:
-            KeyError: the job has none.
+            KeyError: the job has no trace.
             CyclopsError: it is damaged, or of another version.
         """
         with self._lock:

@@ -1,11 +1,11 @@
-"""Which jobs there are, in Redis: sorted sets of ids by owner, source, accelerator and state, made from the store.
+"""Index of jobs in Redis: sorted sets of ids by owner, source, accelerator and state, derived from the store.
 
 A job is in four sets: with and without its source (the model or the program), with and without its accelerator. So the
 newest of any selection are read off a set for each state, however many jobs there are. All members have one score:
 Redis keeps them by their names, and an id begins with the time.
 
-The index is a hint. Whoever reads it looks at the records, and mends what is not so. It may be lost at any time: it
-counts as whole only while a mark is there that is lost with it (:meth:`JobIndex.whole`), and is made anew meanwhile
+The index is a hint: readers check it against the records and correct it. It may be lost at any time. It is complete
+only while a marker key exists, which is lost with it (:meth:`JobIndex.is_complete`); until then it is rebuilt
 (``worker/records/job_listing.py``).
 """
 
@@ -31,7 +31,7 @@ _ADVANCE = "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS
 
 
 class JobSelection(NamedTuple):
-    """Jobs of an owner; None, or no state: any."""
+    """A filter of one owner's jobs; None, or no state, matches any."""
 
     owner: str
     states: tuple[State, ...] = ()
@@ -39,7 +39,7 @@ class JobSelection(NamedTuple):
     accelerator: str | None = None
 
     def has(self, job: Job) -> bool:
-        """Whether the job is one of them."""
+        """Returns whether the filter matches the job."""
         return (
             job.owner == self.owner
             and (not self.states or job.state in self.states)
@@ -49,7 +49,7 @@ class JobSelection(NamedTuple):
 
 
 class JobIndex:
-    """The index in a Redis; every method raises redis.RedisError if Redis is away. ``name``: of the queue."""
+    """The index in a Redis. Every method raises redis.RedisError if Redis is away. ``name`` is the queue's."""
 
     def __init__(self, connection: redis.Redis, name: str) -> None:
         self._connection = connection
@@ -59,15 +59,15 @@ class JobIndex:
         self._rebuilt = f"{self._home}:rebuilt"
 
     def put(self, job: Job) -> None:
-        """Note the job as it is now, whatever was noted of it before."""
-        sets = {f"{place}:{state}": state == job.state for place in self._places(job) for state in _STATES}
+        """Adds the job in its current state, and removes it from its other states."""
+        sets = {f"{place}:{state}": state == job.state for place in self._prefixes(job) for state in _STATES}
         sets[self._open] = not job.ended
         self._connection.eval(_PUT, len(sets), *sets, job.id, *("1" if inside else "0" for inside in sets.values()))
 
     def remove(self, job: Job) -> None:
-        """Forget a job that is erased, and what it told."""
+        """Removes a deleted job and its events."""
         with self._connection.pipeline() as together:
-            for place in self._places(job):
+            for place in self._prefixes(job):
                 for state in _STATES:
                     together.zrem(f"{place}:{state}", job.id)
             together.zrem(self._open, job.id)
@@ -75,7 +75,7 @@ class JobIndex:
             together.execute()
 
     def drop(self, selection: JobSelection, job_id: str) -> None:
-        """Forget what was found in the selection, and has no record."""
+        """Removes from the selection's sets an id that has no record."""
         with self._connection.pipeline() as together:
             for key in self._keys(selection):
                 together.zrem(key, job_id)
@@ -83,7 +83,7 @@ class JobIndex:
             together.execute()
 
     def newest(self, selection: JobSelection, before: str | None, most: int) -> list[str]:
-        """Ids of the selection, newest first, from the one that follows ``before``."""
+        """Returns at most ``most`` ids of the selection, newest first, after the id ``before``."""
         highest = f"({before}" if before else "+"
         with self._connection.pipeline() as together:  # no job moves from one set to another meanwhile
             for key in self._keys(selection):
@@ -92,39 +92,39 @@ class JobIndex:
         return sorted({item.decode() for page in found for item in page}, reverse=True)[:most]
 
     def open_ids(self) -> list[str]:
-        """Ids of the jobs that had not ended when they were noted, of all owners."""
+        """Returns the ids of all owners' jobs that are indexed as not ended."""
         return [item.decode() for item in cast("list[bytes]", self._connection.zrange(self._open, 0, -1))]
 
     def forget_open(self, job_id: str) -> None:
-        """Take off :meth:`open_ids` what has no record."""
+        """Removes from :meth:`open_ids` an id that has no record."""
         self._connection.zrem(self._open, job_id)
 
-    def whole(self) -> bool:
-        """Whether all jobs are in it."""
+    def is_complete(self) -> bool:
+        """Returns whether all jobs are indexed."""
         return bool(self._connection.exists(self._whole))
 
-    def rebuilt(self) -> str:
-        """The id up to which it has been made anew; empty at the beginning."""
+    def rebuild_cursor(self) -> str:
+        """Returns the id up to which the index has been rebuilt; empty at the beginning."""
         self._connection.set(self._rebuilt, b"", nx=True)
         return (cast("bytes | None", self._connection.get(self._rebuilt)) or b"").decode()
 
-    def advance(self, before: str, now: str) -> None:
-        """Note that it has been made anew from the one id to the other, unless all was lost meanwhile."""
+    def advance_rebuild(self, before: str, now: str) -> None:
+        """Moves the rebuild cursor from one id to another, unless Redis lost the cursor meanwhile."""
         self._connection.eval(_ADVANCE, 1, self._rebuilt, before, now)
 
-    def finish(self, last: str) -> None:
-        """Note that it is whole, made anew up to the last job, unless all was lost meanwhile."""
+    def finish_rebuild(self, last: str) -> None:
+        """Marks the index as complete up to the last job, unless Redis lost the cursor meanwhile."""
         self._connection.eval(_FINISH, 2, self._rebuilt, self._whole, last)
 
-    def _places(self, job: Job) -> Iterable[str]:
-        """The job's sets without their states."""
+    def _prefixes(self, job: Job) -> Iterable[str]:
+        """Returns the key prefixes of the job's sets, without the state."""
         sources = (job.model or job.program, None)
         accelerators = {job.accelerator, None}
-        return [self._place(job.owner, source, accelerator) for source in sources for accelerator in accelerators]
+        return [self._prefix(job.owner, source, accelerator) for source in sources for accelerator in accelerators]
 
-    def _place(self, owner: str, source: str | None, accelerator: str | None) -> str:
+    def _prefix(self, owner: str, source: str | None, accelerator: str | None) -> str:
         return f"{self._home}:{owner_digest(owner)[:32]}:{source or '*'}:{accelerator or '*'}"
 
     def _keys(self, selection: JobSelection) -> list[str]:
-        place = self._place(selection.owner, selection.source, selection.accelerator)
+        place = self._prefix(selection.owner, selection.source, selection.accelerator)
         return [f"{place}:{state}" for state in selection.states or _STATES]

@@ -22,13 +22,13 @@ _Ids = Callable[[str | None, int], list[str]]
 def page_of_jobs(
     jobs: Jobs, index: JobIndex, selection: JobSelection, cursor: str | None, limit: int
 ) -> tuple[list[Job], str | None]:
-    """Jobs of the selection, and the cursor of what follows; None if nothing does.
+    """Returns a page of the selection's jobs and the cursor of the next page; None if it is the last.
 
     A cursor is the id of the last job that was looked at: an id that is made later is higher, so a page does not move
     when jobs are added. Where the index cannot be used the ids come from the store.
     """
     try:
-        if index.whole():
+        if index.is_complete():
             return _page(jobs, selection, cursor, limit, lambda at, most: index.newest(selection, at, most), index)
     except redis.RedisError as error:
         _log.warning("jobs are listed from the store: %s", error)
@@ -48,7 +48,7 @@ def _page(
     while True:
         most = limit + 1 - len(found)
         some = ids(cursor, most)
-        records = {job.id: job for job in jobs.among(some)}
+        records = {job.id: job for job in jobs.existing(some)}
         found += [job for job in records.values() if selection.has(job)]
         if index is not None:
             _mend(index, selection, some, records)
@@ -62,7 +62,7 @@ def _page(
 
 
 def _mend(index: JobIndex, selection: JobSelection, ids: list[str], records: dict[str, Job]) -> None:
-    """Note what is not so: a job that is another state by now, or is no more."""
+    """Corrects index entries of jobs that have changed state or have been deleted."""
     for job_id in ids:
         if job_id not in records:
             index.drop(selection, job_id)
@@ -75,37 +75,37 @@ _AT_ONCE = 64
 
 
 def repair_index(jobs: Jobs, index: JobIndex, open_ids: list[str]) -> None:
-    """Note what has not been noted of the open jobs, and go on making the index anew if it was lost.
+    """Corrects the index for open jobs, and continues a rebuild if the index was lost.
 
     A job's mark under ``open/`` goes once its end is in the index. So what one of the two has and the other has not is
     what some process could not note, be it because Redis was away or because it died.
 
     Args:
-        jobs: of everybody.
+        jobs: the jobs of all owners.
         index: the index.
-        open_ids: what :meth:`Jobs.open_ids` said just now.
+        open_ids: the current result of :meth:`Jobs.open_ids`.
 
     Raises:
         redis.RedisError: Redis is away.
-        StoreUnavailableError: the store is.
+        StoreUnavailableError: the store is away.
     """
     deadline = time.monotonic() + _SECONDS
     for job_id in sorted(set(open_ids) ^ set(index.open_ids())):
-        jobs.note(job_id)
+        jobs.update_index(job_id)
         if time.monotonic() > deadline:
             return
-    if not index.whole():
+    if not index.is_complete():
         _rebuild(jobs, index, deadline)
 
 
 def _rebuild(jobs: Jobs, index: JobIndex, deadline: float) -> None:
-    done = index.rebuilt()
+    done = index.rebuild_cursor()
     ids = iter([job_id for job_id in reversed(jobs.ids()) if job_id > done])
     while some := list(itertools.islice(ids, _AT_ONCE)):
-        for job in jobs.among(some):
+        for job in jobs.existing(some):
             index.put(job)
-        index.advance(done, some[-1])
+        index.advance_rebuild(done, some[-1])
         done = some[-1]
         if time.monotonic() > deadline:
             return
-    index.finish(done)
+    index.finish_rebuild(done)

@@ -120,7 +120,7 @@ class Progress(pydantic.BaseModel):
 
 
 class End(pydantic.BaseModel):
-    """``end.json``; withdrawn: nobody was told that there is such a job."""
+    """``end.json``; a withdrawn job was never reported as accepted."""
 
     state: Literal["succeeded", "failed", "canceled", "withdrawn"]
     finished: datetime
@@ -133,17 +133,17 @@ _Document = TypeVar("_Document", bound=pydantic.BaseModel)
 
 
 def pin_key(job_id: str) -> str:
-    """The key in the store of what pins the job."""
+    """Returns the store key of the job's pin."""
     return f"jobs/{job_id}/pin.json"
 
 
 def job_label_key(job_id: str) -> str:
-    """The key in the store of the job's label."""
+    """Returns the store key of the job's label."""
     return f"jobs/{job_id}/label"
 
 
 def documents(job_id: str) -> list[str]:
-    """The keys in the store of what :func:`assemble` takes."""
+    """Returns the store keys of the arguments of :func:`assemble`, in order."""
     names = (f"jobs/{job_id}/{name}.json" for name in ("request", "progress", "end"))
     return [*names, pin_key(job_id), job_label_key(job_id)]
 
@@ -153,7 +153,7 @@ def _parsed(data: bytes | None, document: type[_Document]) -> _Document | None:
 
 
 def assembled_or_none(job_id: str, *documents: bytes | None) -> Job | None:
-    """The record from its documents; None if they are those of no job, or of one that cannot be read."""
+    """Returns the record that the documents form; None if there is no request or it cannot be read."""
     try:
         return assemble(job_id, *documents)
     except (KeyError, pydantic.ValidationError):
@@ -161,7 +161,11 @@ def assembled_or_none(job_id: str, *documents: bytes | None) -> Job | None:
 
 
 def assemble(job_id: str, *documents: bytes | None) -> Job:
-    """The record from its documents; KeyError if they are those of no job."""
+    """Returns the record that the documents form.
+
+    Raises:
+        KeyError: there is no request, or the job was withdrawn.
+    """
     request = _parsed(documents[0], Request)
     progress, end = _parsed(documents[1], Progress), _parsed(documents[2], End)
     if request is None:

@@ -80,5 +80,5 @@ class JobRequest(pydantic.BaseModel):
 
 
 def _contradiction(message: str, *fields: str) -> PydanticCustomError:
-    """An error of several fields together; ``ctx.fields`` has their paths."""
+    """Returns an error of several fields together; ``ctx.fields`` has their paths."""
     return PydanticCustomError("contradiction", "{message}", {"message": message, "fields": list(fields)})

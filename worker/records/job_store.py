@@ -45,9 +45,9 @@ _Document = TypeVar("_Document", bound=pydantic.BaseModel)
 
 
 class Jobs:
-    """All job records of a store; those that one may see, if they are :meth:`seen_by` somebody.
+    """The job records of a store: of all owners, or those visible to one owner (:meth:`seen_by`).
 
-    What changes is noted in the index, if there is one.
+    Every change updates the index, if there is one.
     """
 
     def __init__(self, store: Store, index: JobIndex | None = None) -> None:
@@ -58,7 +58,7 @@ class Jobs:
         self._shared: str | None = None
 
     def seen_by(self, owner: str, shared: str | None = None) -> Self:
-        """The same, as an owner may see them; ``shared`` is another's job that may be read too."""
+        """Returns a view limited to the owner's jobs and the one that ``shared`` names."""
         seen = copy.copy(self)
         seen._owner, seen._shared = owner, shared  # noqa: SLF001 - it is our own class
         return seen
@@ -72,7 +72,7 @@ class Jobs:
         document: Document | None = None,
         label: str | None = None,
     ) -> str:
-        """Record an accepted job, under this id or a new one; what is recorded already stays as it is."""
+        """Records an accepted job under ``job_id`` or a new id, and returns the id; existing objects are kept."""
         job_id = job_id or new_id()
         asked = request.model_dump(include=set(JobRequest.model_fields))
         record = Request(
@@ -88,13 +88,13 @@ class Jobs:
         if label is not None:
             self._store.create(job_label_key(job_id), label.encode())
         self._store.create(f"jobs/{job_id}/request.json", record.model_dump_json().encode())
-        self._noted(job_id)
+        self._try_update_index(job_id)
         return job_id
 
     def withdraw(self, job_id: str) -> bool:
-        """Undo :meth:`create` for a job that nobody was told of; False if it had ended before.
+        """Undoes :meth:`create` for a job that was not reported as accepted; returns False if it had ended before.
 
-        What is left of it is the end, which no process that has heard of the job can create again.
+        Its end stays, so that no process that knows the id can end the job again.
         """
         if not self._end(job_id, End(state="withdrawn", finished=utc_now())):
             return False
@@ -105,13 +105,21 @@ class Jobs:
         return True
 
     def get(self, job_id: str) -> Job:
-        """The job's record; KeyError if there is no such job."""
+        """Returns the job's record.
+
+        Raises:
+            KeyError: the job does not exist or is not visible.
+        """
         if not _ID.fullmatch(job_id):
             raise KeyError(job_id)
         return self.get_with(job_id)[0]
 
     def get_with(self, job_id: str, *keys: str) -> tuple[Job, list[bytes | None]]:
-        """The job's record, and other objects, None for each that is not there; KeyError if there is no such job."""
+        """Returns the job's record and the objects under ``keys``, None for each missing one.
+
+        Raises:
+            KeyError: the job does not exist or is not visible.
+        """
         own = documents(job_id)
         found = self._store.read_many([*own, *keys])
         job = assemble(job_id, *found[: len(own)])
@@ -123,7 +131,7 @@ class Jobs:
         return self._owner in {None, job.owner} or job.id == self._shared
 
     def runnable(self, job_id: str) -> bool:
-        """Whether the job is there, has not ended, and its record is of no version after ours."""
+        """Returns whether the job exists, has not ended, and has a record format that this version reads."""
         if not _ID.fullmatch(job_id):
             return False
         request = self._read(f"jobs/{job_id}/request.json", AnyRequest)
@@ -136,104 +144,104 @@ class Jobs:
             return None
 
     def ids(self) -> list[str]:
-        """The ids of all jobs, newest first."""
+        """Returns the ids of all jobs, newest first."""
         ids = self._store.folders("jobs") if self._owner is None else Ownership(self._store, self._owner).all("jobs")
         return ids[::-1]
 
     def oldest(self, after: str = "") -> Iterator[str]:
-        """The ids of everybody's jobs that follow ``after``, oldest first, read as they are asked for."""
+        """Yields the ids of all owners' jobs after the id ``after``, oldest first."""
         return self._store.folders_after("jobs", after)
 
-    def among(self, job_ids: Iterable[str]) -> list[Job]:
-        """The records of these jobs that there are; those of later versions are passed over if they cannot be read."""
+    def existing(self, job_ids: Iterable[str]) -> list[Job]:
+        """Returns the records of those jobs that exist and are visible; unreadable records are skipped."""
         ids = [job_id for job_id in job_ids if _ID.fullmatch(job_id)]
         read = iter(self._store.read_many([key for job_id in ids for key in documents(job_id)]))
         found = [assembled_or_none(job_id, *(next(read) for _ in documents(job_id))) for job_id in ids]
         return [job for job in found if job is not None and self._visible(job)]
 
     def open_ids(self) -> list[str]:
-        """The ids of the jobs that may not have ended, oldest first."""
+        """Returns the ids of the jobs that may not have ended, oldest first."""
         return [key.removeprefix("open/") for key in self._store.sizes("open")]
 
-    def erased(self, job_id: str, request: bytes) -> Job:
-        """What the request of a job that is being erased said of it."""
+    def from_request(self, job_id: str, request: bytes) -> Job:
+        """Returns the record that the request alone gives, for a job that is being deleted."""
         return assemble(job_id, request, None, None, None, None)
 
     def recorded(self, job_id: str) -> bool:
-        """Whether there is such a job; not if it is being created, was never created to the end, or was withdrawn."""
+        """Returns whether the job has a request: False before its creation is complete, and after its withdrawal."""
         return self._store.exists(f"jobs/{job_id}/request.json")
 
     def close(self, job_id: str) -> None:
-        """Take an ended job out of :meth:`open_ids`."""
+        """Removes an ended job from :meth:`open_ids`."""
         self._store.delete(f"open/{job_id}")
 
     def progress(self, job_id: str, attempt: int, started: datetime, stage: Stage | None) -> None:
-        """Record that the attempt runs, and how far it is."""
+        """Records that the attempt runs, and its stage."""
         record = Progress(attempt=attempt, started=started, stage=stage)
         self._store.write(f"jobs/{job_id}/progress.json", record.model_dump_json().encode())
-        if self._running != (job_id, attempt) and self._noted(job_id):
+        if self._running != (job_id, attempt) and self._try_update_index(job_id):
             self._running = (job_id, attempt)
 
     def wait_again(self, job_id: str) -> int | None:
-        """Record that the attempt that ran is dead, and the job waits for another; gives its number, if one had begun.
+        """Records that the running attempt died and the job waits for another; returns its number, None if none ran.
 
-        Call it as who holds the job's lease, or held it: no attempt may begin meanwhile.
+        The caller holds the job's lease, or held it: no attempt may begin meanwhile.
         """
         progress = self._read(f"jobs/{job_id}/progress.json", Progress)
         if progress is None:
             return None
         self._store.delete(f"jobs/{job_id}/progress.json")
         self._running = None
-        self._noted(job_id)
+        self._try_update_index(job_id)
         return progress.attempt
 
     def ended(self, job_id: str) -> bool:
-        """Whether the job has ended."""
+        """Returns whether the job has ended."""
         return self._store.exists(f"jobs/{job_id}/end.json")
 
     def succeed(self, job_id: str, attempt: int, result: Summary) -> bool:
-        """End the job with its result and what this attempt published; False if it had ended before."""
+        """Ends the job with its result and this attempt's artifacts; returns False if it had ended before."""
         return self._end(job_id, End(state="succeeded", finished=utc_now(), attempt=attempt, result=result))
 
     def fail(self, job_id: str, error: Problem, attempt: int | None = None) -> bool:
-        """End the job with the problem, and what this attempt published; False if it had ended before."""
+        """Ends the job with the problem and this attempt's artifacts; returns False if it had ended before."""
         return self._end(job_id, End(state="failed", finished=utc_now(), attempt=attempt, error=error))
 
     def cancel(self, job_id: str) -> bool:
-        """End the job as canceled; False if it had ended before."""
+        """Ends the job as canceled; returns False if it had ended before."""
         return self._end(job_id, End(state="canceled", finished=utc_now()))
 
     def _end(self, job_id: str, end: End) -> bool:
         created = self._store.create(f"jobs/{job_id}/end.json", end.model_dump_json().encode())
-        if self._noted(job_id):  # else the reconciler finds it in :meth:`open_ids`
+        if self._try_update_index(job_id):  # else the reconciler finds it in :meth:`open_ids`
             self.close(job_id)
         return created
 
     def set_label(self, job_id: str, label: str | None) -> None:
-        """Give the job a label, or take it away."""
+        """Sets the job's label, or removes it if it is None."""
         write_label(self._store, job_label_key(job_id), label)
 
     def pin(self, job_id: str) -> None:
-        """Keep the job when its time is over."""
+        """Pins the job: it is kept beyond its retention time."""
         self._store.write(pin_key(job_id), b"")
 
     def unpin(self, job_id: str) -> None:
-        """Do not keep it any longer than others."""
+        """Removes the pin."""
         self._store.delete(pin_key(job_id))
 
     def pinned(self, job_id: str) -> bool:
-        """Whether the job is pinned."""
+        """Returns whether the job is pinned."""
         return self._store.exists(pin_key(job_id))
 
-    def note(self, job_id: str) -> None:
-        """Have the index know how the job is, and no job that has ended be open.
+    def update_index(self, job_id: str) -> None:
+        """Updates the index with the job's record, and closes the job if it has ended.
 
         Raises:
             redis.RedisError: the index is away.
         """
         if self._index is None:
             return
-        for job in self.among([job_id]):
+        for job in self.existing([job_id]):
             self._index.put(job)
             if job.ended:
                 self.close(job_id)
@@ -241,9 +249,9 @@ class Jobs:
         if not self.recorded(job_id):
             self._index.forget_open(job_id)
 
-    def _noted(self, job_id: str) -> bool:
+    def _try_update_index(self, job_id: str) -> bool:
         try:
-            self.note(job_id)
+            self.update_index(job_id)
         except redis.RedisError as error:
             _log.warning("job %s is not noted in the index: %s", job_id, error)
             return False

@@ -1,4 +1,4 @@
-"""Problem details (RFC 9457), as jobs record them and the service answers them."""
+"""Problem details (RFC 9457), which jobs record and the service sends."""
 
 from typing import Annotated
 
@@ -65,12 +65,12 @@ class Problem(pydantic.BaseModel):
 
 
 def problem(slug: str, title: str, detail: str, *, field: str | None = None, status: int | None = None) -> Problem:
-    """A problem document of the type ``/problems/<slug>``."""
+    """Returns a problem document of the type ``/problems/<slug>``."""
     return Problem(type=f"/problems/{slug}", title=title, status=status, detail=detail, field=field)
 
 
 def problem_of(error: CyclopsError, *, status: int | None = None) -> Problem:
-    """The problem document of an error that is the input's fault."""
+    """Returns the problem document of an error in the input."""
     found = problem(error.type, error.title, error.detail, field=error.field, status=status)
     if isinstance(error, SimulationError):
         return found.model_copy(update={"diagnosis": error.kind, "instruction": error.instruction})
@@ -81,7 +81,7 @@ INTERNAL = ("internal-error", "Something went wrong on our side.")  # the type, 
 
 
 def internal_problem(error: Exception, incident: str) -> Problem:
-    """The problem document of an error that is ours; ``incident`` is the id under which it was logged."""
+    """Returns the problem document of a defect of Cyclops; ``incident`` is the id under which it was logged."""
     if not isinstance(error, InternalError):
         found = problem(*INTERNAL, f"{type(error).__name__}: {error}")
         return found.model_copy(update={"incident": incident})

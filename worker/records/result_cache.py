@@ -1,8 +1,8 @@
-"""Jobs that were done once, found again by what they were asked: ``answers/<owner>/<key>`` names the last one.
+"""Result cache: the last succeeded job of a request, under ``answers/<owner>/<key>``.
 
 The key is a digest of all that the result depends on, and that its report names: this version of Cyclops, those of the
 libraries that compute figures, the file and the label of the document. So no entry is ever out of date. An entry is a
-hint: whoever reads it looks at the job that it names. Entries of one owner are never another's.
+hint: readers check the job that it names. Each owner has separate entries.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class _CachedResult(pydantic.BaseModel):
 
 
 class ResultCache:
-    """The answers that a store has."""
+    """The result cache of a store."""
 
     def __init__(self, store: Store, jobs: Jobs, accelerators: Accelerators) -> None:
         self._store = store
@@ -38,10 +38,12 @@ class ResultCache:
         self._accelerators = accelerators
 
     def key(self, request: JobRequest | Job, owner: str) -> str:
-        """The key in the store: the same for requests of an owner that have the same result.
+        """Returns the store key, which is equal for requests of one owner that have the same result.
 
-        An accelerator counts by what its document says, and by the file and the label that the report names, not by its
-        name. KeyError if there is none of this name or id.
+        It contains the accelerator's document, file digest and label, but not its name.
+
+        Raises:
+            KeyError: no accelerator has this name or id.
         """
         options = request.options.model_dump(mode="json")
         options["host_nodes"] = sorted(set(options["host_nodes"]))
@@ -58,42 +60,42 @@ class ResultCache:
         return f"{FOLDER}/{owner_digest(owner)}/{cache_key('answer', canonical)}"
 
     def _document(self, request: JobRequest | Job, owner: str) -> Document:
-        """What the report names of an uploaded document; that of a job is as it was when it was submitted."""
+        """Returns the uploaded document that the report names; of a job, as it was at submission."""
         if request.accelerator in preset_names():  # the same for all who have this version
             return Document()
         if isinstance(request, Job):
             return request.document
         return self._accelerators.seen_by(owner).source(request.accelerator)
 
-    def remember(self, job: Job) -> None:
-        """Answer with this job, which has succeeded, from now on."""
+    def put(self, job: Job) -> None:
+        """Stores a succeeded job as the result of its request."""
         self._store.write(
             self.key(job, job.owner), _CachedResult(job=job.id, attempt=job.attempt or 0).model_dump_json().encode()
         )
 
-    def forget(self, job: Job) -> None:
-        """Do not answer with this job any more, which is erased; what another version wrote is left."""
+    def remove(self, job: Job) -> None:
+        """Removes the entry of a job that is being deleted; entries of other versions stay until they are orphaned."""
         with contextlib.suppress(FileNotFoundError, KeyError):
             key = self.key(job, job.owner)
             if _CachedResult.model_validate_json(self._store.read(key)).job == job.id:
                 self._store.delete(key)
 
-    def collect(self, key: str) -> None:
-        """Remove the entry if its job is gone."""
+    def remove_if_orphaned(self, key: str) -> None:
+        """Removes the entry if its job no longer exists."""
         with contextlib.suppress(FileNotFoundError):
             if not self._jobs.recorded(_CachedResult.model_validate_json(self._store.read(key)).job):
                 self._store.delete(key)
 
     def find(self, request: JobRequest, owner: str) -> Job | None:
-        """The job that answers the request: one of this owner that has succeeded and has its artifacts."""
+        """Returns the owner's succeeded job, with artifacts, that has the result of the request; None without one."""
         return self.read(self.key(request, owner), owner)
 
     def read(self, key: str, owner: str) -> Job | None:
-        """The job that the entry names, if there is an entry and the job is still good for it."""
+        """Returns the job of an entry if both exist and the job still has its artifacts; else None."""
         try:
-            answer = _CachedResult.model_validate_json(self._store.read(key))
-            job, [manifest] = self._jobs.get_with(answer.job, manifest_key(answer.job, answer.attempt))
+            entry = _CachedResult.model_validate_json(self._store.read(key))
+            job, [manifest] = self._jobs.get_with(entry.job, manifest_key(entry.job, entry.attempt))
         except (FileNotFoundError, KeyError):
             return None
-        good = job.state == "succeeded" and job.owner == owner and job.attempt == answer.attempt
+        good = job.state == "succeeded" and job.owner == owner and job.attempt == entry.attempt
         return job if good and manifest is not None else None

@@ -1,13 +1,12 @@
-"""Who is about to need an upload, and who is about to erase it: each says so in the store, and then looks.
+"""Locks of uploads: a submission and a deletion each write a marker into the store, and then look for the other's.
 
 A submission creates ``uses/<kind>/<digest>/<owner>/<job>/<stamp>`` for each upload that its job needs, and then looks
-for ``erasing/<kind>/<digest>/<stamp>``, and whether the upload is there; only then the job is recorded. Who erases does
+for ``erasing/<kind>/<digest>/<stamp>``, and whether the upload exists; only then the job is recorded. A deletion does
 the reverse (``worker/retention/deletion.py``). Whichever of the two looks last sees the other, so that no job is
-accepted without what it needs. The claims of a job stay until it is erased. An upload that arrives is a user too, for a
-moment.
+accepted without its uploads. The locks of a job stay until it is deleted. An upload holds a lock while it is stored.
 
-A stamp begins with the time at which it was made. Who made it acts on it for a quarter of a minute at most; who finds
-it older than five minutes, and no job that is recorded, takes it for that of a process that died.
+A stamp begins with its creation time. Its creator relies on it for 15 seconds at most; if it is older than five
+minutes and its job is not recorded, its process is taken for dead.
 """
 
 import contextlib
@@ -22,7 +21,7 @@ from worker.storage.identifiers import age, new_id, owner_digest
 from worker.storage.object_store import Store
 
 UploadKind = Literal["models", "programs", "tensors", "accelerators"]
-USES, ERASING = "uses", "erasing"
+LOCKS, DELETIONS = "uses", "erasing"
 LOCK_SECONDS = 15.0
 _DEAD_AFTER = 300.0
 _WAIT = 2.0
@@ -30,11 +29,11 @@ _LOOK_EVERY = 0.05
 
 
 class BeingDeletedError(Exception):
-    """The upload is being erased at this moment."""
+    """The upload is being deleted."""
 
 
 class MissingUploadError(Exception):
-    """There is no such upload (any more)."""
+    """The upload does not exist, or has been deleted."""
 
     def __init__(self, upload: "UploadName") -> None:
         super().__init__(f"there is none of {upload.kind} {upload.digest}")
@@ -48,102 +47,104 @@ class UploadName(NamedTuple):
     digest: str
 
     @property
-    def uses(self) -> str:
-        """Folder of the claims on it."""
-        return f"{USES}/{self.kind}/{self.digest}"
+    def locks_folder(self) -> str:
+        """The folder of its locks."""
+        return f"{LOCKS}/{self.kind}/{self.digest}"
 
     @property
-    def erasing(self) -> str:
-        """Folder of the notes that it is being erased."""
-        return f"{ERASING}/{self.kind}/{self.digest}"
+    def deletions_folder(self) -> str:
+        """The folder of markers of its deletion."""
+        return f"{DELETIONS}/{self.kind}/{self.digest}"
 
     @property
     def document(self) -> str:
-        """The object that is there if the upload is."""
+        """The key of the object that exists if and only if the upload does."""
         name = "document.json" if self.kind == "accelerators" else "info.json"
         return f"{self.kind}/{self.digest}/{name}"
 
 
 class UploadLock:
-    """What a submission, or an arriving upload, has said it needs."""
+    """The locks that one submission, or one upload, holds."""
 
     def __init__(self, store: Store, keys: list[str], begun: float) -> None:
         self._store = store
         self._keys = keys
         self._begun = begun
 
-    def say(self) -> None:
-        """Write it."""
+    def write(self) -> None:
+        """Writes the locks."""
         for key in self._keys:
             self._store.create(key, b"")
 
-    def counts(self) -> bool:
-        """Whether the others still go by it."""
+    def is_valid(self) -> bool:
+        """Returns whether deletions still respect the locks."""
         return time.monotonic() - self._begun < LOCK_SECONDS
 
     def release(self) -> None:
-        """Take it back."""
+        """Removes the locks."""
         for key in self._keys:
             self._store.delete(key)
 
 
 class UploadLocks:
-    """The claims of a store."""
+    """The upload locks of a store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def take(self, job_id: str, request: JobRequest, owner: str) -> UploadLock:
-        """Claim all that the job needs, before it is recorded.
+    def acquire(self, job_id: str, request: JobRequest, owner: str) -> UploadLock:
+        """Locks all uploads that the job needs, before it is recorded.
 
         Raises:
-            BeingErasedError: one of them is being erased.
-            MissingUploadError: one of them is not there.
+            BeingDeletedError: an upload is being deleted.
+            MissingUploadError: an upload does not exist.
         """
-        claim = self._take(needed_uploads(request), f"{owner_digest(owner)}/{job_id}")
+        lock = self._acquire(needed_uploads(request), f"{owner_digest(owner)}/{job_id}")
         missing = [upload for upload in needed_uploads(request) if not self._store.exists(upload.document)]
         if missing:
-            claim.release()
+            lock.release()
             raise MissingUploadError(missing[0])
-        return claim
+        return lock
 
     @contextlib.contextmanager
-    def arriving(self, upload: UploadName) -> Iterator[UploadLock]:
-        """Nobody begins to erase the upload inside the context.
+    def during_upload(self, upload: UploadName) -> Iterator[UploadLock]:
+        """Prevents a deletion of the upload inside the context.
 
         Raises:
-            BeingErasedError: somebody has begun already.
+            BeingDeletedError: a deletion has begun already.
         """
-        claim = self._take([upload], "arriving/upload")
+        lock = self._acquire([upload], "arriving/upload")
         try:
-            yield claim
+            yield lock
         finally:
-            claim.release()
+            lock.release()
 
-    def _take(self, uploads: list[UploadName], user: str) -> UploadLock:
+    def _acquire(self, uploads: list[UploadName], user: str) -> UploadLock:
         deadline = time.monotonic() + _WAIT
         while True:
-            claim = UploadLock(self._store, [f"{each.uses}/{user}/{new_id()}" for each in uploads], time.monotonic())
-            claim.say()
-            if not self._any_erasing(uploads):
-                return claim
-            claim.release()
+            lock = UploadLock(
+                self._store, [f"{each.locks_folder}/{user}/{new_id()}" for each in uploads], time.monotonic()
+            )
+            lock.write()
+            if not self._any_deletion(uploads):
+                return lock
+            lock.release()
             if time.monotonic() > deadline:
                 raise BeingDeletedError
             time.sleep(_LOOK_EVERY)
 
-    def _any_erasing(self, uploads: list[UploadName]) -> bool:
-        folders = tuple(f"{each.erasing}/" for each in uploads)
-        return bool(uploads) and any(key.startswith(folders) for key in self._store.keys(ERASING))
+    def _any_deletion(self, uploads: list[UploadName]) -> bool:
+        folders = tuple(f"{each.deletions_folder}/" for each in uploads)
+        return bool(uploads) and any(key.startswith(folders) for key in self._store.keys(DELETIONS))
 
-    def drop(self, job: Job) -> None:
-        """Take back the claims of a job that is erased."""
+    def release_of_job(self, job: Job) -> None:
+        """Removes the locks of a job that is being deleted."""
         for upload in needed_uploads(job):
-            self._store.delete_all(self._store.keys(f"{upload.uses}/{owner_digest(job.owner)}/{job.id}"))
+            self._store.delete_all(self._store.keys(f"{upload.locks_folder}/{owner_digest(job.owner)}/{job.id}"))
 
 
 def needed_uploads(request: JobRequest | Job) -> list[UploadName]:
-    """The uploads that a request names; a preset is none, and neither is an example, which is there in any case."""
+    """Returns the uploads that a request names, without presets and examples, which always exist."""
     named: list[tuple[UploadKind, str | None]] = [
         ("models", request.model),
         ("programs", request.program),
@@ -159,5 +160,5 @@ def needed_uploads(request: JobRequest | Job) -> list[UploadName]:
 
 
 def is_abandoned(stamp: str) -> bool:
-    """Whether the process that made the stamp is taken for dead, unless it came to its end."""
+    """Returns whether the stamp is so old that its process has ended or died."""
     return age(stamp) > _DEAD_AFTER

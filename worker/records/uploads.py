@@ -1,6 +1,6 @@
-"""Uploaded models, tensors and programs: blobs named by their SHA-256, with what was found in them.
+"""Uploaded models, tensors and programs: blobs named by their SHA-256, each with a document of its contents.
 
-An example (``worker/examples``) is there for everybody, whether somebody has sent it or not.
+The examples (``worker/examples``) exist for every owner without an upload.
 """
 
 import hashlib
@@ -74,8 +74,8 @@ class StoredUpload(NamedTuple, Generic[Document]):
 
     Attributes:
         document: what was found in it.
-        label: that of the owner, or of who shared it.
-        created: when the owner has sent it first; None for who never has.
+        label: the label given by the owner, or by whoever shared it.
+        created: when the owner first sent it; None if the owner never did.
     """
 
     document: Document
@@ -93,30 +93,38 @@ class Uploads(OwnerScopedCollection, Generic[Document]):
         self._document: type[Document] = document
 
     def get(self, digest: str) -> Document:
-        """What was found in the upload; KeyError if there is none of this id."""
+        """Returns the document of the upload.
+
+        Raises:
+            KeyError: the upload does not exist or is not visible.
+        """
         if not _ID.fullmatch(digest):
             raise KeyError(digest)
         if digest == example(self._kind).id:
             return self._document.model_validate_json(example(self._kind).info)
         keys = [f"{self._kind}/{digest}/info.json"]
         if self._ownership is not None and not self._is_shared(digest):
-            keys.append(self._ownership.mark(self._kind, digest))
+            keys.append(self._ownership.key(self._kind, digest))
         found = self._store.read_many(keys)  # from a bucket in one round: a cached answer waits for it
         info = found[0]
         if info is None or None in found:
             raise KeyError(digest)
         return self._document.model_validate_json(info)
 
-    def kept(self, digest: str) -> StoredUpload[Document]:
-        """An upload with its label and time; KeyError if there is none of this id."""
-        return self.as_kept(self.get(digest))
+    def stored(self, digest: str) -> StoredUpload[Document]:
+        """Returns an upload with its label and time.
 
-    def as_kept(self, document: Document) -> StoredUpload[Document]:
-        """What :meth:`get` or :meth:`add` has of an upload, with its label and time."""
+        Raises:
+            KeyError: the upload does not exist or is not visible.
+        """
+        return self.as_stored(self.get(digest))
+
+    def as_stored(self, document: Document) -> StoredUpload[Document]:
+        """Returns the document of an upload with its label and time."""
         digest = document.id
         if self._ownership is None:
             return StoredUpload(document, None, None)
-        created = self._ownership.since(self._kind, digest)
+        created = self._ownership.first_sent(self._kind, digest)
         key = self._ownership.label_key(self._kind, digest)
         if created is None and self._shared is not None and self._is_shared(digest):
             key = label_key(self._shared.sender, self._kind, digest)
@@ -124,13 +132,13 @@ class Uploads(OwnerScopedCollection, Generic[Document]):
         return StoredUpload(document, label_of(label), created and created.replace(microsecond=0))
 
     def page(self, before: str | None, most: int) -> tuple[list[StoredUpload[Document]], str | None]:
-        """Uploads of the owner that it is :meth:`seen_by`, newest first, then the example; and the next cursor.
+        """Returns a page of the owner's uploads, newest first, then the example, and the next cursor.
 
-        What is read is one listing of the owner's marks, and the documents and labels on the page.
+        It reads one listing of the owner's ownership keys, and the documents and labels of the page.
 
         Args:
-            before: the cursor: what follows it is given, whatever came or went meanwhile.
-            most: how many.
+            before: the cursor that the page begins after, whatever was added or deleted meanwhile.
+            most: the size of the page.
         """
         assert self._ownership is not None
         own = self._ownership.newest(self._kind)
@@ -141,26 +149,26 @@ class Uploads(OwnerScopedCollection, Generic[Document]):
         page = following[:most]
         infos = self._store.read_many([f"{self._kind}/{item.id}/info.json" for item in page])
         labels = self._ownership.labels(self._kind, [item.id for item in page])
-        kept = []
+        stored = []
         for item, info, label in zip(page, infos, labels, strict=True):
             known = example(self._kind).info if item.id == given else info
-            if known is not None:  # else it is being erased
+            if known is not None:  # else it is being deleted
                 created = None if item.since == _NEVER else item.since.replace(microsecond=0)
-                kept.append(StoredUpload(self._document.model_validate_json(known), label, created))
-        return kept, _place(page[-1]) if len(following) > most else None
+                stored.append(StoredUpload(self._document.model_validate_json(known), label, created))
+        return stored, _place(page[-1]) if len(following) > most else None
 
     def add(self, path: Path, document: Document) -> None:
-        """Keep the file, which is the store's then, and its document; of the same file again only the time changes.
+        """Stores a file, which belongs to the store afterwards, and its document; a repeated upload updates the time.
 
         Raises:
-            BeingErasedError: it is being erased at this moment.
+            BeingDeletedError: the upload is being deleted.
         """
         blob, upload = f"{self._kind}/{document.id}/data", UploadName(self._kind, document.id)
         while True:
             if not self._store.exists(blob):
                 self._store.take_file(blob, path)
-            with UploadLocks(self._store).arriving(upload) as claim:
-                if self._store.exists(blob) and claim.counts():
+            with UploadLocks(self._store).during_upload(upload) as lock:
+                if self._store.exists(blob) and lock.is_valid():
                     first = self._ownership is not None and not self._store.exists(upload.document)
                     self._store.write(upload.document, document.model_dump_json().encode())
                     if self._ownership:
@@ -168,16 +176,16 @@ class Uploads(OwnerScopedCollection, Generic[Document]):
                     return
 
     def stream(self, digest: str, begin: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """Bytes ``[begin, end)`` of an upload that :meth:`get` knows."""
+        """Returns bytes ``[begin, end)`` of an existing upload, in chunks."""
         if digest == example(self._kind).id:
             return iter([example(self._kind).path.read_bytes()[begin:end]])
         return self._store.stream(f"{self._kind}/{digest}/data", begin, end)
 
     def fetch(self, digest: str, path: Path) -> None:
-        """Copy an upload that :meth:`get` knows into a local file.
+        """Copies an existing upload into a local file.
 
         Raises:
-            OSError: the blob is missing, or is not the file that was uploaded.
+            OSError: the blob is missing, or does not match its digest.
         """
         if digest == example(self._kind).id:
             path.write_bytes(example(self._kind).path.read_bytes())
@@ -189,20 +197,20 @@ class Uploads(OwnerScopedCollection, Generic[Document]):
 
 
 def models(store: Store) -> Uploads[Model]:
-    """The uploaded models."""
+    """Returns the uploaded models."""
     return Uploads(store, "models", Model)
 
 
 def tensors(store: Store) -> Uploads[Tensors]:
-    """The uploaded tensors."""
+    """Returns the uploaded tensors."""
     return Uploads(store, "tensors", Tensors)
 
 
 def programs(store: Store) -> Uploads[ProgramInfo]:
-    """The uploaded programs, as Program files."""
+    """Returns the uploaded programs, as Program files."""
     return Uploads(store, "programs", ProgramInfo)
 
 
 def _place(item: OwnedObject) -> str:
-    """A cursor: places sort as the items do."""
+    """Returns the cursor of an item; cursors sort like the items."""
     return f"{int(item.since.timestamp() * 1e6):014x}{item.id}"

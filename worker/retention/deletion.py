@@ -1,9 +1,10 @@
-"""Erasing what nobody needs: ended jobs with all that they left, and uploads that no job names.
+"""Deletion of ended jobs with their artifacts, and of uploads that no job names.
 
-An upload is erased in these steps: create ``erasing/<kind>/<digest>/<stamp>``; see that there is no claim on it
-(``worker/records/upload_locks.py``); remove its document, then its blob, then the note. A job: write
-``erasing/jobs/<job>/<stamp>`` with its request, remove the request, so that it is there no more, then all the rest,
-then the note. A process that dies in between leaves the note, by which :meth:`Eraser.finish` goes on.
+An upload is deleted in these steps: create the marker ``erasing/<kind>/<digest>/<stamp>``; check that it has no lock
+(``worker/records/upload_locks.py``); remove its document, then its blob, then the marker. A job: write the marker
+``erasing/jobs/<job>/<stamp>`` with its request, remove the request, so that the job no longer exists, then all the
+rest, then the marker. A process that dies in between leaves the marker, by which :meth:`Deleter.resume_interrupted`
+continues.
 """
 
 import contextlib
@@ -18,14 +19,21 @@ from worker.records.job_index import JobIndex
 from worker.records.job_record import Job
 from worker.records.job_store import Jobs
 from worker.records.result_cache import ResultCache
-from worker.records.upload_locks import ERASING, LOCK_SECONDS, BeingDeletedError, UploadLocks, UploadName, is_abandoned
+from worker.records.upload_locks import (
+    DELETIONS,
+    LOCK_SECONDS,
+    BeingDeletedError,
+    UploadLocks,
+    UploadName,
+    is_abandoned,
+)
 from worker.storage.identifiers import new_id, owner_digest
 from worker.storage.object_store import Store
 from worker.webhooks.deliveries import DeliveryOrders
 
 _WAIT = 2.0
 _LOOK_EVERY = 0.05
-_JOBS = f"{ERASING}/jobs"
+_JOBS = f"{DELETIONS}/jobs"
 
 
 class InUseError(Exception):
@@ -37,38 +45,38 @@ class InUseError(Exception):
 
 
 class Deleter:
-    """Erases from a store; ``jobs`` and ``answers`` are those of everybody."""
+    """Deletes jobs and uploads of a store; ``jobs`` and ``results`` are of all owners."""
 
-    def __init__(self, store: Store, jobs: Jobs, answers: ResultCache, index: JobIndex) -> None:
+    def __init__(self, store: Store, jobs: Jobs, results: ResultCache, index: JobIndex) -> None:
         self._store = store
         self._jobs = jobs
-        self._answers = answers
+        self._results = results
         self._index = index
-        self._claims = UploadLocks(store)
+        self._locks = UploadLocks(store)
         self._shares = ShareLinks(store)
         self._orders = DeliveryOrders(store)
 
-    def job(self, job: Job) -> None:
-        """Erase a job that has ended, and every file that it left."""
-        with contextlib.suppress(FileNotFoundError):  # somebody else erases it
-            self._erase(job, self._note_job(job))
+    def delete_job(self, job: Job) -> None:
+        """Deletes a job that has ended, with its artifacts."""
+        with contextlib.suppress(FileNotFoundError):  # another process deletes it
+            self._delete_job(job, self._write_note(job))
 
-    def expired_job(self, job: Job) -> bool:
-        """Erase a job that has ended, unless it is pinned by now; gives whether it was erased."""
+    def delete_expired_job(self, job: Job) -> bool:
+        """Deletes a job that has ended, unless it is pinned by now; returns whether it was deleted."""
         begun = time.monotonic()
         with contextlib.suppress(FileNotFoundError):
-            note = self._note_job(job)
+            note = self._write_note(job)
             if self._jobs.pinned(job.id) or time.monotonic() - begun > LOCK_SECONDS:
                 self._store.delete(note)
                 return False
-            self._erase(job, note)
+            self._delete_job(job, note)
         return True
 
-    def pin(self, job: Job) -> bool:
-        """Pin the job; False if it was erased meanwhile.
+    def pin_job(self, job: Job) -> bool:
+        """Pins the job; returns False if it was deleted meanwhile.
 
         Raises:
-            BeingErasedError: it is being erased at this moment.
+            BeingDeletedError: the job is being deleted.
         """
         self._jobs.pin(job.id)
         deadline = time.monotonic() + _WAIT
@@ -81,17 +89,17 @@ class Deleter:
         self._jobs.unpin(job.id)
         return False
 
-    def _note_job(self, job: Job) -> str:
-        """Write that the job is being erased; gives the key."""
+    def _write_note(self, job: Job) -> str:
+        """Writes the marker of the job's deletion and returns its key."""
         note = f"{_JOBS}/{job.id}/{new_id()}"
         self._store.write(note, self._store.read(f"jobs/{job.id}/request.json"))
         return note
 
-    def _erase(self, job: Job, note: str) -> None:
+    def _delete_job(self, job: Job, note: str) -> None:
         self._store.delete(f"jobs/{job.id}/request.json")
-        self._claims.drop(job)
-        self._answers.forget(job)
-        self._orders.erase(job.id)
+        self._locks.release_of_job(job)
+        self._results.remove(job)
+        self._orders.remove_of_job(job.id)
         self._store.delete(f"open/{job.id}")
         Ownership(self._store, job.owner).remove("jobs", job.id)
         self._store.delete_all(self._store.keys(f"jobs/{job.id}"))
@@ -99,35 +107,35 @@ class Deleter:
             self._index.remove(job)
         self._store.delete(note)
 
-    def upload(self, upload: UploadName, owner: str) -> None:
-        """Erase an owner's upload. What others have sent too stays for them.
+    def delete_upload(self, upload: UploadName, owner: str) -> None:
+        """Deletes an owner's upload; if other owners have sent it too, it stays theirs.
 
         Raises:
             InUseError: a job of the owner needs it.
-            BeingErasedError: something is being done with it at this moment.
+            BeingDeletedError: the upload is in use by another submission, upload or deletion.
         """
-        with self._noted(upload) as delete:
-            sender, senders = owner_digest(owner), self._senders(upload)
+        with self._deleting(upload) as delete:
+            sender, senders = owner_digest(owner), self._upload_owners(upload)
             shared = self._needed_by_others(upload, owner) or any(other != sender for other in senders.all())
             delete([key(sender, upload.kind, upload.digest) for key in (ownership_key, label_key)])
-            senders.drop(sender)
+            senders.remove(sender)
             self._shares.revoke(ShareTarget(upload.kind, upload.digest), owner)
             if not shared:
                 delete([upload.document, *self._store.keys(f"{upload.kind}/{upload.digest}")])
-                senders.forget()
+                senders.remove_all()
 
-    def unused_upload(self, upload: UploadName, still: Callable[[], bool]) -> bool:
-        """Erase an upload for all its owners if no job needs it, and it is ``still`` to be; gives whether it was.
+    def delete_unused_upload(self, upload: UploadName, still: Callable[[], bool]) -> bool:
+        """Deletes an upload for all its owners if no job needs it and ``still()`` is true; returns whether it did.
 
         Raises:
             InUseError: a job needs it.
-            BeingErasedError: something is being done with it at this moment.
+            BeingDeletedError: the upload is in use by another submission, upload or deletion.
         """
-        with self._noted(upload) as delete:
+        with self._deleting(upload) as delete:
             if self._needed_by_others(upload, None) or not still():
                 return False
             delete([upload.document, *self._store.keys(f"{upload.kind}/{upload.digest}")])
-            senders = self._senders(upload)
+            senders = self._upload_owners(upload)
             delete(
                 [
                     key(sender, upload.kind, upload.digest)
@@ -135,14 +143,14 @@ class Deleter:
                     for key in (ownership_key, label_key)
                 ]
             )
-            senders.forget()
+            senders.remove_all()
             self._shares.revoke(ShareTarget(upload.kind, upload.digest))
         return True
 
     @contextlib.contextmanager
-    def _noted(self, upload: UploadName) -> Iterator[Callable[[list[str]], None]]:
-        """Say inside the context that the upload is being erased; gives what removes objects as long as that counts."""
-        begun, note = time.monotonic(), f"{upload.erasing}/{new_id()}"
+    def _deleting(self, upload: UploadName) -> Iterator[Callable[[list[str]], None]]:
+        """Marks the upload as being deleted; yields a function that deletes objects while the marker is valid."""
+        begun, note = time.monotonic(), f"{upload.deletions_folder}/{new_id()}"
 
         def delete(keys: list[str]) -> None:
             for key in keys:
@@ -157,16 +165,16 @@ class Deleter:
             self._store.delete(note)
 
     def _needed_by_others(self, upload: UploadName, owner: str | None) -> bool:
-        """Whether others need it too; waits until whatever is about to be needed is, or is not."""
+        """Returns whether other owners need the upload; waits until every pending submission is recorded or gone."""
         deadline = time.monotonic() + _WAIT
-        own = upload.uses if owner is None else f"{upload.uses}/{owner_digest(owner)}"
+        own = upload.locks_folder if owner is None else f"{upload.locks_folder}/{owner_digest(owner)}"
         while True:
             pending = False
-            for job_id, recorded in self._claims_on(own):
+            for job_id, recorded in self._locks_on(own):
                 if recorded:
                     raise InUseError(job_id)
                 pending = True
-            for _, recorded in self._claims_on(upload.uses, but=own):
+            for _, recorded in self._locks_on(upload.locks_folder, but=own):
                 if recorded:
                     return True
                 pending = True
@@ -176,8 +184,8 @@ class Deleter:
                 raise BeingDeletedError
             time.sleep(_LOOK_EVERY)
 
-    def _claims_on(self, folder: str, but: str = "") -> Iterator[tuple[str, bool]]:
-        """The jobs of the claims in a folder, and whether each is recorded. Claims of the dead are removed."""
+    def _locks_on(self, folder: str, but: str = "") -> Iterator[tuple[str, bool]]:
+        """Yields the jobs of the locks in a folder, and whether each is recorded; removes locks of dead processes."""
         for key in self._store.keys(folder):
             job_id, made = key.split("/")[-2:]
             if but and key.startswith(f"{but}/"):
@@ -189,19 +197,19 @@ class Deleter:
             else:
                 yield job_id, False
 
-    def _senders(self, upload: UploadName) -> UploadOwners:
+    def _upload_owners(self, upload: UploadName) -> UploadOwners:
         return UploadOwners(self._store, upload.kind, upload.digest)
 
-    def finish(self) -> Iterator[None]:
-        """Go on where processes died that erased something: a step for each item."""
-        for note in self._store.sizes(ERASING):
+    def resume_interrupted(self) -> Iterator[None]:
+        """Completes interrupted deletions: one step for each."""
+        for note in self._store.sizes(DELETIONS):
             made = note.rsplit("/", 1)[-1]
-            with contextlib.suppress(FileNotFoundError):  # whoever wrote it has come to the end
+            with contextlib.suppress(FileNotFoundError):  # the process that wrote it has completed it
                 if not note.startswith(f"{_JOBS}/"):
                     if is_abandoned(made):
                         self._store.delete(note)
                 elif not self._jobs.recorded(job_id := note.split("/")[2]):
-                    self._erase(self._jobs.erased(job_id, self._store.read(note)), note)
+                    self._delete_job(self._jobs.from_request(job_id, self._store.read(note)), note)
                 elif is_abandoned(made):  # nothing has been removed yet
                     self._store.delete(note)
             yield

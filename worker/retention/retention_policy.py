@@ -1,4 +1,4 @@
-"""What nobody needs any more, erased by policy: a little at each step, and never what a job names.
+"""Retention policy: deletes expired jobs, unused uploads and cache entries in small steps, never an upload in use.
 
 A pass goes over the store once. The first process that may begin one, as a key in Redis says, does it alone.
 """
@@ -17,7 +17,7 @@ from worker.queue.job_queue import JobQueue
 from worker.records.idempotency import expired_keys
 from worker.records.job_record import Job
 from worker.records.job_store import Jobs
-from worker.records.result_cache import FOLDER as ANSWERS
+from worker.records.result_cache import FOLDER as RESULTS
 from worker.records.result_cache import ResultCache
 from worker.records.upload_locks import BeingDeletedError, UploadKind, UploadName
 from worker.retention.deletion import Deleter, InUseError
@@ -32,28 +32,28 @@ _DAY = 86400.0
 
 
 class RetentionCollector:
-    """Erases from a store what the settings do not keep; ``jobs`` are those of everybody."""
+    """Deletes from a store what the settings do not keep; ``jobs`` are of all owners."""
 
     def __init__(
-        self, settings: Settings, store: Store, jobs: Jobs, answers: ResultCache, eraser: Deleter, queue: JobQueue
+        self, settings: Settings, store: Store, jobs: Jobs, results: ResultCache, deleter: Deleter, queue: JobQueue
     ) -> None:
         self._settings = settings
         self._store = store
         self._jobs = jobs
-        self._answers = answers
-        self._eraser = eraser
+        self._results = results
+        self._deleter = deleter
         self._queue = queue
         self._pass: Iterator[None] | None = None
 
     def step(self) -> None:
-        """Go on with the pass for a fifth of a second, or begin one if it is time.
+        """Continues the pass for a fifth of a second, or begins one if it is time.
 
         Raises:
             redis.RedisError: Redis is away.
-            StoreUnavailableError: the store is; the pass begins anew at another time.
+            StoreUnavailableError: the store is away; the pass begins anew later.
         """
         if self._pass is None and self._may_begin():
-            self._pass = self.everything()
+            self._pass = self.full_pass()
         if self._pass is None:
             return
         deadline, going = time.monotonic() + _STEP_SECONDS, self._pass
@@ -67,13 +67,13 @@ class RetentionCollector:
         key = f"cyclops:collector:{self._queue.rq.name}"
         return bool(self._queue.connection.set(key, b"", nx=True, ex=self._settings.collect_seconds))
 
-    def everything(self) -> Iterator[None]:
-        """A whole pass; each item is a small step."""
-        yield from self._eraser.finish()
+    def full_pass(self) -> Iterator[None]:
+        """Runs a whole pass; yields after each small step."""
+        yield from self._deleter.resume_interrupted()
         yield from self._old_jobs()
-        yield from self._remains()
+        yield from self._leftovers()
         yield from self._unused_uploads()
-        yield from self._answers_of_erased_jobs()
+        yield from self._orphaned_results()
         yield from self._old_cache()
         yield from self._expired_keys()
 
@@ -84,15 +84,15 @@ class RetentionCollector:
         # a job ends after it was created, so that younger ones need not be looked at, nor listed
         old = takewhile(lambda job_id: age(job_id) > keep, self._jobs.oldest())
         while some := list(islice(old, _AT_ONCE)):
-            for job in self._jobs.among(some):
+            for job in self._jobs.existing(some):
                 if _ended_before(job, keep) and not job.pinned:
-                    if self._eraser.expired_job(job):
+                    if self._deleter.delete_expired_job(job):
                         _log.info("job %s has expired", job.id)
                     yield
             yield
 
-    def _remains(self) -> Iterator[None]:
-        """Folders of jobs that were withdrawn, or to which a process wrote that had not heard of their end."""
+    def _leftovers(self) -> Iterator[None]:
+        """Deletes the folders of withdrawn jobs, and files written after a job's deletion."""
         place = f"cyclops:collected:{self._queue.rq.name}"  # the job up to which all folders were those of records
         seen = as_text(cast("bytes | None", self._queue.connection.get(place)) or b"")
         old = takewhile(lambda job_id: age(job_id) >= _DAY, self._jobs.oldest(seen))
@@ -108,7 +108,7 @@ class RetentionCollector:
             for digest in sorted({key.split("/")[1] for key in self._old_uploads(kind)}):
                 try:
                     upload = UploadName(kind, digest)
-                    if self._eraser.unused_upload(upload, lambda each=upload: self._is_old(each)):  # type: ignore[misc]
+                    if self._deleter.delete_unused_upload(upload, lambda each=upload: self._is_old(each)):  # type: ignore[misc]
                         _log.info("%s %s was needed by no job", kind, digest)
                 except (InUseError, BeingDeletedError):
                     pass
@@ -118,7 +118,7 @@ class RetentionCollector:
         return bool(self._old_uploads(f"{upload.kind}/{upload.digest}"))
 
     def _old_uploads(self, folder: str) -> list[str]:
-        """The documents that were written too long ago, and the blobs without any, which nobody was told of."""
+        """Returns the documents that have expired, and old blobs without a document, which were never accepted."""
         keep = self._settings.keep_uploads_seconds
         found = self._store.modified(folder)
         parents = {key.rsplit("/", 1)[0] for key in found if key.endswith(".json")}
@@ -127,9 +127,9 @@ class RetentionCollector:
         old = [key for key, time in documents.items() if keep is not None and _since(time) > keep]
         return old + [key for key, time in orphans.items() if _since(time) > _DAY]
 
-    def _answers_of_erased_jobs(self) -> Iterator[None]:
-        for key in self._store.keys(ANSWERS):
-            self._answers.collect(key)
+    def _orphaned_results(self) -> Iterator[None]:
+        for key in self._store.keys(RESULTS):
+            self._results.remove_if_orphaned(key)
             yield
 
     def _old_cache(self) -> Iterator[None]:

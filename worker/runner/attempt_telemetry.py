@@ -1,4 +1,4 @@
-"""Telemetry of one attempt at a job: its counts (``worker/tally.py``), its spans, and the fields of its log lines.
+"""Telemetry of one attempt: counters (``worker/telemetry/counters.py``), spans, and fields of log lines.
 
 Times are those at which the supervisor learns of something, so that they are known however the job's process ends.
 """
@@ -27,20 +27,20 @@ _MOST_STAGES = 200  # the job's process says when one begins
 
 
 class AttemptTelemetry:
-    """The account of one attempt; what was counted is in Redis when the context ends.
+    """The telemetry of one attempt; its counters are added to Redis when the context ends.
 
     Args:
         job_id: the job.
         queue: the queue's name.
         connection: a Redis that fails soon where there is none.
-        tracer: makes spans; None: there are none.
+        tracer: creates spans; None for no spans.
     """
 
     def __init__(self, job_id: str, queue: str, connection: redis.Redis, tracer: Tracer | None) -> None:
         self._job_id = job_id
         self._connection = connection
         self._tracer = tracer
-        self._tally = Counters(queue)
+        self._counters = Counters(queue)
         self._begun = time.monotonic()
         self._number = 1
         self._span: Span | None = None
@@ -53,31 +53,31 @@ class AttemptTelemetry:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stage_over()
+        self._end_stage()
         if self._span is not None:
             self._span.end()
-        self._tally.add(self._connection)
+        self._counters.add(self._connection)
 
     def begin(self, number: int) -> None:
-        """The attempt of this number begins; each but the first says that one before it was lost."""
+        """Records that attempt ``number`` begins; each but the first counts one lost attempt."""
         logs.bind(attempt=number)
         self._number = number
         if number == 1:
-            self._tally.observe(WAIT, time.time() - created_at(self._job_id))
+            self._counters.observe(WAIT, time.time() - created_at(self._job_id))
         else:
-            self._tally.count(LOST)
-        self._tally.add(self._connection)  # at once: this process may die too
+            self._counters.count(LOST)
+        self._counters.add(self._connection)  # at once: this process may die too
 
-    def trace(self, origin: Origin) -> None:
-        """Go on with the trace of the request that made the job."""
+    def continue_trace(self, origin: Origin) -> None:
+        """Starts the job's span in the trace of the request that created the job."""
         logs.bind(request_id=origin.request_id)
         if self._tracer is not None:
-            self._span = self._started(self._tracer, origin)
+            self._span = self._start_span(self._tracer, origin)
             logs.bind(trace_id=f"{self._span.get_span_context().trace_id:032x}")
         _log.info("job %s: attempt %d", self._job_id, self._number)
 
-    def _started(self, tracer: Tracer, origin: Origin) -> Span:
-        """The job's span, with that of its wait if it is the first."""
+    def _start_span(self, tracer: Tracer, origin: Origin) -> Span:
+        """Starts the job's span and, in the first attempt, adds the span of its wait."""
         begun = time.time_ns() - int((time.monotonic() - self._begun) * 1e9)
         created = int(created_at(self._job_id) * 1e9)
         first = self._number == 1
@@ -89,90 +89,90 @@ class AttemptTelemetry:
             tracer.start_span("wait", set_span_in_context(span), start_time=created).end(max(begun, created))
         return span
 
-    def gave_up(self, problem: Problem) -> None:
-        """The job had no attempt left; it has failed for that."""
-        self._tally.count(LOST)
-        self._failed(problem)
+    def record_exhausted(self, problem: Problem) -> None:
+        """Records that the job failed because it had no attempt left."""
+        self._counters.count(LOST)
+        self._record_failure(problem)
 
     def stage(self, stage: Stage | None) -> None:
-        """A stage begins, unless it is the one that lasts; None: nothing new."""
-        name = STAGE.value(stage.name) if stage is not None else None
+        """Records the beginning of a stage; None, or the current stage, changes nothing."""
+        name = STAGE.label_value(stage.name) if stage is not None else None
         if name is None or (self._stage is not None and self._stage[0] == name):
             return
         if self._stages < _MOST_STAGES:
             self._stages += 1
-            self._stage_over()
+            self._end_stage()
             self._stage = name, time.monotonic(), time.time_ns()
 
     @contextmanager
-    def own_stage(self, name: str) -> Iterator[None]:
-        """A stage of the attending process itself, as long as the block lasts."""
-        self._stage_over()
+    def supervisor_stage(self, name: str) -> Iterator[None]:
+        """Records a stage of the supervisor itself for the duration of the block."""
+        self._end_stage()
         self._stage = name, time.monotonic(), time.time_ns()
         try:
             yield
         finally:
-            self._stage_over()
+            self._end_stage()
 
-    def _stage_over(self) -> None:
+    def _end_stage(self) -> None:
         if self._stage is not None:
             name, begun, begun_ns = self._stage
-            self._tally.observe(STAGE, time.monotonic() - begun, name)
-            self._child(f"stage {name}", begun_ns, time.time_ns())
+            self._counters.observe(STAGE, time.monotonic() - begun, name)
+            self._add_span(f"stage {name}", begun_ns, time.time_ns())
             self._stage = None
 
-    def _child(self, name: str, begun: int, over: int) -> None:
-        """A span below the job's; the times are nanoseconds since 1970."""
+    def _add_span(self, name: str, begun: int, over: int) -> None:
+        """Adds a child of the job's span; times are nanoseconds since 1970."""
         if self._tracer is not None and self._span is not None:
             self._tracer.start_span(name, set_span_in_context(self._span), start_time=begun).end(over)
 
-    def counting(self, cache: CacheStore) -> CacheStore:
-        """The cache, with what is found in it counted."""
-        return _CountingCache(cache, lambda found: self._tally.count(CACHE, "hit" if found else "miss"))
+    def counting_cache(self, cache: CacheStore) -> CacheStore:
+        """Returns a cache that counts hits and misses of ``cache``."""
+        return _CountingCache(cache, lambda found: self._counters.count(CACHE, "hit" if found else "miss"))
 
-    def died(self, reason: str) -> None:
-        """The process of the job died; nothing has ended, and the next attempt counts this one as lost."""
+    def record_death(self, reason: str) -> None:
+        """Records on the span that the job's process died; the next attempt counts this one as lost."""
         if self._span is not None:
             self._span.set_status(StatusCode.ERROR, reason)
 
-    def ended(self, problem: Problem | None) -> None:
-        """The job has ended with this attempt, with this problem or none."""
+    def record_end(self, problem: Problem | None) -> None:
+        """Records that this attempt ended the job, with this problem or none."""
         state = "succeeded" if problem is None else "failed"
         _log.info("job %s: %s", self._job_id, state if problem is None else f"{state}, {problem.type}")
         if problem is None:
-            self._tally.count(ENDED, state)
+            self._counters.count(ENDED, state)
         else:
-            self._failed(problem)
-        self._lasted(state)
+            self._record_failure(problem)
+        self._record_duration(state)
 
-    def ended_elsewhere(self) -> None:
-        """The job has been ended by somebody else, who counts it: it was canceled."""
+    def record_ended_elsewhere(self) -> None:
+        """Records that the job was ended elsewhere (canceled), where its end is counted."""
         _log.info("job %s: ended elsewhere", self._job_id)
-        self._lasted("canceled")
+        self._record_duration("canceled")
 
-    def _failed(self, problem: Problem) -> None:
+    def _record_failure(self, problem: Problem) -> None:
         slug = problem.type.removeprefix("/problems/")
-        self._tally.count(ENDED, "failed")
-        self._tally.count(FAILED, slug)
+        self._counters.count(ENDED, "failed")
+        self._counters.count(FAILED, slug)
         if self._span is not None:
-            self._span.set_attribute("error.type", FAILED.value(slug))
+            self._span.set_attribute("error.type", FAILED.label_value(slug))
             self._span.set_status(StatusCode.ERROR)
 
-    def _lasted(self, state: str) -> None:
-        self._stage_over()
-        self._tally.observe(DURATION, time.monotonic() - self._begun, state)
+    def _record_duration(self, state: str) -> None:
+        self._end_stage()
+        self._counters.observe(DURATION, time.monotonic() - self._begun, state)
         if self._span is not None:
             self._span.set_attribute("cyclops.state", state)
 
 
 class _CountingCache:
-    def __init__(self, cache: CacheStore, told: Callable[[bool], None]) -> None:
+    def __init__(self, cache: CacheStore, on_lookup: Callable[[bool], None]) -> None:
         self._cache = cache
-        self._told = told
+        self._on_lookup = on_lookup
 
     def get(self, key: str) -> bytes | None:
         found = self._cache.get(key)
-        self._told(found is not None)
+        self._on_lookup(found is not None)
         return found
 
     def put(self, key: str, data: bytes) -> None:

@@ -1,8 +1,8 @@
-"""Attending to the process of a job while it runs: its progress, its cache, its log, its limits.
+"""Monitoring of a job's process while it runs: progress, cache, log and limits.
 
-The process may be in the hands of whoever wrote the model. So nothing here waits for it: every read and write takes
-what there is, and the clock is looked at whatever it does. Nor does anything wait for the store
-(``worker/runner/store_thread.py``): while the cache is asked, nothing further is read of what the process says.
+The process may be controlled by the author of the model. So every read and write is non-blocking, and limits are
+checked whatever it does. The store may hang too: it is used from another thread (``worker/runner/store_thread.py``),
+and during a request to the cache no further messages are read.
 """
 
 import os
@@ -50,10 +50,10 @@ _CHUNK = 1 << 20
 
 
 class MonitoredProcess(Protocol):
-    """The process of a job; see :class:`worker.runner.job_process.JobProcess`, which whoever forked it has."""
+    """The process of a job: a :class:`worker.runner.job_process.JobProcess`, or a proxy of one."""
 
     line: socket.socket
-    written: int
+    output: int
 
     def poll(self) -> int | None: ...  # noqa: D102
 
@@ -62,7 +62,7 @@ class MonitoredProcess(Protocol):
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """How it went: a result, a problem, or how the process died; nothing of these where the job was ended elsewhere."""
+    """A result, a problem, or the reason of the process's death; all None if the job was ended elsewhere."""
 
     result: Summary | None = None
     problem: Problem | None = None
@@ -70,16 +70,16 @@ class JobOutcome:
 
 
 class JobMonitor:
-    """Attends to one process.
+    """Monitors one process.
 
     Args:
         process: the process.
         scratch: its directory.
         settings: its limits.
-        cache: what it may read and write through us.
-        stage: is told how far the job is, and None every tick; from another thread, so that it may wait.
-        log: takes what it logs.
-        stopped: whether the job has been ended elsewhere.
+        cache: the cache that it reads and writes through the monitor.
+        stage: is called with each stage, and with None every tick; from another thread, so that it may block.
+        log: receives the lines that it logs.
+        stopped: returns whether the job has been ended elsewhere.
     """
 
     def __init__(
@@ -96,9 +96,9 @@ class JobMonitor:
         self._process = process
         self._scratch = scratch
         self._settings = settings
-        self._aside = StoreThread(cache, stage)
-        self._asked: CacheGet | CachePut | None = None
-        self._found: deque[tuple[JobMessage, bytes]] = deque()
+        self._store_thread = StoreThread(cache, stage)
+        self._cache_request: CacheGet | CachePut | None = None
+        self._messages: deque[tuple[JobMessage, bytes]] = deque()
         self._log = log
         self._stopped = stopped
         self._frames = Frames(settings.max_cache_entry_bytes)
@@ -106,39 +106,39 @@ class JobMonitor:
         self._outcome: JobOutcome | None = None
         self._measured = time.monotonic()
 
-    def follow(self, work: ModelJobInputs | ProgramJobInputs, deadline: float) -> JobOutcome:
-        """Give it the work, and see it to its end: afterwards there is no such process.
+    def run(self, work: ModelJobInputs | ProgramJobInputs, deadline: float) -> JobOutcome:
+        """Sends the process its inputs, monitors it, and ends it: afterwards the process is gone.
 
         Args:
-            work: what to do.
-            deadline: the time of ``time.monotonic`` at which it must have ended.
+            work: the job's inputs.
+            deadline: the ``time.monotonic`` at which the process is ended.
         """
         self._outgoing = encode_frame(encode_inputs(work))
         self._process.line.setblocking(False)
-        os.set_blocking(self._process.written, False)
+        os.set_blocking(self._process.output, False)
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.line, selectors.EVENT_READ)
-            selector.register(self._process.written, selectors.EVENT_READ)
+            selector.register(self._process.output, selectors.EVENT_READ)
             while self._outcome is None:
-                self._choose_line(selector)
+                self._select_line(selector)
                 ready = selector.select(_TICK)
                 for key, _ in ready:
                     if key.fileobj is self._process.line:
                         self._line_ready()
-                    elif key.fileobj is self._aside.line:
-                        self._answered()
-                    elif not self._read_written():
-                        selector.unregister(self._process.written)
-                self._look_at_limits(deadline)
+                    elif key.fileobj is self._store_thread.line:
+                        self._cache_answered()
+                    elif not self._read_output():
+                        selector.unregister(self._process.output)
+                self._check_limits(deadline)
         self._process.kill()
-        self._aside.close()
-        self._read_written()
-        return self._of_memory(self._outcome)
+        self._store_thread.close()
+        self._read_output()
+        return self._memory_outcome(self._outcome)
 
-    def _choose_line(self, selector: selectors.BaseSelector) -> None:
-        """Wait for the process, or for the answer to what it asked."""
-        line, other, wanted = self._process.line, self._aside.line, selectors.EVENT_READ
-        if self._asked is not None:
+    def _select_line(self, selector: selectors.BaseSelector) -> None:
+        """Selects the process's line or, during a request to the cache, the line of the store's thread."""
+        line, other, wanted = self._process.line, self._store_thread.line, selectors.EVENT_READ
+        if self._cache_request is not None:
             line, other = other, line
         elif self._outgoing:
             wanted = selectors.EVENT_WRITE
@@ -158,30 +158,30 @@ class JobMonitor:
             return
         except OSError:
             data = b""
-        self._hear(self._frames.feed(data))
+        self._receive(self._frames.feed(data))
         if not data and self._outcome is None:
-            self._outcome = self._left()
+            self._outcome = self._hung_up()
 
-    def _hear(self, frames: Iterable[tuple[dict[str, Any], bytes]] = ()) -> None:
-        """Heed what has been said, up to a question; what is after that is kept until it is answered."""
+    def _receive(self, frames: Iterable[tuple[dict[str, Any], bytes]] = ()) -> None:
+        """Queues messages, and handles them up to a request to the cache."""
         try:
             for found in frames:
-                self._found.append((parse_message(found), found[1]))
-                self._heed()
-            self._heed()
+                self._messages.append((parse_message(found), found[1]))
+                self._handle_messages()
+            self._handle_messages()
         except BrokenFrameError as error:
-            self._outcome = JobOutcome(death=f"the process said what none of ours says: {error}")
+            self._outcome = JobOutcome(death=f"the process sent an invalid message: {error}")
 
-    def _heed(self) -> None:
-        while self._found and self._asked is None and self._outcome is None:
-            self._heard(*self._found.popleft())
+    def _handle_messages(self) -> None:
+        while self._messages and self._cache_request is None and self._outcome is None:
+            self._handle(*self._messages.popleft())
 
-    def _answered(self) -> None:
-        entry = self._aside.answer()
-        if isinstance(self._asked, CacheGet):
+    def _cache_answered(self) -> None:
+        entry = self._store_thread.answer()
+        if isinstance(self._cache_request, CacheGet):
             self._outgoing += encode_frame(CacheEntry(found=entry is not None).model_dump(), entry or b"")
-        self._asked = None
-        self._hear()
+        self._cache_request = None
+        self._receive()
 
     def _send(self) -> None:
         try:
@@ -191,36 +191,36 @@ class JobMonitor:
         except OSError:  # it has let go of the line, and may have said why
             self._outgoing = b""
 
-    def _heard(self, message: JobMessage, body: bytes) -> None:
+    def _handle(self, message: JobMessage, body: bytes) -> None:
         match message:
             case StageMessage():
-                self._aside.note(message.stage)
+                self._store_thread.report_stage(message.stage)
             case LogMessage():
                 self._log.add(message.level, message.text)
             case CacheGet():
                 if self._outgoing:  # it has not read the last answer; those to all that it may ask are too much
                     raise BrokenFrameError("it asks twice at one time")
-                self._asked = message
-                self._aside.get(message.key)
+                self._cache_request = message
+                self._store_thread.get(message.key)
             case CachePut():
-                self._asked = message
-                self._aside.put(message.key, body)
+                self._cache_request = message
+                self._store_thread.put(message.key, body)
             case Succeeded():
                 self._outcome = JobOutcome(result=message.result)
             case Failed():
                 self._outcome = JobOutcome(problem=message.problem)
 
-    def _read_written(self) -> bool:
-        """Take what it wrote; False where it will write no more."""
+    def _read_output(self) -> bool:
+        """Reads what the process wrote; returns False at the end of file."""
         try:
-            data = os.read(self._process.written, _CHUNK)
+            data = os.read(self._process.output, _CHUNK)
         except BlockingIOError:
             return True
-        self._log.written(data)
+        self._log.add_output(data)
         return bool(data)
 
-    def _left(self) -> JobOutcome:
-        """It has let go of the line without a word."""
+    def _hung_up(self) -> JobOutcome:
+        """Returns the outcome of a process that closed its line without a result."""
         deadline = time.monotonic() + _LEAVE
         while (status := self._process.poll()) is None and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -234,7 +234,7 @@ class JobMonitor:
             return JobOutcome(problem=memory_limit_problem("out of memory"))
         return JobOutcome(death=death_reason(status))
 
-    def _look_at_limits(self, deadline: float) -> None:
+    def _check_limits(self, deadline: float) -> None:
         if self._outcome is not None:
             return
         if self._stopped():
@@ -249,13 +249,13 @@ class JobMonitor:
                 self._outcome = JobOutcome(problem=error.problem)
             self._measured = time.monotonic()
 
-    def _of_memory(self, outcome: JobOutcome) -> JobOutcome:
-        """Native code that gets no memory aborts, and says so in its last words."""
-        if outcome.death is not None and is_out_of_memory(self._log.last_words):
-            return JobOutcome(problem=memory_limit_problem(self._log.last_words.strip().splitlines()[-1]))
+    def _memory_outcome(self, outcome: JobOutcome) -> JobOutcome:
+        """Turns a death into a memory-limit problem if the output ends so: native code aborts without memory."""
+        if outcome.death is not None and is_out_of_memory(self._log.tail):
+            return JobOutcome(problem=memory_limit_problem(self._log.tail.strip().splitlines()[-1]))
         return outcome
 
 
 def time_limit_problem(how: str) -> Problem:
-    """The problem of a job that took too long."""
+    """Returns the problem of a job that took too long."""
     return problem("time-limit", "The job took longer than the limit.", f"{how}; see its last stage")

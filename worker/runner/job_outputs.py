@@ -1,6 +1,6 @@
-"""What the process of a job left in its directory, as found by one that trusts it with nothing.
+"""The files that a job's process left in its directory, read without trusting the process.
 
-Links, pipes and sockets are passed over: to publish one would be to publish what it leads to. The process must have
+Links, pipes and sockets are skipped: publishing one would publish its target. The process must have
 ended, or it could still exchange one for the other.
 """
 
@@ -25,7 +25,7 @@ class OutputLimitError(Exception):
 
 
 def check_outputs(directory: Path, most_bytes: int) -> None:
-    """Check all that lies under a directory, which may change meanwhile, links and all.
+    """Checks the number and size of all files under a directory, which may change meanwhile.
 
     Raises:
         OutputLimitError: there are too many files, or too many bytes in them.
@@ -46,7 +46,7 @@ def check_outputs(directory: Path, most_bytes: int) -> None:
 
 
 def output_files(directory: Path) -> dict[str, Path]:
-    """The regular files under a directory by their names in it, sorted; those whose names are no key are left out."""
+    """Returns the regular files under a directory by relative name, sorted; names that are no store key are skipped."""
     found = {}
     for entry in _entries(directory):
         status = entry.stat(follow_symlinks=False)
@@ -57,14 +57,14 @@ def output_files(directory: Path) -> dict[str, Path]:
 
 
 def ensure_real_directory(directory: Path) -> None:
-    """See that it is a directory, and no link to another one."""
+    """Replaces anything but a real directory, such as a link, by an empty directory."""
     if directory.is_symlink() or not directory.is_dir():
         remove_path(directory)
         directory.mkdir()
 
 
 def _entries(directory: Path) -> Iterator["os.DirEntry[str]"]:
-    """All but directories, which are gone into."""
+    """Yields all entries but directories, recursively."""
     try:
         with os.scandir(directory) as found:
             entries = list(found)

@@ -1,8 +1,8 @@
-"""The process that does a job: all that touches what a user uploaded happens in it.
+"""The process of a job: it alone reads what a user uploaded.
 
-It is forked from the worker, which never touches the store, and confined (``worker/sandbox/confinement.py``): of what
-was open only a line to the supervisor remains, and its standard error, which that one reads. It compiles and simulates
-in a scratch directory, where it reads its inputs and writes to two folders.
+It is forked from the worker, which never touches the store, and confined (``worker/sandbox/confinement.py``): of the
+open descriptors it keeps a line to the supervisor, and its output, which the supervisor reads. It compiles and
+simulates in a scratch directory, where it reads its inputs and writes to two folders.
 """
 
 import contextlib
@@ -40,9 +40,9 @@ _MOST_TEXT = 4096  # characters of a logged line
 
 
 class SupervisorLink(logging.Handler):
-    """Sends stages and logged lines to the supervisor, and asks it for entries of the compiler's cache.
+    """Sends stages and log lines to the supervisor, and reads and writes the compiler's cache through it.
 
-    It blocks, and may be used from several threads. Raises ConnectionError where the other process is gone.
+    Blocking and thread-safe. Every method raises ConnectionError if the supervisor is gone.
     """
 
     def __init__(self, connection: socket.socket, most_body: int) -> None:
@@ -54,40 +54,40 @@ class SupervisorLink(logging.Handler):
         self._turn = threading.RLock()
 
     def send(self, document: Mapping[str, Any], body: bytes = b"") -> None:
-        """Send a frame."""
+        """Sends a frame."""
         with self._turn:
             self._connection.sendall(encode_frame(document, body))
 
     def receive(self) -> Frame:
-        """The next frame."""
+        """Returns the next frame."""
         with self._turn:
             while not self._waiting:
                 data = self._connection.recv(_CHUNK)
                 if not data:
-                    raise ConnectionResetError("the process that attends to the job is gone")
+                    raise ConnectionResetError("the supervisor of the job is gone")
                 self._waiting += self._frames.feed(data)
             return self._waiting.pop(0)
 
     def stage(self, stage: Stage) -> None:
-        """Tell how far the job is."""
+        """Sends a stage."""
         self.send(StageMessage(stage=stage).model_dump())
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass a line of the log on."""
+        """Sends a log record."""
         text = f"{record.name}: {record.getMessage()}"
         if record.exc_info:
             text += "\n" + logging.Formatter().formatException(record.exc_info)
         self.send(LogMessage(level=min(max(record.levelno, 0), 100), text=text[:_MOST_TEXT]).model_dump())
 
     def get(self, key: str) -> bytes | None:
-        """The entry of the cache, or None."""
+        """Returns the entry of the cache, or None."""
         with self._turn:
             self.send(CacheGet(key=key).model_dump())
             document, body = self.receive()
         return body if CacheEntry.model_validate(document).found else None
 
     def put(self, key: str, data: bytes) -> None:
-        """Keep an entry in the cache, unless it is too large."""
+        """Stores an entry in the cache, unless it is too large."""
         if len(data) <= self._most_body:
             self.send(CachePut(key=key).model_dump(), data)
 
@@ -103,24 +103,24 @@ class JobProcess:
 
     Attributes:
         line: the line to it.
-        written: a pipe with what it writes to its standard output and error.
+        output: a pipe of its standard output and error.
     """
 
     def __init__(self, pid: int, line: socket.socket, written: int) -> None:
         self.line = line
-        self.written = written
+        self.output = written
         self._pid = pid
         self._status: int | None = None
 
     def poll(self) -> int | None:
-        """Its wait status once it has ended, else None."""
+        """Returns its wait status once it has ended, else None."""
         if self._status is None:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             self._status = status if pid else None
         return self._status
 
     def kill(self) -> int:
-        """End it and what it started, unless it has ended; gives its wait status."""
+        """Kills the process and its group, unless it has ended; returns its wait status."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):  # it may not have come to lead its group
                 os.killpg(self._pid, signal.SIGKILL)
@@ -131,14 +131,16 @@ class JobProcess:
         return self._status or 0
 
     def close(self) -> None:
-        """End it if it runs, and give its line back."""
+        """Kills the process if it runs, and closes its line."""
         self.kill()
         self.line.close()
-        os.close(self.written)
+        os.close(self.output)
 
 
 def start_job_process(settings: Settings, scratch: Path) -> JobProcess:
-    """Fork it. It waits for its work (:func:`worker.runner.job_protocol.encode_inputs`), and dies with this process.
+    """Forks the process, which waits for its inputs (:func:`worker.runner.job_protocol.encode_inputs`).
+
+    It dies with the calling process.
 
     Raises:
         OSError: there is no process, memory, descriptor or room on the disk for it.
@@ -180,7 +182,7 @@ def _do(link: SupervisorLink, settings: Settings, scratch: Path) -> None:
     reached = StageRecorder(link.stage)
     try:
         result = execute(work, scratch / OUTPUT_FOLDER, settings, reached, link)
-    except ConnectionError:  # nobody is there to be told
+    except ConnectionError:  # no supervisor is left to report to
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the job must end with a reason
         problem = failure_problem(error)

@@ -1,7 +1,4 @@
-"""Messages between the process of a job and its supervisor: frames of a JSON document and bytes.
-
-Nothing in them is ever called.
-"""
+"""Messages between a job's process and its supervisor: frames of a JSON document and bytes, which are only data."""
 
 import json
 import struct
@@ -23,17 +20,17 @@ Frame = tuple[dict[str, Any], bytes]
 
 
 class BrokenFrameError(Exception):
-    """What arrived is no frame, or a larger one than may be."""
+    """The received bytes are no frame, or a frame above the limit."""
 
 
 def encode_frame(document: Mapping[str, Any], body: bytes = b"") -> bytes:
-    """The bytes of a frame."""
+    """Returns the bytes of a frame."""
     text = json.dumps(document).encode()
     return _LENGTHS.pack(len(text), len(body)) + text + body
 
 
 class Frames:
-    """Puts frames together from bytes as they arrive.
+    """Assembles frames from received bytes.
 
     Args:
         most_body: the most bytes of a frame's body.
@@ -44,10 +41,10 @@ class Frames:
         self._arrived = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are whole with this.
+        """Adds received bytes and yields the frames that are complete.
 
         Raises:
-            BrokenFrameError: the other side does not keep to the form.
+            BrokenFrameError: the bytes are no frame.
         """
         self._arrived += data
         while len(self._arrived) >= _LENGTHS.size:
@@ -76,14 +73,14 @@ _Key = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class StageMessage(pydantic.BaseModel):
-    """The job is so far."""
+    """Reports the stage of the job."""
 
     kind: Literal["progress"] = "progress"
     stage: Stage
 
 
 class LogMessage(pydantic.BaseModel):
-    """Something was logged."""
+    """Reports a log record."""
 
     kind: Literal["line"] = "line"
     level: Annotated[int, Field(ge=0, le=100)]
@@ -91,35 +88,35 @@ class LogMessage(pydantic.BaseModel):
 
 
 class CacheGet(pydantic.BaseModel):
-    """The job wants an entry of the cache. The answer is :class:`Entry`."""
+    """Requests an entry of the cache. The answer is :class:`CacheEntry`."""
 
     kind: Literal["get"] = "get"
     key: _Key
 
 
 class CachePut(pydantic.BaseModel):
-    """The job has made an entry of the cache, the frame's body."""
+    """Stores an entry in the cache: the frame's body."""
 
     kind: Literal["put"] = "put"
     key: _Key
 
 
 class Succeeded(pydantic.BaseModel):
-    """The job is done."""
+    """Reports the result of the job."""
 
     kind: Literal["succeeded"] = "succeeded"
     result: Summary
 
 
 class Failed(pydantic.BaseModel):
-    """The job cannot be done."""
+    """Reports the problem that the job fails with."""
 
     kind: Literal["failed"] = "failed"
     problem: Problem
 
 
 class CacheEntry(pydantic.BaseModel):
-    """The answer to :class:`Get`: the entry is the frame's body, if there is one."""
+    """The answer to :class:`CacheGet`: the entry is the frame's body, if there is one."""
 
     found: bool
 
@@ -133,10 +130,10 @@ _PROGRAM_WORK = pydantic.TypeAdapter(ProgramJobInputs)
 
 
 def parse_message(frame: Frame) -> JobMessage:
-    """What a frame of the job's process says.
+    """Returns the message in a frame of the job's process.
 
     Raises:
-        BrokenFrameError: nothing that it may say.
+        BrokenFrameError: the document is no message.
     """
     try:
         return _JOB_MESSAGE.validate_python(frame[0])
@@ -145,13 +142,13 @@ def parse_message(frame: Frame) -> JobMessage:
 
 
 def encode_inputs(work: ModelJobInputs | ProgramJobInputs) -> dict[str, Any]:
-    """The first frame to the job's process: what to do."""
+    """Returns the document of the first frame to the job's process: its inputs."""
     if isinstance(work, ProgramJobInputs):
         return {"kind": "program", "work": _PROGRAM_WORK.dump_python(work, mode="json")}
     return {"kind": "model", "work": _MODEL_WORK.dump_python(work, mode="json")}
 
 
 def decode_inputs(document: dict[str, Any]) -> ModelJobInputs | ProgramJobInputs:
-    """What :func:`work_document` was given."""
+    """Returns the inputs that :func:`encode_inputs` encoded."""
     form = _PROGRAM_WORK if document["kind"] == "program" else _MODEL_WORK
     return form.validate_python(document["work"])

@@ -1,4 +1,4 @@
-"""What a running job reports: its progress, in the record and as events, and its log, bounded."""
+"""Reports of a running job: its progress, in the record and as events, and its log, bounded."""
 
 import logging
 import time
@@ -18,13 +18,13 @@ _FLUSH_EVERY = 0.05  # seconds that an event may wait for others
 
 
 class ProgressReporter:
-    """Tells of one attempt, not too often. Nothing that fails here fails the job.
+    """Reports the progress of one attempt at a bounded rate. A failure to report does not fail the job.
 
     Args:
         job_id: the job.
         attempt: the attempt's number.
-        jobs: where its progress is recorded.
-        journal: takes its events: every stage that begins, and steps within one no more often than they are recorded.
+        jobs: records the progress.
+        journal: receives the events: every stage that begins, and steps of a stage as often as they are recorded.
         interval: least seconds between two records.
     """
 
@@ -36,40 +36,40 @@ class ProgressReporter:
         self._interval = interval
         self._started = utc_now()
         self._pending: Stage | None = None
-        self._told: Stage | None = None
+        self._reported: Stage | None = None
         self._written = self._flushed = 0.0
         self._record(None)
         journal.add("state", {"state": "running", "attempt": attempt, "time": event_time(self._started)})
         self._flush()
 
     def stage(self, stage: Stage | None) -> None:
-        """Take note of how far the job is, and record what was noted last once it is time; None: nothing new."""
+        """Sets the current stage, and records the last one if the interval is over; None sets nothing."""
         if stage is not None:
             self._pending = stage
-            if self._told is None or self._told.name != stage.name:
-                self._tell(stage)
+            if self._reported is None or self._reported.name != stage.name:
+                self._report(stage)
         if time.monotonic() - self._written >= self._interval:
-            self._catch_up()
+            self._report_pending()
         if time.monotonic() - self._flushed >= _FLUSH_EVERY:
             self._flush()
 
     def finish(self) -> None:
-        """Record and tell what was noted last: the attempt is over."""
-        self._catch_up()
+        """Records and publishes the last stage at the end of the attempt."""
+        self._report_pending()
         self._flush()
 
     def _flush(self) -> None:
         self._journal.flush()
         self._flushed = time.monotonic()
 
-    def _catch_up(self) -> None:
+    def _report_pending(self) -> None:
         if self._pending is not None:
             self._record(self._pending)
-            self._tell(self._pending)
+            self._report(self._pending)
             self._pending = None
 
     def line(self, line: str) -> None:
-        """Tell of a line of the job's log."""
+        """Adds an event of a line of the job's log."""
         self._journal.add("log", {"line": line})
 
     def _record(self, stage: Stage | None) -> None:
@@ -79,52 +79,52 @@ class ProgressReporter:
         except StoreUnavailableError:
             _log.warning("the progress of job %s cannot be recorded", self._job_id, exc_info=True)
 
-    def _tell(self, stage: Stage) -> None:
-        if stage != self._told:
+    def _report(self, stage: Stage) -> None:
+        if stage != self._reported:
             self._journal.add("stage", {**stage.model_dump(), "time": event_time(utc_now())})
-            self._told = stage
+            self._reported = stage
 
 
-_LAST_WORDS = 4096
+_TAIL = 4096
 
 
 class JobLog:
     """The log of one job.
 
     Attributes:
-        last_words: the end of all that it logged or wrote.
+        tail: the last 4096 characters that it logged or wrote.
 
     Args:
         job_id: the job.
-        most_bytes: the most that is kept.
-        told: is told every line that is kept.
+        most_bytes: the limit of all kept lines together.
+        on_line: is called with every line that is kept.
     """
 
-    def __init__(self, job_id: str, most_bytes: int, told: Callable[[str], None]) -> None:
+    def __init__(self, job_id: str, most_bytes: int, on_line: Callable[[str], None]) -> None:
         self._job_id = job_id
         self._left = most_bytes
-        self._told = told
+        self._on_line = on_line
         self._lines: list[str] = []
         self._unfinished = b""
-        self.last_words = ""
+        self.tail = ""
 
     def add(self, level: int, text: str) -> None:
-        """Keep what was logged at a level of ``logging``."""
-        self._spoken(text)
+        """Adds a record that was logged at a level of ``logging``."""
+        self._extend_tail(text)
         for line in text.splitlines():
             self._keep(level, f"{logging.getLevelName(level)} {line}")
 
-    def written(self, data: bytes) -> None:
-        """Keep what was written to standard output or error; no data at the end."""
-        self._spoken(data.decode(errors="replace"))
+    def add_output(self, data: bytes) -> None:
+        """Adds bytes of standard output or error; empty bytes mark their end."""
+        self._extend_tail(data.decode(errors="replace"))
         *lines, self._unfinished = (self._unfinished + data).split(b"\n")
-        if (not data and self._unfinished) or len(self._unfinished) > _LAST_WORDS:
+        if (not data and self._unfinished) or len(self._unfinished) > _TAIL:
             lines, self._unfinished = [*lines, self._unfinished], b""
         for line in lines:
             self._keep(logging.INFO, line.decode(errors="replace"))
 
-    def _spoken(self, text: str) -> None:
-        self.last_words = (self.last_words + text)[-_LAST_WORDS:]
+    def _extend_tail(self, text: str) -> None:
+        self.tail = (self.tail + text)[-_TAIL:]
 
     def _keep(self, level: int, line: str) -> None:
         if self._left <= 0:
@@ -135,10 +135,10 @@ class JobLog:
             stamped = "and more, which is left out"
         _log.log(level, "job %s: %s", self._job_id, line, extra=fields(process="job"))
         self._lines.append(stamped)
-        self._told(stamped)
+        self._on_line(stamped)
 
     def save(self, directory: Path) -> None:
-        """Write ``log.txt`` into the directory, if there is anything to write."""
+        """Writes ``log.txt`` into the directory, if any line was kept."""
         if self._lines:
             path = directory / "log.txt"
             remove_path(path)  # a link, perhaps

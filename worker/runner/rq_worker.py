@@ -1,7 +1,7 @@
-"""An RQ worker whose jobs are ours: it takes messages off the queue, and has each job run.
+"""The RQ worker: it takes messages off the queue and hands each job to the supervisor.
 
-Of RQ it uses the queue, the register of workers and the handling of signals; what RQ would do with a message, and write
-about it, it leaves out. It outlives a Redis that goes, and registers itself again with one that has forgotten it.
+It uses RQ's queue, register of workers and signal handling, but not RQ's execution of messages. It survives an outage
+of Redis, and registers itself again with a Redis that lost its data.
 """
 
 import logging
@@ -38,12 +38,13 @@ class JobWorker(Worker):
     Args:
         settings: the settings.
         queue: the queue.
-        attending: has jobs run.
-        bury: records how the process of a token died, by the job's id, and has the job run again soon.
-        idle: is called now and then while there is nothing to do.
-        beside: is called now and then, also while a job runs.
+        supervisor: runs jobs.
+        on_death: is called with a job's id, a token and a reason when the supervisor died; records the death of the
+            attempt and queues the job again.
+        when_idle: is called at intervals while no job runs.
+        periodically: is called at intervals, also while a job runs.
 
-    What is done beside the jobs may fail, where the system has no process or no room to spare: it is done again later.
+    These callbacks may fail where Redis is away or the system lacks processes or space: they are called again later.
     """
 
     job_class = TaskJob
@@ -54,18 +55,18 @@ class JobWorker(Worker):
         settings: Settings,
         queue: JobQueue,
         *,
-        attending: SupervisorProcess,
-        bury: Callable[[str, str, str], None],
-        idle: Callable[[], None],
-        beside: Callable[[], None] = lambda: None,
+        supervisor: SupervisorProcess,
+        on_death: Callable[[str, str, str], None],
+        when_idle: Callable[[], None],
+        periodically: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._queue = queue
-        self._attending = attending
-        self._bury = bury
-        self._idle = idle
-        self._beside = beside
-        self._unburied: list[tuple[str, str, str]] = []
+        self._supervisor = supervisor
+        self._on_death = on_death
+        self._when_idle = when_idle
+        self._periodically = periodically
+        self._deaths: list[tuple[str, str, str]] = []
         self._cleaned = -_CLEAN_EVERY
         self._registered = -_REGISTER_EVERY
         super().__init__(
@@ -79,37 +80,37 @@ class JobWorker(Worker):
         )
 
     def execute_job(self, job: RqJob, queue: Any) -> None:
-        """Have the job run that is next, and wait for it."""
+        """Runs the next job, and waits for it."""
         job_id = job_id_of(job)
         if job_id is None:
             _log.error("the message %s is none of ours: removed", job.id)
-            self._aside(lambda: self._remove(job, queue))
+            self._tolerate(lambda: self._remove(job, queue))
             return
-        job_id = self._next(job_id)
+        job_id = self._next_job(job_id)
         if job_id is None:
             return
         with bound(job=job_id):
             self.set_state(WorkerStatus.BUSY)
-            self._attend(job_id, secrets.token_hex(8))
-            self._besides()
+            self._supervise(job_id, secrets.token_hex(8))
+            self._run_periodic()
             self.set_state(WorkerStatus.IDLE)
 
-    def _next(self, message: str) -> str | None:
-        """The job whose turn it is: a message only says that some job waits."""
+    def _next_job(self, message: str) -> str | None:
+        """Returns the job whose turn it is: a message only says that some job waits."""
         try:
             return self._queue.waiting.take(message, self._settings.running_of_owner)
         except redis.RedisError as error:
             _log.warning("worker %s: Redis is away: %s", self.name, error)
             return message
 
-    def _attend(self, job_id: str, token: str) -> None:
+    def _supervise(self, job_id: str, token: str) -> None:
         begin = time.monotonic()
         _log.info("job %s: taken", job_id)
         try:
-            status = self._attending.run(job_id, token, self.name, self._live)
+            status = self._supervisor.run(job_id, token, self.name, self._beat)
         except OSError as error:  # the disk is full, perhaps, or there is no process to be had
             _log.error("job %s cannot be begun: %s", job_id, error)
-            self._aside(lambda: self._queue.submit(job_id, again=True))  # else it is found in the store
+            self._tolerate(lambda: self._queue.submit(job_id, again=True))  # else it is found in the store
             time.sleep(_PAUSE)  # another worker may have room
             return
         if status == 0:
@@ -118,54 +119,51 @@ class JobWorker(Worker):
         reason = death_reason(status)
         _log.error("job %s: %s", job_id, reason)
         if os.WIFSIGNALED(status):
-            self._unburied.append((job_id, token, reason))
-            self._aside(self._bury_all)
+            self._deaths.append((job_id, token, reason))
+            self._tolerate(self._record_deaths)
 
-    def _bury_all(self) -> None:
-        while self._unburied:
-            job_id, token, reason = self._unburied[0]
-            run_in_child(lambda: self._bury(job_id, token, reason))  # noqa: B023 - it is done before the next
-            del self._unburied[0]
+    def _record_deaths(self) -> None:
+        while self._deaths:
+            job_id, token, reason = self._deaths[0]
+            run_in_child(lambda: self._on_death(job_id, token, reason))  # noqa: B023 - it is done before the next
+            del self._deaths[0]
 
     @property
     def horse_pid(self) -> int:
         """The process that RQ kills when it is to stop at once."""
-        return self._attending.pid
+        return self._supervisor.pid
 
     def _remove(self, job: RqJob, queue: Any) -> None:
         self.connection.lrem(queue.intermediate_queue_key, 0, job.id)
         self.connection.delete(job.key)
 
-    def _live(self) -> None:
+    def _beat(self) -> None:
         self.heartbeat()
-        self._besides()
+        self._run_periodic()
 
-    def _besides(self) -> None:
-        self._aside(self._bury_all)
-        self._aside(self._beside)
+    def _run_periodic(self) -> None:
+        self._tolerate(self._record_deaths)
+        self._tolerate(self._periodically)
 
     def run_maintenance_tasks(self) -> None:
-        """RQ's own, then ours. RQ calls it at the start and while the worker is idle."""
-        self._aside(super().run_maintenance_tasks)
+        """Runs RQ's tasks, then those of Cyclops. RQ calls it at the start and while the worker is idle."""
+        self._tolerate(super().run_maintenance_tasks)
         self.last_cleaned_at = utcnow()  # type: ignore[assignment] # RQ has no types
-        self._aside(self._idle)
-        self._besides()
-        self._aside(lambda: sweep_scratch(self._settings.scratch_dir))
+        self._tolerate(self._when_idle)
+        self._run_periodic()
+        self._tolerate(lambda: sweep_scratch(self._settings.scratch_dir))
 
     def clean_registries(self) -> None:
-        """RQ's own, now and then: it only takes dead workers and foreign messages off the lists."""
+        """Cleans RQ's registries every minute: it only removes dead workers and foreign messages."""
         if time.monotonic() - self._cleaned >= _CLEAN_EVERY:
             super().clean_registries()  # type: ignore[no-untyped-call]
             self._cleaned = time.monotonic()
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
-        """Register, whether Redis knows of this worker or not; for a short time, as it comes often.
-
-        RQ asks for it thrice a job, however short that is: more than once a second it is not done.
-        """
+        """Registers this worker for a short time, also with a Redis that lost its data; at most once a second."""
         del timeout, pipeline  # RQ's are longer
         if time.monotonic() - self._registered >= _REGISTER_EVERY:
-            self._aside(self._register)
+            self._tolerate(self._register)
 
     def _register(self) -> None:
         with self.connection.pipeline() as beat:
@@ -176,28 +174,28 @@ class JobWorker(Worker):
         self._registered = time.monotonic()
 
     def set_state(self, state: str, pipeline: Any = None) -> None:
-        """Note and register the state, if it is another."""
+        """Sets and registers the state, if it has changed."""
         if state != self.get_state():
-            self._aside(lambda: super(JobWorker, self).set_state(state, pipeline))
+            self._tolerate(lambda: super(JobWorker, self).set_state(state, pipeline))
 
     def check_for_suspension(self, burst: bool) -> None:  # noqa: FBT001 - RQ's
-        """Do not: nobody suspends our workers, and it would ask Redis, which may be away."""
+        """Does nothing: our workers are never suspended, and RQ would ask Redis, which may be away."""
 
     def set_shutdown_requested_date(self) -> None:
-        """Do not: it is for RQ's dashboards, and Redis may be away."""
+        """Does nothing: it is for RQ's dashboards, and Redis may be away."""
 
     def subscribe(self) -> None:
-        """Do not: RQ takes commands in a thread; ours come in the store, and a process that forks has no threads."""
+        """Does nothing: RQ would start a thread, and a process that forks must have none."""
 
     def unsubscribe(self) -> None:
-        """There is nothing to unsubscribe from."""
+        """Does nothing: the worker never subscribes."""
 
     def teardown(self) -> None:
-        """Take this worker off the register."""
-        self._aside(super().teardown)
+        """Removes this worker from RQ's register."""
+        self._tolerate(super().teardown)
 
-    def _aside(self, action: Callable[[], object]) -> None:
-        """Do it, unless Redis is away, or the system has no process, memory, descriptor or disk space to spare."""
+    def _tolerate(self, action: Callable[[], object]) -> None:
+        """Calls ``action``; an outage of Redis, or a lack of processes, memory or disk space, is only logged."""
         try:
             action()
         except redis.RedisError as error:

@@ -1,7 +1,7 @@
-"""What attending to a job has to wait for, the store and Redis, in a thread beside the loop that must not wait.
+"""Blocking calls of the store and Redis for the monitor's loop, made in a thread.
 
-The loop says how far the job is, and hands over one question to the cache at a time; :attr:`Aside.line` can be read
-once that is answered. A store that hangs keeps this thread, and not the loop.
+The loop passes stages, and one request to the cache at a time; :attr:`StoreThread.line` is readable once the request is
+answered. A store that hangs blocks this thread, and not the loop.
 """
 
 import contextvars
@@ -23,11 +23,11 @@ class StoreThread:
     """The thread.
 
     Args:
-        cache: what the job may read and write.
-        stage: is told how far the job is, and None at every tick.
+        cache: the cache that the job reads and writes.
+        stage: is called with each stage, and with None at every tick.
 
     Attributes:
-        line: is readable once a question has been answered.
+        line: is readable once a request has been answered.
     """
 
     def __init__(self, cache: CacheStore, stage: Callable[[Stage | None], None]) -> None:
@@ -37,14 +37,14 @@ class StoreThread:
         self._stages: list[Stage] = []
         self._question: Callable[[], bytes | None] | None = None
         self._answer: bytes | None = None
-        self._left = False
+        self._closed = False
         self.line, self._theirs = socket.socketpair()
         run = contextvars.copy_context().run  # it logs as who started it
-        self._thread = threading.Thread(target=run, args=(self._work,), name="aside", daemon=True)
+        self._thread = threading.Thread(target=run, args=(self._work,), name="store", daemon=True)
         self._thread.start()
 
-    def note(self, stage: Stage) -> None:
-        """Have it recorded how far the job is; of many steps of a stage the last one."""
+    def report_stage(self, stage: Stage) -> None:
+        """Queues a stage to be recorded; of many steps of one stage, the last."""
         with self._changed:
             if self._stages and (self._stages[-1].name == stage.name or len(self._stages) >= _MOST_STAGES):
                 self._stages.pop()
@@ -52,11 +52,11 @@ class StoreThread:
             self._changed.notify()
 
     def get(self, key: str) -> None:
-        """Ask the cache for an entry."""
+        """Requests an entry of the cache."""
         self._ask(lambda: self._cache.get(key))
 
     def put(self, key: str, entry: bytes) -> None:
-        """Have the cache keep an entry."""
+        """Requests that the cache stores an entry."""
         self._ask(lambda: self._cache.put(key, entry))
 
     def _ask(self, question: Callable[[], bytes | None]) -> None:
@@ -65,14 +65,14 @@ class StoreThread:
             self._changed.notify()
 
     def answer(self) -> bytes | None:
-        """What the cache gave, once :attr:`line` is readable."""
+        """Returns the entry, or None, once :attr:`line` is readable."""
         self.line.recv(1)
         return self._answer
 
     def close(self) -> None:
-        """Record what was noted, and end; where the store hangs the thread is left alone, and does nothing further."""
+        """Records the queued stages and ends the thread; a thread that hangs in the store is abandoned."""
         with self._changed:
-            self._left = True
+            self._closed = True
             self._changed.notify()
         self._thread.join(_LEAVE)
         self._stages.clear()
@@ -80,22 +80,22 @@ class StoreThread:
 
     def _work(self) -> None:
         with self._theirs:
-            while not self._left or self._stages:
+            while not self._closed or self._stages:
                 with self._changed:
-                    if not (self._stages or self._question or self._left):
+                    if not (self._stages or self._question or self._closed):
                         self._changed.wait(_TICK)
                     stages, self._stages = self._stages, []
                     question, self._question = self._question, None
                 for stage in [*stages, None]:
-                    self._tried(lambda each=stage: self._stage(each))  # type: ignore[misc]
+                    self._guarded(lambda each=stage: self._stage(each))  # type: ignore[misc]
                 if question is not None:
-                    self._answer = self._tried(question)
-                    self._tried(lambda: self._theirs.sendall(b"."))
+                    self._answer = self._guarded(question)
+                    self._guarded(lambda: self._theirs.sendall(b"."))
 
-    def _tried(self, action: Callable[[], bytes | None]) -> bytes | None:
+    def _guarded(self, action: Callable[[], bytes | None]) -> bytes | None:
         try:
             return action()
         except Exception as error:  # noqa: BLE001 - neither the cache nor a record decides what becomes of the job
-            if not self._left:
+            if not self._closed:
                 _log.warning("beside the job: %s", error, exc_info=not isinstance(error, OSError))
             return None

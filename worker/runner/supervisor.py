@@ -1,7 +1,7 @@
 """The supervisor: takes one job after the other from its record to its artifacts.
 
-It touches nothing of a user's itself: it fetches what the job needs, monitors the process that does the job
-(``worker/runner/job_process.py``), publishes what that one left, and writes how the job ended, once.
+It opens no upload itself: it fetches a job's inputs, monitors the job's process (``worker/runner/job_process.py``),
+publishes the files that it left, and writes the end of the job, once.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from worker.config.settings import Settings
 from worker.execution.job_failure import failure_problem
 from worker.execution.job_inputs import fetch_inputs
 from worker.process.children import set_process_name
-from worker.queue.job_queue import JobQueue, open_impatient_queue
+from worker.queue.job_queue import JobQueue, open_fail_fast_queue
 from worker.queue.lease import Lease
 from worker.records.accelerator_store import Accelerators
 from worker.records.attempts import Attempt, Attempts
@@ -40,7 +40,7 @@ from worker.telemetry import logs
 from worker.telemetry.tracing import job_tracer
 
 _log = logging.getLogger(__name__)
-# what events may take: their lines of the log, more than once where they have to be escaped, and the stages
+# limits of the events: log lines, which grow where they are escaped, and stages
 _EVENTS_SHARE = 2
 _EVENTS_BYTES = 64 << 10
 
@@ -51,33 +51,33 @@ def supervise_job(
     settings: Settings,
     *,
     store: Store,
-    answers: ResultCache,
+    results: ResultCache,
     queue: JobQueue,
 ) -> None:
-    """Run the job, and end its record, unless its process died and may be given another attempt.
+    """Runs an attempt of the job and records its end, unless the process died and another attempt is left.
 
     Args:
-        assignment: the job; what is none, or has ended, is passed over.
-        process: the job's.
+        assignment: the job; one that does not exist or has ended is skipped.
+        process: the job's process.
         settings: the settings.
         store: the store.
-        answers: the store's.
+        results: the result cache.
         queue: the queue, over a Redis connection that fails soon where there is none.
     """
     with job_tracer() as tracer:
-        attendant = _JobSupervision(assignment, settings, store, answers, queue, tracer)
-        attendant.attend(process, Path(assignment.scratch), assignment.begun + settings.job_seconds)
+        supervision = _JobSupervision(assignment, settings, store, results, queue, tracer)
+        supervision.run(process, Path(assignment.scratch), assignment.begun + settings.job_seconds)
 
 
 class _JobSupervision:
-    """Attends to one job."""
+    """Supervises one job."""
 
     def __init__(
         self,
         assignment: Assignment,
         settings: Settings,
         store: Store,
-        answers: ResultCache,
+        results: ResultCache,
         queue: JobQueue,
         tracer: Tracer | None,
     ) -> None:
@@ -86,33 +86,33 @@ class _JobSupervision:
         self._store = store
         self._jobs = Jobs(store, queue.index)
         self._job: Job | None = None
-        self._answers = answers
+        self._results = results
         self._queue = queue
-        self._account = AttemptTelemetry(self._job_id, queue.name, queue.connection, tracer)
+        self._telemetry = AttemptTelemetry(self._job_id, queue.name, queue.connection, tracer)
 
-    def attend(self, process: JobProcessProxy, scratch: Path, deadline: float) -> None:
-        """Run the job in ``process``, if it is to be run."""
+    def run(self, process: JobProcessProxy, scratch: Path, deadline: float) -> None:
+        """Runs the job in ``process``, if it has not ended and no other process runs it."""
         if not self._jobs.runnable(self._job_id):
             with contextlib.suppress(redis.RedisError):
                 self._queue.forget(self._job_id)
             return
         lease = Lease(self._queue.connection, self._job_id, self._token, lambda: self._jobs.ended(self._job_id))
-        if not lease.take():
+        if not lease.acquire():
             _log.warning("job %s is run by another process", self._job_id)
             with contextlib.suppress(redis.RedisError):  # should that one die, the job is found in the store
                 self._queue.forget(self._job_id)
             return
         with contextlib.suppress(redis.RedisError):  # the reconciler would see to it
             self._queue.waiting.leave(self._job_id)
-        with lease, self._account:
-            pause = self._run(process, scratch, deadline, lease)
+        with lease, self._telemetry:
+            pause = self._run_attempt(process, scratch, deadline, lease)
         with contextlib.suppress(redis.RedisError):  # what is lost so is found in the store
             self._queue.forget(self._job_id)
             if pause is not None:
-                self._queue.rest(self._job_id, pause)
+                self._queue.delay(self._job_id, pause)
 
-    def _run(self, process: JobProcessProxy, scratch: Path, deadline: float, lease: Lease) -> float | None:
-        """Run an attempt; gives the seconds until the next one if there is to be one."""
+    def _run_attempt(self, process: JobProcessProxy, scratch: Path, deadline: float, lease: Lease) -> float | None:
+        """Runs an attempt; returns the seconds until the next one, None if there is none."""
         if self._jobs.ended(self._job_id):  # just before the lease was ours
             return None
         attempts = Attempts(self._store, self._job_id)
@@ -120,25 +120,25 @@ class _JobSupervision:
             Attempt(started=utc_now(), host=socket.gethostname(), worker=self._worker, token=self._token)
         )
         if number is None:
-            problem = attempts.lost()
+            problem = attempts.exhausted_problem()
             if self._jobs.fail(self._job_id, problem):
-                self._account.gave_up(problem)
-            self._tell_end()
+                self._telemetry.record_exhausted(problem)
+            self._publish_end()
             return None
-        self._account.begin(number)
+        self._telemetry.begin(number)
         journal = EventJournal(
             self._job_id, number, self._queue.connection, _EVENTS_SHARE * self._settings.job_log_bytes + _EVENTS_BYTES
         )
         outcome = self._outcome(number, process, scratch, deadline, lease, journal)
         if outcome.death is not None:
             _log.error("job %s, attempt %d: %s", self._job_id, number, outcome.death)
-            self._account.died(outcome.death)
-            pause = retry_while_away(lambda: attempts.died(self._token, str(outcome.death)))
+            self._telemetry.record_death(outcome.death)
+            pause = retry_while_away(lambda: attempts.record_death(self._token, str(outcome.death)))
             retry_while_away(lambda: self._jobs.wait_again(self._job_id))
-            with contextlib.suppress(redis.RedisError):  # who follows hears of the next attempt
-                self._queue.tell_waits(self._job_id, number)
+            with contextlib.suppress(redis.RedisError):  # clients see the next attempt
+                self._queue.publish_wait(self._job_id, number)
             return pause
-        self._end(number, outcome, scratch / OUTPUT_FOLDER, journal)
+        self._publish_result(number, outcome, scratch / OUTPUT_FOLDER, journal)
         return None
 
     def _outcome(
@@ -148,8 +148,8 @@ class _JobSupervision:
         log = JobLog(self._job_id, self._settings.job_log_bytes, reporter.line)
         try:
             self._job = job = retry_while_away(lambda: self._jobs.get(self._job_id))
-            self._account.trace(job.origin)
-            with self._account.own_stage("fetch"):
+            self._telemetry.continue_trace(job.origin)
+            with self._telemetry.supervisor_stage("fetch"):
                 work = retry_while_away(lambda: fetch_inputs(job, scratch, self._store, job.document))
         except StoreUnavailableError as error:
             return JobOutcome(death=f"the store stayed away: {error}")
@@ -158,48 +158,50 @@ class _JobSupervision:
             if problem.incident is not None:
                 _log.exception("incident %s: job %s: its inputs could not be fetched", problem.incident, self._job_id)
             return JobOutcome(problem=problem)
-        watch = JobMonitor(
+        monitor = JobMonitor(
             process,
             scratch,
             self._settings,
-            cache=self._account.counting(StoreCache(self._store, self._settings.max_cache_entry_bytes, job.owner)),
-            stage=lambda stage: self._noted(stage, reporter),
+            cache=self._telemetry.counting_cache(
+                StoreCache(self._store, self._settings.max_cache_entry_bytes, job.owner)
+            ),
+            stage=lambda stage: self._report_stage(stage, reporter),
             log=log,
             stopped=lease.stopped,
         )
-        outcome = watch.follow(work, deadline)
+        outcome = monitor.run(work, deadline)
         reporter.finish()
         ensure_real_directory(scratch / OUTPUT_FOLDER)
         log.save(scratch / OUTPUT_FOLDER)
         journal.save(scratch / OUTPUT_FOLDER)
         return outcome
 
-    def _noted(self, stage: Stage | None, reporter: ProgressReporter) -> None:
-        self._account.stage(stage)
+    def _report_stage(self, stage: Stage | None, reporter: ProgressReporter) -> None:
+        self._telemetry.stage(stage)
         reporter.stage(stage)
 
-    def _end(self, number: int, outcome: JobOutcome, out: Path, journal: EventJournal) -> None:
-        """Publish the files and write the end; where the job has ended meanwhile, nothing is left of them."""
+    def _publish_result(self, number: int, outcome: JobOutcome, out: Path, journal: EventJournal) -> None:
+        """Publishes the files and records the end; if the job has ended meanwhile, the files are deleted."""
         problem, ours = outcome.problem, False
         if problem is not None or outcome.result is not None:
             try:
                 check_outputs(out, self._settings.job_output_bytes)
                 files = output_files(out)  # once: one that is published has two names, and would be no output any more
-                with self._account.own_stage("publish"):
+                with self._telemetry.supervisor_stage("publish"):
                     retry_while_away(lambda: publish(self._store, self._job_id, number, files))
             except OutputLimitError as error:
                 problem = error.problem
             ours = retry_while_away(lambda: self._record_end(number, problem, outcome.result))
-        self._tell_end(journal.last)
+        self._publish_end(journal.last)
         # where an answer of the store got lost, the end may be ours although it was there when we wrote it again
         if ours or retry_while_away(lambda: self._ended_by(number)):
-            self._account.ended(problem)
+            self._telemetry.record_end(problem)
         else:
-            self._account.ended_elsewhere()
+            self._telemetry.record_ended_elsewhere()
             retry_while_away(lambda: discard(self._store, self._job_id, number))
 
     def _record_end(self, number: int, problem: Problem | None, result: Summary | None) -> bool:
-        """Whether the job had not ended before."""
+        """Records the end; returns False if the job had ended before."""
         if problem is not None:
             return self._jobs.fail(self._job_id, problem, number)
         assert result is not None
@@ -209,19 +211,19 @@ class _JobSupervision:
         return ended
 
     def _remember(self, number: int) -> None:
-        """Have the job, which has succeeded, answer whoever asks the same again; without it they only wait."""
+        """Adds the succeeded job to the result cache, if the store is there: the entry only saves time."""
         assert self._job is not None
         with contextlib.suppress(StoreUnavailableError, KeyError):
-            self._answers.remember(self._job.model_copy(update={"attempt": number}))
+            self._results.put(self._job.model_copy(update={"attempt": number}))
 
-    def _tell_end(self, last: str | None = None) -> None:
-        with contextlib.suppress(redis.RedisError):  # who waits for it looks at the store too
-            self._queue.tell_end(self._job_id, last)
+    def _publish_end(self, last: str | None = None) -> None:
+        with contextlib.suppress(redis.RedisError):  # clients look at the store too
+            self._queue.publish_end(self._job_id, last)
 
     def _ended_by(self, number: int) -> bool:
         try:
             return self._jobs.get(self._job_id).attempt == number
-        except KeyError:  # nobody was told of it
+        except KeyError:  # it was withdrawn
             return False
 
 
@@ -229,17 +231,17 @@ PROCESS_NAME = "cyclops-attend"
 
 
 def supervise(line: socket.socket, settings: Settings) -> None:
-    """Attend to what the worker hands over, until it hangs up."""
+    """Supervises the jobs that the worker assigns, until it closes the line."""
     set_process_name(PROCESS_NAME)
     logs.begin(process="horse")
     store = open_store(settings)
-    queue = open_impatient_queue(settings)
-    answers = ResultCache(store, Jobs(store), Accelerators(store))
+    queue = open_fail_fast_queue(settings)
+    results = ResultCache(store, Jobs(store), Accelerators(store))
     while (handed := receive_assignment(line)) is not None:
         assignment, process = handed
         with logs.bound(job=assignment.job_id):
             try:
-                supervise_job(assignment, process, settings, store=store, answers=answers, queue=queue)
+                supervise_job(assignment, process, settings, store=store, results=results, queue=queue)
             finally:
                 process.close()
         line.sendall(DONE)

@@ -1,10 +1,9 @@
-"""The worker's side of the supervisor: starts its process, hands jobs to it, and the protocol between the two.
+"""The worker's side of the supervisor: it starts the supervisor's process and assigns jobs to it.
 
-The supervisor has the store and Redis, and keeps them from job to job. It cannot fork the processes of the jobs: the
-store's threads do not live through a fork. So the worker, which has no threads, forks these too, and hands over a job
-as a JSON document, with the two descriptors that lead to its process. While it supervises the job, the other side asks
-for the end of that process: :data:`ASK`, or :data:`KILL`, upon which the worker sends its wait status, or that it has
-none. With :data:`DONE` the job is done with.
+The supervisor keeps its connections to the store and Redis from job to job. It cannot fork the processes of jobs: the
+store's threads do not survive a fork. So the worker, which has no threads, forks these too, and assigns a job as a JSON
+document with the two descriptors of its process. While the supervisor runs the job it sends :data:`ASK` or :data:`KILL`
+for that process, and the worker answers with its wait status, if it has ended; :data:`DONE` ends the assignment.
 """
 
 import json
@@ -28,14 +27,14 @@ _MOST = 1 << 16
 
 
 class Assignment(NamedTuple):
-    """A job to attend to.
+    """A job for the supervisor.
 
     Attributes:
         job_id: the job.
-        token: of the attempt that it may become.
+        token: identifies the attempt.
         worker: the name of the worker.
         scratch: path of the directory of the job's process.
-        begun: the time of ``time.monotonic`` from which its seconds count.
+        begun: the ``time.monotonic`` at which its wall time begins.
     """
 
     job_id: str
@@ -46,12 +45,12 @@ class Assignment(NamedTuple):
 
 
 def send_assignment(line: socket.socket, assignment: Assignment, process: JobProcess) -> None:
-    """Hand over a job and the ways to its process."""
-    socket.send_fds(line, [json.dumps(assignment).encode()], [process.line.fileno(), process.written])
+    """Sends a job with the descriptors of its process."""
+    socket.send_fds(line, [json.dumps(assignment).encode()], [process.line.fileno(), process.output])
 
 
 def receive_assignment(line: socket.socket) -> tuple[Assignment, "JobProcessProxy"] | None:
-    """The next job, and its process; None once the worker has hung up."""
+    """Receives the next job and its process; returns None once the worker has closed the line."""
     try:
         data, descriptors, *_ = socket.recv_fds(line, _MOST, 2)
     except ConnectionResetError:
@@ -63,43 +62,43 @@ def receive_assignment(line: socket.socket) -> tuple[Assignment, "JobProcessProx
 
 
 def send_status(line: socket.socket, status: int | None) -> None:
-    """Say how a process ended, or that it has not."""
+    """Sends a wait status, or that the process has not ended."""
     line.sendall(_STATUS.pack(status is not None, status or 0))
 
 
 class JobProcessProxy:
-    """The process of a job that has been handed over: the worker holds it, and we hold its line.
+    """The process of an assigned job: the worker is its parent, and the supervisor has its line.
 
     Attributes:
         line: the line to it.
-        written: a pipe with what it writes to its standard output and error.
+        output: a pipe of its standard output and error.
     """
 
     def __init__(self, worker: socket.socket, line: socket.socket, written: int) -> None:
         self.line = line
-        self.written = written
+        self.output = written
         self._worker = worker
 
     def poll(self) -> int | None:
-        """Its wait status once it has ended, else None."""
-        return self._asked(ASK)
+        """Returns its wait status once it has ended, else None."""
+        return self._ask(ASK)
 
     def kill(self) -> int:
-        """End it and what it started, unless it has ended; gives its wait status."""
-        return self._asked(KILL) or 0
+        """Kills the process and its group, unless it has ended; returns its wait status."""
+        return self._ask(KILL) or 0
 
-    def _asked(self, question: bytes) -> int | None:
+    def _ask(self, question: bytes) -> int | None:
         self._worker.sendall(question)
         answer = self._worker.recv(_STATUS.size, socket.MSG_WAITALL)
         if len(answer) < _STATUS.size:
-            raise ConnectionError("the worker has hung up")
+            raise ConnectionError("the worker has closed the line")
         ended, status = _STATUS.unpack(answer)
         return int(status) if ended else None
 
     def close(self) -> None:
-        """Give its line back; the worker ends it."""
+        """Closes its line; the worker ends the process."""
         self.line.close()
-        os.close(self.written)
+        os.close(self.output)
 
 
 _log = logging.getLogger(__name__)
@@ -108,74 +107,74 @@ _BEAT = 2.0  # seconds between two signs of life while a job runs
 
 
 class SupervisorProcess:
-    """Has jobs run, one after the other.
+    """Runs jobs, one after the other, in the supervisor's process.
 
     Args:
         settings: the settings.
-        attend: what the attending process does with its end of the line, until nobody is at the other.
+        supervise: runs in the supervisor's process with its end of the line, until the worker closes the other.
     """
 
-    def __init__(self, settings: Settings, attend: Callable[[socket.socket], None]) -> None:
+    def __init__(self, settings: Settings, supervise: Callable[[socket.socket], None]) -> None:
         self._settings = settings
-        self._attend = attend
+        self._supervise = supervise
         self._process: tuple[int, socket.socket] | None = None
         self._jobs = 0
 
     @property
     def pid(self) -> int:
-        """The id of the attending process; 0 if there is none."""
+        """The supervisor's process id; 0 if there is none."""
         return 0 if self._process is None else self._process[0]
 
-    def ready(self) -> None:
-        """Have an attending process, a new one if there is none or it has attended to many."""
+    def ensure_running(self) -> None:
+        """Starts the supervisor's process if there is none, or a new one after many jobs."""
         if self._process is not None and (self._jobs >= _MOST_JOBS or _hung_up(self._process[1])):
             self.close()
         if self._process is None:
-            self._process = self._started()
+            self._process = self._start()
             self._jobs = 0
 
-    def _started(self) -> tuple[int, socket.socket]:
+    def _start(self) -> tuple[int, socket.socket]:
         ours, theirs = socket.socketpair()
 
-        def attend() -> None:
+        def supervise() -> None:
             ours.close()
-            self._attend(theirs)
+            self._supervise(theirs)
 
         with theirs:
             try:
-                return start_child(attend, group=True), ours
+                return start_child(supervise, group=True), ours
             except OSError:
                 ours.close()
                 raise
 
     def run(self, job_id: str, token: str, worker: str, beat: Callable[[], None]) -> int:
-        """Have the job run, and wait for it.
+        """Runs the job, and waits for it.
 
         Args:
             job_id: the job.
-            token: of this attempt, if it becomes one.
+            token: identifies the attempt.
             worker: the worker's name.
-            beat: is called every two seconds; that it fails does the job no harm.
+            beat: is called every two seconds; its failures are logged.
 
         Returns:
-            0 once the job is done with, and else the wait status of the attending process, which has ended.
+            0 once the supervisor is done with the job, else the wait status of the supervisor, which died.
 
         Raises:
-            OSError: there is no room for the job's directory, or for its process; nobody has begun it.
+            OSError: the system lacks space for the job's directory or resources for its process; the job has not begun.
         """
-        self.ready()
+        self.ensure_running()
         self._jobs += 1
         begun = time.monotonic()
         with scratch_directory(self._settings.scratch_dir, f"job-{job_id}") as scratch:
             process = start_job_process(self._settings, scratch)
             try:
-                done = self._hand(Assignment(job_id, token, worker, str(scratch), begun), process, beat)
+                done = self._hand_over(Assignment(job_id, token, worker, str(scratch), begun), process, beat)
             finally:
                 process.close()
         return 0 if done else self.close()
 
-    def _hand(self, assignment: Assignment, process: JobProcess, beat: Callable[[], None]) -> bool:
-        """Whether the attending process is done with the job; it has died if not."""
+    def _hand_over(self, assignment: Assignment, process: JobProcess, beat: Callable[[], None]) -> bool:
+        """Returns True once the supervisor is done with the job, and False if it died."""
         assert self._process is not None
         line = self._process[1]
         try:
@@ -194,7 +193,7 @@ class SupervisorProcess:
             return False
 
     def close(self) -> int:
-        """Hang up, upon which the attending process ends; gives its wait status."""
+        """Closes the line, upon which the supervisor ends; returns its wait status."""
         if self._process is None:
             return 0
         pid, line = self._process
@@ -207,9 +206,9 @@ def _try(beat: Callable[[], None]) -> None:
     try:
         beat()
     except Exception:  # noqa: BLE001 - whatever is done beside the job, the job goes on
-        _log.exception("something beside the job failed")
+        _log.exception("a periodic task failed while the job runs")
 
 
 def _hung_up(line: socket.socket) -> bool:
-    """Whether the other side is gone: between two jobs it says nothing."""
+    """Returns whether the other side is gone: between two jobs it sends nothing."""
     return bool(select.select([line], [], [], 0)[0])

@@ -32,13 +32,13 @@ class WarmUp:
     Args:
         names: the accelerators.
         prepare: compiles for one, by its name, and runs nothing.
-        kept: whether what a child compiles is on the disk afterwards.
+        is_cached: returns whether a child leaves what it compiles on the disk.
     """
 
-    def __init__(self, names: Sequence[str], prepare: Callable[[str], None], kept: Callable[[], bool]) -> None:
+    def __init__(self, names: Sequence[str], prepare: Callable[[str], None], is_cached: Callable[[], bool]) -> None:
         self._left = list(names)
         self._prepare = prepare
-        self._kept = kept
+        self._is_cached = is_cached
         self._child: _Child | None = None
 
     @property
@@ -47,10 +47,10 @@ class WarmUp:
         return self._child is None and not self._left
 
     def step(self) -> bool:
-        """Take over from a child that has ended, and start the next; gives whether something was taken over.
+        """Loads what an ended child compiled, and starts the next child; returns whether something was loaded.
 
         Raises:
-            OSError: there is no process to be had for the next; what was to be done is left for another step.
+            OSError: the next child cannot be started; a later step tries again.
         """
         taken = False
         if self._child is not None:
@@ -74,7 +74,7 @@ class WarmUp:
         seconds = time.monotonic() - child.started
         if status != 0:
             _log.warning("compiling ahead for %s: %s", child.name, death_reason(status))
-        elif self._kept() or seconds < _QUICK:
+        elif self._is_cached() or seconds < _QUICK:
             with deferred_signals():
                 self._prepare(child.name)
             return True

@@ -1,7 +1,7 @@
-"""The worker process: preloads the compiler, then forks once for every job, and now and then what attends to them.
+"""The worker process: preloads the compiler, then forks a process for every job, and the supervisor.
 
-The parent may import TVM and compile; it must never run a compiled kernel nor use the store, or the forked child
-can hang: threads do not live through a fork.
+The parent may import TVM and compile; it must never run a compiled kernel nor use the store, or a forked child can
+hang: threads do not survive a fork.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, preset_names
 from worker.config.settings import Settings
 from worker.process.children import run_in_child, share_with_children
-from worker.queue.job_queue import JobQueue, open_impatient_queue
+from worker.queue.job_queue import JobQueue, open_fail_fast_queue
 from worker.queue.lease import release_lease
 from worker.queue.reconciler import reconcile, take_reconcile_turn
 from worker.records.attempts import Attempts
@@ -44,10 +44,7 @@ def warmed_presets(choice: str) -> list[str]:
 
 
 def preload(presets: Sequence[str]) -> WarmUp:
-    """Import what every job needs, once, before the first fork.
-
-    Returns what compiles the simulators of ``presets`` ahead.
-    """
+    """Imports what every job needs, before the first fork; returns the warm-up of the simulators of ``presets``."""
     tracing.preload()
     importlib.import_module("accel.report.provenance").versions()  # reads the sources of the compiler
     prepare: Callable[[Accelerator], None] = importlib.import_module("accel.simulate.prepare_simulation").prepare
@@ -61,53 +58,60 @@ def preload(presets: Sequence[str]) -> WarmUp:
     return WarmUp(presets, lambda name: prepare(load_accelerator(name)), lambda: cache_folder() is not None)
 
 
-class _Tasks:
-    """What the worker does beside running jobs, mostly in forked processes."""
+class _BackgroundTasks:
+    """Tasks of the worker besides running jobs, mostly in forked processes."""
 
-    def __init__(self, settings: Settings, queue: JobQueue, warming: WarmUp) -> None:
+    def __init__(self, settings: Settings, queue: JobQueue, warm_up: WarmUp) -> None:
         self._settings = settings
         self._queue = queue
-        self._warming = warming
+        self._warm_up = warm_up
 
-    def bury(self, job_id: str, token: str, reason: str) -> None:
-        """Record how the attempt of this token died, and have the job run again soon."""
-        queue = open_impatient_queue(self._settings)
+    def record_death(self, job_id: str, token: str, reason: str) -> None:
+        """Records why the attempt of this token died, and delays the job for the next attempt."""
+        queue = open_fail_fast_queue(self._settings)
         store = open_store(self._settings)
-        pause = Attempts(store, job_id).died(token, reason)
+        pause = Attempts(store, job_id).record_death(token, reason)
         jobs = Jobs(store, queue.index)
         if not jobs.ended(job_id):
             attempt = jobs.wait_again(job_id)
-            queue.rest(job_id, pause)
+            queue.delay(job_id, pause)
             release_lease(queue.connection, job_id, token)
             if attempt is not None:
-                queue.tell_waits(job_id, attempt)
+                queue.publish_wait(job_id, attempt)
 
-    def idle(self) -> None:
-        """Look for lost jobs, and go on compiling ahead."""
+    def when_idle(self) -> None:
+        """Reconciles the queue, and continues the warm-up."""
         if take_reconcile_turn(self._queue, self._settings.reconcile_seconds):
-            run_in_child(self._look)
-        if self._warming.step():
+            run_in_child(self._reconcile)
+        if self._warm_up.step():
             share_with_children()
 
-    def _look(self) -> None:
+    def _reconcile(self) -> None:
         store = open_store(self._settings)
         jobs = Jobs(store, self._queue.index)
         reconcile(jobs, self._queue)
-        schedule_lost_orders(DeliveryOrders(store), jobs, self._queue.agenda)
+        schedule_lost_orders(DeliveryOrders(store), jobs, self._queue.schedule)
 
 
 def run_worker(settings: Settings) -> None:
-    """Run jobs until SIGTERM or SIGINT; the running job is finished first, unless a second signal comes."""
+    """Runs jobs until SIGTERM or SIGINT; the running job is finished first, unless a second signal comes."""
     if settings.redis_url is None:
         raise ValueError("a worker needs CYCLOPS_REDIS_URL")
     logs.configure(settings.log_level, settings.log_format, "worker")
     settings.scratch_dir.mkdir(parents=True, exist_ok=True)
-    warming = preload(warmed_presets(settings.warm_up))
+    warm_up = preload(warmed_presets(settings.warm_up))
     queue = JobQueue(open_redis(settings), settings.queue)
-    tasks = _Tasks(settings, queue, warming)
-    errands = DispatcherLauncher(settings, queue)
-    attending = SupervisorProcess(settings, lambda line: supervise(line, settings))
-    worker = JobWorker(settings, queue, attending=attending, bury=tasks.bury, idle=tasks.idle, beside=errands.step)
+    tasks = _BackgroundTasks(settings, queue, warm_up)
+    launcher = DispatcherLauncher(settings, queue)
+    supervisor = SupervisorProcess(settings, lambda line: supervise(line, settings))
+    worker = JobWorker(
+        settings,
+        queue,
+        supervisor=supervisor,
+        on_death=tasks.record_death,
+        when_idle=tasks.when_idle,
+        periodically=launcher.step,
+    )
     worker.work(logging_level=settings.log_level)
 
 

@@ -18,7 +18,7 @@ _LOOK_EVERY = 0.5
 
 @contextlib.contextmanager
 def worker_processes(settings: Settings, count: int) -> Iterator[None]:
-    """Keep ``count`` workers running inside the context. ``settings.redis_url`` must be set.
+    """Keeps ``count`` workers running inside the context. ``settings.redis_url`` must be set.
 
     At the end a running job has five seconds; then it is killed, and a later start runs it again.
     """

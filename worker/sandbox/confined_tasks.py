@@ -1,7 +1,7 @@
-"""Tasks on what users upload: each in a forked process, confined before it opens anything, its answer bounded.
+"""Tasks on uploads, each in a forked process that is confined before it opens a file; answers are bounded.
 
-:func:`confined` is the process's side, what a module's ``TASKS`` are made with (``worker/sandbox/fork_server.py``);
-:class:`Confined` is the side of the api.
+:func:`confined_task` is the process's side, what a module's ``TASKS`` are made with
+(``worker/sandbox/fork_server.py``); :class:`ConfinedTasks` is the side of the api.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ class LimitError(Exception):
 
 
 class RefusedError(Exception):
-    """What was uploaded cannot be used."""
+    """The upload cannot be used."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.detail)
@@ -51,7 +51,7 @@ def confined_task(
     arguments: type[Arguments],
     work: Callable[[Arguments, Settings], pydantic.BaseModel],
 ) -> Callable[[bytes], bytes]:
-    """A task of a fork server: ``work`` under ``limits`` and confinement."""
+    """Returns a task for a fork server that runs ``work`` under ``limits`` and confinement."""
 
     def task(request: bytes) -> bytes:
         asked = _Request.model_validate_json(request)
@@ -64,7 +64,7 @@ def confined_task(
 
 
 def confinement_task(request: bytes) -> bytes:
-    """A task that tells what confines the others: it confines itself."""
+    """Confines its own process and returns the status of the confinement."""
     asked = _Request.model_validate_json(request)
     return _answered(lambda: confine(Settings(**asked.settings), asked.scratch))
 
@@ -79,7 +79,7 @@ def _answered(work: Callable[[], pydantic.BaseModel]) -> bytes:
 
 
 class ConfinedTasks:
-    """Asks a fork server for such tasks; may be used from several threads."""
+    """Runs confined tasks in a fork server. Thread-safe."""
 
     def __init__(self, settings: Settings, server: ForkClient) -> None:
         self._settings = settings.limits()
@@ -95,20 +95,20 @@ class ConfinedTasks:
         readable: Sequence[Path] = (),
         most_bytes: int = MOST_BYTES,
     ) -> bytes:
-        """The answer of a task, as JSON; its process has ended.
+        """Runs a task, waits for the end of its process, and returns its answer as JSON.
 
         Args:
-            task: its name.
-            arguments: what it works on.
+            task: the name of the task.
+            arguments: its arguments.
             scratch: the directory that it may write to.
-            seconds: how long it may take.
+            seconds: its time limit.
             readable: further files that it may read.
             most_bytes: the longest answer that it may give.
 
         Raises:
-            LimitError: it needs more than it may, or its process died.
-            RefusedError: what was uploaded cannot be used.
-            NotStartedError: there is no process to be had for it now.
+            LimitError: it exceeded a limit, or its process died.
+            RefusedError: the upload cannot be used.
+            NotStartedError: the system lacks resources for a process.
         """
         request = _Request(
             settings=self._settings,

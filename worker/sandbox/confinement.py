@@ -39,7 +39,7 @@ TEMPORARY = "tmp"  # the directory of temporary files in that of the process
 
 
 def prepare_confinement() -> None:
-    """Find what is the same for all that this process forks; they would find it themselves, each anew."""
+    """Computes once what every forked process needs for its confinement."""
     readable_files()
     if sys.platform == "linux":
         prepare_filter()
@@ -54,18 +54,18 @@ def confine(
     writable: Collection[str] | None = None,
     keep: Collection[int] | None = None,
 ) -> Confinement:
-    """Keep this process from all but its own directory, and from using more than it may; there is no way back.
+    """Confines this process to its own directory and to ``limits``, irrevocably, and returns the status.
 
     Call it in a process that was forked for the purpose, and has one thread: threads that start later are confined too.
     A process that is to die with its parent must have said so before (``worker/process/parent_death.py``).
 
     Args:
-        settings: whose store, above all, is not to be read.
-        scratch: its directory; temporary files go there. Inputs of the job may be there too.
-        limits: those of a job if not given.
+        settings: the settings, which name the data directory, which must not be read.
+        scratch: the directory of the process, with its temporary files and perhaps the job's inputs.
+        limits: the limits; by default those of a job.
         readable: further files and directories that it may read.
-        writable: the folders of ``scratch`` that it may write to, which are there; all of it if not given.
-        keep: the descriptors that stay open; if not given, those that lead nowhere outside.
+        writable: the existing folders of ``scratch`` that it may write to; by default all of it.
+        keep: the descriptors that stay open; by default those that lead nowhere outside.
 
     Raises:
         OSError: ``scratch`` cannot be written to.
@@ -77,9 +77,11 @@ def confine(
     linux = sys.platform == "linux"
     descriptors = release_descriptors(keep)
     namespaces = enter_namespaces() if linux else _ELSEWHERE
-    told = apply_limits(limits or job_limits(settings), counted_alone=namespaces.active and "user" in namespaces.detail)
+    described = apply_limits(
+        limits or job_limits(settings), counted_alone=namespaces.active and "user" in namespaces.detail
+    )
     return Confinement(
-        limits=Mechanism(active=True, detail=told),
+        limits=Mechanism(active=True, detail=described),
         descriptors=descriptors,
         namespaces=namespaces,
         privileges=drop_privileges() if linux else _ELSEWHERE,
@@ -91,7 +93,7 @@ def confine(
 def _restrict(
     settings: Settings, scratch: Path, further: Iterable[Path], writable: Collection[str] | None
 ) -> Mechanism:
-    """Leave the system's files, but for a directory of them that the data were put into."""
+    """Restricts the process to system files, without directories that hold the data, and its own directory."""
     data = settings.data.resolve()
     system = [path for path in readable_files() if not data.is_relative_to(path)]
     # /proc/self as it is, not where it leads now: a namespace may number processes anew
@@ -102,7 +104,7 @@ def _restrict(
 
 @functools.cache
 def readable_files() -> frozenset[Path]:
-    """What Python and its libraries need, and the packages that are loaded: found once.
+    """Returns the paths that Python, its libraries and the loaded packages need; computed once.
 
     ``sys.path`` is no guide: it may hold the working directory, and so anything.
     """
@@ -116,7 +118,7 @@ def readable_files() -> frozenset[Path]:
 
 
 def _packages(libraries: Iterable[str]) -> Iterator[str]:
-    """Packages that are loaded from elsewhere: ours, and families of instruction sets that others bring."""
+    """Yields packages that are loaded from elsewhere: ours, and plug-in families of instruction sets."""
     prefixes = tuple(f"{path}/" for path in libraries)
     for name, module in list(sys.modules.items()):
         file = None if "." in name else getattr(module, "__file__", None)
@@ -130,7 +132,7 @@ _SELF = Path("/proc/self")
 
 
 def enter_namespaces() -> Mechanism:
-    """Leave the network and the System V queues of the system; the process stays the same user, by name and number.
+    """Leaves the network and the System V queues of the system; the process stays the same user, by name and number.
 
     Without privileges that takes a user namespace too, in which the limit of processes counts this process's only. The
     process must have one thread.
@@ -161,7 +163,7 @@ class _Header(ctypes.Structure):
 
 
 def drop_privileges() -> Mechanism:
-    """Give up every capability, and all programs that would bring some."""
+    """Gives up every capability, and all programs that would bring some."""
     try:
         forgo_new_privileges()
         header, none = _Header(_VERSION_3, 0), (ctypes.c_uint32 * 6)()

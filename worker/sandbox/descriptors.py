@@ -1,4 +1,4 @@
-"""What the parent had open: its connections, directories and files are not its child's."""
+"""Descriptors inherited from the parent: its connections, directories and files are replaced by ``/dev/null``."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ _OPEN = (Path("/proc/self/fd"), Path("/dev/fd"))
 
 
 def release_descriptors(keep: Collection[int] | None = None) -> Mechanism:
-    """Put ``/dev/null`` in place of what is open, but for ``keep``.
+    """Replaces all open descriptors but ``keep`` by ``/dev/null``.
 
     If that is not given, standard input, output and error stay, and so do files that are open for reading, and pipes
     and pairs of sockets, which have no address. The numbers stay taken: an object that still thinks it owns one does
@@ -57,7 +57,7 @@ def _foreign(descriptor: int) -> bool:
 
 
 def _has_address(descriptor: int) -> bool:
-    """Whether the socket leads to an address, or listens on one."""
+    """Returns whether the socket leads to an address, or listens on one."""
     found = socket.socket(fileno=os.dup(descriptor))
     with found:
         if found.family != socket.AF_UNIX:

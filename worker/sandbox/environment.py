@@ -16,7 +16,7 @@ _PREFIXES = ("LC_", "LD_", "DYLD_", "PYTHON", "XDG_", "OMP_", "OPENBLAS_", "MKL_
 
 
 def harmless_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that such a process may see.
+    """Returns the variables that a confined process may see.
 
     Those are listed that are needed, and not those that are secret: nobody knows what else a machine's owner keeps in
     the environment. Our own settings are not among them; what is needed of them comes with the task.
@@ -29,7 +29,7 @@ _ENV_START, _ENV_END = 47, 48  # of what follows the name, in proc(5)
 
 
 def forget_secrets() -> None:
-    """Keep of the environment what such a process may see, also where the kernel shows what it began as.
+    """Removes all but the harmless variables, also from ``/proc/self/environ``.
 
     ``/proc/self/environ`` is the memory in which this process, or the one that forked it, was given its variables; that
     they are unset does not change it. Call it while there is one thread.
@@ -42,7 +42,7 @@ def forget_secrets() -> None:
 
 
 def _blank() -> None:
-    """Overwrite the variables there that are gone; nothing points to them any more."""
+    """Overwrites the removed variables in memory; nothing points to them any more."""
     fields = _STAT.read_text().rpartition(")")[2].split()
     at, end = int(fields[_ENV_START]), int(fields[_ENV_END])
     for entry in ctypes.string_at(at, end - at).split(b"\0"):

@@ -1,7 +1,7 @@
-"""Tasks in processes of their own, forked from one that has what they need loaded (``worker/sandbox/fork_server.py``).
+"""Client of the fork server (``worker/sandbox/fork_server.py``): runs each task in a process with preloaded modules.
 
 The api loads no compiler and opens nothing that was uploaded: such a file may take long, grow, or crash native code.
-The workers are no place for it either: all of them may be busy for a quarter of an hour, and a request waits.
+Nor do workers: all of them may be busy for a quarter of an hour while a request waits.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _LACKING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUF
 
 
 class TaskTimeoutError(Exception):
-    """The task took longer than it may, and was killed."""
+    """The task exceeded its time limit and was killed."""
 
 
 class NotStartedError(Exception):
@@ -37,14 +37,14 @@ class NotStartedError(Exception):
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """How a task ended. ``answer`` is None if it gave none; ``status`` is its wait status, None if nobody knows."""
+    """The outcome of a task: its ``answer``, None without one, and wait ``status``, None if unknown."""
 
     answer: bytes | None
     status: int | None
 
 
 class ForkClient:
-    """Runs the tasks of one module, each as soon as it is asked for; may be used from several threads.
+    """Runs the tasks of one module at once, in a fork server. Thread-safe.
 
     Args:
         module: what the server loads; it has ``TASKS``.
@@ -59,15 +59,15 @@ class ForkClient:
         self._server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
 
     def start(self) -> None:
-        """Start the server, so that it loads its modules meanwhile; where this fails the first task does so."""
+        """Starts the server, so that it loads its modules early; if this fails, the first task starts it."""
         with self._lock:
             try:
-                self._running()
+                self._ensure_server()
             except OSError as error:
                 _log.warning("the server of %s cannot be started now: %s", self._module, error)
 
     def close(self) -> None:
-        """End the server and all tasks; another task would start it again."""
+        """Ends the server and all tasks; another task would start it again."""
         with self._lock:
             if self._server is not None:
                 process, control = self._server
@@ -76,27 +76,27 @@ class ForkClient:
                 self._server = None
 
     def run(self, task: str, arguments: bytes, *, seconds: float, most_bytes: int) -> TaskOutcome:
-        """Do ``task``, and wait until its process has ended.
+        """Runs ``task`` and waits until its process has ended.
 
         Args:
             task: a name in the module's ``TASKS``.
-            arguments: what it is given.
-            seconds: how long it may take.
-            most_bytes: the longest answer it may give; with a longer one it has given none.
+            arguments: its encoded arguments.
+            seconds: its time limit.
+            most_bytes: the limit of its answer; a longer one is dropped.
 
         Raises:
-            TooLongError: it took longer than ``seconds``.
-            NotStartedError: there is no process to be had for it now.
+            TaskTimeoutError: it took longer than ``seconds``.
+            NotStartedError: the system lacks resources for a process.
         """
-        with self._begun() as ours:
+        with self._started_task() as ours:
             received = _received(ours, task, arguments, time.monotonic() + seconds, most_bytes)
         ended = _ended(received, most_bytes)
         # a server without a descriptor to spare loses the task's socket, and says nothing
-        if ended.status == NOT_STARTED or (not received and self._lives()):
+        if ended.status == NOT_STARTED or (not received and self._is_alive()):
             raise NotStartedError("there is no process to be had for it at this moment")
         return ended
 
-    def _lives(self) -> bool:
+    def _is_alive(self) -> bool:
         with self._lock:
             if self._server is None:
                 return False
@@ -105,10 +105,10 @@ class ForkClient:
             return not hung_up.poll(0)
 
     @contextlib.contextmanager
-    def _begun(self) -> Iterator[socket.socket]:
-        """Our end of a new task's socket; closing it kills the task."""
+    def _started_task(self) -> Iterator[socket.socket]:
+        """Yields our end of a new task's socket; closing it kills the task."""
         try:
-            ours = self._sent()
+            ours = self._pass_socket()
         except OSError as error:
             if error.errno in _LACKING:
                 raise NotStartedError(error.strerror) from error
@@ -116,22 +116,22 @@ class ForkClient:
         with ours:
             yield ours
 
-    def _sent(self) -> socket.socket:
+    def _pass_socket(self) -> socket.socket:
         ours, theirs = socket.socketpair()
         try:
             with theirs, self._lock:
                 try:
-                    socket.send_fds(self._running(), [b"+"], [theirs.fileno()])
+                    socket.send_fds(self._ensure_server(), [b"+"], [theirs.fileno()])
                 except (BrokenPipeError, ConnectionResetError):  # it died after we looked
                     self._stop()
-                    socket.send_fds(self._running(), [b"+"], [theirs.fileno()])
+                    socket.send_fds(self._ensure_server(), [b"+"], [theirs.fileno()])
         except OSError:
             ours.close()
             raise
         return ours
 
-    def _running(self) -> socket.socket:
-        """The server's socket; the server is started if there is none."""
+    def _ensure_server(self) -> socket.socket:
+        """Returns the server's socket, and starts the server if there is none."""
         if self._server is not None and self._server[0].poll() is None:
             return self._server[1]
         self._stop()
@@ -161,7 +161,7 @@ class ForkClient:
 
 
 def _received(ours: socket.socket, task: str, arguments: bytes, deadline: float, most_bytes: int) -> bytes:
-    """All that the task and the server send, as far as it may be of use."""
+    """Returns the bytes that the task and the server send, up to the limit."""
     received = bytearray()
     try:
         ours.settimeout(_left(deadline))

@@ -1,12 +1,13 @@
-"""A process that has modules loaded, and forks a child for each task.
+"""Fork server: a process with preloaded modules that forks a child for each task.
 
 ``python -m worker.sandbox.fork_server MODULE LEVEL FORMAT``; the last two are those of
 ``worker.telemetry.logs.configure``.
 
 The module says in ``TASKS`` what can be done, a function of bytes to bytes by name. ``worker/sandbox/fork_client.py``
-is the other side: over the socket that is standard input it passes a socket for each task, over which the child is told
-what to do and answers. When the child has ended, this process adds its wait status; :data:`NOT_STARTED` says that there
-was no process to be had. A task whose socket is closed at the other end is killed, and with the other side all end.
+is the other side: over the socket that is standard input it passes a socket for each task, over which the child
+receives its arguments and answers. When the child has ended, this process adds its wait status; :data:`NOT_STARTED`
+says that there was no process to be had. A task whose socket is closed at the other end is killed, and with the other
+side all end.
 
 One thread, and nothing of a task is read here: what a child makes of it harms the child only.
 """
@@ -38,12 +39,12 @@ _DONE, _RAISED = 0, 1
 
 
 def send(task: socket.socket, data: bytes) -> None:
-    """Send bytes with their length."""
+    """Sends bytes with their length."""
     task.sendall(LENGTH.pack(len(data)) + data)
 
 
 def receive(task: socket.socket) -> bytes:
-    """Bytes that were sent with their length.
+    """Receives bytes that were sent with their length.
 
     Raises:
         EOFError: the other side is gone.
@@ -71,7 +72,7 @@ class _Server:
         self._ended, self._woken = socket.socketpair()
 
     def run(self) -> None:
-        """Serve until the other side is gone; children that still work are killed."""
+        """Serves until the other side is gone; children that still work are killed."""
         self._woken.setblocking(False)
         self._ended.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -142,7 +143,7 @@ class _Server:
 
 
 def _tell(task: socket.socket, status: int) -> None:
-    """Say how the task ended, and close its socket."""
+    """Sends the task's wait status, and closes its socket."""
     with task:
         task.setblocking(False)
         with contextlib.suppress(OSError):  # nobody waits, or nobody reads
@@ -150,7 +151,7 @@ def _tell(task: socket.socket, status: int) -> None:
 
 
 def main(module: str, level: str, form: logs.Form) -> None:
-    """Serve the tasks of ``module`` over standard input."""
+    """Serves the tasks of ``module`` over standard input."""
     logs.configure(level, form, "inspector")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the other side
     control = socket.socket(fileno=os.dup(0))

@@ -1,4 +1,4 @@
-"""Landlock: a process gives up all files but those that it names, for good.
+"""Landlock: restricts a process to given files, irrevocably.
 
 The interface is that of linux/landlock.h; a later version of it adds rights that earlier kernels do not know.
 """
@@ -44,7 +44,7 @@ class _Beneath(ctypes.Structure):
 
 
 def restrict_files(readable: Iterable[Path], writable: Iterable[Path]) -> Mechanism:
-    """Give up all files but those beneath these paths, of which some may not be there; what is open stays open."""
+    """Restricts this process to files beneath these paths, of which some may not exist; open files stay open."""
     try:
         version = system_call(_CREATE_RULESET, 0, 0, _VERSION)
     except OSError as error:

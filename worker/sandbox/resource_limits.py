@@ -1,4 +1,4 @@
-"""Limits of the processes that work on what users upload."""
+"""Resource limits of processes that work on uploads."""
 
 import os
 import resource
@@ -25,17 +25,17 @@ class ResourceLimits:
 
 
 def job_limits(settings: Settings) -> ResourceLimits:
-    """Those of the process that runs a job."""
+    """Returns the limits of a process that runs a job."""
     return _limits(settings, settings.job_cpu_seconds, settings.job_memory_bytes)
 
 
 def plan_limits(settings: Settings) -> ResourceLimits:
-    """Those of the process that makes a plan."""
+    """Returns the limits of a process that makes a plan."""
     return _limits(settings, settings.plan_cpu_seconds, settings.plan_memory_bytes)
 
 
 def inspection_limits(settings: Settings) -> ResourceLimits:
-    """Those of the process that examines an upload."""
+    """Returns the limits of a process that inspects an upload."""
     return _limits(settings, settings.inspection_cpu_seconds, settings.inspection_memory_bytes)
 
 
@@ -46,7 +46,7 @@ def _limits(settings: Settings, cpu_seconds: int, memory_bytes: int) -> Resource
 
 
 def apply_limits(limits: ResourceLimits, *, counted_alone: bool = False) -> str:
-    """Limit this process, for good; gives the limits in words.
+    """Limits this process irrevocably; returns a description of the limits.
 
     On macOS the address space cannot be limited, and is not.
 
@@ -61,11 +61,13 @@ def apply_limits(limits: ResourceLimits, *, counted_alone: bool = False) -> str:
         resource.RLIMIT_NOFILE: limits.open_files,
         resource.RLIMIT_CORE: 0,
     }
-    told = f"{limits.cpu_seconds} s of processor, files of {limits.file_bytes} bytes, {limits.open_files} files open"
+    described = (
+        f"{limits.cpu_seconds} s of processor, files of {limits.file_bytes} bytes, {limits.open_files} files open"
+    )
     if sys.platform == "linux":
         values[resource.RLIMIT_AS] = limits.memory_bytes
         values[resource.RLIMIT_NPROC] = limits.tasks + (0 if counted_alone else _tasks_of_user())
-        told += f", {limits.memory_bytes} bytes of address space, {limits.tasks} threads"
+        described += f", {limits.memory_bytes} bytes of address space, {limits.tasks} threads"
     for kind, value in values.items():
         _, hard = resource.getrlimit(kind)
         bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -73,7 +75,7 @@ def apply_limits(limits: ResourceLimits, *, counted_alone: bool = False) -> str:
         resource.setrlimit(kind, (bound, bound if kind != resource.RLIMIT_CPU else _above(bound, hard)))
     # writing beyond the limit is then an OSError with a message, instead of a silent death
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    return told
+    return described
 
 
 def _above(bound: int, hard: int) -> int:
@@ -81,7 +83,7 @@ def _above(bound: int, hard: int) -> int:
 
 
 def _tasks_of_user() -> int:
-    """Threads of all processes of this user; root's are not limited, and not counted."""
+    """Returns the threads of all processes of this user; 0 for root, who is not limited."""
     user = os.geteuid()
     return 0 if user == 0 else sum(_tasks(process, user) for process in os.scandir(_PROC) if process.name.isdigit())
 

@@ -1,4 +1,4 @@
-"""Seccomp: a process gives up system calls, for good.
+"""Seccomp: forbids a process system calls, irrevocably.
 
 The filter is a program of the classic BPF machine, which the kernel runs at every call (linux/seccomp.h,
 linux/bpf_common.h). What it refuses fails with EPERM; calls that are newer than our list, and ``clone3``, whose
@@ -59,14 +59,14 @@ class _Filter(ctypes.Structure):
 
 
 def prepare_filter() -> None:
-    """Make what the filters of all processes have in common, best before the fork."""
+    """Builds the common part of all filters, best before the fork."""
     index = machine()
     if index is not None:
         _template(index)
 
 
 def refuse_calls() -> Mechanism:
-    """Give up the calls of ``calls.py``, new processes, and signals to others; threads can still be started."""
+    """Forbids the calls of ``syscall_table.py``, new processes, and signals to others; threads can still be started."""
     index = machine()
     if index is None:
         return Mechanism(active=False, detail=f"the numbers of the calls of {os.uname().machine} are not known")
@@ -86,7 +86,7 @@ def refuse_calls() -> Mechanism:
 
 
 def program(index: int, process: int) -> bytes:
-    """The filter of the process for the machine ``MACHINES[index]``."""
+    """Returns the filter of the process for the machine ``MACHINES[index]``."""
     code, places = _template(index)
     filled = bytearray(code)
     for place in places:
@@ -96,7 +96,7 @@ def program(index: int, process: int) -> bytes:
 
 @functools.cache
 def _template(index: int) -> tuple[bytes, tuple[int, ...]]:
-    """The filter for the machine ``MACHINES[index]``, and the offsets in it at which the process's number belongs."""
+    """Returns the filter for the machine ``MACHINES[index]``, and the offsets in it of the process id."""
     rules = _rules()
     refused = [(number, _REFUSE) for numbers in REFUSED.values() if (number := numbers[index]) is not None]
     judged = [(number, name) for name, (numbers, _) in rules.items() if (number := numbers[index]) is not None]
@@ -119,7 +119,7 @@ def _template(index: int) -> tuple[bytes, tuple[int, ...]]:
 
 
 def _rules() -> dict[str, tuple[Numbers, list[_Step]]]:
-    """The calls whose arguments decide; the lower halves are all that these look at themselves."""
+    """Returns rules of calls that depend on arguments, of which the kernel too reads only the lower halves."""
     first, second = _Step(_LOAD, _ARGUMENTS), _Step(_LOAD, _ARGUMENTS + 8)
     to_itself = [first, _Step(_EQUAL, None, _ALLOW, _REFUSE)]
     return {

@@ -1,4 +1,4 @@
-"""What the compiler keeps between jobs, in the store under ``cache/``.
+"""The compiler's cache between jobs, in the store under ``cache/``.
 
 Entries are named by what they were made from, so those of all workers are the same, and none is ever out of date. An
 entry is replaced when it is put again: what was there could not be used. Entries stay as long as a setting says
@@ -24,7 +24,7 @@ class StoreCache:
     Args:
         store: the store.
         max_bytes: the largest entry that is kept or read.
-        owner: whose entries they are.
+        owner: the owner of the entries.
     """
 
     def __init__(self, store: Store, max_bytes: int, owner: str) -> None:
@@ -33,7 +33,7 @@ class StoreCache:
         self._max_bytes = max_bytes
 
     def get(self, key: str) -> bytes | None:
-        """The entry, or None."""
+        """Returns the entry; None if there is none or the store is away."""
         try:
             size = self._store.size(self._path(key))
             return self._store.read(self._path(key)) if size is not None and size <= self._max_bytes else None
@@ -44,7 +44,7 @@ class StoreCache:
             return None
 
     def put(self, key: str, data: bytes) -> None:
-        """Write or replace the entry."""
+        """Writes or replaces the entry; a failure is only logged."""
         if len(data) > self._max_bytes:
             _log.info("cache entry %s would have %d bytes: not kept", key, len(data))
             return
@@ -54,5 +54,5 @@ class StoreCache:
             _log.warning("cache entry %s cannot be written: %s", key, error)
 
     def _path(self, key: str) -> str:
-        """The key in the store, in one of the owner's 256 folders."""
+        """Returns the key in the store, in one of the owner's 256 folders."""
         return f"{self._home}/{key[:2]}/{key}"

@@ -14,17 +14,17 @@ from worker.storage.redis_server import connect
 from worker.storage.s3_bucket import BucketAccess, open_bucket
 
 # a job is worth a wait, be it for a bucket that starts anew
-_WORKER_PATIENCE = 30.0
+_WORKER_RETRY_SECONDS = 30.0
 
 
-def open_store(settings: ConnectionSettings, *, patience: float = _WORKER_PATIENCE) -> Store:
-    """The store. ``patience``: seconds until a request to a bucket that is away fails; a folder has none.
+def open_store(settings: ConnectionSettings, *, retry_seconds: float = _WORKER_RETRY_SECONDS) -> Store:
+    """Returns the store. Requests to an unavailable bucket fail after ``retry_seconds``; those to a folder at once.
 
-    Nothing is sent, so that it may be done before a fork.
+    It sends nothing, and may be called before a fork.
 
     Raises:
         SecretFileError: the file of the secret cannot be read.
-        OSError: that of the authorities cannot be, or the folder cannot be made.
+        OSError: the file of certificates cannot be read, or the folder cannot be made.
     """
     if settings.store_url is None:
         return Store(settings.store_dir)
@@ -37,22 +37,22 @@ def open_store(settings: ConnectionSettings, *, patience: float = _WORKER_PATIEN
         secret_access_key=read_secret(settings.store_secret_access_key, settings.store_secret_access_key_file),
         ca_file=settings.store_ca_file,
     )
-    return Store(open_bucket(access, patience))
+    return Store(open_bucket(access, retry_seconds))
 
 
 def open_redis(settings: ConnectionSettings, *, retries: int = 8, timeout: float | None = None) -> redis.Redis:
-    """A connection to ``settings.redis_url``, which must be set; see :func:`worker.storage.redis_server.connect`.
+    """Returns a connection to ``settings.redis_url``, which is set; see :func:`worker.storage.redis_server.connect`.
 
     Raises:
         SecretFileError: the file of the password cannot be read.
-        OSError: one of the certificates' files cannot be.
+        OSError: a file of certificates cannot be read.
     """
     assert settings.redis_url is not None
     return connect(settings.redis_url, retries=retries, timeout=timeout, **_redis_options(settings))
 
 
 def open_async_redis(settings: ConnectionSettings, *, timeout: float | None) -> redis.asyncio.Redis:
-    """The same for an event loop; it tries twice, at once. ``timeout``: seconds until a command fails; None: never."""
+    """Returns a connection for an event loop; commands are tried twice. ``timeout``: seconds, None for no limit."""
     assert settings.redis_url is not None
     return redis.asyncio.Redis.from_url(
         settings.redis_url,
@@ -64,7 +64,7 @@ def open_async_redis(settings: ConnectionSettings, *, timeout: float | None) -> 
 
 
 def _redis_options(settings: ConnectionSettings) -> dict[str, Any]:
-    """What the URL does not say."""
+    """Returns the options that the URL does not contain."""
     options: dict[str, Any] = {
         "username": settings.redis_user,
         "password": read_secret(settings.redis_password, settings.redis_password_file),
@@ -79,7 +79,7 @@ def _redis_options(settings: ConnectionSettings) -> dict[str, Any]:
 
 
 def _path(path: Path | None) -> str | None:
-    """The file's path, once it can be read: the client would only say that it cannot connect."""
+    """Returns the file's path after opening it: the client would only report a failed connection."""
     if path is None:
         return None
     path.open("rb").close()

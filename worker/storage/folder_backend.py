@@ -1,4 +1,4 @@
-"""What a store in a folder does by itself: its backend asks a thread for each file, which takes several times as long.
+"""Small objects of a store in a folder, without obstore's thread for each file, which takes several times as long.
 
 An object is written beside its place, under a name of which the backend lists nothing, and then put there at once.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def read(path: Path) -> bytes:
-    """The bytes of an object; FileNotFoundError if there is none, and where there is a folder."""
+    """Returns the bytes of an object; FileNotFoundError if there is none, and where there is a folder."""
     try:
         return path.read_bytes()
     except IsADirectoryError as error:
@@ -22,12 +22,12 @@ def read(path: Path) -> bytes:
 
 
 def size(path: Path) -> int:
-    """Bytes of an object; FileNotFoundError if there is none, and where there is a folder."""
+    """Returns the size of an object in bytes; FileNotFoundError if there is none, and where there is a folder."""
     return _status(path).st_size
 
 
 def written(path: Path) -> datetime:
-    """When an object was written; FileNotFoundError if there is none, and where there is a folder."""
+    """Returns when an object was written; FileNotFoundError if there is none, and where there is a folder."""
     return datetime.fromtimestamp(_status(path).st_mtime, UTC)
 
 
@@ -39,21 +39,21 @@ def _status(path: Path) -> os.stat_result:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write or replace an object; FileNotFoundError if its folder went meanwhile."""
+    """Writes or replaces an object; FileNotFoundError if its folder was removed meanwhile."""
     with _beside(path) as staged:
         staged.write_bytes(data)
         staged.replace(path)
 
 
 def create(path: Path, data: bytes) -> None:
-    """Write an object; FileExistsError if there is one, FileNotFoundError if its folder went meanwhile."""
+    """Writes a new object; FileExistsError if there is one, FileNotFoundError if its folder was removed meanwhile."""
     with _beside(path) as staged:
         staged.write_bytes(data)
         os.link(staged, path)
 
 
 def link(file: Path, path: Path) -> None:
-    """Make an object of a file, by a second name, in place of what is there; who may read the store may read it.
+    """Makes a file an object by a hard link, replacing any other; it becomes readable for readers of the store.
 
     Raises:
         OSError: the file is on another disk, or on one where a file has one name; or as :func:`write`.
@@ -66,7 +66,7 @@ def link(file: Path, path: Path) -> None:
 
 @contextlib.contextmanager
 def _beside(path: Path) -> Iterator[Path]:
-    """A name beside the path, in a folder that is made if need be; nothing has it afterwards."""
+    """Yields a temporary path beside ``path``, whose folder is made if need be; it is removed afterwards."""
     staged = path.with_name(f"{path.name}#{secrets.randbits(63)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def _beside(path: Path) -> Iterator[Path]:
 
 
 def names(path: Path) -> list[str]:
-    """Names of the folders in one, in any order; none if it is not there."""
+    """Returns the names of the folders in ``path``, in any order; none if it does not exist."""
     try:
         with os.scandir(path) as found:
             return [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]

@@ -1,4 +1,4 @@
-"""Parts of keys in the store, identifiers and times."""
+"""Identifiers, parts of store keys, and times."""
 
 import hashlib
 import secrets
@@ -8,22 +8,22 @@ from typing import Literal
 
 
 def owner_digest(owner: str) -> str:
-    """An owner: 64 hexadecimal digits."""
+    """Returns the SHA-256 of an owner's name: 64 hexadecimal digits."""
     return hashlib.sha256(owner.encode()).hexdigest()
 
 
 def new_id() -> str:
-    """An id that nobody else makes, 32 hexadecimal digits; ids sort by the times at which they were made."""
+    """Returns a unique id of 32 hexadecimal digits; ids sort by creation time."""
     return f"{time.time_ns() // 1000:014x}{secrets.token_hex(9)}"
 
 
 def created_at(made: str) -> float:
-    """When an id was made, in seconds since 1970; ValueError if it is none."""
+    """Returns an id's creation time in seconds since 1970; ValueError if it is malformed."""
     return int(made[:14], 16) / 1e6
 
 
 def age(made: str) -> float:
-    """Seconds since an id was made."""
+    """Returns the seconds since an id's creation."""
     return time.time() - created_at(made)
 
 
@@ -31,5 +31,5 @@ ObjectKind = Literal["models", "tensors", "programs", "accelerators", "jobs"]
 
 
 def utc_now() -> datetime:
-    """The time, in UTC."""
+    """Returns the time, in UTC."""
     return datetime.now(UTC)

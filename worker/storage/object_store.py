@@ -40,14 +40,14 @@ _NO_FOLDER = ("No such file or directory", "Unable to create dir")
 
 
 class StoreUnavailableError(OSError):
-    """The store cannot be reached, refuses us, or does not do what it must: nothing is known of the object."""
+    """The store cannot be reached, denies access, or misbehaves; the state of the object is unknown."""
 
 
 class Store:
     """Objects by key. Writes are atomic; ``create`` never overwrites.
 
-    Every method raises :class:`StoreUnavailableError` when the store is away. Then an object may have been written or
-    not; to write it again does no harm.
+    Every method raises :class:`StoreUnavailableError` when the store is away. An object may have been written then
+    or not; writing it again is safe.
     """
 
     def __init__(self, place: Path | Bucket) -> None:
@@ -68,12 +68,12 @@ class Store:
         return self._folder is None
 
     def _path(self, key: str) -> Path | None:
-        """The object's file, if the store is a folder."""
+        """Returns the object's file, if the store is a folder."""
         return self._folder and self._folder / self.check(key)
 
     @staticmethod
     def check(key: str) -> str:
-        """The key itself.
+        """Returns the key if it is valid.
 
         Raises:
             ValueError: it has an empty, hidden or parent segment, or an unusual character.
@@ -83,14 +83,14 @@ class Store:
         return key
 
     def read(self, key: str) -> bytes:
-        """The whole object; FileNotFoundError if there is none."""
+        """Returns the whole object; FileNotFoundError if there is none."""
         with _reached():
             if path := self._path(key):
                 return folder_backend.read(path)
             return bytes(obstore.get(self._store, self.check(key)).bytes())
 
     def read_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The whole objects, None where there is none; from a bucket several at a time."""
+        """Returns the whole objects, None for each missing one; a bucket is read in parallel."""
         if not self._is_bucket or len(keys) < 2:  # a file is read faster than a thread is asked to
             return [self._read_or_none(key) for key in keys]
         with ThreadPoolExecutor(min(_READS_AT_ONCE, len(keys))) as pool:
@@ -103,7 +103,7 @@ class Store:
             return None
 
     def write(self, key: str, data: bytes) -> None:
-        """Write or replace a small object."""
+        """Writes or replaces a small object."""
         with _reached(writing=True):
             if path := self._path(key):
                 _placed(lambda: folder_backend.write(path, data))
@@ -111,7 +111,7 @@ class Store:
                 obstore.put(self._store, self.check(key), data, use_multipart=False)
 
     def create(self, key: str, data: bytes) -> bool:
-        """Write a small object if there is none; False if there was one."""
+        """Writes a small object if there is none; returns False if there was one."""
         try:
             with _reached(writing=True):
                 if path := self._path(key):
@@ -145,7 +145,7 @@ class Store:
             return None
 
     def take_file(self, key: str, path: Path) -> None:
-        """Make an object of a file, or replace one; the file is the store's then, and nobody may write to it.
+        """Stores a file as an object, replacing any other; the file belongs to the store then, and must not change.
 
         In a folder on the same disk it gets a second name. Else it is copied in chunks, two files at one time; others
         wait for them.
@@ -157,7 +157,7 @@ class Store:
             _placed(lambda: obstore.put(self._blobs, self.check(key), path, chunk_size=size, max_concurrency=count))
 
     def size(self, key: str) -> int | None:
-        """Bytes of the object, or None if there is none."""
+        """Returns the size of the object in bytes, or None if there is none."""
         try:
             with _reached():
                 if path := self._path(key):
@@ -167,7 +167,7 @@ class Store:
             return None
 
     def written(self, key: str) -> datetime | None:
-        """When the object was written last, or None if there is none."""
+        """Returns the object's last modification time, or None if there is none."""
         try:
             with _reached():
                 if path := self._path(key):
@@ -177,11 +177,11 @@ class Store:
             return None
 
     def exists(self, key: str) -> bool:
-        """Whether there is such an object."""
+        """Returns whether the object exists."""
         return self.size(key) is not None
 
     def stream(self, key: str, begin: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """Bytes ``[begin, end)`` of the object in chunks; FileNotFoundError if there is none.
+        """Returns bytes ``[begin, end)`` of the object in chunks; FileNotFoundError if there is none.
 
         The object is opened before this returns, so that the caller can still answer with an error.
         """
@@ -194,43 +194,43 @@ class Store:
             return _chunks(obstore.get(self._blobs, self.check(key), options=options))
 
     def read_range(self, key: str, begin: int, end: int) -> bytes:
-        """Bytes ``[begin, end)`` of the object, in one request; FileNotFoundError if there is none."""
+        """Returns bytes ``[begin, end)`` of the object, in one request; FileNotFoundError if there is none."""
         with _reached():
             return bytes(obstore.get_range(self._store, self.check(key), start=begin, end=end))
 
     def fetch(self, key: str, path: Path) -> None:
-        """Copy the object into a local file; FileNotFoundError if there is none."""
+        """Copies the object into a local file; FileNotFoundError if there is none."""
         chunks = self.stream(key)
         with path.open("wb") as file:
             for chunk in chunks:
                 file.write(chunk)
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Keys under ``prefix`` (a folder) and their sizes, sorted by key."""
+        """Returns the keys under ``prefix`` (a folder) and their sizes, sorted by key."""
         with _reached(writing=True):
             found = obstore.list(self._store, prefix=self.check(prefix)).collect()
         return dict(sorted((item["path"], int(item["size"])) for item in found))
 
     def modified(self, prefix: str) -> dict[str, datetime]:
-        """Keys under ``prefix`` (a folder) and when each was written last."""
+        """Returns the keys under ``prefix`` (a folder) and their modification times."""
         with _reached(writing=True):
             found = obstore.list(self._store, prefix=self.check(prefix)).collect()
         return {item["path"]: item["last_modified"] for item in found}
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """Keys under ``prefix`` (a folder) in any order, read as they are asked for."""
+        """Yields the keys under ``prefix`` (a folder) in any order, lazily."""
         with _reached(writing=True):
             for some in obstore.list(self._store, prefix=self.check(prefix)):
                 yield from (item["path"] for item in some)
 
     def folders(self, prefix: str) -> list[str]:
-        """Names of the folders directly under ``prefix``, sorted."""
+        """Returns the names of the folders directly under ``prefix``, sorted."""
         with _reached(writing=True):
             found = obstore.list_with_delimiter(self._store, prefix=self.check(prefix))["common_prefixes"]
         return sorted(path.rsplit("/", 1)[-1] for path in found)
 
     def folders_after(self, prefix: str, name: str = "") -> Iterator[str]:
-        """Names of the folders directly under ``prefix`` after one, sorted; of a bucket read as they are asked for."""
+        """Yields the names of the folders directly under ``prefix`` after ``name``, sorted; of a bucket lazily."""
         with _reached(writing=True):
             if path := self._path(prefix):
                 yield from sorted(each for each in folder_backend.names(path) if each > name)
@@ -244,12 +244,12 @@ class Store:
                         yield (last := found)
 
     def delete(self, key: str) -> None:
-        """Remove the object if it is there."""
+        """Deletes the object if it exists."""
         with contextlib.suppress(FileNotFoundError), _reached():
             obstore.delete(self._store, self.check(key))
 
     def delete_all(self, keys: Iterable[str]) -> None:
-        """Remove these objects; from a bucket several at a time."""
+        """Deletes these objects; from a bucket in parallel."""
         keys = list(keys)
         if not self._is_bucket or len(keys) < 2:
             for key in keys:
@@ -259,14 +259,18 @@ class Store:
             list(pool.map(self.delete, keys))
 
     def probe(self) -> None:
-        """Write, read, and see that nothing is created twice; StoreUnavailableError if one of them fails."""
+        """Checks that the store writes, reads, and creates no object twice.
+
+        Raises:
+            StoreUnavailableError: one of these fails.
+        """
         self.write("probe", b"ok")
         if self.create("probe", b"twice") or self.read("probe") != b"ok":
-            raise StoreUnavailableError("the store creates what is there already: the bucket lacks If-None-Match")
+            raise StoreUnavailableError("the store overwrites what exists: the bucket lacks If-None-Match")
 
 
 def _placed(put: Callable[[], object]) -> None:
-    """Do it again if the object's folder has just gone with the last object in it."""
+    """Calls ``put``, and again if the object's folder was just removed with its last object."""
     for _ in range(_TIMES):
         try:
             put()
@@ -279,7 +283,7 @@ def _placed(put: Callable[[], object]) -> None:
 
 
 def _linked(path: Path, target: Path) -> bool:
-    """Whether the file has the object's name too; not where it is on another disk, or one without such names."""
+    """Links the file as the object; returns False where that is impossible, as on another disk."""
     try:
         _placed(lambda: folder_backend.link(path, target))
     except OSError:
@@ -295,7 +299,7 @@ def _chunks(opened: "GetResult") -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _reached(*, writing: bool = False) -> Iterator[None]:
-    """Translate what the backend and the system raise.
+    """Translates exceptions of the backend and the system.
 
     FileExistsError passes, and so does FileNotFoundError, but where it cannot mean that an object is missing: while
     ``writing`` or listing, or if it is the bucket that is not there.
@@ -313,23 +317,26 @@ def _reached(*, writing: bool = False) -> Iterator[None]:
 
 
 def _brief(error: Exception) -> str:
-    """The first line: what follows is the backend's own view of it, over many lines."""
+    """Returns the first line of an error: the backend's details follow over many lines."""
     return str(error).split("\n", 1)[0]
 
 
 _log = logging.getLogger(__name__)
-_PATIENCE = 60.0
+_RETRY_SECONDS = 60.0
 _LONGEST_PAUSE = 5.0
 
 Result = TypeVar("Result")
 
 
 def retry_while_away(action: Callable[[], Result]) -> Result:
-    """Do it, again and again while the store is away, for a minute; then the last exception is the caller's.
+    """Calls ``action`` until the store is there, for a minute at most, and returns its result.
 
-    What is done must bear being done twice.
+    ``action`` must be idempotent.
+
+    Raises:
+        StoreUnavailableError: the store is still away.
     """
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _RETRY_SECONDS
     pause = 0.1
     while True:
         try:

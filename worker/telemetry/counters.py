@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 OTHER = "other"
 _SUM, _OVER = "sum", "inf"
 _MODEL_STAGES = ("quantize", "import", "partition", "pack", "schedule", "flatten", "inject", "sync", "allocate", "emit")
-# what the attending process does itself, then the stages of ``accel/driver/job_stages.py``
+# the supervisor's own stages, then the stages of ``accel/driver/job_stages.py``
 STAGES = ("fetch", *_MODEL_STAGES, "simulate", "verify", "report", "publish", OTHER)
 _LIMITS = {"worker_lost", "time-limit", "memory-limit", "output-limit", "internal-error"}
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
@@ -29,7 +29,7 @@ _STAGE_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 
 
 def _problem_types() -> tuple[str, ...]:
-    """What a job can fail with."""
+    """Returns the types of problems that a job can fail with."""
     found = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, CyclopsError)]
     return (*sorted({error.type for error in found} | _LIMITS), OTHER)
 
@@ -54,8 +54,8 @@ class Measure:
     buckets: tuple[float, ...] = ()
     shown: bool = True
 
-    def value(self, given: str) -> str:
-        """The label's value for what was given."""
+    def label_value(self, given: str) -> str:
+        """Returns ``given`` if it is a known value of the label, else ``OTHER``."""
         return given if given in self.values else OTHER
 
 
@@ -88,17 +88,17 @@ MEASURES = (ENDED, FAILED, WAIT, DURATION, STAGE, CACHE, LOST, RESTORED, WEBHOOK
 
 
 def counters_key(queue: str) -> str:
-    """The hash in Redis."""
+    """Returns the key of the hash in Redis."""
     return f"cyclops:tally:{queue}"
 
 
 def counter_field(measure: Measure, value: str = "", part: str = "") -> str:
-    """The name in the hash: of a counter, or of a bucket (its bound), of those above all, or of the sum."""
+    """Returns the name in the hash of a counter, of a histogram's bucket (``part`` is its bound), or of its sum."""
     return f"{measure.name}|{value}|{part}"
 
 
 class Counters:
-    """Counts of one process that are not in Redis yet."""
+    """Counts of one process that have not been added to Redis."""
 
     def __init__(self, queue: str) -> None:
         self._key = counters_key(queue)
@@ -107,25 +107,25 @@ class Counters:
 
     @classmethod
     def one(cls, measure: Measure, value: str, queue: str, connection: redis.Redis) -> None:
-        """Count once, in Redis, if it is there."""
-        tally = cls(queue)
-        tally.count(measure, value)
-        tally.add(connection)
+        """Adds 1 to a counter in Redis, unless Redis is away."""
+        counters = cls(queue)
+        counters.count(measure, value)
+        counters.add(connection)
 
     def count(self, measure: Measure, value: str = "", by: int = 1) -> None:
-        """Add to a counter."""
-        self._counts[counter_field(measure, measure.value(value))] += by
+        """Adds to a counter."""
+        self._counts[counter_field(measure, measure.label_value(value))] += by
 
     def observe(self, measure: Measure, seconds: float, value: str = "") -> None:
-        """Add an observation to a histogram; a negative one, by clocks that differ, counts as 0."""
-        seconds, value = max(seconds, 0.0), measure.value(value)
+        """Adds an observation to a histogram; a negative one, by clocks that differ, counts as 0."""
+        seconds, value = max(seconds, 0.0), measure.label_value(value)
         place = bisect.bisect_left(measure.buckets, seconds)
         part = str(measure.buckets[place]) if place < len(measure.buckets) else _OVER
         self._counts[counter_field(measure, value, part)] += 1
         self._sums[counter_field(measure, value, _SUM)] += seconds
 
     def add(self, connection: redis.Redis) -> None:
-        """Add all to those in Redis, if it is there."""
+        """Adds all counts to those in Redis; if Redis is away they are lost."""
         counts, sums = dict(self._counts), dict(self._sums)
         self._counts.clear()
         self._sums.clear()
@@ -139,7 +139,7 @@ class Counters:
                     pipeline.hincrbyfloat(self._key, name, seconds)
                 pipeline.execute()
         except redis.RedisError as error:
-            _log.warning("counted in vain: %s", error)
+            _log.warning("counts are lost, as Redis is away: %s", error)
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Distribution:
 
 
 def parse_counters(reply: Mapping[bytes, bytes]) -> dict[str, float]:
-    """The hash as Redis gives it; what is no number of ours is left out."""
+    """Parses the hash of Redis; values that are no numbers are skipped."""
     found: dict[str, float] = {}
     for name, value in reply.items():
         try:
@@ -162,14 +162,14 @@ def parse_counters(reply: Mapping[bytes, bytes]) -> dict[str, float]:
 
 
 def counts(measure: Measure, found: Mapping[str, float]) -> dict[str, float]:
-    """A counter by the values of its label."""
+    """Returns a counter by the values of its label."""
     every = {value: found.get(counter_field(measure, value)) for value in measure.values}
     hidden = {OTHER} if measure.shown else set(measure.values)
     return {value: count or 0.0 for value, count in every.items() if count is not None or value not in hidden}
 
 
 def distributions(measure: Measure, found: Mapping[str, float]) -> dict[str, Distribution]:
-    """A histogram by the values of its label."""
+    """Returns a histogram by the values of its label."""
     shown = {}
     for value in measure.values:
         total = found.get(counter_field(measure, value, _SUM))

@@ -20,18 +20,18 @@ _bound: ContextVar[Mapping[str, str | int]] = ContextVar("bound", default={})  #
 
 
 def bind(**fields: str | int | None) -> None:
-    """Have these fields in every line from here on, in this thread and what copies its context; None leaves one out."""
+    """Adds these fields to every line from here on, in this thread and copies of its context; None leaves one out."""
     _bound.set({**_bound.get(), **{name: value for name, value in fields.items() if value is not None}})
 
 
 def begin(**fields: str) -> None:
-    """Have these fields, and no others, in every line from here on: another piece of work begins."""
+    """Replaces all bound fields by these: another piece of work begins."""
     _bound.set(fields)
 
 
 @contextmanager
 def bound(**fields: str | int | None) -> Iterator[None]:
-    """The same, as long as the block lasts."""
+    """Adds these fields to every line inside the context."""
     token = _bound.set(_bound.get())
     try:
         bind(**fields)
@@ -41,12 +41,12 @@ def bound(**fields: str | int | None) -> Iterator[None]:
 
 
 def bound_fields() -> Mapping[str, str | int]:
-    """What is bound here."""
+    """Returns the bound fields."""
     return _bound.get()
 
 
 def fields(**values: Any) -> dict[str, dict[str, Any]]:
-    """The argument ``extra`` of a call that logs: fields of this line alone."""
+    """Returns the argument ``extra`` of a logging call, with fields of this line alone."""
     return {"fields": values}
 
 
@@ -61,7 +61,7 @@ class JsonFormatter(logging.Formatter):
         self._process = process
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Returns the record as a line of JSON."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -78,7 +78,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(level: str, form: Form, process: str) -> None:
-    """Send all that this process logs to standard error.
+    """Configures logging of this process to standard error.
 
     Args:
         level: the least level that is logged.

@@ -1,8 +1,8 @@
-"""OpenTelemetry: whether it is wanted, and where spans go.
+"""OpenTelemetry: whether it is enabled, and tracers of the api and of jobs.
 
 The standard variables say so (``OTEL_EXPORTER_OTLP_ENDPOINT`` and what belongs to it); without them no exporter is
-loaded. The api has a thread that exports. The process that attends to a worker's jobs keeps the few spans of each, and
-exports them at the job's end: it may be killed soon after.
+loaded. The api has a thread that exports. The supervisor keeps the few spans of each job and exports them at its end,
+as it may be killed soon after.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _OFF = {"true", "1"}
 
 
 def wanted(signal: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the environment asks for ``TRACES`` or ``METRICS`` to be exported."""
+    """Returns whether the environment asks for ``TRACES`` or ``METRICS`` to be exported."""
     endpoint = environment.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT") or environment.get(
         "OTEL_EXPORTER_OTLP_ENDPOINT"
     )
@@ -35,7 +35,7 @@ def wanted(signal: str, environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def preload() -> None:
-    """Import what spans need, before the first fork."""
+    """Imports the modules of tracing, before the first fork."""
     if wanted("TRACES"):
         for module in (
             "opentelemetry.sdk.trace.export.in_memory_span_exporter",
@@ -45,7 +45,7 @@ def preload() -> None:
 
 
 def resource(service: str) -> Any:
-    """Who sends: ``cyclops-<service>``, unless the environment has a name."""
+    """Returns the OpenTelemetry resource ``cyclops-<service>``, unless the environment names another."""
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - only where it is wanted
 
     named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": f"{_NAME}-{service}"}
@@ -54,7 +54,7 @@ def resource(service: str) -> Any:
 
 @contextlib.contextmanager
 def service_tracer() -> Iterator[Tracer | None]:
-    """The tracer of the api, which exports from a thread; None where no traces are wanted."""
+    """Yields the tracer of the api, which exports from a thread; None where no traces are wanted."""
     if not wanted("TRACES"):
         yield None
         return
@@ -74,7 +74,7 @@ def service_tracer() -> Iterator[Tracer | None]:
 
 @contextlib.contextmanager
 def job_tracer() -> Iterator[Tracer | None]:
-    """The tracer of one job, which exports when the context ends; None where no traces are wanted."""
+    """Yields the tracer of one job, which exports when the context ends; None where no traces are wanted."""
     if not wanted("TRACES"):
         yield None
         return
@@ -100,5 +100,5 @@ def _tracer(service: str, processor: "SpanProcessor") -> Tracer:
 
 
 def context_of(traceparent: str | None) -> Context:
-    """The context in which a span is a child of what the header names; an empty one where it names nothing."""
+    """Returns the context of the span that the header ``traceparent`` names; an empty one without it."""
     return TraceContextTextMapPropagator().extract({"traceparent": traceparent} if traceparent else {}, Context())

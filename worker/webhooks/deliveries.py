@@ -1,9 +1,10 @@
-"""Deliveries of webhooks, in the store: what is to be sent, and what came of it.
+"""Deliveries of webhooks in the store: pending orders, and the state of each delivery.
 
 ``webhooks/<id>.json`` is an order: the job, the URL and the secret. It is created before the job is recorded, and
-removed, with the secret in it, once there is nothing more to be sent. ``jobs/<job>/webhooks/<id>.json`` tells, without
-the secret, how far it is; whoever made an attempt replaces it. An id is that of the message, too: all attempts have
-it. The one that goes with a job has the job's id. Orders that the schedule has lost are found here and scheduled again.
+removed, with the secret in it, once nothing more is to be sent. ``jobs/<job>/webhooks/<id>.json`` has, without the
+secret, the state of the delivery, and is replaced after each attempt. An id is that of the message, too: all attempts
+have it. The one that goes with a job has the job's id. Orders that the schedule has lost are found here and scheduled
+again.
 """
 
 import logging
@@ -24,7 +25,7 @@ _ABANDONED = 3600.0  # an order whose job is not recorded after so many seconds:
 
 
 class DeliveryOrder(pydantic.BaseModel):
-    """What is to be sent."""
+    """A webhook to be sent."""
 
     job: str
     owner: str
@@ -33,7 +34,7 @@ class DeliveryOrder(pydantic.BaseModel):
 
 
 class Delivery(pydantic.BaseModel):
-    """How far a webhook is."""
+    """The state of a webhook's delivery."""
 
     id: str = Field(description="the header `webhook-id` of all its attempts")
     url: str
@@ -53,65 +54,65 @@ class Delivery(pydantic.BaseModel):
 
 
 class DeliveryOrders:
-    """The orders of a store, of everybody."""
+    """The orders of a store, of all owners."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def place(self, order_id: str, job_id: str, owner: str, webhook: Webhook) -> bool:
-        """Have it sent once the job has ended; False if that was ordered before, be it done by now."""
-        if self._store.exists(_told(job_id, order_id)):
+        """Places an order to send a webhook when the job ends; returns False if it was placed before."""
+        if self._store.exists(_delivery_key(job_id, order_id)):
             return False
         order = DeliveryOrder(job=job_id, owner=owner, url=webhook.url, secret=webhook.secret.get_secret_value())
-        self._store.create(_order(order_id), order.model_dump_json().encode())
+        self._store.create(_order_key(order_id), order.model_dump_json().encode())
         delivery = Delivery(id=order_id, url=webhook.url, created=utc_now())
-        return self._store.create(_told(job_id, order_id), delivery.model_dump_json().encode())
+        return self._store.create(_delivery_key(job_id, order_id), delivery.model_dump_json().encode())
 
     def get(self, order_id: str) -> DeliveryOrder | None:
-        """The order, if there is still something to be sent."""
+        """Returns the order; None if nothing more is to be sent."""
         try:
-            return DeliveryOrder.model_validate_json(self._store.read(_order(order_id)))
+            return DeliveryOrder.model_validate_json(self._store.read(_order_key(order_id)))
         except FileNotFoundError:
             return None
 
-    def pending(self) -> list[str]:
-        """The ids of all orders."""
+    def ids(self) -> list[str]:
+        """Returns the ids of all orders."""
         return [key.removeprefix(f"{FOLDER}/").removesuffix(".json") for key in self._store.keys(FOLDER)]
 
     def delivery(self, order_id: str, order: DeliveryOrder) -> Delivery:
-        """How far it is."""
+        """Returns the state of the delivery."""
         try:
-            return Delivery.model_validate_json(self._store.read(_told(order.job, order_id)))
+            return Delivery.model_validate_json(self._store.read(_delivery_key(order.job, order_id)))
         except FileNotFoundError:  # who made the order died before this was written
             return Delivery(id=order_id, url=order.url, created=utc_now())
 
-    def of(self, job_id: str) -> list[Delivery]:
-        """How far all are that go with a job, oldest first."""
+    def of_job(self, job_id: str) -> list[Delivery]:
+        """Returns the deliveries of a job, oldest first."""
         found = self._store.read_many(sorted(self._store.keys(_home(job_id))))
-        told = [Delivery.model_validate_json(data) for data in found if data is not None]
-        return sorted(told, key=lambda delivery: delivery.created)
+        deliveries = [Delivery.model_validate_json(data) for data in found if data is not None]
+        return sorted(deliveries, key=lambda delivery: delivery.created)
 
-    def tell(self, job_id: str, delivery: Delivery) -> None:
-        """Tell how far it is; what will not be sent again is no order any more."""
-        self._store.write(_told(job_id, delivery.id), delivery.model_dump_json().encode())
+    def record(self, job_id: str, delivery: Delivery) -> None:
+        """Records the state of a delivery, and removes its order if it is final."""
+        self._store.write(_delivery_key(job_id, delivery.id), delivery.model_dump_json().encode())
         if delivery.state != "pending":
-            self.drop(delivery.id)
+            self.remove(delivery.id)
 
-    def drop(self, order_id: str) -> None:
-        """Have it not be sent."""
-        self._store.delete(_order(order_id))
+    def remove(self, order_id: str) -> None:
+        """Removes the order."""
+        self._store.delete(_order_key(order_id))
 
-    def erase(self, job_id: str) -> None:
-        """Have nothing be sent of a job that is erased."""
+    def remove_of_job(self, job_id: str) -> None:
+        """Removes the orders of a job that is being deleted."""
         for key in self._store.keys(_home(job_id)):
-            self.drop(key.rsplit("/", 1)[-1].removesuffix(".json"))
+            self.remove(key.rsplit("/", 1)[-1].removesuffix(".json"))
 
-    def abandoned(self, order_id: str, order: DeliveryOrder, jobs: Jobs) -> bool:
-        """Whether its job is gone, or was never made."""
+    def is_abandoned(self, order_id: str, order: DeliveryOrder, jobs: Jobs) -> bool:
+        """Returns whether the order's job has been deleted or was never recorded."""
         return not jobs.recorded(order.job) and age(order_id) > _ABANDONED
 
 
-def _order(order_id: str) -> str:
+def _order_key(order_id: str) -> str:
     return f"{FOLDER}/{order_id}.json"
 
 
@@ -119,7 +120,7 @@ def _home(job_id: str) -> str:
     return f"jobs/{job_id}/webhooks"
 
 
-def _told(job_id: str, order_id: str) -> str:
+def _delivery_key(job_id: str, order_id: str) -> str:
     return f"{_home(job_id)}/{order_id}.json"
 
 
@@ -127,16 +128,16 @@ _log = logging.getLogger(__name__)
 _EVERY = 10.0
 
 
-def schedule_lost_orders(orders: DeliveryOrders, jobs: Jobs, agenda: DeliverySchedule) -> None:
-    """Note what is to be sent and not noted, if it is time to look.
+def schedule_lost_orders(orders: DeliveryOrders, jobs: Jobs, schedule: DeliverySchedule) -> None:
+    """Schedules the due orders that the schedule has lost; at most every ten seconds.
 
     Raises:
         redis.RedisError: Redis is away.
-        StoreUnavailableError: the store is.
+        StoreUnavailableError: the store is away.
     """
-    if not agenda.turn(_EVERY):
+    if not schedule.may_scan(_EVERY):
         return
-    undated = agenda.undated(orders.pending())
+    undated = schedule.unscheduled(orders.ids())
     open_ids = set(jobs.open_ids()) if undated else set()
     for order_id in undated:
         if order_id in open_ids:  # most go with a job of the same id
@@ -144,10 +145,10 @@ def schedule_lost_orders(orders: DeliveryOrders, jobs: Jobs, agenda: DeliverySch
         order = orders.get(order_id)
         if order is None or order.job in open_ids:
             continue
-        if orders.abandoned(order_id, order, jobs):
-            orders.drop(order_id)
+        if orders.is_abandoned(order_id, order, jobs):
+            orders.remove(order_id)
         elif jobs.ended(order.job):
             _log.info("job %s has ended, and its webhook was not sent", order.job)
             following = orders.delivery(order_id, order).next_attempt
             wait = 0.0 if following is None else max(0.0, (following - datetime.now(UTC)).total_seconds())
-            agenda.note(order_id, order.owner, wait)
+            schedule.set_due(order_id, order.owner, wait)

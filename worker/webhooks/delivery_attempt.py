@@ -34,13 +34,13 @@ class Message(pydantic.BaseModel):
 
 
 def body_of(job: Job) -> bytes:
-    """The body for a job that has ended."""
+    """Returns the request's body for a job that has ended."""
     assert job.finished is not None
     return Message(timestamp=job.finished, data=job).model_dump_json().encode()
 
 
 def signed(order_id: str, secret: str, body: bytes, when: datetime) -> dict[str, str]:
-    """The headers of an attempt.
+    """Returns the headers of an attempt.
 
     Args:
         order_id: the same for all attempts.
@@ -68,7 +68,7 @@ _FINAL = {"address-refused", "port-refused"}
 
 
 class AttemptOutcome(NamedTuple):
-    """What came of an attempt: the status of the answer, or why there was none."""
+    """The outcome of an attempt: the status of the answer, or the reason that there was none."""
 
     status: int | None
     error: str | None = None
@@ -80,7 +80,7 @@ class AttemptOutcome(NamedTuple):
 
     @property
     def final(self) -> bool:
-        """Whether it shall not be tried again: the receiver said so, or we send nothing there."""
+        """Whether there are no further attempts: the receiver answered 410, or its address is not permitted."""
         return self.status == _GONE or self.error in _FINAL
 
 
@@ -112,7 +112,7 @@ class _Checked(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Connect to one of the host's addresses."""
+        """Connects to one of the host's addresses."""
         del local_address
         found = {each: self._destinations.refusal(each, port) for each in await self._resolve(host, port)}
         permitted = [address for address, refusal in found.items() if refusal is None]
@@ -125,7 +125,7 @@ class _Checked(httpcore2.AsyncNetworkBackend):
 
 
 def system_resolver(threads: Executor) -> Resolve:
-    """The system's; it cannot be stopped, so that it has threads of its own."""
+    """Returns the system's resolver. It runs in ``threads``, as a look-up cannot be stopped."""
 
     def found(host: str, port: int) -> list[Address]:
         answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -144,7 +144,7 @@ def system_resolver(threads: Executor) -> Resolve:
 
 
 def trusted_certificates(ca_file: Path | None) -> ssl.SSLContext:
-    """Whom to believe who a host is: the system's authorities, and those in the file."""
+    """Returns a TLS context that trusts the system's authorities and those in the file."""
     context = httpcore2.default_ssl_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if ca_file is not None:
@@ -162,14 +162,14 @@ async def send_webhook(
     resolve: Resolve,
     destinations: Destinations,
 ) -> AttemptOutcome:
-    """Send the body; whatever goes wrong is in what is given back.
+    """Sends the body and returns the outcome, including any failure.
 
     Args:
         target: where to.
         headers: further headers.
         body: JSON.
         seconds: how long it may take, in all.
-        trusted: see :func:`trust`.
+        trusted: see :func:`trusted_certificates`.
         resolve: gives the addresses of a host.
         destinations: where it may go.
     """
@@ -202,7 +202,7 @@ async def _listen(response: httpcore2.Response) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """One of the words of ``Delivery.last_error``; what the system said may be nobody's business."""
+    """Returns one of the values of ``Delivery.last_error``; the system's own message may be confidential."""
     causes = [error, error.__cause__, error.__context__]
     if isinstance(error, _RefusedError):
         return error.reason

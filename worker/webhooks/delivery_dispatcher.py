@@ -1,8 +1,8 @@
-"""The courier: a process that sends what is due, one in the whole service at a time.
+"""The dispatcher: a process that sends what is due, one in the whole service at a time.
 
-A worker forks it when something is due and no other courier is there (``worker/webhooks/launcher.py``). It sends to
-several receivers at once, and to few of one owner, so that nobody's slow receivers keep the others waiting; when
-nothing has been due for a while it leaves.
+A worker forks it when something is due and no other dispatcher is there (``worker/webhooks/launcher.py``). It sends to
+several receivers at once, and to few of one owner, so that one owner's slow receivers do not delay others; when
+nothing has been due for a while it exits.
 """
 
 import asyncio
@@ -42,14 +42,14 @@ _AT_ONCE_OF_OWNER = 4
 _LOOK_EVERY = 0.2
 _LINGER = 5.0  # seconds without work before it leaves
 _LEASE = 10.0
-_MARGIN = 15.0  # beyond the time of an attempt: then it is due again, as if its courier had died
+_MARGIN = 15.0  # beyond the time of an attempt: then it is due again, as if its dispatcher had died
 _UNREADABLE = 300.0  # until a record of a later version is looked at again
 _JITTER = 0.2
 _NAMES = 32  # names that are resolved at once, among them those that nobody waits for any more
 
 
-def run_courier(settings: Settings, queue: JobQueue) -> None:
-    """Send what is due, until there is nothing more, unless another courier does.
+def run_dispatcher(settings: Settings, queue: JobQueue) -> None:
+    """Sends due webhooks until none is left, unless another dispatcher holds the lock.
 
     Args:
         settings: the settings.
@@ -58,9 +58,9 @@ def run_courier(settings: Settings, queue: JobQueue) -> None:
     token = secrets.token_hex(8)
     logs.bind(process="courier")
     try:
-        if queue.agenda.lead(token, _LEASE):
+        if queue.schedule.acquire_lock(token, _LEASE):
             asyncio.run(_Dispatcher(settings, queue, token).work())
-            queue.agenda.leave(token)
+            queue.schedule.release_lock(token)
     except redis.RedisError as error:
         _log.warning("Redis is away: %s", error)
 
@@ -70,7 +70,7 @@ class _Dispatcher:
         store = open_store(settings)
         self._settings = settings
         self._queue = queue
-        self._agenda = queue.agenda
+        self._schedule = queue.schedule
         self._token = token
         self._jobs = Jobs(store)
         self._orders = DeliveryOrders(store)
@@ -78,34 +78,34 @@ class _Dispatcher:
         self._resolve = system_resolver(self._names)
         self._destinations = Destinations.of(settings)
         self._trusted = trusted_certificates(settings.webhook_ca_file)
-        self._under_way: dict[asyncio.Task[None], str] = {}
+        self._running: dict[asyncio.Task[None], str] = {}
 
     async def work(self) -> None:
-        """Send until nothing was due for a while, or another courier leads."""
+        """Sends until nothing was due for a while, or another dispatcher holds the lock."""
         last = time.monotonic()
         try:
-            while self._agenda.lead(self._token, _LEASE) and time.monotonic() - last < _LINGER:
+            while self._schedule.acquire_lock(self._token, _LEASE) and time.monotonic() - last < _LINGER:
                 self._take()
-                if self._under_way:
+                if self._running:
                     last = time.monotonic()
                 await asyncio.sleep(_LOOK_EVERY)
         finally:
-            await asyncio.gather(*self._under_way, return_exceptions=True)
+            await asyncio.gather(*self._running, return_exceptions=True)
             self._names.shutdown(wait=False, cancel_futures=True)
 
     def _take(self) -> None:
-        """Begin with what is due, as far as there is room."""
-        while len(self._under_way) < _AT_ONCE:
-            busy = [owner for owner, count in Counter(self._under_way.values()).items() if count >= _AT_ONCE_OF_OWNER]
-            taken = self._agenda.take(self._settings.webhook_seconds + _MARGIN, busy)
+        """Starts due attempts, up to the limits."""
+        while len(self._running) < _AT_ONCE:
+            busy = [owner for owner, count in Counter(self._running.values()).items() if count >= _AT_ONCE_OF_OWNER]
+            taken = self._schedule.take(self._settings.webhook_seconds + _MARGIN, busy)
             if taken is None:
                 return
             order_id, owner = taken
-            task = asyncio.create_task(self._attend(order_id))
-            self._under_way[task] = owner
-            task.add_done_callback(self._under_way.pop)
+            task = asyncio.create_task(self._deliver(order_id))
+            self._running[task] = owner
+            task.add_done_callback(self._running.pop)
 
-    async def _attend(self, order_id: str) -> None:
+    async def _deliver(self, order_id: str) -> None:
         try:
             await self._attempt(order_id)
         except (redis.RedisError, StoreUnavailableError) as error:  # it is due again in a while
@@ -114,22 +114,22 @@ class _Dispatcher:
             _log.exception("webhook %s", order_id)
 
     async def _attempt(self, order_id: str) -> None:
-        """Send it once, and note what came of it."""
+        """Sends the webhook once, and records the outcome."""
         order = await asyncio.to_thread(self._orders.get, order_id)
         if order is None:
-            self._agenda.done(order_id)
+            self._schedule.remove(order_id)
             return
         try:
             job = await asyncio.to_thread(self._jobs.get, order.job)
-        except KeyError:  # it was erased
-            await asyncio.to_thread(self._orders.drop, order_id)
-            self._agenda.done(order_id)
+        except KeyError:  # it was deleted
+            await asyncio.to_thread(self._orders.remove, order_id)
+            self._schedule.remove(order_id)
             return
         except pydantic.ValidationError:
-            self._agenda.note(order_id, order.owner, _UNREADABLE)
+            self._schedule.set_due(order_id, order.owner, _UNREADABLE)
             return
         if not job.ended:  # whoever ends it notes it, or the sweep does
-            self._agenda.done(order_id)
+            self._schedule.remove(order_id)
             return
         begun = datetime.now(UTC)
         body = body_of(job)
@@ -142,40 +142,42 @@ class _Dispatcher:
             resolve=self._resolve,
             destinations=self._destinations,
         )
-        await self._note(order_id, order, begun, outcome)
+        await self._record_outcome(order_id, order, begun, outcome)
 
-    async def _note(self, order_id: str, order: DeliveryOrder, begun: datetime, outcome: AttemptOutcome) -> None:
+    async def _record_outcome(
+        self, order_id: str, order: DeliveryOrder, begun: datetime, outcome: AttemptOutcome
+    ) -> None:
         before = await asyncio.to_thread(self._orders.delivery, order_id, order)
         delivery, wait = delivery_after(before, begun, outcome, self._settings.delays)
         with logs.bound(job=order.job):
-            told = outcome.status if outcome.status is not None else outcome.error
-            _log.info("webhook %s, attempt %d: %s: %s", order_id, delivery.attempts, told, delivery.state)
+            result = outcome.status if outcome.status is not None else outcome.error
+            _log.info("webhook %s, attempt %d: %s: %s", order_id, delivery.attempts, result, delivery.state)
         if await asyncio.to_thread(self._jobs.recorded, order.job):
-            await asyncio.to_thread(self._orders.tell, order.job, delivery)
-        else:  # it was erased meanwhile
-            await asyncio.to_thread(self._orders.drop, order_id)
-        result = "repeated" if delivery.state == "pending" else delivery.state
-        Counters.one(WEBHOOKS, result, self._queue.name, self._queue.connection)
+            await asyncio.to_thread(self._orders.record, order.job, delivery)
+        else:  # it was deleted meanwhile
+            await asyncio.to_thread(self._orders.remove, order_id)
+        label = "repeated" if delivery.state == "pending" else delivery.state
+        Counters.one(WEBHOOKS, label, self._queue.name, self._queue.connection)
         with contextlib.suppress(redis.RedisError):  # the store has it
             if wait is None:
-                self._agenda.done(order_id)
+                self._schedule.remove(order_id)
             else:
-                self._agenda.note(order_id, order.owner, wait)
+                self._schedule.set_due(order_id, order.owner, wait)
 
 
 def delivery_after(
     before: Delivery, begun: datetime, outcome: AttemptOutcome, delays: list[float]
 ) -> tuple[Delivery, float | None]:
-    """How far it is after an attempt, and the seconds until the next one, None if there is none.
+    """Returns the delivery after an attempt, and the seconds until the next attempt, None if there is none.
 
     Args:
-        before: how far it was.
+        before: the delivery before the attempt.
         begun: when the attempt began.
-        outcome: what came of it.
+        outcome: the outcome of the attempt.
         delays: seconds after each attempt but the last.
     """
     attempts = before.attempts + 1
-    told = {
+    changes = {
         "attempts": attempts,
         "last_attempt": begun,
         "last_status": outcome.status,
@@ -183,8 +185,8 @@ def delivery_after(
         "next_attempt": None,
     }
     if outcome.delivered:
-        return before.model_copy(update={**told, "state": "delivered"}), None
+        return before.model_copy(update={**changes, "state": "delivered"}), None
     if outcome.final or attempts > len(delays):
-        return before.model_copy(update={**told, "state": "failed"}), None
+        return before.model_copy(update={**changes, "state": "failed"}), None
     wait = delays[attempts - 1] * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - so that not all come at once
-    return before.model_copy(update={**told, "next_attempt": datetime.now(UTC) + timedelta(seconds=wait)}), wait
+    return before.model_copy(update={**changes, "next_attempt": datetime.now(UTC) + timedelta(seconds=wait)}), wait

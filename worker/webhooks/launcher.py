@@ -1,7 +1,7 @@
-"""The worker's part: it looks now and then whether webhooks are due, and forks a courier for them.
+"""The launcher: the worker's periodic check for due webhooks, which forks a dispatcher for them.
 
-It does so while a job runs, too, and never waits for the courier, which dies with the worker. What was under way then
-is due again for another one.
+It does so while a job runs, too, and never waits for the dispatcher, which dies with the worker. Its
+unfinished attempts are then due again for another one.
 """
 
 import importlib
@@ -10,34 +10,34 @@ import os
 
 from worker.config.settings import Settings
 from worker.process.children import start_child
-from worker.queue.job_queue import JobQueue, open_impatient_queue
+from worker.queue.job_queue import JobQueue, open_fail_fast_queue
 
 _log = logging.getLogger(__name__)
 
 
 class DispatcherLauncher:
-    """The courier of one worker, if there is one."""
+    """The dispatcher of one worker, if there is one."""
 
     def __init__(self, settings: Settings, queue: JobQueue) -> None:
         self._settings = settings
         self._queue = queue
-        self._courier = 0
+        self._dispatcher = 0
 
     def step(self) -> None:
-        """Fork a courier if one is needed; another step does it where there is no process to be had.
+        """Forks a dispatcher if one is needed; if the system lacks resources a later step does.
 
         Raises:
             redis.RedisError: Redis is away.
         """
-        if self._courier and os.waitpid(self._courier, os.WNOHANG)[0]:
-            self._courier = 0
-        if not self._courier and self._settings.webhooks and self._queue.agenda.anything_due():
+        if self._dispatcher and os.waitpid(self._dispatcher, os.WNOHANG)[0]:
+            self._dispatcher = 0
+        if not self._dispatcher and self._settings.webhooks and self._queue.schedule.anything_due():
             try:
-                self._courier = start_child(self._run)
+                self._dispatcher = start_child(self._run)
             except OSError as error:
-                _log.warning("no courier of webhooks can be started now: %s", error)
+                _log.warning("no dispatcher of webhooks can be started now: %s", error)
 
     def _run(self) -> None:
         # what speaks HTTP is loaded where it is needed, and not by the worker
-        courier = importlib.import_module("worker.webhooks.delivery_dispatcher")
-        courier.run_courier(self._settings, open_impatient_queue(self._settings))
+        dispatcher = importlib.import_module("worker.webhooks.delivery_dispatcher")
+        dispatcher.run_dispatcher(self._settings, open_fail_fast_queue(self._settings))

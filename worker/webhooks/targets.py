@@ -25,7 +25,7 @@ _NOT_V6 = tuple(map(ipaddress.IPv6Network, ("2002::/16", "2001::/23", "3fff::/20
 
 
 def is_public(address: Address) -> bool:
-    """Whether the address belongs to one host of the public network, and to no other by way of it."""
+    """Returns whether the address is of a host in the public network, and does not embed another address."""
     if not address.is_global:
         return False
     if isinstance(address, ipaddress.IPv4Address):
@@ -35,9 +35,9 @@ def is_public(address: Address) -> bool:
 
 @dataclass(frozen=True)
 class Destinations:
-    """Where webhooks may go: to ``ports`` of public addresses, and to all of what is in ``networks``.
+    """Permitted destinations: ``ports`` of public addresses, and all ports of addresses in ``networks``.
 
-    An address of IPv4 in the clothes of IPv6 counts as what it is written as.
+    An IPv4 address that is embedded in an IPv6 address counts as IPv6.
     """
 
     networks: Sequence[Network]
@@ -45,11 +45,11 @@ class Destinations:
 
     @classmethod
     def of(cls, settings: WebhookSettings) -> "Destinations":
-        """Those of the settings."""
+        """Returns the destinations that the settings permit."""
         return cls(settings.permitted_networks, settings.permitted_ports)
 
     def refusal(self, address: Address, port: int) -> Literal["address-refused", "port-refused"] | None:
-        """Why nothing is sent there, if that is so."""
+        """Returns the reason to send nothing there, or None."""
         if any(address in network for network in self.networks):
             return None
         if not is_public(address):
@@ -57,7 +57,7 @@ class Destinations:
         return None if self.has_port(port) else "port-refused"
 
     def has_port(self, port: int) -> bool:
-        """Whether the port is one of those of public addresses."""
+        """Returns whether the port is permitted for public addresses."""
         return any(port in ports for ports in self.ports)
 
 
@@ -95,13 +95,12 @@ class WebhookTarget(NamedTuple):
 
 
 def parse_url(url: str) -> WebhookTarget:
-    """The parts of a URL.
+    """Returns the parts of a webhook's URL.
 
-    There is one reading of it here, and what is read is what is connected to; what others might read otherwise is
-    refused.
+    The accepted URLs have one reading; those that another parser might read differently are rejected.
 
     Raises:
-        ValueError: it is no URL that we send to, for the reason that the message says.
+        ValueError: the URL is not accepted; the message says why.
     """
     if len(url) > _MOST:
         raise ValueError(f"is longer than {_MOST} characters")
@@ -122,7 +121,7 @@ def parse_url(url: str) -> WebhookTarget:
 
 
 def _address(host: str) -> Address | None:
-    """The address that a host is, if it is no name; ValueError if it looks like one and is none."""
+    """Returns the address of a host that is written as one; None for a name. ValueError if it is malformed."""
     try:
         if host.startswith("["):
             return ipaddress.IPv6Address(host[1:-1])

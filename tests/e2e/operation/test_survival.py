@@ -115,8 +115,8 @@ class Chaos:
         if self._random.random() < 0.7:
             self.cluster.start_what_is_down()
 
-    def kill_attendant(self) -> None:
-        self._kill_one_of(self.cluster.attendants(), "attending processes killed")
+    def kill_supervisor(self) -> None:
+        self._kill_one_of(self.cluster.supervisors(), "supervisors killed")
 
     def kill_job(self) -> None:
         self._kill_one_of(self.cluster.doers(), "processes of jobs killed")
@@ -169,11 +169,11 @@ class Chaos:
                 data = b"".join(artifacts.stream(item.name))
                 assert (len(data), hashlib.sha256(data).hexdigest()) == (item.bytes, item.sha256)
             self.counts["attempts"] += len(store.sizes(f"jobs/{job_id}/attempts"))
-        deaths = ("workers killed", "attending processes killed", "processes of jobs killed")
+        deaths = ("workers killed", "supervisors killed", "processes of jobs killed")
         assert self.counts["attempts"] <= len(self.accepted) + sum(self.counts[what] for what in deaths)
         for job_id in set(jobs.ids()) - set(self.accepted):  # whose answer got lost, or that were withdrawn
             assert jobs.ended(job_id) or not jobs.recorded(job_id)
-        assert len(self.accepted) + self.counts["submissions without an answer"] >= len(jobs.among(jobs.ids()))
+        assert len(self.accepted) + self.counts["submissions without an answer"] >= len(jobs.existing(jobs.ids()))
 
 
 @pytest.fixture
@@ -210,13 +210,13 @@ def scratch_is_empty(cluster: Cluster) -> bool:
 
 @pytest.mark.slow
 def test_a_few_jobs_survive_a_death_of_each_kind(cluster: Cluster) -> None:
-    kills = {"worker": 1, "attendant": 1, "job": 1, "redis": 1, "and_wipe_redis": 1, "api": 1}
+    kills = {"worker": 1, "supervisor": 1, "job": 1, "redis": 1, "and_wipe_redis": 1, "api": 1}
     survive(cluster, 20, kills, 60)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_hundreds_of_jobs_survive(cluster: Cluster) -> None:
-    kills = {"worker": 10, "attendant": 25, "job": 25, "redis": 5, "and_wipe_redis": 5, "api": 6}
+    kills = {"worker": 10, "supervisor": 25, "job": 25, "redis": 5, "and_wipe_redis": 5, "api": 6}
     chaos = survive(cluster, 400, kills, 240)
     assert chaos.counts["succeeded"] > 200

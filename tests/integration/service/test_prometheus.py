@@ -70,14 +70,14 @@ def test_what_has_not_happened_is_0(api: Api) -> None:
 
 
 def test_what_jobs_came_to(api: Api) -> None:
-    tally = Counters("metrics")
-    tally.count(ENDED, "failed")
-    tally.count(FAILED, "time-limit")
-    tally.count(CACHE, "hit", 3)
+    counters = Counters("metrics")
+    counters.count(ENDED, "failed")
+    counters.count(FAILED, "time-limit")
+    counters.count(CACHE, "hit", 3)
     for seconds in (0.2, 0.25, 7000.0):
-        tally.observe(WAIT, seconds)
-    tally.observe(STAGE, 0.02, "simulate")
-    tally.add(api.queue.connection)
+        counters.observe(WAIT, seconds)
+    counters.observe(STAGE, 0.02, "simulate")
+    counters.add(api.queue.connection)
     assert api.value("cyclops_jobs_ended_total", state="failed") == 1
     assert api.value("cyclops_jobs_failed_total", type="time-limit") == 1
     assert api.value("cyclops_cache_requests_total", result="hit") == 3
@@ -94,7 +94,7 @@ def test_the_queue(api: Api) -> None:
     ids = [f"{int((created + age) * 1e6):014x}" + "0" * 18 for age in range(3)]
     for job_id in ids:
         api.queue.submit(job_id)
-    api.queue.rest("f" * 32, 60)
+    api.queue.delay("f" * 32, 60)
     record_open_jobs(api.queue, 4)
     assert api.value("cyclops_jobs", state="queued") == 3
     assert api.value("cyclops_jobs", state="resting") == 1
@@ -164,12 +164,12 @@ def test_names_keep_to_the_conventions(api: Api) -> None:
 
 
 def test_series_are_few_whatever_jobs_say_and_clients_ask(api: Api) -> None:
-    tally = Counters("metrics")
+    counters = Counters("metrics")
     for number in range(500):
-        tally.observe(STAGE, 1.0, f"stage {number}")
-        tally.count(FAILED, f"type {number}")
-        tally.count(ENDED, f"state {number}")
-    tally.add(api.queue.connection)
+        counters.observe(STAGE, 1.0, f"stage {number}")
+        counters.count(FAILED, f"type {number}")
+        counters.count(ENDED, f"state {number}")
+    counters.add(api.queue.connection)
     for number in range(100):
         api.client.get(f"/nothing/{number}")
         api.client.get(f"/v1/jobs/{number}")

@@ -38,9 +38,9 @@ def works(service: Any) -> bool:
 @pytest.mark.parametrize("which", ["the one that attends to it", "the one that does it"])
 def test_a_job_whose_process_was_killed_runs_again(own: Any, which: str) -> None:
     location = own.submit(SHORT)
-    attendant, child = processes.frozen(own.process.pid)
+    supervisor, child = processes.frozen(own.process.pid)
     own.wait_for(location, {"running"})
-    processes.kill(child if which == "the one that does it" else attendant)
+    processes.kill(child if which == "the one that does it" else supervisor)
     assert processes.gone([child])
     job = own.wait(location)
     assert (job["state"], job["attempt"]) == ("succeeded", 2), job
@@ -67,11 +67,11 @@ def test_a_killed_worker_takes_its_processes_along_and_its_job_runs_again(own: A
     """Nobody is left who saw it, and nothing on this host is asked: the lease ends, as that of another host would."""
     location = own.submit(LONG)
     own.wait_for(location, {"running"})
-    worker, (attendant, child) = processes.worker_of(own.process.pid), processes.job_of(own.process.pid)
+    worker, (supervisor, child) = processes.worker_of(own.process.pid), processes.job_of(own.process.pid)
     begin = time.monotonic()
     processes.kill(worker)
-    processes.kill(attendant)
-    assert processes.gone([worker, attendant, child], 2)
+    processes.kill(supervisor)
+    assert processes.gone([worker, supervisor, child], 2)
     while (job := own.client.get(location).json())["attempt"] == 1:
         assert time.monotonic() - begin < 20, job
         time.sleep(0.05)

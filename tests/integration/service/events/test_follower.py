@@ -65,7 +65,7 @@ class World:
         publish_all(self.store, self.id, attempt, self.out)
         assert self.jobs.succeed(self.id, attempt, RESULT)
         if told:
-            self.queue.tell_end(self.id, self.journal.last)
+            self.queue.publish_end(self.id, self.journal.last)
 
     def follow(self, last_event_id: str | None = None, heartbeat: float = 15) -> AsyncIterator[list[JobEvent]]:
         place = resume_point_of(last_event_id)
@@ -202,11 +202,11 @@ def test_a_job_that_waits_again(play: Play) -> None:
         await asyncio.sleep(0.1)
         assert world.jobs.wait_again(world.id) == 1
         world.queue.submit(world.id, again=True)
-        world.queue.tell_waits(world.id, 1)
-        world.queue.tell_waits(world.id, 2)  # there is none
+        world.queue.publish_wait(world.id, 1)
+        world.queue.publish_wait(world.id, 2)  # there is none
         await asyncio.sleep(1.5)  # whoever follows jobs looks at the queue each second
         world.begin(2)
-        world.queue.tell_waits(world.id, 1)  # too late
+        world.queue.publish_wait(world.id, 1)  # too late
         world.end(2)
         found = await live
         again = ["queued", "1-0", "1-1", "1-2", "1-2", "2-0", "end"]

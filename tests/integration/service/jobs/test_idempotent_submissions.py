@@ -68,7 +68,7 @@ def test_many_at_once_have_one_job(quiet: Quiet) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: quiet.post(quiet.request(seed=9), **key("race"))["id"], range(16)))
     assert len(set(found)) == 1
-    assert sum(job.options.seed == 9 for job in quiet.jobs.among(quiet.jobs.ids())) == 1
+    assert sum(job.options.seed == 9 for job in quiet.jobs.existing(quiet.jobs.ids())) == 1
 
 
 def test_a_dry_run_makes_nothing_to_be_remembered(quiet: Quiet) -> None:

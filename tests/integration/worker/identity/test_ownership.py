@@ -21,12 +21,12 @@ def test_marks_are_of_an_owner_and_a_kind(any_store: Store) -> None:
     ours.add("models", "1" * 64)
     ours.add("tensors", "2" * 64)
     assert ours.all("models") == ["1" * 64]
-    assert (ours.has("models", "1" * 64), ours.has("models", "2" * 64)) == (True, False)
+    assert (ours.owns("models", "1" * 64), ours.owns("models", "2" * 64)) == (True, False)
     theirs.add("models", "3" * 64)
     assert (ours.all("models"), theirs.all("models")) == (["1" * 64], ["3" * 64])
     theirs.remove("models", "3" * 64)
     assert theirs.all("models") == []
-    assert not theirs.has("models", "1" * 64)
+    assert not theirs.owns("models", "1" * 64)
     ours.remove("models", "1" * 64)
     assert ours.all("models") == []
 
@@ -54,11 +54,11 @@ def test_accelerators_of_others_are_not_there(store: Store) -> None:
     digest = kept.seen_by("a").add(load_accelerator("vta"))
     assert kept.seen_by("a").ids() == kept.ids() == [*preset_names(), digest]
     assert kept.seen_by("b").ids() == preset_names()
-    assert not kept.seen_by("b").known(digest)
-    for look in (kept.seen_by("b").get, kept.seen_by("b").brief):
+    assert not kept.seen_by("b").exists(digest)
+    for look in (kept.seen_by("b").get, kept.seen_by("b").summary):
         with pytest.raises(KeyError):
             look(digest)
-    assert kept.seen_by("b").known("vta")
+    assert kept.seen_by("b").exists("vta")
 
 
 def test_jobs_of_others_are_not_there_unless_shared(jobs: Jobs, request_: JobRequest) -> None:
@@ -72,7 +72,7 @@ def test_jobs_of_others_are_not_there_unless_shared(jobs: Jobs, request_: JobReq
     assert jobs.seen_by("b", first).get(first).id == first
     with pytest.raises(KeyError):
         jobs.seen_by("b", first).get(second)
-    assert jobs.seen_by("b").among([first, other]) == [jobs.get(other)]
+    assert jobs.seen_by("b").existing([first, other]) == [jobs.get(other)]
     assert jobs.seen_by(LOCAL).ids() == []
 
 

@@ -27,16 +27,16 @@ def test_a_link_opens_its_thing_until_it_is_revoked(any_store: Store, kind: Obje
     one, two = thing(kind, "1"), thing(kind, "2")
     shares = shares_of(any_store, "a")
     first, again, other = shares.add(one, "a"), shares.add(one, "a"), shares.add(two, "a")
-    assert shares.opened(first, one)
-    assert shares.opened(again, one)
-    assert not shares.opened(first, two)
-    assert not shares.opened(make_token(KEY), one)
+    assert shares.resolve(first, one)
+    assert shares.resolve(again, one)
+    assert not shares.resolve(first, two)
+    assert not shares.resolve(make_token(KEY), one)
     for elsewhere in get_args(ObjectKind):
-        assert elsewhere == kind or not shares.opened(first, ShareTarget(elsewhere, one.id))
+        assert elsewhere == kind or not shares.resolve(first, ShareTarget(elsewhere, one.id))
     shares.revoke(one, "a")
-    assert not shares.opened(first, one)
-    assert not shares.opened(again, one)
-    assert shares.opened(other, two)
+    assert not shares.resolve(first, one)
+    assert not shares.resolve(again, one)
+    assert shares.resolve(other, two)
     shares.revoke(one)
 
 
@@ -45,9 +45,9 @@ def test_what_two_have_sent_each_shares_for_itself(any_store: Store, kind: Objec
     one, shares = thing(kind, "1"), shares_of(any_store, "a", "b")
     by_a, by_b = shares.add(one, "a"), shares.add(one, "b")
     shares.revoke(one, "a")
-    assert (bool(shares.opened(by_a, one)), bool(shares.opened(by_b, one))) == (False, True)
+    assert (bool(shares.resolve(by_a, one)), bool(shares.resolve(by_b, one))) == (False, True)
     Ownership(any_store, "b").remove(kind, one.id)
-    assert not shares.opened(by_b, one)
+    assert not shares.resolve(by_b, one)
 
 
 def test_the_store_has_digests_only(store: Store) -> None:

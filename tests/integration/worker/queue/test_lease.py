@@ -30,19 +30,19 @@ def soon(condition: object) -> bool:
 
 
 def test_one_has_it(queue: JobQueue) -> None:
-    assert lease(queue).take()
-    assert not lease(queue, "b").take()
-    assert lease(queue).take()  # asked again, as when the answer got lost
+    assert lease(queue).acquire()
+    assert not lease(queue, "b").acquire()
+    assert lease(queue).acquire()  # asked again, as when the answer got lost
     assert 5 < queue.connection.ttl(lease_key(ID)) <= 10
     release_lease(queue.connection, ID, "b")
-    assert not lease(queue, "b").take()
+    assert not lease(queue, "b").acquire()
     release_lease(queue.connection, ID, "a")
-    assert lease(queue, "b").take()
+    assert lease(queue, "b").acquire()
 
 
 def test_it_is_there_again_after_a_wipe_and_gone_at_the_end(queue: JobQueue) -> None:
     held = lease(queue)
-    held.take()
+    held.acquire()
     with held:
         queue.connection.flushall()
         assert soon(lambda: queue.connection.get(lease_key(ID)) == b"a")
@@ -64,7 +64,7 @@ def test_it_notices_the_end_without_redis(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(module, "_LOOK_AT_RECORD_EVERY", 0.1)
     ended = threading.Event()
     away = Lease(connect("unix:///nowhere", retries=0), ID, "a", ended.is_set)
-    assert away.take()
+    assert away.acquire()
     with away:
         ended.set()
         assert soon(away.stopped)
@@ -93,7 +93,7 @@ def test_it_is_kept_while_the_store_hangs(queue: JobQueue, monkeypatch: pytest.M
         return False
 
     held = Lease(queue.connection, ID, "a", ended)
-    held.take()
+    held.acquire()
     with held:
         assert asked.wait(60)
         queue.connection.delete(lease_key(ID))

@@ -141,16 +141,16 @@ def test_a_job_that_rests_comes_to_the_head_in_time(jobs: Jobs, queue: JobQueue,
     waits, rests, ended = (jobs.create(request_) for _ in range(3))
     queue.submit(waits)
     for job_id in (rests, ended):
-        queue.rest(job_id, 60)
+        queue.delay(job_id, 60)
     jobs.cancel(ended)
     twice(jobs, queue)
     assert queue.rq.job_ids == [waits]
     for job_id in (rests, ended):
-        queue.rest(job_id, 0.01)
+        queue.delay(job_id, 0.01)
     time.sleep(0.02)
     reconcile(jobs, queue)
     assert queue.rq.job_ids == [rests, waits]
-    assert queue.rested() == []
+    assert queue.due() == []
 
 
 def test_what_it_asks_of_redis_does_not_grow_with_the_queue(
@@ -167,13 +167,13 @@ def test_what_it_asks_of_redis_does_not_grow_with_the_queue(
     asked: list[list[str]] = []
     missing = JobQueue.missing
     monkeypatch.setattr(JobQueue, "missing", lambda queue, ids: asked.append(ids) or missing(queue, ids))
-    monkeypatch.setattr(JobQueue, "mend_messages", None)  # it reads the queue
+    monkeypatch.setattr(JobQueue, "restore_messages", None)  # it reads the queue
     for _ in range(8):
         reconcile(jobs, queue)
     assert all(len(ids) <= 5 and waiting[0] in ids for ids in asked)
     time.sleep(0.06)
     reconcile(jobs, queue)
-    assert sorted(queue.waiting.entered()) == waiting[1:]
+    assert sorted(queue.waiting.ids()) == waiting[1:]
 
 
 def test_the_job_of_a_dead_worker_waits_again_before_all_others(

@@ -93,12 +93,12 @@ def test_the_order_is_that_of_the_turns(queue: JobQueue, steps: list[tuple], mos
                 assert taken(queue, most) == model.take()
             case ("over", job):
                 if model.running.pop(job, None):
-                    queue.waiting.over(job, queue.connection)
+                    queue.waiting.finished(job, queue.connection)
         ordered = model.order()
-        assert sorted(queue.waiting.entered()) == sorted(ordered)
+        assert sorted(queue.waiting.ids()) == sorted(ordered)
         assert positions(queue, ordered) == list(range(len(ordered)))
         for owner in "abc":
-            assert queue.waiting.of(owner) == len(model.waiting.get(owner, []))
+            assert queue.waiting.count_of_owner(owner) == len(model.waiting.get(owner, []))
 
 
 def taken(queue: JobQueue, most: int = 0) -> str | None:
@@ -164,7 +164,7 @@ def test_two_who_take_at_the_same_moment(queue: JobQueue) -> None:
 def test_a_message_of_another_version_is_heeded(queue: JobQueue) -> None:
     """It entered the job into no order."""
     queue.submit(ids(1, 1)[0])
-    queue._wake(ids(0, 1)[0], again=True)
+    queue._write_message(ids(0, 1)[0], again=True)
     assert [taken(queue), taken(queue)] == ids(0, 2)
 
 
@@ -187,9 +187,9 @@ def test_a_job_counts_while_it_waits(queue: JobQueue) -> None:
     first, second = f"{1:032x}", f"{2:032x}"
     queue.submit(first, owner="a")
     queue.submit(second, owner="a")
-    assert (queue.length(), queue.waiting.of("a"), queue.waiting.of("b")) == (2, 2, 0)
+    assert (queue.length(), queue.waiting.count_of_owner("a"), queue.waiting.count_of_owner("b")) == (2, 2, 0)
     queue.forget(first)
-    assert (queue.length(), queue.waiting.of("a")) == (1, 1)
+    assert (queue.length(), queue.waiting.count_of_owner("a")) == (1, 1)
 
 
 def test_the_reconciler_mends_the_numbers(jobs: Jobs, queue: JobQueue, request_: JobRequest) -> None:
@@ -197,7 +197,7 @@ def test_the_reconciler_mends_the_numbers(jobs: Jobs, queue: JobQueue, request_:
     queue.submit(job_id, owner="a")
     queue.waiting.enter(f"{7:032x}", "b")  # of a process that died before it could enqueue
     reconcile(jobs, queue)
-    assert (queue.waiting.of("a"), queue.waiting.of("b")) == (1, 0)
+    assert (queue.waiting.count_of_owner("a"), queue.waiting.count_of_owner("b")) == (1, 0)
 
 
 def test_ten_thousand_leave_at_once(queue: JobQueue) -> None:
@@ -207,7 +207,7 @@ def test_ten_thousand_leave_at_once(queue: JobQueue) -> None:
         pipeline.hset("cyclops:waiting:{test.2}:owners", "a", 10_000)
         pipeline.execute()
     assert isinstance(queue.connection, redis.Redis)
-    assert queue.waiting.of("a") == 10_000
+    assert queue.waiting.count_of_owner("a") == 10_000
     for _ in range(40):
-        queue.waiting.mend([])
-    assert queue.waiting.of("a") == 0
+        queue.waiting.remove_stale([])
+    assert queue.waiting.count_of_owner("a") == 0

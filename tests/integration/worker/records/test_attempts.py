@@ -32,16 +32,16 @@ def test_tells_what_is_known_of_each_death(store: Store) -> None:
     attempts = Attempts(store, JOB)
     for token in "abc":
         attempts.begin(attempt(token))
-    attempts.died("a", "the process was ended by SIGSEGV")
-    attempts.died("a", "somebody else saw it too")
-    assert attempts.died("z", "it never began") == 0
-    problem = attempts.lost()
+    attempts.record_death("a", "the process was ended by SIGSEGV")
+    attempts.record_death("a", "somebody else saw it too")
+    assert attempts.record_death("z", "it never began") == 0
+    problem = attempts.exhausted_problem()
     assert problem.type == "/problems/worker_lost"
     first, second, third = problem.detail.split("; attempt")
     assert "attempt 1 on here" in first
     assert first.endswith("the process was ended by SIGSEGV")
-    assert "nobody saw" in second
-    assert "nobody saw" in third
+    assert "no cause was recorded" in second
+    assert "no cause was recorded" in third
 
 
 def test_rests_longer_after_each_death(store: Store) -> None:
@@ -49,5 +49,5 @@ def test_rests_longer_after_each_death(store: Store) -> None:
     pauses = []
     for token in "abc":
         attempts.begin(attempt(token))
-        pauses.append(attempts.died(token, "the process was ended by SIGKILL"))
+        pauses.append(attempts.record_death(token, "the process was ended by SIGKILL"))
     assert pauses == [1, 4, 0]

@@ -91,7 +91,7 @@ def test_after_a_failure_the_next_one_makes_the_job(door: Door, fault: str) -> N
     done = door.post()
     assert door.jobs.get(done.job).state == "queued"
     assert door.post() == SubmissionOutcome(done.job, replayed=True)
-    assert [job.id for job in door.jobs.among(door.jobs.ids())] == [done.job]
+    assert [job.id for job in door.jobs.existing(door.jobs.ids())] == [done.job]
     assert recorded in ([], [done.job])
 
 
@@ -103,7 +103,7 @@ def test_who_withdrew_and_died_is_helped(door: Door) -> None:
     (begun,) = [key for key in door.store.sizes("idempotency") if key.endswith("begun.json")]
     door.store.create(begun.replace("begun", "settled"), b'{"accepted": false}')
     done = door.post()
-    assert [job.id for job in door.jobs.among(door.jobs.ids())] == [done.job]
+    assert [job.id for job in door.jobs.existing(door.jobs.ids())] == [done.job]
 
 
 def test_a_failure_of_one_is_no_withdrawal_of_what_the_other_was_told(door: Door) -> None:

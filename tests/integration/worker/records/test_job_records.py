@@ -119,7 +119,7 @@ def test_a_withdrawn_job_never_was(jobs: Jobs, request_: JobRequest) -> None:
         jobs.get(job_id)
     assert not jobs.succeed(job_id, 1, RESULT)
     assert not jobs.runnable(job_id)
-    assert jobs.open_ids() == jobs.among(jobs.ids()) == []
+    assert jobs.open_ids() == jobs.existing(jobs.ids()) == []
 
 
 def test_a_job_that_has_ended_is_not_withdrawn(jobs: Jobs, request_: JobRequest) -> None:

@@ -97,8 +97,8 @@ def test_nothing_comes_after_the_end(connection: redis.Redis) -> None:
     told = journal(connection, count=1)
     told.flush()
     queue = JobQueue(connection, "test")
-    queue.tell_end(ID, told.last)
-    queue.tell_end(ID)
+    queue.publish_end(ID, told.last)
+    queue.publish_end(ID)
     told.add("log", {"line": "late"})
     told.flush()
     assert stream(connection) == [*lines(1), (END_ID, "end", {"last": "1-0"})]

@@ -71,7 +71,7 @@ def selected(jobs: Jobs, selection: JobSelection) -> list[str]:
             and (selection.accelerator is None or selection.accelerator == job.accelerator)
         )
 
-    return sorted((job.id for job in jobs.among(jobs.ids()) if fits(job)), reverse=True)
+    return sorted((job.id for job in jobs.existing(jobs.ids()) if fits(job)), reverse=True)
 
 
 CHANGES: list[Callable[[Jobs, str], object]] = [
@@ -90,11 +90,11 @@ def spoil(damage: str, jobs: Jobs, queue: JobQueue, ids: list[str]) -> None:
     elif damage == "half":
         queue.connection.flushall()
         mend(jobs, queue)
-        for job in jobs.among(ids[::2]):
+        for job in jobs.existing(ids[::2]):
             queue.index.remove(job)
         queue.connection.flushall()
     elif damage == "not noted":
-        for job in jobs.among(ids):
+        for job in jobs.existing(ids):
             if job.ended:
                 jobs.close(job.id)  # as the reconciler does
 
@@ -124,16 +124,16 @@ def test_pages_are_what_the_records_say(
         if damage != "not noted":
             assert all(walk(jobs, queue, each, limit) == selected(jobs, each) for each in selections())
         mend(jobs, queue)
-        assert queue.index.whole()
+        assert queue.index.is_complete()
     assert all(walk(jobs, queue, each, limit) == selected(jobs, each) for each in selections())
-    assert jobs.open_ids() == sorted(job.id for job in jobs.among(ids) if not job.ended)
+    assert jobs.open_ids() == sorted(job.id for job in jobs.existing(ids) if not job.ended)
 
 
 def test_pages_of_each_kind_of_store(jobs: Jobs, queue: JobQueue) -> None:
     ids = [jobs.create(request) for request in REQUESTS]
     jobs.succeed(ids[0], 1, RESULT)
     for whole in (False, True):
-        assert queue.index.whole() == whole
+        assert queue.index.is_complete() == whole
         assert walk(jobs, queue, JobSelection("local")) == ids[::-1]
         assert walk(jobs, queue, JobSelection("local", ("succeeded",))) == ids[:1]
         mend(jobs, queue)
@@ -176,18 +176,18 @@ def test_an_index_that_is_lost_while_it_is_made_anew(
     jobs: Jobs, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [jobs.create(request) for request in REQUESTS]
-    among = jobs.among
+    among = jobs.existing
 
     def lost(some: list[str]) -> list[Job]:
         queue.connection.flushall()
         return among(some)
 
-    monkeypatch.setattr(jobs, "among", lost)
+    monkeypatch.setattr(jobs, "existing", lost)
     mend(jobs, queue)
-    assert not queue.index.whole()
+    assert not queue.index.is_complete()
     monkeypatch.undo()
     mend(jobs, queue)
-    assert queue.index.whole()
+    assert queue.index.is_complete()
     assert walk(jobs, queue, JobSelection("local")) == ids[::-1]
 
 
@@ -213,4 +213,4 @@ def test_without_redis_the_store_is_listed(store: Store, tmp_path: Path) -> None
     ids = [jobs.create(request) for request in REQUESTS]
     assert walk(jobs, away, JobSelection("local", (), MODELS[0])) == ids[1::-1]
     with pytest.raises(redis.RedisError):
-        away.index.whole()
+        away.index.is_complete()

@@ -42,7 +42,7 @@ def done(any_store: Store, jobs: Jobs, answers: ResultCache, tmp_path: Path) -> 
     (tmp_path / "out" / "report.json").write_text("{}")
     publish_all(any_store, job_id, 1, tmp_path / "out")
     jobs.succeed(job_id, 1, RESULT)
-    answers.remember(jobs.get(job_id))
+    answers.put(jobs.get(job_id))
     return jobs.get(job_id)
 
 
@@ -106,7 +106,7 @@ def test_a_document_in_another_file_asks_anew(
     (tmp_path / "out" / "report.json").write_text("{}")
     publish_all(any_store, job_id, 1, tmp_path / "out")
     jobs.succeed(job_id, 1, RESULT)
-    answers.remember(jobs.get(job_id))
+    answers.put(jobs.get(job_id))
     assert answers.find(request, "somebody") == jobs.get(job_id)
     owned.add(MINE, "2" * 64)
     assert answers.find(request, "somebody") is None
@@ -131,7 +131,7 @@ def test_only_success_is_an_answer(answers: ResultCache, jobs: Jobs, end: str) -
         jobs.fail(job_id, problem("x", "x", "x"), 1)
     elif end == "canceled":
         jobs.cancel(job_id)
-    answers.remember(jobs.get(job_id))
+    answers.put(jobs.get(job_id))
     assert answers.find(request_of(), "somebody") is None
 
 
@@ -139,5 +139,5 @@ def test_the_last_one_answers(answers: ResultCache, jobs: Jobs, done: Job, any_s
     again = jobs.create(request_of(), "somebody")
     publish_all(any_store, again, 2, tmp_path / "out")
     jobs.succeed(again, 2, RESULT)
-    answers.remember(jobs.get(again))
+    answers.put(jobs.get(again))
     assert answers.find(request_of(), "somebody") == jobs.get(again)

@@ -24,7 +24,7 @@ def test_a_document_is_found_by_its_digest(accelerators: Accelerators, tmp_path:
     assert digest == accelerators.add(WIDE) == accelerator_id(WIDE)
     assert accelerators.ids() == [*preset_names(), digest]
     assert accelerators.get(digest) == WIDE
-    assert accelerators.brief(digest) == (WIDE.title, "vta")
+    assert accelerators.summary(digest) == (WIDE.title, "vta")
     path = tmp_path / "accelerator.json"
     assert accelerators.fetch(digest, path) == str(path)
     assert load_accelerator(str(path)) == WIDE
@@ -33,7 +33,7 @@ def test_a_document_is_found_by_its_digest(accelerators: Accelerators, tmp_path:
 def test_a_preset_is_found_by_its_name(accelerators: Accelerators, tmp_path: Path) -> None:
     assert accelerators.ids() == preset_names()
     assert accelerators.get("vta") == load_accelerator("vta")
-    assert accelerators.brief("vta") == ("VTA 16x16", "vta")
+    assert accelerators.summary("vta") == ("VTA 16x16", "vta")
     assert accelerators.fetch("vta", tmp_path / "accelerator.json") == "vta"
     assert not (tmp_path / "accelerator.json").exists()
 
@@ -52,8 +52,8 @@ def test_each_owner_has_a_document_in_a_file_of_its_own(accelerators: Accelerato
 
 @pytest.mark.parametrize("name", ["", "tpu", "0" * 64, "0" * 63, "../vta", "vta.json", "A" * 64])
 def test_what_is_not_there(accelerators: Accelerators, tmp_path: Path, name: str) -> None:
-    assert not accelerators.known(name)
-    for act in (accelerators.get, accelerators.brief, lambda key: accelerators.fetch(key, tmp_path / "a.json")):
+    assert not accelerators.exists(name)
+    for act in (accelerators.get, accelerators.summary, lambda key: accelerators.fetch(key, tmp_path / "a.json")):
         with pytest.raises(KeyError):
             act(name)
 

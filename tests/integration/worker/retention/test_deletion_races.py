@@ -14,7 +14,7 @@ from tests.helpers.records import RESULT, publish_all
 from tests.helpers.stepping import run_stepwise
 from worker.identity.ownership import Ownership
 from worker.queue.job_queue import JobQueue
-from worker.records import upload_locks as claims_module
+from worker.records import upload_locks as locks_module
 from worker.records.accelerator_store import Accelerators
 from worker.records.job_index import JobSelection
 from worker.records.job_record import Job
@@ -23,7 +23,7 @@ from worker.records.job_store import Jobs
 from worker.records.result_cache import ResultCache
 from worker.records.upload_locks import BeingDeletedError, MissingUploadError, UploadLocks, UploadName
 from worker.records.uploads import Tensors, tensors
-from worker.retention import deletion as erasing_module
+from worker.retention import deletion as deletion_module
 from worker.retention.deletion import Deleter, InUseError
 from worker.storage.identifiers import new_id, owner_digest
 from worker.storage.object_store import Store
@@ -36,7 +36,7 @@ REQUEST = JobRequest.model_validate({"program": "a" * 64, "options": {"inputs": 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (claims_module, erasing_module):
+    for module in (locks_module, deletion_module):
         monkeypatch.setattr(module, "_WAIT", 0.0)
         monkeypatch.setattr(module, "_LOOK_EVERY", 0.0)
 
@@ -58,11 +58,11 @@ class Place:
 
     def submit(self, store: Store, owner: str = "local") -> str:
         job_id = new_id()
-        UploadLocks(store).take(job_id, REQUEST, owner)
+        UploadLocks(store).acquire(job_id, REQUEST, owner)
         Jobs(store).create(REQUEST, owner, job_id)
         return job_id
 
-    def eraser(self, store: Store) -> Deleter:
+    def deleter(self, store: Store) -> Deleter:
         jobs = Jobs(store)
         return Deleter(store, jobs, ResultCache(store, jobs, Accelerators(store)), self.queue.index)
 
@@ -71,7 +71,7 @@ class Place:
         return self.store.exists(TENSORS.document), self.store.exists(f"tensors/{DIGEST}/data")
 
     def erase(self, job_id: str) -> None:
-        self.eraser(self.store).job(self.jobs.get(job_id))
+        self.deleter(self.store).delete_job(self.jobs.get(job_id))
 
 
 @pytest.fixture
@@ -86,13 +86,13 @@ def ended(place: Place, directory: Path, owner: str = "local") -> Job:
         (directory / name).write_text("{}")
     publish_all(place.store, job_id, 1, directory)
     place.jobs.succeed(job_id, 1, RESULT)
-    place.answers.remember(place.jobs.get(job_id))
+    place.answers.put(place.jobs.get(job_id))
     return place.jobs.get(job_id)
 
 
 def test_an_erased_job_leaves_nothing(place: Place, tmp_path: Path) -> None:
     job = ended(place, tmp_path)
-    place.jobs.note(job.id)
+    place.jobs.update_index(job.id)
     place.erase(job.id)
     with pytest.raises(KeyError):
         place.jobs.get(job.id)
@@ -105,10 +105,10 @@ def test_an_erased_job_leaves_nothing(place: Place, tmp_path: Path) -> None:
 def test_an_upload_is_needed_as_long_as_the_record_of_a_job_is_there(place: Place, tmp_path: Path) -> None:
     job = ended(place, tmp_path)
     with pytest.raises(InUseError, match=job.id):
-        place.eraser(place.store).upload(TENSORS, "local")
+        place.deleter(place.store).delete_upload(TENSORS, "local")
     assert place.there() == (True, True)
     place.erase(job.id)
-    place.eraser(place.store).upload(TENSORS, "local")
+    place.deleter(place.store).delete_upload(TENSORS, "local")
     assert place.there() == (False, False)
     assert place.store.sizes("erasing") == {}
     with pytest.raises(MissingUploadError):
@@ -121,13 +121,13 @@ def test_what_others_have_sent_or_need_stays(place: Place, tmp_path: Path) -> No
     mine, theirs = (f"owners/{owner_digest(owner)}/tensors/{DIGEST}" for owner in ("local", "other"))
     for mark in (mine, theirs):
         place.store.create(mark, b"")
-    place.eraser(place.store).upload(TENSORS, "local")
+    place.deleter(place.store).delete_upload(TENSORS, "local")
     assert place.there() == (True, True)
     assert not place.store.exists(mine)
     place.erase(job.id)
-    place.eraser(place.store).upload(TENSORS, "nobody")
+    place.deleter(place.store).delete_upload(TENSORS, "nobody")
     assert place.there() == (True, True)
-    place.eraser(place.store).upload(TENSORS, "other")
+    place.deleter(place.store).delete_upload(TENSORS, "other")
     assert place.there() == (False, False)
 
 
@@ -154,7 +154,7 @@ def test_to_erase_an_upload_costs_the_same_however_many_owners_there_are(any_sto
         counting: Any = Counting(any_store)
         jobs = Jobs(counting)
         answers: Any = None
-        Deleter(counting, jobs, answers, answers).upload(TENSORS, "local")
+        Deleter(counting, jobs, answers, answers).delete_upload(TENSORS, "local")
         assert not any_store.exists(TENSORS.document)
         assert not list(any_store.keys(f"senders/tensors/{DIGEST}"))
         asked.append(counting.asked)
@@ -166,34 +166,34 @@ def test_who_sent_it_before_that_was_noted_both_ways_is_found_once(place: Place)
         place.store.create(f"owners/{owner_digest(owner)}/tensors/{DIGEST}", b"")
     tensors(place.store).seen_by("third").add(place.file, Tensors(id=DIGEST, bytes=len(BLOB), tensors=[]))
     for owner in ("local", "third"):
-        place.eraser(place.store).upload(TENSORS, owner)
+        place.deleter(place.store).delete_upload(TENSORS, owner)
         assert place.there() == (True, True)
     assert {key.rsplit("/", 1)[1] for key in place.store.keys(f"senders/tensors/{DIGEST}")} == {
         "all",
         owner_digest("other"),
     }
-    place.eraser(place.store).upload(TENSORS, "other")
+    place.deleter(place.store).delete_upload(TENSORS, "other")
     assert place.there() == (False, False)
 
 
 def test_claims_of_the_dead_do_not_count(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    UploadLocks(place.store).take(new_id(), REQUEST, "local")  # and the process dies
+    UploadLocks(place.store).acquire(new_id(), REQUEST, "local")  # and the process dies
     with pytest.raises(BeingDeletedError):
-        place.eraser(place.store).upload(TENSORS, "local")
-    monkeypatch.setattr(claims_module, "_DEAD_AFTER", -1.0)
-    place.eraser(place.store).upload(TENSORS, "local")
+        place.deleter(place.store).delete_upload(TENSORS, "local")
+    monkeypatch.setattr(locks_module, "_DEAD_AFTER", -1.0)
+    place.deleter(place.store).delete_upload(TENSORS, "local")
     assert place.there() == (False, False)
-    assert place.store.sizes(TENSORS.uses) == {}
+    assert place.store.sizes(TENSORS.locks_folder) == {}
 
 
 def test_two_who_submit_the_same_job_do_not_take_back_each_others_claims(place: Place) -> None:
     job_id = new_id()
-    kept = UploadLocks(place.store).take(job_id, REQUEST, "local")
-    UploadLocks(place.store).take(job_id, REQUEST, "local").release()
+    kept = UploadLocks(place.store).acquire(job_id, REQUEST, "local")
+    UploadLocks(place.store).acquire(job_id, REQUEST, "local").release()
     place.jobs.create(REQUEST, "local", job_id)
-    assert kept.counts()
+    assert kept.is_valid()
     with pytest.raises(InUseError):
-        place.eraser(place.store).upload(TENSORS, "local")
+        place.deleter(place.store).delete_upload(TENSORS, "local")
 
 
 @pytest.mark.parametrize("steps", range(12))
@@ -210,29 +210,29 @@ def test_who_dies_while_it_erases_a_job_is_followed_by_another(
             return getattr(place.store, name)
 
     try:
-        place.eraser(Dying()).job(job)
+        place.deleter(Dying()).delete_job(job)
     except SystemExit:
         assert steps < 2 or place.store.sizes("erasing")
-    monkeypatch.setattr(claims_module, "_DEAD_AFTER", -1.0)
-    for _ in place.eraser(place.store).finish():
+    monkeypatch.setattr(locks_module, "_DEAD_AFTER", -1.0)
+    for _ in place.deleter(place.store).resume_interrupted():
         pass
     assert place.store.sizes("erasing") == {}
     if steps >= 3:  # its request is gone
-        assert place.jobs.among(place.jobs.ids()) == []
+        assert place.jobs.existing(place.jobs.ids()) == []
         assert not any(place.store.sizes(folder) for folder in ("jobs", "uses"))
     else:
         assert place.jobs.get(job.id) == job
 
 
 def test_the_note_of_who_died_while_it_erased_an_upload_goes(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    place.store.create(f"{TENSORS.erasing}/{new_id()}", b"")
-    list(place.eraser(place.store).finish())
+    place.store.create(f"{TENSORS.deletions_folder}/{new_id()}", b"")
+    list(place.deleter(place.store).resume_interrupted())
     with pytest.raises(BeingDeletedError):
         place.send(place.store)
     with pytest.raises(BeingDeletedError):
         place.submit(place.store)
-    monkeypatch.setattr(claims_module, "_DEAD_AFTER", -1.0)
-    list(place.eraser(place.store).finish())
+    monkeypatch.setattr(locks_module, "_DEAD_AFTER", -1.0)
+    list(place.deleter(place.store).resume_interrupted())
     place.submit(place.store)
 
 
@@ -259,11 +259,11 @@ def test_no_order_leaves_a_job_without_what_it_needs(
                 if act == "submit":
                     place.submit(store)
                 elif act == "erase":
-                    place.eraser(store).upload(TENSORS, "local")
+                    place.deleter(store).delete_upload(TENSORS, "local")
                 elif act == "send":
                     place.send(store)
                 elif first is not None:
-                    place.eraser(store).job(first)
+                    place.deleter(store).delete_job(first)
                 outcomes.append(act)
             except (BeingDeletedError, InUseError, MissingUploadError) as error:
                 outcomes.append(type(error).__name__)
@@ -272,15 +272,15 @@ def test_no_order_leaves_a_job_without_what_it_needs(
 
     run_stepwise(place.store, [actor(act) for act in acts], itertools.chain(schedule, itertools.cycle([0, 1, 2, 3])))
     document, blob = place.there()
-    accepted = place.jobs.among(place.jobs.ids())
+    accepted = place.jobs.existing(place.jobs.ids())
     assert len(accepted) == outcomes.count("submit") + (first is not None and "erase job" not in acts)
     assert not accepted or (document and blob), outcomes
     assert document <= blob, outcomes
     assert document or "erase" in outcomes
     assert place.store.sizes("erasing") == {}
-    for key in place.store.sizes(TENSORS.uses):
+    for key in place.store.sizes(TENSORS.locks_folder):
         assert key.split("/")[-2] in {job.id for job in accepted}
-    if "BeingErasedError" not in outcomes and "erase" not in outcomes:
+    if "BeingDeletedError" not in outcomes and "erase" not in outcomes:
         assert document
 
 
@@ -298,9 +298,11 @@ def test_what_was_pinned_does_not_expire(
 
     def actor(act: str) -> Callable[[Store], None]:
         def run(store: Store) -> None:
-            eraser = place.eraser(store)
+            deleter = place.deleter(store)
             try:
-                done = {"pin": eraser.pin, "expire": eraser.expired_job, "erase": eraser.job}[act](job)
+                done = {"pin": deleter.pin_job, "expire": deleter.delete_expired_job, "erase": deleter.delete_job}[act](
+                    job
+                )
                 outcomes.append(f"{act} {done}")
             except BeingDeletedError:
                 outcomes.append(f"{act} later")
@@ -320,5 +322,5 @@ def test_what_was_pinned_does_not_expire(
 def test_the_note_of_a_job_says_what_it_needs(place: Place, tmp_path: Path) -> None:
     job = ended(place, tmp_path)
     data = place.store.read(f"jobs/{job.id}/request.json")
-    assert place.jobs.erased(job.id, data).options == REQUEST.options
+    assert place.jobs.from_request(job.id, data).options == REQUEST.options
     assert json.loads(data)["owner"] == "local"

@@ -28,11 +28,11 @@ def place(any_store: Store, tmp_path: Path, queue: JobQueue) -> Place:
 
 def collector(place: Place, **keep: int | None) -> RetentionCollector:
     settings = Settings.model_validate({"collect_seconds": 1, **keep})
-    return RetentionCollector(settings, place.store, place.jobs, place.answers, place.eraser(place.store), place.queue)
+    return RetentionCollector(settings, place.store, place.jobs, place.answers, place.deleter(place.store), place.queue)
 
 
 def collect(place: Place, **keep: int | None) -> None:
-    for _ in collector(place, **keep).everything():
+    for _ in collector(place, **keep).full_pass():
         pass
 
 
@@ -64,10 +64,10 @@ def test_jobs_that_ended_long_ago_go_and_pinned_ones_stay(place: Place, later: N
     collect(place, keep_jobs_seconds=int(LONG) + 60)
     assert place.jobs.recorded(old)
     collect(place, keep_jobs_seconds=int(LONG) - 60)
-    assert [job.id for job in place.jobs.among(place.jobs.ids())] == [open_, pinned]
+    assert [job.id for job in place.jobs.existing(place.jobs.ids())] == [open_, pinned]
     place.jobs.unpin(pinned)
     collect(place, keep_jobs_seconds=0)
-    assert [job.id for job in place.jobs.among(place.jobs.ids())] == [open_]
+    assert [job.id for job in place.jobs.existing(place.jobs.ids())] == [open_]
 
 
 def test_uploads_that_no_job_names_go(place: Place, later: None) -> None:
@@ -88,7 +88,7 @@ def test_an_upload_that_is_sent_again_or_being_used_stays(
     place: Place, later: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("worker.retention.deletion._WAIT", 0.0)
-    claim = UploadLocks(place.store).take(new_id(), REQUEST, "local")
+    claim = UploadLocks(place.store).acquire(new_id(), REQUEST, "local")
     collect(place, keep_uploads_seconds=3600)
     assert place.there() == (True, True)
     claim.release()
@@ -151,8 +151,8 @@ def test_it_looks_at_what_is_due_and_goes_on_from_where_it_was(place: Place, mon
     for job_id in old:
         place.jobs.create(REQUEST, job_id=job_id)
     looked: list[str] = []
-    among, recorded = Jobs.among, Jobs.recorded
-    monkeypatch.setattr(Jobs, "among", lambda jobs, ids: looked.extend(ids := list(ids)) or among(jobs, ids))
+    among, recorded = Jobs.existing, Jobs.recorded
+    monkeypatch.setattr(Jobs, "existing", lambda jobs, ids: looked.extend(ids := list(ids)) or among(jobs, ids))
     monkeypatch.setattr(Jobs, "recorded", lambda jobs, job_id: looked.append(job_id) or recorded(jobs, job_id))
     collect(place, keep_jobs_seconds=3600)
     assert looked == [*old, *old]  # whether they have ended, and whether there are such jobs at all

@@ -60,7 +60,7 @@ def tried(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[[Call
                 log=JobLog("job", 1000, lambda _: None),
                 stopped=lambda: False,
             )
-            return watch.follow(ProgramJobInputs(scratch / "program.zip", None, JobOptions()), time.monotonic() + 20)
+            return watch.run(ProgramJobInputs(scratch / "program.zip", None, JobOptions()), time.monotonic() + 20)
         finally:
             process.close()
 

@@ -48,7 +48,7 @@ def tracer(kept: InMemorySpanExporter) -> Tracer:
 
 
 @pytest.fixture
-def account(queue: JobQueue, tracer: Tracer) -> AttemptTelemetry:
+def telemetry(queue: JobQueue, tracer: Tracer) -> AttemptTelemetry:
     queue.connection.delete(counters_key(queue.name))
     return AttemptTelemetry(JOB, queue.name, queue.connection, tracer)
 
@@ -73,18 +73,18 @@ def named(spans: tuple[ReadableSpan, ...], name: str) -> ReadableSpan:
     return span
 
 
-def test_an_attempt_that_succeeds(account: AttemptTelemetry, kept: InMemorySpanExporter, counted: Callable) -> None:
-    with bound(), account:
-        account.begin(1)
+def test_an_attempt_that_succeeds(telemetry: AttemptTelemetry, kept: InMemorySpanExporter, counted: Callable) -> None:
+    with bound(), telemetry:
+        telemetry.begin(1)
         assert counted(WAIT) == {"": 1}  # before the job is done
-        account.trace(Origin(request_id="r", traceparent=f"00-{'ab' * 16}-{'cd' * 8}-01"))
+        telemetry.continue_trace(Origin(request_id="r", traceparent=f"00-{'ab' * 16}-{'cd' * 8}-01"))
         assert bound_fields() == {"attempt": 1, "request_id": "r", "trace_id": "ab" * 16}
-        with account.own_stage("fetch"):
+        with telemetry.supervisor_stage("fetch"):
             pass
         for name in ("import", "import", "emit"):
-            account.stage(stage(name))
-            account.stage(None)
-        account.ended(None)
+            telemetry.stage(stage(name))
+            telemetry.stage(None)
+        telemetry.record_end(None)
     assert counted(ENDED) == {"succeeded": 1}
     assert counted(DURATION) == {"succeeded": 1}
     assert counted(STAGE) == {"fetch": 1, "import": 1, "emit": 1}
@@ -100,11 +100,11 @@ def test_an_attempt_that_succeeds(account: AttemptTelemetry, kept: InMemorySpanE
     assert [span.name for span in spans] == ["wait", "stage fetch", "stage import", "stage emit", "job"]
 
 
-def test_a_later_attempt_that_fails(account: AttemptTelemetry, kept: InMemorySpanExporter, counted: Callable) -> None:
-    with bound(), account:
-        account.begin(2)
-        account.trace(Origin())
-        account.ended(memory_limit_problem("out of memory"))
+def test_a_later_attempt_that_fails(telemetry: AttemptTelemetry, kept: InMemorySpanExporter, counted: Callable) -> None:
+    with bound(), telemetry:
+        telemetry.begin(2)
+        telemetry.continue_trace(Origin())
+        telemetry.record_end(memory_limit_problem("out of memory"))
     assert counted(LOST) == {"": 1}
     assert counted(WAIT) == {"": 0}
     assert counted(FAILED) == {"memory-limit": 1}
@@ -116,45 +116,45 @@ def test_a_later_attempt_that_fails(account: AttemptTelemetry, kept: InMemorySpa
     assert job.attributes["error.type"] == "memory-limit"
 
 
-def test_without_an_attempt_left(account: AttemptTelemetry, counted: Callable) -> None:
-    with account:
-        account.gave_up(problem("worker_lost", "Lost.", "thrice"))
+def test_without_an_attempt_left(telemetry: AttemptTelemetry, counted: Callable) -> None:
+    with telemetry:
+        telemetry.record_exhausted(problem("worker_lost", "Lost.", "thrice"))
     assert counted(LOST) == {"": 1}
     assert counted(FAILED) == {"worker_lost": 1}
 
 
 def test_an_attempt_that_dies_or_is_ended_elsewhere(
-    account: AttemptTelemetry, counted: Callable, queue: JobQueue
+    telemetry: AttemptTelemetry, counted: Callable, queue: JobQueue
 ) -> None:
-    with bound(), account:
-        account.begin(1)
-        account.trace(Origin())
-        account.died("killed")
+    with bound(), telemetry:
+        telemetry.begin(1)
+        telemetry.continue_trace(Origin())
+        telemetry.record_death("killed")
     assert counted(ENDED) == counted(DURATION) == counted(LOST) == {}
     with bound(), AttemptTelemetry(JOB, queue.name, queue.connection, None) as other:
         other.begin(2)
-        other.trace(Origin())
-        other.ended_elsewhere()
+        other.continue_trace(Origin())
+        other.record_ended_elsewhere()
     assert counted(ENDED) == {}
     assert counted(DURATION) == {"canceled": 1}
 
 
 def test_a_process_that_says_what_it_likes(
-    account: AttemptTelemetry, kept: InMemorySpanExporter, counted: Callable
+    telemetry: AttemptTelemetry, kept: InMemorySpanExporter, counted: Callable
 ) -> None:
-    with bound(), account:
-        account.begin(1)
-        account.trace(Origin(traceparent="nonsense"))
+    with bound(), telemetry:
+        telemetry.begin(1)
+        telemetry.continue_trace(Origin(traceparent="nonsense"))
         for number in range(10_000):
-            account.stage(stage("import" if number % 2 else f"\n{number}"))
-        account.ended(problem(f"{'x' * 1000}", "X.", "x"))
+            telemetry.stage(stage("import" if number % 2 else f"\n{number}"))
+        telemetry.record_end(problem(f"{'x' * 1000}", "X.", "x"))
     assert set(counted(STAGE)) == {"import", "other"}
     assert counted(FAILED) == {"other": 1}
     assert len(kept.get_finished_spans()) < 250
     assert {span.name for span in kept.get_finished_spans()} == {"wait", "stage import", "stage other", "job"}
 
 
-def test_the_cache(account: AttemptTelemetry, counted: Callable) -> None:
+def test_the_cache(telemetry: AttemptTelemetry, counted: Callable) -> None:
     class Two:
         def get(self, key: str) -> bytes | None:
             return b"x" if key == "there" else None
@@ -163,8 +163,8 @@ def test_the_cache(account: AttemptTelemetry, counted: Callable) -> None:
             self.last = (key, data)
 
     two = Two()
-    with account:
-        cache = account.counting(two)
+    with telemetry:
+        cache = telemetry.counting_cache(two)
         assert [cache.get(key) for key in ("there", "no", "there")] == [b"x", None, b"x"]
         cache.put("no", b"y")
     assert two.last == ("no", b"y")

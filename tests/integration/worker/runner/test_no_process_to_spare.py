@@ -83,8 +83,8 @@ class Jobs:
 
 
 def worker_of(queue: JobQueue, settings: Settings, jobs: Jobs, **tasks: object) -> JobWorker:
-    asked = {"bury": lambda *_: None, "idle": lambda: None} | tasks
-    worker = JobWorker(settings, queue, attending=jobs, **asked)
+    asked = {"on_death": lambda *_: None, "when_idle": lambda: None} | tasks
+    worker = JobWorker(settings, queue, supervisor=jobs, **asked)
     worker.register_birth()
     return worker
 
@@ -104,7 +104,7 @@ def test_what_fails_beside_a_job_ends_neither_the_job_nor_the_worker(
         raise OSError(number, os.strerror(number))
 
     jobs = Jobs(0)
-    worker = worker_of(queue, settings, jobs, idle=fail, beside=fail)
+    worker = worker_of(queue, settings, jobs, when_idle=fail, periodically=fail)
     worker.execute_job(taken(queue), queue.rq)
     worker.run_maintenance_tasks()
     assert jobs.ran == [ID]
@@ -125,7 +125,7 @@ def test_a_death_is_recorded_once_there_is_a_process_for_it(
     queue: JobQueue, settings: Settings, forks: Forks, tmp_path: Path
 ) -> None:
     told = tmp_path / "told"
-    worker = worker_of(queue, settings, Jobs(signal.SIGKILL), bury=lambda job_id, *_: told.write_text(job_id))
+    worker = worker_of(queue, settings, Jobs(signal.SIGKILL), on_death=lambda job_id, *_: told.write_text(job_id))
     forks.fail = True
     worker.execute_job(taken(queue), queue.rq)
     assert forks.failed
@@ -139,38 +139,38 @@ def test_a_death_is_recorded_once_there_is_a_process_for_it(
 
 
 def test_a_courier_is_started_later(queue: JobQueue, settings: Settings, forks: Forks) -> None:
-    errands = DispatcherLauncher(settings, queue)
-    queue.agenda.note(ID, "local", 0)
-    errands._run = lambda: os._exit(7)
+    launcher = DispatcherLauncher(settings, queue)
+    queue.schedule.set_due(ID, "local", 0)
+    launcher._run = lambda: os._exit(7)
     forks.fail = True
-    errands.step()
+    launcher.step()
     assert forks.failed == 1
     forks.fail = False
-    errands.step()
-    assert os.waitstatus_to_exitcode(os.waitpid(errands._courier, 0)[1]) == 7
+    launcher.step()
+    assert os.waitstatus_to_exitcode(os.waitpid(launcher._dispatcher, 0)[1]) == 7
 
 
 def test_what_is_compiled_ahead_is_not_forgotten(forks: Forks) -> None:
     done: list[str] = []
-    warming = WarmUp(["a"], done.append, lambda: True)
+    warm_up = WarmUp(["a"], done.append, lambda: True)
     forks.fail = True
     with pytest.raises(BlockingIOError):
-        warming.step()
+        warm_up.step()
     forks.fail = False
-    while not warming.done:
-        warming.step()
+    while not warm_up.done:
+        warm_up.step()
     assert done == ["a"]
 
 
-@pytest.mark.parametrize("what", ["the attending process", "the job's process"])
+@pytest.mark.parametrize("what", ["the supervisor", "the job's process"])
 def test_a_failed_fork_leaves_no_descriptor(settings: Settings, forks: Forks, tmp_path: Path, what: str) -> None:
-    attending = SupervisorProcess(settings, lambda _line: None)
+    supervisor = SupervisorProcess(settings, lambda _line: None)
     forks.fail = True
     before = len(list(Path("/proc/self/fd").iterdir()))
     for number in range(3):
         (scratch := tmp_path / str(number)).mkdir()
         with pytest.raises(BlockingIOError):
-            attending.ready() if what == "the attending process" else start_job_process(settings, scratch)
+            supervisor.ensure_running() if what == "the supervisor" else start_job_process(settings, scratch)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 

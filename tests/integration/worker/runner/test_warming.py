@@ -40,10 +40,10 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "log")
 
 
-def finish(warming: WarmUp) -> None:
+def finish(warm_up: WarmUp) -> None:
     """Step until it is done."""
-    while not warming.done:
-        warming.step()
+    while not warm_up.done:
+        warm_up.step()
         time.sleep(0.01)
 
 
@@ -53,10 +53,10 @@ def test_a_child_compiles_first_and_the_worker_after_it(log: Log) -> None:
 
 
 def test_the_worker_never_waits_for_a_child(log: Log) -> None:
-    warming = WarmUp(["held"], log, lambda: True)
-    assert [warming.step() for _ in range(3)] == [False, False, False]  # it ends when the file is there
+    warm_up = WarmUp(["held"], log, lambda: True)
+    assert [warm_up.step() for _ in range(3)] == [False, False, False]  # it ends when the file is there
     log.path.with_name("go").touch()
-    finish(warming)
+    finish(warm_up)
     assert log.lines() == ["held child", "held worker"]
 
 
@@ -73,10 +73,10 @@ def test_what_is_slow_and_not_kept_is_left_to_the_jobs(log: Log, monkeypatch: py
 
 
 def test_nothing_to_do(log: Log) -> None:
-    warming = WarmUp([], log, lambda: True)
-    assert warming.done
-    warming.step()
-    assert warming.done
+    warm_up = WarmUp([], log, lambda: True)
+    assert warm_up.done
+    warm_up.step()
+    assert warm_up.done
 
 
 def test_presets_are_chosen_by_name() -> None:

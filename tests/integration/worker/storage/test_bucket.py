@@ -14,12 +14,12 @@ from tests.helpers.buckets import BucketServer, bucket_server
 from worker.storage.object_store import Store, StoreUnavailableError
 from worker.storage.s3_bucket import BucketAccess, open_bucket
 
-PATIENCE = 0.6
+RETRY_SECONDS = 0.6
 
 
 @pytest.fixture
 def store(bucket: BucketServer, tmp_path: Path) -> Store:
-    return bucket.store(f"bucket/{tmp_path.name}", patience=PATIENCE)
+    return bucket.store(f"bucket/{tmp_path.name}", retry_seconds=RETRY_SECONDS)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_how_long_a_bucket_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.slow
 def test_a_bucket_that_is_away(file: Path) -> None:
     with bucket_server() as server:
-        store = server.store("a", patience=PATIENCE)
+        store = server.store("a", retry_seconds=RETRY_SECONDS)
         store.write("there", b"1")
     for name, work in uses(store, file).items():
         assert_unavailable(work, name)
@@ -105,7 +105,7 @@ def test_a_bucket_that_answers_with_an_error(bucket: BucketServer, store: Store,
 
 
 def test_a_bucket_that_does_not_exist(bucket: BucketServer, file: Path) -> None:
-    store = bucket.store("a", name="another", patience=PATIENCE)
+    store = bucket.store("a", name="another", retry_seconds=RETRY_SECONDS)
     for name, work in uses(store, file).items():
         if name not in {"size", "delete"}:  # their answers have no body that says what is missing
             assert_unavailable(work, name)

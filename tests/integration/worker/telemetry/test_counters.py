@@ -51,10 +51,10 @@ def test_every_stage_and_problem_has_a_name() -> None:
 
 @given(st.lists(st.floats(0, 1e5), max_size=30))
 def test_a_distribution_counts_what_is_not_above_its_bounds(seconds: list[float]) -> None:
-    tally = Counters("q")
+    counters = Counters("q")
     for value in seconds:
-        tally.observe(TIMES, value)
-    found = distributions(TIMES, {**tally._counts, **tally._sums})[""]
+        counters.observe(TIMES, value)
+    found = distributions(TIMES, {**counters._counts, **counters._sums})[""]
     assert [bound for bound, _ in found.buckets] == ["0.1", "1.0", "10.0", "+Inf"]
     assert [count for _, count in found.buckets] == [
         sum(value <= bound for value in seconds) for bound in (*TIMES.buckets, float("inf"))
@@ -66,10 +66,10 @@ def test_many_processes_add_up(queue: JobQueue, redis_url: str) -> None:
     def add() -> None:
         connection = connect(redis_url)
         for _ in range(25):
-            tally = Counters(queue.name)
-            tally.count(CACHE, "hit", 2)
-            tally.observe(WAIT, 0.5)
-            tally.add(connection)
+            counters = Counters(queue.name)
+            counters.count(CACHE, "hit", 2)
+            counters.observe(WAIT, 0.5)
+            counters.add(connection)
         connection.close()
 
     threads = [threading.Thread(target=add) for _ in range(4)]
@@ -85,24 +85,24 @@ def test_many_processes_add_up(queue: JobQueue, redis_url: str) -> None:
 
 
 def test_what_was_added_is_not_added_again(queue: JobQueue) -> None:
-    tally = Counters(queue.name)
-    tally.count(LOST)
-    tally.add(queue.connection)
-    tally.add(queue.connection)
+    counters = Counters(queue.name)
+    counters.count(LOST)
+    counters.add(queue.connection)
+    counters.add(queue.connection)
     assert counts(LOST, read(queue)) == {"": 1}
 
 
 def test_clocks_that_differ(queue: JobQueue) -> None:
-    tally = Counters(queue.name)
-    tally.observe(WAIT, -3.0)
-    tally.add(queue.connection)
+    counters = Counters(queue.name)
+    counters.observe(WAIT, -3.0)
+    counters.add(queue.connection)
     assert distributions(WAIT, read(queue))[""].total == 0
 
 
 def test_without_redis_it_is_lost_and_nobody_is_hurt(tmp_path: Path) -> None:
-    tally = Counters("q")
-    tally.count(LOST)
-    tally.add(connect(f"unix://{tmp_path}/nothing.sock", retries=0))
+    counters = Counters("q")
+    counters.count(LOST)
+    counters.add(connect(f"unix://{tmp_path}/nothing.sock", retries=0))
 
 
 def test_what_others_wrote_into_the_hash(queue: JobQueue) -> None:

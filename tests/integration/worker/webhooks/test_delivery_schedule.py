@@ -26,19 +26,19 @@ def orders(store: Store) -> DeliveryOrders:
 
 
 def test_an_order_is_due_when_its_job_has_ended(queue: JobQueue) -> None:
-    agenda = queue.agenda
-    agenda.expect("a", "ann")
-    assert not agenda.anything_due()
-    assert agenda.take(9) is None
-    agenda.ended("a")
-    agenda.ended("other")  # it has none
-    agenda.expect("a", "ann")
-    assert agenda.anything_due()
-    assert agenda.take(9) == ("a", "ann")
-    assert agenda.take(9) is None
-    agenda.done("a")
-    agenda.ended("a")
-    assert agenda.take(9) is None
+    schedule = queue.schedule
+    schedule.expect("a", "ann")
+    assert not schedule.anything_due()
+    assert schedule.take(9) is None
+    schedule.job_ended("a")
+    schedule.job_ended("other")  # it has none
+    schedule.expect("a", "ann")
+    assert schedule.anything_due()
+    assert schedule.take(9) == ("a", "ann")
+    assert schedule.take(9) is None
+    schedule.remove("a")
+    schedule.job_ended("a")
+    assert schedule.take(9) is None
 
 
 def soon(condition: Callable[[], bool]) -> bool:
@@ -49,40 +49,40 @@ def soon(condition: Callable[[], bool]) -> bool:
 
 
 def test_what_was_taken_is_due_again(queue: JobQueue) -> None:
-    queue.agenda.note("a", "ann", 0)
-    assert queue.agenda.take(60) == ("a", "ann")
-    assert queue.agenda.take(60) is None
-    queue.agenda.note("a", "ann", 0)
-    assert queue.agenda.take(0.1) == ("a", "ann")
-    assert soon(lambda: queue.agenda.take(0.1) == ("a", "ann"))
-    queue.agenda.note("a", "ann", 60)
+    queue.schedule.set_due("a", "ann", 0)
+    assert queue.schedule.take(60) == ("a", "ann")
+    assert queue.schedule.take(60) is None
+    queue.schedule.set_due("a", "ann", 0)
+    assert queue.schedule.take(0.1) == ("a", "ann")
+    assert soon(lambda: queue.schedule.take(0.1) == ("a", "ann"))
+    queue.schedule.set_due("a", "ann", 60)
     time.sleep(0.2)
-    assert queue.agenda.take(0.1) is None
+    assert queue.schedule.take(0.1) is None
 
 
 def test_owners_who_have_enough_under_way_wait(queue: JobQueue) -> None:
     for number in range(5):
-        queue.agenda.note(f"ann-{number}", "ann", -10)
-    queue.agenda.note("bob", "bob", -1)
-    assert queue.agenda.take(9, ["ann"]) == ("bob", "bob")
-    assert queue.agenda.take(9, ["ann"]) is None
-    assert queue.agenda.take(9, ["bob"]) == ("ann-0", "ann")
+        queue.schedule.set_due(f"ann-{number}", "ann", -10)
+    queue.schedule.set_due("bob", "bob", -1)
+    assert queue.schedule.take(9, ["ann"]) == ("bob", "bob")
+    assert queue.schedule.take(9, ["ann"]) is None
+    assert queue.schedule.take(9, ["bob"]) == ("ann-0", "ann")
 
 
 def test_one_courier_at_a_time(queue: JobQueue) -> None:
-    agenda = queue.agenda
-    agenda.note("a", "ann", 0)
-    assert agenda.lead("1", 60)
-    assert agenda.lead("1", 60)
-    assert not agenda.lead("2", 60)
-    assert not agenda.anything_due()
-    agenda.leave("2")
-    assert not agenda.lead("2", 60)
-    assert agenda.lead("1", 0.1)
-    assert soon(agenda.anything_due)
-    assert agenda.lead("2", 9)
-    agenda.leave("2")
-    assert agenda.lead("1", 9)
+    schedule = queue.schedule
+    schedule.set_due("a", "ann", 0)
+    assert schedule.acquire_lock("1", 60)
+    assert schedule.acquire_lock("1", 60)
+    assert not schedule.acquire_lock("2", 60)
+    assert not schedule.anything_due()
+    schedule.release_lock("2")
+    assert not schedule.acquire_lock("2", 60)
+    assert schedule.acquire_lock("1", 0.1)
+    assert soon(schedule.anything_due)
+    assert schedule.acquire_lock("2", 9)
+    schedule.release_lock("2")
+    assert schedule.acquire_lock("1", 9)
 
 
 def test_the_sweep_finds_what_redis_has_lost(
@@ -97,14 +97,14 @@ def test_the_sweep_finds_what_redis_has_lost(
     order = orders.get(late)
     assert order is not None
     later = orders.delivery(late, order).model_copy(update={"next_attempt": datetime.now(UTC) + timedelta(hours=1)})
-    orders.tell(late, later)
-    schedule_lost_orders(orders, jobs, queue.agenda)
-    assert queue.agenda.take(60) == (ended, "ann")
-    assert queue.agenda.take(60) is None
-    assert queue.agenda.undated([late]) == []
+    orders.record(late, later)
+    schedule_lost_orders(orders, jobs, queue.schedule)
+    assert queue.schedule.take(60) == (ended, "ann")
+    assert queue.schedule.take(60) is None
+    assert queue.schedule.unscheduled([late]) == []
     jobs.cancel(going)
-    schedule_lost_orders(orders, jobs, queue.agenda)  # it is not its turn yet
-    assert queue.agenda.take(60) is None
+    schedule_lost_orders(orders, jobs, queue.schedule)  # it is not its turn yet
+    assert queue.schedule.take(60) is None
 
 
 def test_orders_of_jobs_that_were_never_made_go_after_a_while(
@@ -114,18 +114,18 @@ def test_orders_of_jobs_that_were_never_made_go_after_a_while(
     young = new_id()
     for job in (old, young):
         orders.place(job, job, "ann", HOOK)
-    schedule_lost_orders(orders, Jobs(store, queue.index), queue.agenda)
-    assert orders.pending() == [young]
+    schedule_lost_orders(orders, Jobs(store, queue.index), queue.schedule)
+    assert orders.ids() == [young]
 
 
 def test_an_order_is_made_once(any_store: Store) -> None:
     store, orders = any_store, DeliveryOrders(any_store)
     assert orders.place("1", "job", "ann", HOOK)
     assert not orders.place("1", "job", "ann", HOOK)
-    orders.tell("job", orders.of("job")[0].model_copy(update={"state": "delivered"}))
+    orders.record("job", orders.of_job("job")[0].model_copy(update={"state": "delivered"}))
     assert orders.get("1") is None
     assert not orders.place("1", "job", "ann", HOOK)
-    assert orders.pending() == []
+    assert orders.ids() == []
     assert [key for key in store.sizes("jobs") if SECRET.encode()[6:] in store.read(key)] == []
 
 

@@ -14,21 +14,21 @@ def test_lines_of_all_sorts(tmp_path: Path) -> None:
     told: list[str] = []
     log = JobLog("job", 10_000, told.append)
     log.add(logging.WARNING, "one\ntwo")
-    log.written(b"thr")
-    log.written(b"ee\n\xff\nfo")
-    log.written(b"ur")
-    log.written(b"")
+    log.add_output(b"thr")
+    log.add_output(b"ee\n\xff\nfo")
+    log.add_output(b"ur")
+    log.add_output(b"")
     assert saved(log, tmp_path) == ["WARNING one", "WARNING two", "three", "\ufffd", "four"]
     assert [line.split(" ", 1)[1] for line in told] == saved(log, tmp_path)
-    assert log.last_words == "one\ntwothree\n\ufffd\nfour"
+    assert log.tail == "one\ntwothree\n\ufffd\nfour"
 
 
 def test_so_much_and_no_more(tmp_path: Path) -> None:
     told: list[str] = []
     log = JobLog("job", 1000, told.append)
     for _ in range(100):
-        log.written(b"x" * 100 + b"\n")
-    log.written(b"y" * 100_000)
+        log.add_output(b"x" * 100 + b"\n")
+    log.add_output(b"y" * 100_000)
     assert len((tmp_path / "log.txt").read_bytes() if saved(log, tmp_path) else b"") < 1100
     assert told[-1] == "and more, which is left out"
 
@@ -41,6 +41,6 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("as it was")
     (tmp_path / "log.txt").symlink_to(tmp_path / "victim")
     log = JobLog("job", 1000, lambda _line: None)
-    log.written(b"x\n")
+    log.add_output(b"x\n")
     log.save(tmp_path)
     assert (tmp_path / "victim").read_text() == "as it was"
