@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 import redis
-from rq.utils import as_text
+
+from worker.queue.rq_interface import as_text
 
 _NEVER = "+inf"
 _LOOK_AT = 2000

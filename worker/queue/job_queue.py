@@ -17,11 +17,11 @@ from rq import Queue
 from rq.exceptions import DeserializationError
 from rq.job import Job as RqJob
 from rq.serializers import JSONSerializer
-from rq.utils import as_text
 
 from worker.config.settings import Settings
 from worker.queue.delivery_schedule import DeliverySchedule
 from worker.queue.lease import lease_key, request_stop
+from worker.queue.rq_interface import WORKER_PREFIX, as_text, workers_key
 from worker.queue.waiting_jobs import WaitingJobs
 from worker.records.event_journal import publish_end, publish_wait
 from worker.records.job_index import JobIndex
@@ -174,21 +174,21 @@ class JobQueue:
 
     def workers(self, host: str | None = None) -> int:
         """Returns how many workers listen to the queue, on all hosts or on one."""
-        names = [as_text(key).removeprefix("rq:worker:") for key in self._worker_keys()]
+        names = [as_text(key).removeprefix(WORKER_PREFIX) for key in self._worker_keys()]
         return sum(self._is_alive(name) and host in {None, self._host(name)} for name in names)
 
     def _is_alive(self, worker_name: str) -> bool:
         """Returns whether a worker's key exists and, on this host, its process."""
-        host, pid = self.connection.hmget(f"rq:worker:{worker_name}", "hostname", "pid")
+        host, pid = self.connection.hmget(f"{WORKER_PREFIX}{worker_name}", "hostname", "pid")
         if host is None or pid is None:
             return False
         return as_text(host) != socket.gethostname() or _process_lives(int(pid))
 
     def _worker_keys(self) -> set[bytes]:
-        return cast("set[bytes]", self.connection.smembers(f"rq:workers:{self.rq.name}"))
+        return cast("set[bytes]", self.connection.smembers(workers_key(self.rq.name)))
 
     def _host(self, worker_name: str) -> str:
-        return as_text(self.connection.hget(f"rq:worker:{worker_name}", "hostname") or b"")
+        return as_text(self.connection.hget(f"{WORKER_PREFIX}{worker_name}", "hostname") or b"")
 
 
 def _process_lives(pid: int) -> bool:

@@ -5,9 +5,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from rq.utils import as_text
-
 from worker.queue.job_queue import JobQueue
+from worker.queue.rq_interface import as_text, workers_key
 from worker.storage.identifiers import created_at
 from worker.telemetry.counters import counters_key, parse_counters
 
@@ -62,7 +61,7 @@ def read_queue_statistics(queue: JobQueue) -> QueueStatistics:
         pipeline.time()
         pipeline.get(_OPEN.format(queue.rq.name))
         pipeline.hgetall(counters_key(queue.name))
-        pipeline.smembers(f"rq:workers:{queue.rq.name}")
+        pipeline.smembers(workers_key(queue.rq.name))
         queued, delayed, head, clock, still_open, counters, workers = pipeline.execute()
     seconds = time.perf_counter() - begin
     now = clock[0] + clock[1] / 1e6

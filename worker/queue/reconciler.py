@@ -16,11 +16,11 @@ from typing import cast
 
 import pydantic
 import redis
-from rq.utils import as_text
 
 from worker.queue.job_queue import JobQueue
 from worker.queue.lease import hold_lease_briefly
 from worker.queue.queue_statistics import record_open_jobs
+from worker.queue.rq_interface import as_text
 from worker.records.job_listing import repair_index
 from worker.records.job_store import Jobs
 from worker.storage.identifiers import created_at

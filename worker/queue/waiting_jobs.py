@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 import redis
-from rq.utils import as_text
 
 from worker.queue.lease import lease_key
+from worker.queue.rq_interface import as_text, queue_keys, workers_key
 from worker.storage.identifiers import age
 
 # the keys: the owner of each job that waits; how many jobs of each owner do; the owners by their turns; the jobs that
@@ -134,7 +134,7 @@ class WaitingJobs:
         home = f"cyclops:waiting:{{{name}}}:"
         self._keys = [f"{home}{key}" for key in ("jobs", "owners", "turns", "front", "running", "of:")]
         self._mended = f"{home}mended"
-        self._queue = [f"rq:queue:{name}", f"rq:queue:{name}:intermediate", f"rq:workers:{name}"]
+        self._queue = [*queue_keys(name), workers_key(name)]
         self._enter = connection.register_script(_ENTER)
         self._take = connection.register_script(_TAKE)
 

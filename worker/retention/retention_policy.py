@@ -10,10 +10,9 @@ from datetime import UTC, datetime
 from itertools import islice, takewhile
 from typing import cast, get_args
 
-from rq.utils import as_text
-
 from worker.config.settings import Settings
 from worker.queue.job_queue import JobQueue
+from worker.queue.rq_interface import as_text
 from worker.records.idempotency import expired_keys
 from worker.records.job_record import Job
 from worker.records.job_store import Jobs

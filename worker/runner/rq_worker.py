@@ -15,13 +15,13 @@ import redis
 from rq import Worker, worker_registration
 from rq.job import Job as RqJob
 from rq.serializers import JSONSerializer
-from rq.utils import now as utcnow
 from rq.worker import WorkerStatus
 
 from worker.config.settings import Settings
 from worker.process.children import death_reason, run_in_child
 from worker.process.scratch import sweep_scratch
 from worker.queue.job_queue import JobQueue, TaskJob, job_id_of
+from worker.queue.rq_interface import utc_now_of_rq
 from worker.runner.supervisor_process import SupervisorProcess
 from worker.telemetry.logs import bound
 
@@ -148,7 +148,7 @@ class JobWorker(Worker):
     def run_maintenance_tasks(self) -> None:
         """Runs RQ's tasks, then those of Cyclops. RQ calls it at the start and while the worker is idle."""
         self._tolerate(super().run_maintenance_tasks)
-        self.last_cleaned_at = utcnow()  # type: ignore[assignment] # RQ has no types
+        self.last_cleaned_at = utc_now_of_rq()  # type: ignore[assignment] # RQ has no types
         self._tolerate(self._when_idle)
         self._run_periodic()
         self._tolerate(lambda: sweep_scratch(self._settings.scratch_dir))
