@@ -19,11 +19,10 @@ from worker.process.children import set_process_name
 from worker.queue.job_queue import JobQueue, open_fail_fast_queue
 from worker.queue.lease import Lease
 from worker.records.accelerator_store import Accelerators
-from worker.records.attempts import Attempt, Attempts
 from worker.records.event_journal import EventJournal
 from worker.records.job_artifacts import discard, publish
 from worker.records.job_record import Job, Stage, Summary
-from worker.records.job_store import Jobs
+from worker.records.job_store import Attempt, Attempts, Jobs
 from worker.records.problem_details import Problem
 from worker.records.result_cache import ResultCache
 from worker.runner.attempt_telemetry import AttemptTelemetry

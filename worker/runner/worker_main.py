@@ -15,8 +15,7 @@ from worker.process.children import run_in_child, share_with_children
 from worker.queue.job_queue import JobQueue, open_fail_fast_queue
 from worker.queue.lease import release_lease
 from worker.queue.reconciler import reconcile, take_reconcile_turn
-from worker.records.attempts import Attempts
-from worker.records.job_store import Jobs
+from worker.records.job_store import Attempts, Jobs
 from worker.runner.rq_worker import JobWorker
 from worker.runner.supervisor import supervise
 from worker.runner.supervisor_process import SupervisorProcess

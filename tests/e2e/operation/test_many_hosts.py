@@ -13,8 +13,8 @@ from tests.helpers import processes
 from tests.helpers.buckets import SECRET, BucketServer, bucket_server
 from tests.helpers.hosts import PASSWORD, Host, Hosts, hosts
 from tests.helpers.tls import certificates
-from worker.records.attempts import Attempts
 from worker.records.job_record import FORMAT
+from worker.records.job_store import Attempts
 from worker.storage.object_store import Store
 from worker.storage.redis_server import connect
 

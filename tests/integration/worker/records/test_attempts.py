@@ -1,6 +1,6 @@
 import threading
 
-from worker.records.attempts import MOST_ATTEMPTS, Attempt, Attempts
+from worker.records.job_store import MOST_ATTEMPTS, Attempt, Attempts
 from worker.storage.identifiers import utc_now
 from worker.storage.object_store import Store
 

@@ -17,11 +17,10 @@ from worker.execution.job_execution import execute
 from worker.execution.job_inputs import ModelJobInputs, ProgramJobInputs
 from worker.queue.job_queue import JobQueue, TaskJob
 from worker.queue.lease import lease_key
-from worker.records.attempts import Attempt, Attempts
 from worker.records.job_artifacts import Artifacts
 from worker.records.job_record import Job, Stage
 from worker.records.job_request import JobOptions, JobRequest
-from worker.records.job_store import Jobs
+from worker.records.job_store import Attempt, Attempts, Jobs
 from worker.records.uploads import Model, models
 from worker.runner.worker_pool import worker_processes
 from worker.storage.identifiers import utc_now
