@@ -27,6 +27,6 @@ the line need TVM::
     unify.unify(typed, store: tirx.BufferStore, accept: Callable[[str, TensorLoad], bool]) -> Binding | Mismatch
     unify.bindings(typed, store, accept) -> Iterator[Binding]     # all of them, where one is refused later
     unify.Binding                                       # operands: dict[str, TensorLoad], scalars: dict[str, tirx.Expr]
-        .accumulates: bool                              # the store adds to what is there
+        .accumulates: bool                              # the store adds to the target's value
     unify.Mismatch.reason: str
 """

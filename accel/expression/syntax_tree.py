@@ -200,7 +200,7 @@ class Statement:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """All axes: the target's, then those of the right, in order of first use."""
+        """All axes: the target's, then the right side's, in order of first use."""
         return tuple(dict.fromkeys(axis for access in (self.target, *self.accesses) for axis in access.axes))
 
     @property

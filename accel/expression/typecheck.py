@@ -26,7 +26,7 @@ INTEGER_OPERATORS = ("&", "^", "|", *SHIFTS)
 
 @dataclass(frozen=True)
 class Node:
-    """An expression with its element type; ``children`` are those of the expression, in the order of the text."""
+    """An expression with its element type; ``children`` are its subexpressions, in the order of the text."""
 
     dtype: str
     expression: Expression

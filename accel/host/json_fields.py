@@ -31,7 +31,7 @@ def wrong(where: str, expected: str, got: object) -> InvalidProgram:
 
 
 def keys(value: Any, names: tuple[str, ...], where: str, *, optional: tuple[str, ...] = ()) -> Mapping[str, Any]:
-    """Returns an object that has the keys ``names``, perhaps those of ``optional``, and no others."""
+    """Returns an object that has the keys ``names``, perhaps some of ``optional``, and no others."""
     if not isinstance(value, dict):
         raise wrong(where, "an object", value)
     missing = [name for name in names if name not in value]

@@ -24,7 +24,7 @@ class RowSemantics(_Model):
 class Operation(_Model):
     """An instruction of the accelerator: its unit, and its fields that vary, in the order of the document.
 
-    ``does`` are the expressions that it may be; a word that ends a sequence has those of the sequence.
+    ``does`` are the expressions that it may be; the last word of a sequence has the sequence's.
     """
 
     name: str

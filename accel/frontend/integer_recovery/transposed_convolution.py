@@ -40,7 +40,7 @@ class AxisPhases:
 
 @dataclass(frozen=True)
 class Phases:
-    """The phases of an image: those of its two axes, for each group of output channels."""
+    """The phases of an image's two axes, for each group of output channels."""
 
     axes: tuple[AxisPhases, AxisPhases]
     groups: int

@@ -31,7 +31,7 @@ def in_qdq_form(model: onnx.ModelProto) -> onnx.ModelProto:
     """Returns ``model`` itself if it has no quantised operators, else a copy with QDQ in their place.
 
     Shapes must be static, and nodes have unique names. Constants are initializers or Constant nodes. Where a tensor
-    has a scale for each channel, the model must be of opset 13 to run, as those of ``load_model`` are.
+    has a scale for each channel, the model must be of opset 13 to run, as models of ``load_model`` are.
 
     Raises:
         InvalidModel: an operator lacks an input; ``field`` is ``node:<name>``.

@@ -33,7 +33,7 @@ class Quantum:
 
 
 class QdqWriter:
-    """Collects the nodes that take the place of those of a model."""
+    """A writer of nodes that replace a model's nodes."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.source = model

@@ -15,7 +15,7 @@ _ONE_AXIS = 13  # the first opset of Softmax along one axis; before, it is along
 
 
 def softmax(writer: QdqWriter, node: onnx.NodeProto) -> None:
-    """Replaces QLinearSoftmax: one operand, its scale and zero point, and those of the result.
+    """Replaces QLinearSoftmax: one operand and a result, each with scale and zero point.
 
     Raises:
         InvalidModel: there is no such axis.

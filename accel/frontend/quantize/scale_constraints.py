@@ -29,7 +29,7 @@ def equal_scale_groups(targets: Targets) -> list[list[str]]:
 
 
 def _grouped(names: Sequence[str], together: Iterable[Sequence[str]]) -> list[list[str]]:
-    """``names`` in groups; those of each of ``together`` share one."""
+    """``names`` in groups; the names of each item of ``together`` share one."""
     parent = {name: name for name in names}
 
     def root(name: str) -> str:

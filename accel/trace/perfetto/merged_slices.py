@@ -182,7 +182,7 @@ class _Texts(InstructionTexts):
         self._titles += [quoted(f"mostly {name} (")[:-1] for name in self._words]
 
     def group(self, groups: Groups) -> list[Part]:
-        """Returns the name of each group, and its arguments; cycles are those of all its instructions."""
+        """Returns the name of each group, and its arguments; cycles are summed over its instructions."""
         busy = groups.busy.sum(axis=1)
         mixed = (groups.busy > 0).sum(axis=1) > 1
         share = np.rint(1000 * busy / np.maximum(groups.end - groups.start, 1)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The lines of a document, events as parts of text to be rendered many at a time, and those of instructions."""
+"""The lines of a document: events and instructions as parts of text that are rendered many at a time."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
