@@ -59,7 +59,7 @@ def plan_model(
         CyclopsError: what a job would raise before it compiles: of the model, the samples, or the accelerator.
     """
     target = Target(accelerator)
-    able = Capabilities.of(target)
+    capabilities = Capabilities.of(target)
     info = inspect_model(model, axes=axes)
     original = load_model(model, axes=axes)
     quantised = is_quantised(original)
@@ -73,7 +73,7 @@ def plan_model(
     job = Job(target, options, info, original, calibration, {}, made_from, traces_passes=False)
     chosen = TO_PARTITION.run(Compilation(job), Unobserved())
     packed = pack_graph(chosen)
-    launches = list(_launches(chosen.module, packed.module, able))
+    launches = list(_launches(chosen.module, packed.module, capabilities))
     macs = sum(launch.macs for launch in launches)
     return Plan(
         accelerator=accelerator.name,
@@ -88,14 +88,14 @@ def plan_model(
     )
 
 
-def _launches(chosen: ir.IRModule, packed: ir.IRModule, able: Capabilities) -> Iterator[PlannedLaunch]:
+def _launches(chosen: ir.IRModule, packed: ir.IRModule, capabilities: Capabilities) -> Iterator[PlannedLaunch]:
     """The launches in their order, which is that of the composites that partition gave a region."""
     infos = load_launches(str(packed["main"].attrs[LAUNCHES]))
     runs = [run for run in split_main(packed) if isinstance(run, LaunchRun)]
     for run, composite in zip(runs, _composites(chosen), strict=True):
         region = region_of(packed[run.call.args[0]])
         assert region is not None
-        yield planned_launch(infos[str(run.var.name)], composite, region, able)
+        yield planned_launch(infos[str(run.var.name)], composite, region, capabilities)
 
 
 def _composites(module: ir.IRModule) -> Iterator[Composite]:

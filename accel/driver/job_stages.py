@@ -214,10 +214,10 @@ def report_job(done: Assessed) -> Reported:
 
 def requantisation(target: Target) -> tuple[Requantize, Scales]:
     """Returns how int32 becomes int8 again on it, and the scales that a float model gets for that."""
-    able = Capabilities.of(target)
-    if able.scales:
+    capabilities = Capabilities.of(target)
+    if capabilities.scales:
         return "scale", "free"
-    return able.multiplies or "shift", "power of two"
+    return capabilities.multiplies or "shift", "power of two"
 
 
 def _check_nodes(names: Sequence[str], operators: Collection[str]) -> None:

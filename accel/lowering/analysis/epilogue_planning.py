@@ -28,40 +28,40 @@ class EpiloguePlan:
     host_reason: str = ""
 
 
-def plan_epilogue(composite: Composite, able: Capabilities) -> EpiloguePlan | str:
+def plan_epilogue(composite: Composite, capabilities: Capabilities) -> EpiloguePlan | str:
     """How the composite ends: on the accelerator if it can, else with its int32 result on the host.
 
     Of the ways to begin the accumulators the first is taken that leaves least to the host. A string says why nothing
     is possible, by the way that asks least: sums that begin as the bias need nothing to add it.
     """
-    starts = _initial_values(able)
+    starts = _initial_values(capabilities)
     if not starts:
-        return f"{able.accelerator.title} can neither clear its accumulators nor load them"
-    refused = _undeclared(composite, able.accelerator)
+        return f"{capabilities.accelerator.title} can neither clear its accumulators nor load them"
+    refused = _undeclared(composite, capabilities.accelerator)
     if not refused:
-        wholes = [_whole(composite, start, able) for start in starts]
+        wholes = [_whole(composite, start, capabilities) for start in starts]
         whole = next((found for found in wholes if isinstance(found, Epilogue)), None)
         if whole is not None:
             return EpiloguePlan(whole)
         refused = next(reason for reason in reversed(wholes) if isinstance(reason, str))
-    wides = [_wide(composite, start, able) for start in starts]
+    wides = [_wide(composite, start, capabilities) for start in starts]
     wide = next((found for found in wides if isinstance(found, Epilogue)), None)
     if wide is not None:
         return EpiloguePlan(wide, refused if composite.narrow else "")
     obstacle = next(reason for reason in reversed(wides) if isinstance(reason, str))
-    loose = None if _undeclared(composite, able.accelerator) else _unclipped(composite, starts, able)
+    loose = None if _undeclared(composite, capabilities.accelerator) else _unclipped(composite, starts, capabilities)
     if loose is not None:
         return EpiloguePlan(loose, refused)
-    without = _without_bias(composite, starts, able)
+    without = _without_bias(composite, starts, capabilities)
     if without is not None:
         return EpiloguePlan(without, refused if composite.narrow else obstacle)
     return refused if obstacle == refused or not composite.narrow else f"{refused}; {obstacle}"
 
 
-def _initial_values(able: Capabilities) -> tuple[Start, ...]:
+def _initial_values(capabilities: Capabilities) -> tuple[Start, ...]:
     """The ways to give the accumulators their first value; zeros come first, as rounding then needs no tensor."""
-    loaded = able.load(able.gemm.dst.memory.name, able.gemm.dst.memory.dtype) is not None
-    found: list[Start] = ["zero"] if able.gemm.zero is not None else []
+    loaded = capabilities.load(capabilities.gemm.dst.memory.name, capabilities.gemm.dst.memory.dtype) is not None
+    found: list[Start] = ["zero"] if capabilities.gemm.zero is not None else []
     return (*found, "bias") if loaded else tuple(found)
 
 
@@ -84,23 +84,23 @@ def composite_operators(composite: Composite) -> tuple[Operator, ...]:
     return tuple(found)
 
 
-def _whole(composite: Composite, start: Start, able: Capabilities) -> Epilogue | str:
+def _whole(composite: Composite, start: Start, capabilities: Capabilities) -> Epilogue | str:
     """The whole epilogue on the accelerator, or why it cannot be."""
     if not composite.narrow:
-        return _wide(composite, start, able)
+        return _wide(composite, start, capabilities)
     reason, bounds = "", clip_bounds(composite)
     for epilogue in narrowing_epilogues(composite, start):
-        if able.store("int8", epilogue.scaling) is None:
+        if capabilities.store("int8", epilogue.scaling) is None:
             continue
-        found = _with_bias(composite, epilogue, able)
+        found = _with_bias(composite, epilogue, capabilities)
         if isinstance(found, Epilogue):
             return found
         if epilogue.scaling is None or epilogue.scaling.low == bounds[0]:
             reason = reason or found
-    return reason or store_mismatch(bounds, able)
+    return reason or store_mismatch(bounds, capabilities)
 
 
-def _unclipped(composite: Composite, starts: tuple[Start, ...], able: Capabilities) -> Epilogue | None:
+def _unclipped(composite: Composite, starts: tuple[Start, ...], capabilities: Capabilities) -> Epilogue | None:
     """The epilogue with wider bounds, so that the host needs only to clip int8; None if there is none."""
     low, high = clip_bounds(composite) if composite.narrow else INT8
     for bounds in dict.fromkeys(((low, INT8[1]), (INT8[0], high), INT8)):
@@ -109,7 +109,7 @@ def _unclipped(composite: Composite, starts: tuple[Start, ...], able: Capabiliti
         steps = tuple((name, dict(zip(_CLIP, bounds, strict=True)).get(name, value)) for name, value in composite.steps)
         scaling = composite.scaling and replace(composite.scaling, low=bounds[0], high=bounds[1])
         for start in starts:
-            found = _whole(replace(composite, steps=steps, scaling=scaling), start, able)
+            found = _whole(replace(composite, steps=steps, scaling=scaling), start, capabilities)
             if isinstance(found, Epilogue):
                 return found
     return None
@@ -178,54 +178,54 @@ def _shifting(last: Steps, bounds: tuple[int, int]) -> Shifting | None:
     return Shifting(shift, *bounds, rounds=False) if plain and shift >= 0 else None
 
 
-def _wide(composite: Composite, start: Start, able: Capabilities) -> Epilogue | str:
+def _wide(composite: Composite, start: Start, capabilities: Capabilities) -> Epilogue | str:
     """The int32 accumulators as they are, in one piece or as byte planes; or why they cannot leave."""
-    plain = _result_text(start, able)
-    return plain if isinstance(plain, str) else _with_bias(composite, plain, able)
+    plain = _result_text(start, capabilities)
+    return plain if isinstance(plain, str) else _with_bias(composite, plain, capabilities)
 
 
-def _result_text(start: Start, able: Capabilities) -> Epilogue | str:
-    if able.store("int32") is not None:
+def _result_text(start: Start, capabilities: Capabilities) -> Epilogue | str:
+    if capabilities.store("int32") is not None:
         return Epilogue((), start=start, result="int32")
-    if able.planes:
+    if capabilities.planes:
         return Epilogue((), planes=_PLANES, start=start)
-    return f"{able.accelerator.title} cannot store its int32 accumulators"
+    return f"{capabilities.accelerator.title} cannot store its int32 accumulators"
 
 
-def _without_bias(composite: Composite, starts: tuple[Start, ...], able: Capabilities) -> Epilogue | None:
+def _without_bias(composite: Composite, starts: tuple[Start, ...], capabilities: Capabilities) -> Epilogue | None:
     """The int32 sums without the bias, which the host adds; None where they need one for other reasons."""
-    if "zero" not in starts or not composite.has_bias or able.offset:
+    if "zero" not in starts or not composite.has_bias or capabilities.offset:
         return None
-    found = _result_text("zero", able)
+    found = _result_text("zero", capabilities)
     return found if isinstance(found, Epilogue) else None
 
 
-def _with_bias(composite: Composite, epilogue: Epilogue, able: Capabilities) -> Epilogue | str:
+def _with_bias(composite: Composite, epilogue: Epilogue, capabilities: Capabilities) -> Epilogue | str:
     """The epilogue with the bias added, where the accumulators do not begin as it, in steps that instructions do.
 
     A string says which step of the plainest way nothing does.
     """
     refused = ""
-    for steps in _biased(composite, epilogue, able):
-        groups = steps_per_instruction(steps, able)
+    for steps in _biased(composite, epilogue, capabilities):
+        groups = steps_per_instruction(steps, capabilities)
         if not isinstance(groups, str):
             return replace(epilogue, steps=steps, groups=groups)
         refused = refused or groups
     return refused
 
 
-def _biased(composite: Composite, epilogue: Epilogue, able: Capabilities) -> Iterator[Steps]:
+def _biased(composite: Composite, epilogue: Epilogue, capabilities: Capabilities) -> Iterator[Steps]:
     """The ways to add the bias and to multiply: what rounds joins the bias or stays, a factor is a tensor's too.
 
     Data that are more than the model's by an offset need a bias to take that back. Where nothing shifts by itself,
     each channel is multiplied by a tensor of ones.
     """
     contracts = composite.op != "add"
-    biased = composite.has_bias or (able.offset and contracts)
+    biased = composite.has_bias or (capabilities.offset and contracts)
     bias: Steps = (("add_tensor", 0),) if biased and epilogue.start != "bias" else ()
     ways: list[Steps] = [(*bias, *epilogue.steps)]
     rounds = bool(epilogue.steps) and epilogue.steps[0][0] == "add"
-    if rounds and (biased or epilogue.start == "bias" or able.step(*epilogue.steps[0]) is None):
+    if rounds and (biased or epilogue.start == "bias" or capabilities.step(*epilogue.steps[0]) is None):
         joined: Steps = () if epilogue.start == "bias" else (("add_tensor", 0),)
         ways.insert(0, (*joined, *epilogue.steps[1:]))
     yield from ways
@@ -239,21 +239,25 @@ def _biased(composite: Composite, epilogue: Epilogue, able: Capabilities) -> Ite
             yield (*way[:added], ("multiply_tensor", 0), *way[added:])
 
 
-def steps_per_instruction(steps: Steps, able: Capabilities) -> tuple[int, ...] | str:
+def steps_per_instruction(steps: Steps, capabilities: Capabilities) -> tuple[int, ...] | str:
     """How many of the steps each instruction does, of the fewest that do all; empty where each does one.
 
     A string says which step nothing does.
     """
     ways: list[tuple[int, ...] | None] = [(), *[None] * len(steps)]
     for end in range(1, len(steps) + 1):
-        for begin in range(end) if able.fuses else (end - 1,):
+        for begin in range(end) if capabilities.fuses else (end - 1,):
             way, group = ways[begin], steps[begin:end]
-            if way is None or sum(name in TENSOR_OPS for name, _ in group) > 1 or able.steps(group).pragma is None:
+            if (
+                way is None
+                or sum(name in TENSOR_OPS for name, _ in group) > 1
+                or capabilities.steps(group).pragma is None
+            ):
                 continue
             known = ways[end]
             if known is None or len(way) + 1 < len(known):
                 ways[end] = (*way, end - begin)
     whole = ways[-1]
     if whole is None:
-        return able.lacks(*steps[max(at for at, way in enumerate(ways) if way is not None)])
+        return capabilities.lacks(*steps[max(at for at, way in enumerate(ways) if way is not None)])
     return whole if len(whole) < len(steps) else ()

@@ -13,59 +13,67 @@ from accel.region.epilogue import INT8, Epilogue, EpilogueOp, Scaling, Shifting,
 from accel.region.tile_steps import LaneCapabilities, Lanewise, PairOp, TilePlan
 
 
-def identity_obstacle(able: Capabilities) -> str:
+def identity_obstacle(capabilities: Capabilities) -> str:
     """Why a contraction with the identity cannot bring int8 into cleared accumulators; empty where it can."""
-    gemm, title = able.gemm, able.accelerator.title
+    gemm, title = capabilities.gemm, capabilities.accelerator.title
     if gemm.out_channels != gemm.in_channels:
         return f"its tiles are {gemm.out_channels}x{gemm.in_channels}, not square"
     if gemm.data.memory.dtype != "int8":
         return f"its data are {gemm.data.memory.dtype}, not int8"
-    return "" if initial_accumulators(able) is not None else f"{title} can neither clear its accumulators nor load them"
+    return (
+        ""
+        if initial_accumulators(capabilities) is not None
+        else f"{title} can neither clear its accumulators nor load them"
+    )
 
 
-def initial_accumulators(able: Capabilities) -> Start | None:
+def initial_accumulators(capabilities: Capabilities) -> Start | None:
     """How accumulators become zero: by the contraction, or by a load; None if they cannot."""
-    if able.gemm.zero is not None:
+    if capabilities.gemm.zero is not None:
         return "zero"
-    memory = able.gemm.dst.memory
-    return "bias" if able.load(memory.name, memory.dtype) is not None else None
+    memory = capabilities.gemm.dst.memory
+    return "bias" if capabilities.load(memory.name, memory.dtype) is not None else None
 
 
-def load_obstacle(able: Capabilities) -> str:
+def load_obstacle(capabilities: Capabilities) -> str:
     """Why int8 cannot come into the accumulators; empty where it can."""
-    obstacle, memory, title = identity_obstacle(able), able.gemm.dst.memory.name, able.accelerator.title
+    obstacle, memory, title = (
+        identity_obstacle(capabilities),
+        capabilities.gemm.dst.memory.name,
+        capabilities.accelerator.title,
+    )
     if not obstacle:
         return ""
-    if able.load(memory, "int8") is None:
+    if capabilities.load(memory, "int8") is None:
         return f"{title} cannot bring int8 data into its accumulators: no load widens them, and {obstacle}"
-    if needs_double_buffer(Epilogue((), start="bias"), able.accelerator, able.gemm):
+    if needs_double_buffer(Epilogue((), start="bias"), capabilities.accelerator, capabilities.gemm):
         return f"the loads of {title} into its accumulators cannot wait for its stores"
     return ""
 
 
-def clipping_epilogue(bounds: tuple[int, int], able: Capabilities) -> Epilogue | str:
+def clipping_epilogue(bounds: tuple[int, int], capabilities: Capabilities) -> Epilogue | str:
     """How accumulators that hold int8 leave, clipped to ``bounds``; or why they cannot."""
-    start = initial_accumulators(able) or "zero"
+    start = initial_accumulators(capabilities) or "zero"
     steps: list[tuple[EpilogueOp, int]] = []
     if bounds[0] > INT8[0]:
         steps.append(("max", bounds[0]))
     if bounds[1] < INT8[1]:
         steps.append(("min", bounds[1]))
-    done = all(able.step(*step) is not None for step in steps)
-    if done and able.store("int8") is not None:
+    done = all(capabilities.step(*step) is not None for step in steps)
+    if done and capabilities.store("int8") is not None:
         return Epilogue(tuple(steps), start=start)
     for low, high, kept in ((*bounds, ()), (*INT8, tuple(steps) if done else None)):
         for scaling in (Shifting(0, low, high, rounds=False), Scaling(1.0, low, high)):
-            if kept is not None and able.store("int8", scaling) is not None:
+            if kept is not None and capabilities.store("int8", scaling) is not None:
                 return Epilogue(kept, start=start, scaling=scaling)
-    return store_mismatch(bounds, able)
+    return store_mismatch(bounds, capabilities)
 
 
-def lane_capabilities(able: Capabilities, name: PairOp, weights: tuple[int, ...] = ()) -> LaneCapabilities:
-    """What ``able`` has for the maximum, ... of several operands with these weights."""
-    direct = bool(identity_obstacle(able))
-    clamps = name in ("max", "min") and able.step("max" if name == "max" else "min", 0) is not None
-    pair = able.pair(name).pragma is not None
+def lane_capabilities(capabilities: Capabilities, name: PairOp, weights: tuple[int, ...] = ()) -> LaneCapabilities:
+    """What ``capabilities`` has for the maximum, ... of several operands with these weights."""
+    direct = bool(identity_obstacle(capabilities))
+    clamps = name in ("max", "min") and capabilities.step("max" if name == "max" else "min", 0) is not None
+    pair = capabilities.pair(name).pragma is not None
     if not direct:
         return LaneCapabilities(pair, difference=clamps, direct=False)
     counts = {count for weight in weights if weight > 0 for count in bit_gaps(weight) if count}
@@ -73,13 +81,13 @@ def lane_capabilities(able: Capabilities, name: PairOp, weights: tuple[int, ...]
         pair,
         difference=False,
         direct=True,
-        sums=able.pair("add").pragma is not None,
-        shifts=frozenset(count for count in counts if able.step("shift_right", -count) is not None),
-        products=frozenset(weight for weight in weights if able.step("multiply", weight) is not None),
+        sums=capabilities.pair("add").pragma is not None,
+        shifts=frozenset(count for count in counts if capabilities.step("shift_right", -count) is not None),
+        products=frozenset(weight for weight in weights if capabilities.step("multiply", weight) is not None),
     )
 
 
-def tile_planner(shape: Lanewise, able: Capabilities) -> Callable[[int, int], TilePlan]:
+def tile_planner(shape: Lanewise, capabilities: Capabilities) -> Callable[[int, int], TilePlan]:
     """The steps of a tile by its rows and columns."""
-    ways = lane_capabilities(able, shape.pair_op, shape.weights)
+    ways = lane_capabilities(capabilities, shape.pair_op, shape.weights)
     return lambda rows, columns: shape.plan_tile(rows, columns, ways)

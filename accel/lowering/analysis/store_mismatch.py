@@ -16,37 +16,37 @@ _SHIFTED = "i8(clip(sram + (1 << shift - 1) >> shift, {}, {}))"
 _BOUNDS = ((-128, 127), (-127, 127), (0, 127), (-128, 126))
 
 
-def store_mismatch(bounds: tuple[int, int], able: Capabilities) -> str:
+def store_mismatch(bounds: tuple[int, int], capabilities: Capabilities) -> str:
     """Why accumulators cannot leave as int8 clipped to ``bounds``, in words."""
-    missing = f"{able.accelerator.title} has no store that narrows its accumulators to int8"
+    missing = f"{capabilities.accelerator.title} has no store that narrows its accumulators to int8"
     stores = [
         meaning
-        for meaning in able.known
+        for meaning in capabilities.known
         if isinstance(meaning.instruction, Copy)
-        and (meaning.instruction.direction, meaning.instruction.memory) == ("store", able.gemm.dst.memory.name)
+        and (meaning.instruction.direction, meaning.instruction.memory) == ("store", capabilities.gemm.dst.memory.name)
         and meaning.instruction.dram_dtype == "int8"
     ]
     if not stores:
         return missing
-    told = [(meaning, difference) for meaning in stores if (difference := _difference(meaning, bounds, able))]
+    told = [(meaning, difference) for meaning in stores if (difference := _difference(meaning, bounds, capabilities))]
     nearest, difference = told[0] if told else (stores[0], "is none of those known here")
     does = f"{nearest.instruction.name} does {nearest.typed.statement}, which {difference}"
     wanted = _SCALED if "f32" in str(nearest.typed.statement) else _SHIFTED
     return f"{missing}: {does}; {wanted.format(*bounds)} would do"
 
 
-def _difference(meaning: Semantics, bounds: tuple[int, int], able: Capabilities) -> str:
+def _difference(meaning: Semantics, bounds: tuple[int, int], capabilities: Capabilities) -> str:
     """What a store does otherwise than one that could be used; empty where that is more than one thing."""
-    for words, value in _variants(bounds, able):
+    for words, value in _variants(bounds, capabilities):
         store = tirx.BufferStore(tirx.decl_buffer((1,), "int8", "d"), value, [0])
-        if next(matching_operations(store, [meaning], able.target), None) is not None:
+        if next(matching_operations(store, [meaning], capabilities.target), None) is not None:
             return words
     return ""
 
 
-def _variants(bounds: tuple[int, int], able: Capabilities) -> Iterator[tuple[str, tirx.Expr]]:
+def _variants(bounds: tuple[int, int], capabilities: Capabilities) -> Iterator[tuple[str, tirx.Expr]]:
     """Stores that are nearly right, and what is wrong with each."""
-    value = able.accumulator("a")[0]
+    value = capabilities.accumulator("a")[0]
     scaled = value.astype("float32") * tirx.const(0.5, "float32")
     yield "does not clip", tirx.nearbyint(scaled).astype("int8")
     yield "does not round", clip_to(scaled, bounds).astype("int8")

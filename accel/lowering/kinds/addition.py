@@ -71,16 +71,16 @@ class AdditionKind:
 
         An accelerator that loads int8 into its accumulators, as it has no square contraction, adds elementwise.
         """
-        composite, able = request.composite, request.able
-        ending = plan_epilogue(composite, able)
+        composite, capabilities = request.composite, request.capabilities
+        ending = plan_epilogue(composite, capabilities)
         if isinstance(ending, str):
             found: Region[Addition] | str = ending
         else:
-            found = ending.host_reason or _region(composite, ending.epilogue, able)
+            found = ending.host_reason or _region(composite, ending.epilogue, capabilities)
         if isinstance(found, Region):
             return [TilingOption(0.0, found)]
-        square = identity_obstacle(able)
-        return Refusal(found, defers=found == square or (bool(square) and not load_obstacle(able)))
+        square = identity_obstacle(capabilities)
+        return Refusal(found, defers=found == square or (bool(square) and not load_obstacle(capabilities)))
 
     def pack(self, request: PackRequest[Addition], operands: PackedOperands) -> PackedRegion[Addition]:
         """The region over its operands as they lie, with the identities and what the sums begin with."""
@@ -130,29 +130,29 @@ class AdditionKind:
             starts[str(sums.name)] = str(shifted.name)
         return with_epilogue([*operands, identities], sums, arguments, epilogue, gemm, starts=starts)
 
-    def schedule(self, function: tirx.PrimFunc, region: Region[Addition], able: Capabilities) -> tirx.PrimFunc:
+    def schedule(self, function: tirx.PrimFunc, region: Region[Addition], capabilities: Capabilities) -> tirx.PrimFunc:
         """The function tiled, with its buffers in the accelerator's scopes and its nests under pragmas."""
-        return schedule_tiles(function, region, able, _place)
+        return schedule_tiles(function, region, capabilities, _place)
 
-    def estimate(self, region: Region[Addition], able: Capabilities, cost: TilingCost) -> float | None:  # noqa: ARG002
+    def estimate(self, region: Region[Addition], capabilities: Capabilities, cost: TilingCost) -> float | None:  # noqa: ARG002
         """None: families price convolutions."""
         return None
 
-    def instructions(self, region: Region[Addition], able: Capabilities) -> Iterator[UsedOperation]:
+    def instructions(self, region: Region[Addition], capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order."""
-        return contraction_operations(region.epilogue, able)
+        return contraction_operations(region.epilogue, capabilities)
 
     def host_layout(self, region: Region[Addition]) -> list[str]:  # noqa: ARG002
         """Nothing."""
         return []
 
 
-def _region(composite: Composite, epilogue: Epilogue, able: Capabilities) -> Region[Addition] | str:
-    gemm, title = able.gemm, able.accelerator.title
-    obstacle = identity_obstacle(able)
+def _region(composite: Composite, epilogue: Epilogue, capabilities: Capabilities) -> Region[Addition] | str:
+    gemm, title = capabilities.gemm, capabilities.accelerator.title
+    obstacle = identity_obstacle(capabilities)
     if obstacle:
         return obstacle
-    levels = _levels(composite, able)
+    levels = _levels(composite, capabilities)
     if isinstance(levels, str):
         return levels
     if len(composite.result) == 4:
@@ -163,33 +163,33 @@ def _region(composite: Composite, epilogue: Epilogue, able: Capabilities) -> Reg
         data = Packed.dense(1, math.ceil(k / gemm.in_channels), 1, math.ceil(m / gemm.rows))
     else:
         return f"an addition of {len(composite.result)}-dimensional tensors"
-    tiling = _largest_tiling(data, able, epilogue, len(levels))
+    tiling = _largest_tiling(data, capabilities, epilogue, len(levels))
     if tiling is None:
         return f"no tile of it fits the scratchpads of {title}"
     return Region(Addition((data, data), levels), epilogue, tiling)
 
 
-def _levels(composite: Composite, able: Capabilities) -> SplitWeights | str:
+def _levels(composite: Composite, capabilities: Capabilities) -> SplitWeights | str:
     """The weights of an addition as int8, or why they cannot be."""
     first, second = composite.weights
     levels = split_weights((first, second))
     if levels is None:
         return "the operands' scales lie too far apart for weights of 14 bits"
-    if len(levels) > 1 and able.step("shift_right", -LEVEL_BITS) is None:
-        title = able.accelerator.title
+    if len(levels) > 1 and capabilities.step("shift_right", -LEVEL_BITS) is None:
+        title = capabilities.accelerator.title
         return f"the operands' scales need weights of 14 bits, and {title} has no shift left on its accumulators"
     return levels
 
 
-def _largest_tiling(packed: Packed, able: Capabilities, epilogue: Epilogue, levels: int) -> Tiling | None:
+def _largest_tiling(packed: Packed, capabilities: Capabilities, epilogue: Epilogue, levels: int) -> Tiling | None:
     """The largest tile that fits and leaves a few tiles to overlap; its extents divide the image, as nothing pads."""
-    gemm = able.gemm
-    whole = needs_double_buffer(epilogue, able.accelerator, gemm)  # a tile of one context is then all of it
+    gemm = capabilities.gemm
+    whole = needs_double_buffer(epilogue, capabilities.accelerator, gemm)  # a tile of one context is then all of it
     identities = levels * len(_OPERANDS) * gemm.weights.elements
     data = gemm.data.memory.depth - (identities if gemm.weights.memory == gemm.data.memory else 0)
     capacity, results = data // 2 // gemm.data.elements, gemm.dst.memory.depth // gemm.dst.elements
     table = gemm.instruction.microops
-    microops = able.accelerator.memory(table.memory).depth if table is not None else None
+    microops = capabilities.accelerator.memory(table.memory).depth if table is not None else None
     if gemm.weights.memory.depth < identities or capacity < 1:
         return None
     total = packed.blocks * packed.height * packed.width
@@ -213,39 +213,39 @@ def _largest_tiling(packed: Packed, able: Capabilities, epilogue: Epilogue, leve
     return None
 
 
-def _place(sch: Schedule, region: Region[Addition], tile: TileLoops, able: Capabilities) -> None:
+def _place(sch: Schedule, region: Region[Addition], tile: TileLoops, capabilities: Capabilities) -> None:
     """Load both operands and the identities, and contract level by level."""
-    gemm = able.gemm
+    gemm = capabilities.gemm
     block = sch.get_sblock("accumulate")
     c, y, x, b, o, operand, i = sch.get_loops(block)[tile.depth :]
     sch.reorder(operand, c, y, x, b, o, i)
     sch.annotate(c, gemm.instruction.pragma, 1)
     sch.set_scope(block, 0, gemm.dst.memory.scope)
     data, weights = gemm.data.memory, gemm.weights.memory
-    more = [_place_level(sch, level, tile, able) for level in range(1, len(region.shape.levels))]
+    more = [_place_level(sch, level, tile, capabilities) for level in range(1, len(region.shape.levels))]
     for index in (0, 1):
         # both loads come before both contractions, so that they run ahead together
         copy = sch.cache_read(block, index, data.scope, [block, *more])
-        copy_in(sch, copy, tile.inner, load_pragma(able, data, data.dtype))
+        copy_in(sch, copy, tile.inner, load_pragma(capabilities, data, data.dtype))
     identities = sch.cache_read(block, 2, weights.scope, [block, *more])
-    copy_in(sch, identities, None, load_pragma(able, weights, weights.dtype))
+    copy_in(sch, identities, None, load_pragma(capabilities, weights, weights.dtype))
     sch.unroll(operand)
-    start_accumulators(sch, block, operand, tile.depth, region.epilogue, able)
+    start_accumulators(sch, block, operand, tile.depth, region.epilogue, capabilities)
     for lower in more:
         init = sch.decompose_reduction(lower, sch.get_loops(lower)[tile.depth])
         # a nest of its own, for the sum so far to be taken over in place
         sch.annotate(sch.get_loops(init)[tile.depth], gemm.instruction.pragma, 1)
 
 
-def _place_level(sch: Schedule, level: int, tile: TileLoops, able: Capabilities) -> Handle:
+def _place_level(sch: Schedule, level: int, tile: TileLoops, capabilities: Capabilities) -> Handle:
     """A further contraction of the same operands, which begins as the sum so far, shifted left."""
-    shift = able.step("shift_right", -LEVEL_BITS)
-    place_stage(sch, f"upper{level}", tile, able.gemm.dst.memory, shift)
+    shift = capabilities.step("shift_right", -LEVEL_BITS)
+    place_stage(sch, f"upper{level}", tile, capabilities.gemm.dst.memory, shift)
     block = sch.get_sblock(f"accumulate{level}")
     sch.reverse_compute_at(block, tile.inner, preserve_unit_loops=True)
-    sch.set_scope(block, 0, able.gemm.dst.memory.scope)
+    sch.set_scope(block, 0, capabilities.gemm.dst.memory.scope)
     *spatial, operand, i = sch.get_loops(block)[tile.depth :]
     sch.reorder(operand, *spatial, i)
-    sch.annotate(spatial[0], able.gemm.instruction.pragma, 1)
+    sch.annotate(spatial[0], capabilities.gemm.instruction.pragma, 1)
     sch.unroll(operand)
     return block

@@ -61,7 +61,7 @@ class ConvolutionKind:
 
     def plan(self, request: PlanRequest) -> list[TilingOption[Convolution]] | Refusal:
         """The ways to run a composite, the cheapest first; or why there is none."""
-        found = contraction_options(request.composite, request.use, request.able, request.cost)
+        found = contraction_options(request.composite, request.use, request.capabilities, request.cost)
         return Refusal(found) if isinstance(found, str) else found
 
     def pack(self, request: PackRequest[Convolution], operands: PackedOperands) -> PackedRegion[Convolution]:
@@ -104,21 +104,23 @@ class ConvolutionKind:
         sums, arguments = accumulated(outer, product, axes, epilogue, gemm)
         return with_epilogue([data, weights], sums, arguments, epilogue, gemm, conv.addend)
 
-    def schedule(self, function: tirx.PrimFunc, region: Region[Convolution], able: Capabilities) -> tirx.PrimFunc:
+    def schedule(
+        self, function: tirx.PrimFunc, region: Region[Convolution], capabilities: Capabilities
+    ) -> tirx.PrimFunc:
         """The function tiled, with its buffers in the accelerator's scopes and its nests under pragmas."""
         conv = region.shape
         groups = conv.groups if conv.group_blocks > 1 else 1
-        return schedule_tiles(function, region, able, _place, groups)
+        return schedule_tiles(function, region, capabilities, _place, groups)
 
-    def estimate(self, region: Region[Convolution], able: Capabilities, cost: TilingCost) -> float | None:
+    def estimate(self, region: Region[Convolution], capabilities: Capabilities, cost: TilingCost) -> float | None:
         """The cycles that ``cost`` expects."""
         conv = region.shape
         candidate = candidate_of_tiling(conv, region.tiling)
-        return float(cost(candidate, conv, region.epilogue, able.gemm, able.accelerator)[0])
+        return float(cost(candidate, conv, region.epilogue, capabilities.gemm, capabilities.accelerator)[0])
 
-    def instructions(self, region: Region[Convolution], able: Capabilities) -> Iterator[UsedOperation]:
+    def instructions(self, region: Region[Convolution], capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order."""
-        return contraction_operations(region.epilogue, able)
+        return contraction_operations(region.epilogue, capabilities)
 
     def host_layout(self, region: Region[Convolution]) -> list[str]:
         """Unfolding patches, and padding that the loads cannot make."""
@@ -131,32 +133,32 @@ class ConvolutionKind:
 
 
 def contraction_options(
-    composite: Composite, use: CompositeUse, able: Capabilities, cost: TilingCost
+    composite: Composite, use: CompositeUse, capabilities: Capabilities, cost: TilingCost
 ) -> list[TilingOption[Convolution]] | str:
     """The ways to run a composite with its own epilogue, the cheapest first; or why there is none."""
-    ending = plan_epilogue(composite, able)
+    ending = plan_epilogue(composite, capabilities)
     if isinstance(ending, str):
         return ending
-    found = convolution_options(composite, use, ending.epilogue, able, cost)
+    found = convolution_options(composite, use, ending.epilogue, capabilities, cost)
     finished = [replace(option, region=replace(option.region, host_reason=ending.host_reason)) for option in found]
-    return finished or f"no tile of it fits the scratchpads of {able.accelerator.title}"
+    return finished or f"no tile of it fits the scratchpads of {capabilities.accelerator.title}"
 
 
 def convolution_options(
     composite: Composite,
     use: CompositeUse,
     epilogue: Epilogue,
-    able: Capabilities,
+    capabilities: Capabilities,
     cost: TilingCost,
     *,
     joined: bool = False,
 ) -> list[TilingOption[Convolution]]:
     """The cheapest options of the first shapes of which a tile fits; ``joined`` with the addition behind it."""
     epilogues = [epilogue]
-    product = with_bias_by_product(epilogue, able.gemm, _largest_bias(composite, use.call))
-    if product is not None and able.gemm.data.memory.dtype == "int8":
+    product = with_bias_by_product(epilogue, capabilities.gemm, _largest_bias(composite, use.call))
+    if product is not None and capabilities.gemm.data.memory.dtype == "int8":
         epilogues.append(product)
-    for alternatives in convolution_forms(composite, able, from_host=use.from_host):
+    for alternatives in convolution_forms(composite, capabilities, from_host=use.from_host):
         tried = alternatives
         if joined:
             tried = [replace(shape, addend=shape.result) for shape in alternatives if not shape.of_rows]
@@ -164,7 +166,7 @@ def convolution_options(
             TilingOption(plan.cycles, Region(shape, each, plan.tiling))
             for shape in tried
             for each in epilogues
-            for plan in plan_convolution(shape, each, able.accelerator, able.gemm, cost, _OPTIONS_KEPT)
+            for plan in plan_convolution(shape, each, capabilities.accelerator, capabilities.gemm, cost, _OPTIONS_KEPT)
         ]
         if found:
             return sorted(found, key=lambda option: option.cycles)
@@ -242,9 +244,9 @@ def _padded(data: te.Tensor, conv: Convolution, rows: int, columns: int) -> te.T
     return te.compute(shape, element, name="padded")
 
 
-def _place(sch: Schedule, region: Region[Convolution], tile: TileLoops, able: Capabilities) -> None:
+def _place(sch: Schedule, region: Region[Convolution], tile: TileLoops, capabilities: Capabilities) -> None:
     """Cut the sum, and load data and weights where the tiling's order says."""
-    gemm, tiling = able.gemm, region.tiling
+    gemm, tiling = capabilities.gemm, region.tiling
     block = sch.get_sblock("accumulate")
     c, y, x, b, o, ci, kh, kw, i = sch.get_loops(block)[tile.depth :]
     ci_step, ci_in = sch.split(ci, [None, tiling.in_blocks])
@@ -262,13 +264,13 @@ def _place(sch: Schedule, region: Region[Convolution], tile: TileLoops, able: Ca
         padded = sch.cache_read(block, 0, data.scope)
     else:
         sch.set_scope(padded, 0, data.scope)
-    copy_in(sch, padded, tile.pixels if tiling.order == "data" else step, load_pragma(able, data, data.dtype))
+    copy_in(sch, padded, tile.pixels if tiling.order == "data" else step, load_pragma(capabilities, data, data.dtype))
     kernel = sch.cache_read(block, 1, weights.scope)
     where = tile.channels if tiling.order == "weights" else step
-    copy_in(sch, kernel, None if region.shape.uniform else where, load_pragma(able, weights, weights.dtype))
+    copy_in(sch, kernel, None if region.shape.uniform else where, load_pragma(capabilities, weights, weights.dtype))
     for loop in _staying(region, tile):
         sch.annotate(loop, CONTEXTS_PRAGMA, tiling.operand_contexts)
-    start_accumulators(sch, block, step, tile.depth, region.epilogue, able)
+    start_accumulators(sch, block, step, tile.depth, region.epilogue, capabilities)
 
 
 def _staying(region: Region[Convolution], tile: TileLoops) -> list[Any]:

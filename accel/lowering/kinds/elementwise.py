@@ -38,7 +38,7 @@ class ElementwiseKind(LanewiseKind[Elementwise]):
 
     def plan(self, request: PlanRequest) -> list[TilingOption[Elementwise]] | Refusal:
         """The way to run a composite, or why there is none."""
-        region = _region(request.composite, request.able)
+        region = _region(request.composite, request.capabilities)
         return Refusal(region) if isinstance(region, str) else [TilingOption(0.0, region)]
 
     def combine(self, operands: list[te.Tensor], shape: Elementwise, extents: tuple[int, ...]) -> te.Tensor:
@@ -51,12 +51,12 @@ class ElementwiseKind(LanewiseKind[Elementwise]):
         return te.compute(extents, element, name="combined")
 
 
-def _region(composite: Composite, able: Capabilities) -> Region[Elementwise] | str:
-    epilogue = _ending(composite, able)
-    obstacle = load_obstacle(able) or _obstacle(composite, able)
+def _region(composite: Composite, capabilities: Capabilities) -> Region[Elementwise] | str:
+    epilogue = _ending(composite, capabilities)
+    obstacle = load_obstacle(capabilities) or _obstacle(composite, capabilities)
     if obstacle or isinstance(epilogue, str):
         return obstacle or str(epilogue)
-    gemm = able.gemm
+    gemm = capabilities.gemm
     if len(composite.result) == 4:
         n, c, h, w = composite.result
         packed = Packed(math.ceil(n / gemm.rows), math.ceil(c / gemm.out_channels), h, w, h, w)
@@ -65,22 +65,22 @@ def _region(composite: Composite, able: Capabilities) -> Region[Elementwise] | s
         rows = math.ceil(m / gemm.rows)
         packed = Packed(1, math.ceil(k / gemm.out_channels), 1, rows, 1, rows)
     inputs = (packed,) * len(composite.weights)
-    shape = Elementwise(inputs, composite.weights, composite.combination, direct=bool(identity_obstacle(able)))
-    tiling = lanewise_tiling(shape, able, epilogue)
+    shape = Elementwise(inputs, composite.weights, composite.combination, direct=bool(identity_obstacle(capabilities)))
+    tiling = lanewise_tiling(shape, capabilities, epilogue)
     if tiling is None:
-        return f"no tile of it fits the scratchpads of {able.accelerator.title}"
+        return f"no tile of it fits the scratchpads of {capabilities.accelerator.title}"
     return Region(shape, epilogue, tiling)
 
 
-def _obstacle(terms: Composite, able: Capabilities) -> str:
+def _obstacle(terms: Composite, capabilities: Capabilities) -> str:
     """What the accelerator lacks to combine the operands; empty where nothing."""
-    title, direct = able.accelerator.title, bool(identity_obstacle(able))
+    title, direct = capabilities.accelerator.title, bool(identity_obstacle(capabilities))
     if not direct and any(abs(weight) > _MAX_OPERANDS for weight in terms.weights):
         return "the operands' scales lie more than a factor 64 apart"
-    ways = lane_capabilities(able, PAIRS[terms.combination], terms.weights)
+    ways = lane_capabilities(capabilities, PAIRS[terms.combination], terms.weights)
     needed = len(terms.weights) > 1 and (terms.combination != "sum" or direct)
     if needed and not ways.pair and not ways.difference:
-        why = able.pair(PAIRS[terms.combination]).why
+        why = capabilities.pair(PAIRS[terms.combination]).why
         return f"{title} has no {_NAMES[terms.combination]} of two accumulators{f': {why}' if why else ''}"
     if not direct:
         return ""
@@ -92,14 +92,14 @@ def _obstacle(terms: Composite, able: Capabilities) -> str:
     return ""
 
 
-def _ending(composite: Composite, able: Capabilities) -> Epilogue | str:
+def _ending(composite: Composite, capabilities: Capabilities) -> Epilogue | str:
     """The whole epilogue on the accelerator, or why it cannot be."""
     lacking = ""
-    for epilogue in narrowing_epilogues(composite, initial_accumulators(able) or "zero"):
-        if able.store("int8", epilogue.scaling) is None:
+    for epilogue in narrowing_epilogues(composite, initial_accumulators(capabilities) or "zero"):
+        if capabilities.store("int8", epilogue.scaling) is None:
             continue
-        groups = steps_per_instruction(epilogue.steps, able)
+        groups = steps_per_instruction(epilogue.steps, capabilities)
         if not isinstance(groups, str):
             return replace(epilogue, groups=groups)
         lacking = lacking or groups
-    return lacking or store_mismatch(clip_bounds(composite), able)
+    return lacking or store_mismatch(clip_bounds(composite), capabilities)

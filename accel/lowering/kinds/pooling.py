@@ -29,7 +29,7 @@ class PoolingKind(LanewiseKind[Pooling]):
 
     def plan(self, request: PlanRequest) -> list[TilingOption[Pooling]] | Refusal:
         """The way to run a composite, or why there is none."""
-        region = _region(request.composite, request.able, request.lowest)
+        region = _region(request.composite, request.capabilities, request.lowest)
         return Refusal(region) if isinstance(region, str) else [TilingOption(0.0, region)]
 
     def combine(self, operands: list[te.Tensor], shape: Pooling, extents: tuple[int, ...]) -> te.Tensor:
@@ -44,29 +44,29 @@ class PoolingKind(LanewiseKind[Pooling]):
         return te.compute(extents, element, name="largest")
 
 
-def _region(composite: Composite, able: Capabilities, lowest: int) -> Region[Pooling] | str:
+def _region(composite: Composite, capabilities: Capabilities, lowest: int) -> Region[Pooling] | str:
     """The region of a composite ``max_pool`` whose data are at least ``lowest``, or why there is none."""
-    title, ways = able.accelerator.title, lane_capabilities(able, "max")
+    title, ways = capabilities.accelerator.title, lane_capabilities(capabilities, "max")
     if not ways.pair and not ways.difference:
-        why = able.pair("max").why
+        why = capabilities.pair("max").why
         return f"{title} has no maximum of two accumulators{f': {why}' if why else ''}"
     bounds = dict(composite.steps)
-    epilogue = clipping_epilogue((bounds.get("max", INT8[0]), bounds.get("min", INT8[1])), able)
-    obstacle = load_obstacle(able) or (epilogue if isinstance(epilogue, str) else "")
+    epilogue = clipping_epilogue((bounds.get("max", INT8[0]), bounds.get("min", INT8[1])), capabilities)
+    obstacle = load_obstacle(capabilities) or (epilogue if isinstance(epilogue, str) else "")
     if obstacle or isinstance(epilogue, str):
         return obstacle
-    for candidate in _shapes(composite, able, lowest, ways):
-        tiling = lanewise_tiling(candidate, able, epilogue)
+    for candidate in _shapes(composite, capabilities, lowest, ways):
+        tiling = lanewise_tiling(candidate, capabilities, epilogue)
         if tiling is not None:
             return Region(candidate, epilogue, tiling)
     return f"no tile of it fits the scratchpads of {title}"
 
 
-def _shapes(composite: Composite, able: Capabilities, lowest: int, ways: LaneCapabilities) -> Iterator[Pooling]:
+def _shapes(composite: Composite, capabilities: Capabilities, lowest: int, ways: LaneCapabilities) -> Iterator[Pooling]:
     """Padded by the loads, if zeros do not matter, and padded by the host."""
     (n, c, h, w), window = composite.shapes[0], composite.window
     assert window is not None
-    gemm = able.gemm
+    gemm = capabilities.gemm
     data = Packed(math.ceil(n / gemm.rows), math.ceil(c / gemm.out_channels), h, w, h, w)
     pooling = Pooling(data, window, composite.result[2], composite.result[3], ways.direct)
     if not any(window.padding) or (lowest >= 0 and _all_real(pooling)):

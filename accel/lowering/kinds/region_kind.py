@@ -31,7 +31,7 @@ class PlanRequest:
     composite: Composite
     use: CompositeUse
     lowest: int
-    able: Capabilities
+    capabilities: Capabilities
     cost: TilingCost
 
 
@@ -121,13 +121,13 @@ class RegionKind(Protocol[Shape]):
     def expression(self, region: Region[Shape], gemm: Contraction) -> tirx.PrimFunc:
         """What a region computes, as tensor expressions; its parameters are the arguments, then the results."""
 
-    def schedule(self, function: tirx.PrimFunc, region: Region[Shape], able: Capabilities) -> tirx.PrimFunc:
+    def schedule(self, function: tirx.PrimFunc, region: Region[Shape], capabilities: Capabilities) -> tirx.PrimFunc:
         """The function tiled, with its buffers in the accelerator's scopes and its nests under pragmas."""
 
-    def estimate(self, region: Region[Shape], able: Capabilities, cost: TilingCost) -> float | None:
+    def estimate(self, region: Region[Shape], capabilities: Capabilities, cost: TilingCost) -> float | None:
         """The cycles that ``cost`` expects; None where it prices no such region."""
 
-    def instructions(self, region: Region[Shape], able: Capabilities) -> Iterator[UsedOperation]:
+    def instructions(self, region: Region[Shape], capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order; an operation may come more than once."""
 
     def host_layout(self, region: Region[Shape]) -> list[str]:

@@ -33,13 +33,13 @@ def partition(
         measure: times regions, where prices lie close.
         host_nodes: nodes of the model that the host shall run, and with each all of its composite.
     """
-    able, lowest = Capabilities.of(target), lower_bounds_of_operands(module)
+    capabilities, lowest = Capabilities.of(target), lower_bounds_of_operands(module)
     uses = composite_uses(module, OPERATORS)
-    reasons = _left_to_host(module, able, host_nodes)
-    options, joined = fused_additions(module, uses, reasons, able, cost)
+    reasons = _left_to_host(module, capabilities, host_nodes)
+    options, joined = fused_additions(module, uses, reasons, capabilities, cost)
     for name, use in uses.items():
         if name not in reasons and name not in joined and name not in options:
-            request = PlanRequest(read_composite(module[name]), use, lowest[name], able, cost)
+            request = PlanRequest(read_composite(module[name]), use, lowest[name], capabilities, cost)
             found = plan_region(request)
             if isinstance(found, str):
                 reasons[name] = found
@@ -55,25 +55,25 @@ def partition(
     return result
 
 
-def _left_to_host(module: ir.IRModule, able: Capabilities, host_nodes: Collection[str]) -> dict[str, str]:
+def _left_to_host(module: ir.IRModule, capabilities: Capabilities, host_nodes: Collection[str]) -> dict[str, str]:
     """Why the host has composites that the accelerator might run, or that it cannot."""
     reasons = {}
     for variable, function in module.functions.items():
         if not isinstance(function, relax.Function) or function.attrs is None or "op" not in function.attrs:
             continue
         if str(function.attrs["op"]) not in OPERATORS:
-            reasons[str(variable.name_hint)] = f"{function.attrs['cause']}; {requantisation_text(able)}"
+            reasons[str(variable.name_hint)] = f"{function.attrs['cause']}; {requantisation_text(capabilities)}"
         elif not {str(node) for node in function.attrs["nodes"]}.isdisjoint(host_nodes):
             reasons[str(variable.name_hint)] = "the job's options leave it to the host"
     return reasons
 
 
-def requantisation_text(able: Capabilities) -> str:
+def requantisation_text(capabilities: Capabilities) -> str:
     """How the accelerator comes from int32 to int8, in words."""
-    title = able.accelerator.title
-    if able.scales:
+    title = capabilities.accelerator.title
+    if capabilities.scales:
         return f"{title} requantises to int8 by one float scale a tensor"
-    if able.store("int8") is None:
+    if capabilities.store("int8") is None:
         return f"{title} leaves int32, which the host requantises"
-    multiplying = "multiplying, " if able.multiplies else ""
+    multiplying = "multiplying, " if capabilities.multiplies else ""
     return f"{title} requantises to int8 by {multiplying}adding and shifting"

@@ -43,28 +43,28 @@ def fused_additions(
     module: ir.IRModule,
     uses: Mapping[str, CompositeUse],
     reasons: Collection[str],
-    able: Capabilities,
+    capabilities: Capabilities,
     cost: TilingCost,
 ) -> tuple[dict[str, Sequence[TilingOption]], dict[str, int]]:
     """Additions with a contraction in front: their options, and the operands that the contractions are, by name."""
     options: dict[str, Sequence[TilingOption]] = {}
     joined: dict[str, int] = {}
-    for name, pair in residual_pairs(module, able).items():
+    for name, pair in residual_pairs(module, capabilities).items():
         made = str(pair.call.op.name_hint)
         if made in joined or not {name, made}.isdisjoint(reasons):
             continue
-        found = convolution_options(pair.contraction, uses[made], pair.epilogue, able, cost, joined=True)
-        if found and found[0].cycles < _unfused_cycles(pair, uses[made], able, cost):
+        found = convolution_options(pair.contraction, uses[made], pair.epilogue, capabilities, cost, joined=True)
+        if found and found[0].cycles < _unfused_cycles(pair, uses[made], capabilities, cost):
             options[name], joined[made] = found, pair.place
     return options, joined
 
 
-def _unfused_cycles(pair: ResidualPair, use: CompositeUse, able: Capabilities, cost: TilingCost) -> float:
+def _unfused_cycles(pair: ResidualPair, use: CompositeUse, capabilities: Capabilities, cost: TilingCost) -> float:
     """Estimated cycles of a contraction and then an addition, each for itself; infinite if either cannot be.
 
     An addition is priced as a convolution with two blocks of data for each of its results, and an identity as weights.
     """
-    first = contraction_options(pair.contraction, use, able, cost)
+    first = contraction_options(pair.contraction, use, capabilities, cost)
     if isinstance(first, str):
         return math.inf
     shape = first[0].region.shape
@@ -74,11 +74,11 @@ def _unfused_cycles(pair: ResidualPair, use: CompositeUse, able: Capabilities, c
         shape, data=data, kernel=(1, 1), strides=(1, 1), dilation=(1, 1), padding=(0, 0, 0, 0),
         groups=result.blocks, uniform=True, unfolded=None,
     )  # fmt: skip
-    second = plan_convolution(sums, pair.ending, able.accelerator, able.gemm, cost)
+    second = plan_convolution(sums, pair.ending, capabilities.accelerator, capabilities.gemm, cost)
     return first[0].cycles + second[0].cycles if second else math.inf
 
 
-def residual_pairs(module: ir.IRModule, able: Capabilities) -> dict[str, ResidualPair]:
+def residual_pairs(module: ir.IRModule, capabilities: Capabilities) -> dict[str, ResidualPair]:
     """The pairs that the accelerator can run as one, by the name of the addition's composite."""
     bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
     calls = {binding.var: binding.value for binding in bindings if is_composite_call(module, binding.value)}
@@ -92,7 +92,7 @@ def residual_pairs(module: ir.IRModule, able: Capabilities) -> dict[str, Residua
         if str(addition.attrs["op"]) != "add" or call.args[0].same_as(call.args[1]):
             continue
         made = {place: calls[var] for place, var in enumerate(call.args) if reads.get(var) == 1 and var in calls}
-        pairs = [_pair(before, read_composite(addition), place, module, able) for place, before in made.items()]
+        pairs = [_pair(before, read_composite(addition), place, module, capabilities) for place, before in made.items()]
         # of two contractions the larger hides more of what the addition loads
         best = max(pairs, key=lambda pair: -1 if pair is None else pair.contraction.macs, default=None)
         if best is not None:
@@ -101,39 +101,39 @@ def residual_pairs(module: ir.IRModule, able: Capabilities) -> dict[str, Residua
 
 
 def _pair(
-    made: ir.Call, addition: Composite, place: int, module: ir.IRModule, able: Capabilities
+    made: ir.Call, addition: Composite, place: int, module: ir.IRModule, capabilities: Capabilities
 ) -> ResidualPair | None:
     function = module[made.op]
     if str(function.attrs["op"]) not in ConvolutionKind.operators:
         return None
     contraction = read_composite(function)
-    epilogues = _fused_epilogue(contraction, addition, place, able)
+    epilogues = _fused_epilogue(contraction, addition, place, capabilities)
     if epilogues is None:
         return None
     return ResidualPair(contraction, made, addition, place, *epilogues)
 
 
 def _fused_epilogue(
-    contraction: Composite, addition: Composite, place: int, able: Capabilities
+    contraction: Composite, addition: Composite, place: int, capabilities: Capabilities
 ) -> tuple[Epilogue, Epilogue] | None:
     """The epilogue of a contraction and then an addition, and the addition's own.
 
     None where the accumulators cannot stay between them.
     """
-    gemm = able.gemm
+    gemm = capabilities.gemm
     if gemm.data.memory.dtype != "int8" or gemm.in_channels != gemm.out_channels:
         return None
-    declared = [composite.operators for composite in able.accelerator.composites]
+    declared = [composite.operators for composite in capabilities.accelerator.composites]
     if declared and (*composite_operators(contraction), *composite_operators(addition)) not in declared:
         return None
-    endings = [plan_epilogue(composite, able) for composite in (contraction, addition)]
+    endings = [plan_epilogue(composite, capabilities) for composite in (contraction, addition)]
     if any(isinstance(ending, str) or ending.host_reason for ending in endings):
         return None
     first, second = (ending.epilogue for ending in endings if not isinstance(ending, str))
     if first.scaling is not None or (first.start, second.start) != ("zero", "zero"):
         return None
     ours, theirs = addition.weights[place], addition.weights[1 - place]
-    scaled = _scaled(ours, able)
+    scaled = _scaled(ours, capabilities)
     if scaled is None or theirs > _MOST or second.tensors:
         return None
     between: Steps = (*scaled, ("add_operand", theirs))
@@ -143,11 +143,11 @@ def _fused_epilogue(
     return both, second
 
 
-def _scaled(factor: int, able: Capabilities) -> tuple[tuple[EpilogueOp, int], ...] | None:
+def _scaled(factor: int, capabilities: Capabilities) -> tuple[tuple[EpilogueOp, int], ...] | None:
     """The steps that multiply accumulators by ``factor``: a shift where that does it; None if nothing does."""
     if factor == 1:
         return ()
     shift: tuple[EpilogueOp, int] = ("shift_right", 1 - factor.bit_length())
     multiply: tuple[EpilogueOp, int] = ("multiply", factor)
     steps = [multiply] if factor & (factor - 1) else [shift, multiply]
-    return next(((step,) for step in steps if able.step(*step) is not None), None)
+    return next(((step,) for step in steps if capabilities.step(*step) is not None), None)

@@ -15,9 +15,9 @@ from accel.region.kinds import Region
 
 def schedule(module: ir.IRModule, target: Target) -> ir.IRModule:
     """Schedule every PrimFunc that pack marked as a region of the accelerator, as its kind does."""
-    able = Capabilities.of(target)
+    capabilities = Capabilities.of(target)
 
     def scheduled(function: tirx.PrimFunc, region: Region) -> tirx.PrimFunc:
-        return kind_of(region).schedule(function, region, able)
+        return kind_of(region).schedule(function, region, capabilities)
 
     return map_regions(module, scheduled)

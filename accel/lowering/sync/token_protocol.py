@@ -43,9 +43,9 @@ def unit_pairs(steps: Sequence[CallStep], accelerator: Accelerator) -> list[Unit
     for number, first in enumerate(units):
         for second in units[number + 1 :]:
             other = {first: second, second: first}
-            able = tuple(step for step in steps if _signals(step, other.get(step.unit), accelerator))
-            if len({step.unit for step in able}) > 1:
-                found.append(UnitPair((first, second), able))
+            capabilities = tuple(step for step in steps if _signals(step, other.get(step.unit), accelerator))
+            if len({step.unit for step in capabilities}) > 1:
+                found.append(UnitPair((first, second), capabilities))
     return found
 
 

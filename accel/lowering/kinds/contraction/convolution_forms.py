@@ -8,29 +8,35 @@ from accel.lowering.analysis.composite import Composite
 from accel.region.shapes import Convolution, Packed, SlidingWindow
 
 
-def convolution_forms(composite: Composite, able: Capabilities, *, from_host: bool) -> list[list[Convolution]]:
+def convolution_forms(composite: Composite, capabilities: Capabilities, *, from_host: bool) -> list[list[Convolution]]:
     """The ways to see the composite as a convolution over tiles; those of a list are alternatives, the best list first.
 
     ``from_host``: its data come from the host, which can lay them out as it likes.
     """
     if composite.op == "dense":
-        return [[_dense(composite, able)]]
-    if able.gemm.rows > 1:
-        return [[_unfolded(composite, able)]]  # a tile of several rows would need them side by side in the image
-    shape = _convolution(composite, able)
-    folded = [_folded(composite, shape, able)] if from_host and _gains_by_folding(composite, shape, able) else []
-    if able.gemm.data.memory.dtype != "int8":
+        return [[_dense(composite, capabilities)]]
+    if capabilities.gemm.rows > 1:
+        return [
+            [_unfolded(composite, capabilities)]
+        ]  # a tile of several rows would need them side by side in the image
+    shape = _convolution(composite, capabilities)
+    folded = (
+        [_folded(composite, shape, capabilities)]
+        if from_host and _gains_by_folding(composite, shape, capabilities)
+        else []
+    )
+    if capabilities.gemm.data.memory.dtype != "int8":
         return [[_padded_on_host(shape), *folded]]  # its zeros are no zeros of ours
     return [[shape, *folded], [_padded_on_host(shape)]]
 
 
-def _convolution(composite: Composite, able: Capabilities) -> Convolution:
+def _convolution(composite: Composite, capabilities: Capabilities) -> Convolution:
     n, _, h, w = composite.shapes[0]
-    window, lots = _window(composite), composite.lots(able.gemm)
-    blocks = lots.count * math.ceil(lots.inputs / able.gemm.in_channels)
+    window, lots = _window(composite), composite.lots(capabilities.gemm)
+    blocks = lots.count * math.ceil(lots.inputs / capabilities.gemm.in_channels)
     return Convolution(
-        data=Packed.dense(math.ceil(n / able.gemm.rows), blocks, h, w),
-        out_blocks=lots.count * math.ceil(lots.outputs / able.gemm.out_channels),
+        data=Packed.dense(math.ceil(n / capabilities.gemm.rows), blocks, h, w),
+        out_blocks=lots.count * math.ceil(lots.outputs / capabilities.gemm.out_channels),
         kernel=window.kernel,
         strides=window.strides,
         dilation=window.dilation,
@@ -38,13 +44,13 @@ def _convolution(composite: Composite, able: Capabilities) -> Convolution:
         out_height=composite.result[2],
         out_width=composite.result[3],
         groups=lots.count,
-        uniform=_uniform(composite, able),
+        uniform=_uniform(composite, capabilities),
     )
 
 
-def _uniform(composite: Composite, able: Capabilities) -> bool:
+def _uniform(composite: Composite, capabilities: Capabilities) -> bool:
     """Whether an identity is all the weights that it needs."""
-    return composite.average and able.gemm.in_channels == able.gemm.out_channels
+    return composite.average and capabilities.gemm.in_channels == capabilities.gemm.out_channels
 
 
 def _window(composite: Composite) -> SlidingWindow:
@@ -52,17 +58,17 @@ def _window(composite: Composite) -> SlidingWindow:
     return composite.window
 
 
-def _dense(composite: Composite, able: Capabilities) -> Convolution:
+def _dense(composite: Composite, capabilities: Capabilities) -> Convolution:
     """A dense layer as a 1x1 convolution over a line: its rows are the columns of an image one row high."""
     (m, k), (_, n) = composite.shapes[:2]
-    return _matrix(m, k, n, able)
+    return _matrix(m, k, n, capabilities)
 
 
-def _unfolded(composite: Composite, able: Capabilities) -> Convolution:
+def _unfolded(composite: Composite, capabilities: Capabilities) -> Convolution:
     """A convolution as the product of its patches, a row for each pixel of the result, with its kernels."""
     (n, _, _, _), (_, _, kh, kw) = composite.shapes[:2]
-    rows, lots = n * composite.result[2] * composite.result[3], composite.lots(able.gemm)
-    one = _matrix(rows, lots.inputs * kh * kw, lots.outputs, able)
+    rows, lots = n * composite.result[2] * composite.result[3], composite.lots(capabilities.gemm)
+    one = _matrix(rows, lots.inputs * kh * kw, lots.outputs, capabilities)
     return replace(
         one,
         data=replace(one.data, blocks=lots.count * one.data.blocks),
@@ -72,16 +78,18 @@ def _unfolded(composite: Composite, able: Capabilities) -> Convolution:
     )
 
 
-def _gains_by_folding(composite: Composite, shape: Convolution, able: Capabilities) -> bool:
+def _gains_by_folding(composite: Composite, shape: Convolution, capabilities: Capabilities) -> bool:
     """Whether its few channels leave much of a tile empty that taps could fill."""
     taps, channels = math.prod(shape.kernel), composite.shapes[0][1]
-    return composite.groups == 1 and math.ceil(channels * taps / able.gemm.in_channels) < shape.data.blocks * taps
+    return (
+        composite.groups == 1 and math.ceil(channels * taps / capabilities.gemm.in_channels) < shape.data.blocks * taps
+    )
 
 
-def _folded(composite: Composite, shape: Convolution, able: Capabilities) -> Convolution:
+def _folded(composite: Composite, shape: Convolution, capabilities: Capabilities) -> Convolution:
     """A convolution as a 1x1 one over the image of its patches, whose channels are those of every tap."""
     channels = composite.shapes[0][1] * math.prod(shape.kernel)
-    blocks = math.ceil(channels / able.gemm.in_channels)
+    blocks = math.ceil(channels / capabilities.gemm.in_channels)
     return replace(
         shape,
         data=Packed.dense(shape.data.batch, blocks, shape.out_height, shape.out_width),
@@ -94,11 +102,11 @@ def _folded(composite: Composite, shape: Convolution, able: Capabilities) -> Con
     )
 
 
-def _matrix(m: int, k: int, n: int, able: Capabilities) -> Convolution:
-    rows = math.ceil(m / able.gemm.rows)
+def _matrix(m: int, k: int, n: int, capabilities: Capabilities) -> Convolution:
+    rows = math.ceil(m / capabilities.gemm.rows)
     return Convolution(
-        data=Packed.dense(1, math.ceil(k / able.gemm.in_channels), 1, rows),
-        out_blocks=math.ceil(n / able.gemm.out_channels),
+        data=Packed.dense(1, math.ceil(k / capabilities.gemm.in_channels), 1, rows),
+        out_blocks=math.ceil(n / capabilities.gemm.out_channels),
         kernel=(1, 1),
         strides=(1, 1),
         dilation=(1, 1),

@@ -31,13 +31,13 @@ class TileLoops:
         self.depth = depth
 
 
-def load_pragma(able: Capabilities, memory: Memory, dtype: str) -> str:
+def load_pragma(capabilities: Capabilities, memory: Memory, dtype: str) -> str:
     """The pragma of the load of ``dtype`` into a memory.
 
     Raises:
         CompileError: there is none.
     """
-    pragma = able.load(memory.name, dtype)
+    pragma = capabilities.load(memory.name, dtype)
     if pragma is None:
         raise CompileError(f"the accelerator has no load of {dtype} into {memory.name}", field=INSTRUCTIONS)
     return pragma
@@ -46,7 +46,7 @@ def load_pragma(able: Capabilities, memory: Memory, dtype: str) -> str:
 def schedule_tiles(
     function: tirx.PrimFunc,
     region: Region[Shape_co],
-    able: Capabilities,
+    capabilities: Capabilities,
     place: Callable[[Schedule, Region[Shape_co], "TileLoops", Capabilities], None],
     groups: int = 1,
 ) -> tirx.PrimFunc:
@@ -56,8 +56,8 @@ def schedule_tiles(
     """
     sch = Schedule(ir.IRModule({"main": function}))
     tile = _tile_loops(sch, region.tiling, groups)
-    place(sch, region, tile, able)
-    _place_epilogue(sch, region.epilogue, tile, able)
+    place(sch, region, tile, capabilities)
+    _place_epilogue(sch, region.epilogue, tile, capabilities)
     sch.annotate(tile.inner, CONTEXTS_PRAGMA, region.tiling.result_contexts)
     return sch.mod["main"]
 
@@ -98,53 +98,55 @@ def copy_in(sch: Schedule, block: Handle, loop: Handle | None, pragma: str, *, f
 
 
 def start_accumulators(
-    sch: Schedule, block: Handle, step: Handle, depth: int, epilogue: Epilogue, able: Capabilities
+    sch: Schedule, block: Handle, step: Handle, depth: int, epilogue: Epilogue, capabilities: Capabilities
 ) -> None:
     """The nest that gives the accumulators their first value: zeros by the contraction, the bias by a load."""
     init = sch.decompose_reduction(block, step)
-    results = able.gemm.dst.memory
+    results = capabilities.gemm.dst.memory
     zeros = epilogue.start == "zero"
-    pragma = able.gemm.instruction.pragma if zeros else load_pragma(able, results, results.dtype)
+    pragma = capabilities.gemm.instruction.pragma if zeros else load_pragma(capabilities, results, results.dtype)
     nest = sch.get_loops(init)[depth]
-    sch.unannotate(nest, able.gemm.instruction.pragma)  # the nest that it was taken from has it already
+    sch.unannotate(nest, capabilities.gemm.instruction.pragma)  # the nest that it was taken from has it already
     sch.annotate(nest, pragma, 1)
 
 
-def _place_epilogue(sch: Schedule, epilogue: Epilogue, tile: TileLoops, able: Capabilities) -> None:
+def _place_epilogue(sch: Schedule, epilogue: Epilogue, tile: TileLoops, capabilities: Capabilities) -> None:
     """Compute every stage and every result inside the tile, in the order in which they use the accumulators."""
-    results = able.gemm.dst.memory
+    results = capabilities.gemm.dst.memory
     for number, steps in enumerate(epilogue.grouped):
         label = stage_name(number, steps)
-        pragma = able.gemm.instruction.pragma if steps[0][0] in SUMS else able.steps(steps).pragma
+        pragma = capabilities.gemm.instruction.pragma if steps[0][0] in SUMS else capabilities.steps(steps).pragma
         block = place_stage(sch, label, tile, results, pragma)
         if any(name in TENSOR_OPS for name, _ in steps):
             bias = sch.cache_read(block, 1, results.scope)
-            copy_in(sch, bias, tile.channels, load_pragma(able, results, results.dtype))
+            copy_in(sch, bias, tile.channels, load_pragma(capabilities, results, results.dtype))
     for plane in range(epilogue.planes):
         if plane:
-            shift = able.step("shift_right", 8)
+            shift = capabilities.step("shift_right", 8)
             place_stage(sch, f"plane{plane}_shift_right", tile, results, shift)
         result = sch.get_sblock(f"result{plane}")
         sch.reverse_compute_at(result, tile.inner, preserve_unit_loops=True)
-        pragma = able.store(epilogue.result, epilogue.scaling)
+        pragma = capabilities.store(epilogue.result, epilogue.scaling)
         sch.annotate(sch.get_loops(result)[tile.depth], _known(pragma, f"store{plane}"), 1)
     for number, steps in enumerate(epilogue.grouped):
         if steps[0][0] in SUMS:  # last, as a stage is placed behind what one block writes
-            _place_sum(sch, stage_name(number, steps), tile, able, whole=steps[0][0] == "add_operand")
+            _place_sum(sch, stage_name(number, steps), tile, capabilities, whole=steps[0][0] == "add_operand")
 
 
-def _place_sum(sch: Schedule, label: str, tile: TileLoops, able: Capabilities, *, whole: bool) -> None:
+def _place_sum(sch: Schedule, label: str, tile: TileLoops, capabilities: Capabilities, *, whole: bool) -> None:
     """A contraction on top of what the accumulators hold, and the loads of its operands; ``whole``: of a tensor.
 
     The loads come before those of the accumulation, whose tokens then say that these are done too.
     """
-    gemm = able.gemm
+    gemm = capabilities.gemm
     data, weights = gemm.data.memory, gemm.weights.memory
     block = sch.get_sblock(label)
     copy = sch.cache_read(block, 0, data.scope)
-    copy_in(sch, copy, tile.inner if whole else None, load_pragma(able, data, data.dtype), first=True)
+    copy_in(sch, copy, tile.inner if whole else None, load_pragma(capabilities, data, data.dtype), first=True)
     kernel = sch.cache_read(block, 1, weights.scope)
-    copy_in(sch, kernel, None if whole else tile.channels, load_pragma(able, weights, weights.dtype), first=True)
+    copy_in(
+        sch, kernel, None if whole else tile.channels, load_pragma(capabilities, weights, weights.dtype), first=True
+    )
     sch.decompose_reduction(block, sch.get_loops(block)[tile.depth])
 
 

@@ -47,21 +47,21 @@ class LanewiseKind(ABC, Generic[LaneShape]):
         """What a region computes, as tensor expressions; its parameters are the arguments, then the result."""
         return lanewise_function(region, gemm, self.combine)
 
-    def schedule(self, function: tirx.PrimFunc, region: Region[LaneShape], able: Capabilities) -> tirx.PrimFunc:
+    def schedule(self, function: tirx.PrimFunc, region: Region[LaneShape], capabilities: Capabilities) -> tirx.PrimFunc:
         """The function as the nests of its steps, with their pragmas."""
-        return schedule_lanewise(function, region, able)
+        return schedule_lanewise(function, region, capabilities)
 
-    def estimate(self, region: Region[LaneShape], able: Capabilities, cost: TilingCost) -> float | None:  # noqa: ARG002
+    def estimate(self, region: Region[LaneShape], capabilities: Capabilities, cost: TilingCost) -> float | None:  # noqa: ARG002
         """None: families price convolutions."""
         return None
 
-    def instructions(self, region: Region[LaneShape], able: Capabilities) -> Iterator[UsedOperation]:
+    def instructions(self, region: Region[LaneShape], capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order."""
-        yield from microop_loads(able)
+        yield from microop_loads(capabilities)
         if not region.shape.direct:
-            yield from sum_operations(region.epilogue, able)
-        yield from step_operations(region.shape, region.tiling, able)
-        yield from epilogue_operations(region.epilogue, able)
+            yield from sum_operations(region.epilogue, capabilities)
+        yield from step_operations(region.shape, region.tiling, capabilities)
+        yield from epilogue_operations(region.epilogue, capabilities)
 
     def host_layout(self, region: Region[LaneShape]) -> list[str]:  # noqa: ARG002
         """Nothing."""

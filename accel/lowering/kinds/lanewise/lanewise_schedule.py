@@ -41,22 +41,22 @@ def scratchpad_buffer(name: str, shape: Sequence[int], dtype: str, scope: str) -
     return tirx.decl_buffer(tuple(shape), dtype, name, scope=scope)
 
 
-def schedule_lanewise(function: tirx.PrimFunc, region: Region[Lanewise], able: Capabilities) -> tirx.PrimFunc:
+def schedule_lanewise(function: tirx.PrimFunc, region: Region[Lanewise], capabilities: Capabilities) -> tirx.PrimFunc:
     """``function``, whose body becomes the nests of ``region``, with their pragmas."""
-    return function.with_body(_LanewiseTile(function, region, able).body())
+    return function.with_body(_LanewiseTile(function, region, capabilities).body())
 
 
 class _LanewiseTile:
     """The nests of one tile; ``block``, ``row`` and ``column`` are the tile's first, of the result."""
 
-    def __init__(self, function: tirx.PrimFunc, region: Region[Lanewise], able: Capabilities) -> None:
-        self.shape, self.region, self.able = region.shape, region, able
-        self.tiling, self.gemm = region.tiling, able.gemm
+    def __init__(self, function: tirx.PrimFunc, region: Region[Lanewise], capabilities: Capabilities) -> None:
+        self.shape, self.region, self.capabilities = region.shape, region, capabilities
+        self.tiling, self.gemm = region.tiling, capabilities.gemm
         self.dram = list(function.params)
-        self.source = lane_tile(able.gemm, direct=self.shape.direct)
-        self.plan = tile_planner(self.shape, able)(self.tiling.out_rows, self.tiling.out_columns)
+        self.source = lane_tile(capabilities.gemm, direct=self.shape.direct)
+        self.plan = tile_planner(self.shape, capabilities)(self.tiling.out_rows, self.tiling.out_columns)
         self.reach = self.shape.reach(self.tiling.out_rows, self.tiling.out_columns)
-        blocks, scope = self.tiling.out_blocks, able.gemm.dst.memory.scope
+        blocks, scope = self.tiling.out_blocks, capabilities.gemm.dst.memory.scope
         self.boxes = {
             box.name: scratchpad_buffer(box.name, (blocks, *box.extents, *self.gemm.dst.shape), "int32", scope)
             for box in self.plan.boxes
@@ -95,7 +95,7 @@ class _LanewiseTile:
 
     def _load_diagonals(self) -> tirx.Stmt:
         memory, source = self.gemm.weights.memory, self.dram[len(self.images)]
-        pragma = self._known(self.able.load(memory.name, memory.dtype))
+        pragma = self._known(self.capabilities.load(memory.name, memory.dtype))
         extents = (len(self.shape.factors), *self.gemm.weights.shape)
         return loop_nest(extents, lambda *at: tirx.BufferStore(self.diagonals, source[at], list(at)), pragma)
 
@@ -108,7 +108,7 @@ class _LanewiseTile:
             return tirx.BufferStore(image, self._read(operand, block, y, x, inner), list(at))
 
         extents = (self.tiling.out_blocks, *self.reach, *self.source.shape)
-        return loop_nest(extents, store, self._known(self.able.load(memory.name, memory.dtype)))
+        return loop_nest(extents, store, self._known(self.capabilities.load(memory.name, memory.dtype)))
 
     def _read(self, operand: int, block: Any, y: Any, x: Any, inner: Any) -> Any:
         """The datum in row ``y`` and column ``x`` of those that the tile reads."""
@@ -135,7 +135,7 @@ class _LanewiseTile:
         if isinstance(step, Take):
             return self._taken(step)
         if isinstance(step, Apply):
-            pragma = self._known(self.able.steps(step.steps).pragma)
+            pragma = self._known(self.capabilities.steps(step.steps).pragma)
             return self._each(step, lambda box, at: apply_steps(box[at], step.steps), pragma)
         return self._merged(step)
 
@@ -143,7 +143,7 @@ class _LanewiseTile:
         if self.region.epilogue.start == "zero":
             return self._each(step, lambda _box, _at: tirx.const(0, "int32"), self.gemm.instruction.pragma)
         memory, zeros = self.gemm.dst.memory, self.dram[-2]
-        pragma = self._known(self.able.load(memory.name, memory.dtype))
+        pragma = self._known(self.capabilities.load(memory.name, memory.dtype))
         return self._each(step, lambda _box, at: zeros[tuple(at[3:])], pragma)
 
     def _each(self, step: Clear | Apply | Merge, value: Any, pragma: str) -> tirx.Stmt:
@@ -161,7 +161,7 @@ class _LanewiseTile:
             return tirx.BufferStore(box, value.astype("int32"), list(at))
 
         extents = (self.tiling.out_blocks, *step.extents, *self.gemm.dst.shape)
-        return loop_nest(extents, store, self._known(self.able.load(self.gemm.dst.memory.name, "int8")))
+        return loop_nest(extents, store, self._known(self.capabilities.load(self.gemm.dst.memory.name, "int8")))
 
     def _taken(self, step: Take) -> tirx.Stmt:
         box, gemm, (down, right) = self.boxes[step.box.name], self.gemm, self.shape.strides
@@ -186,7 +186,7 @@ class _LanewiseTile:
             block, y, x, *inner = at
             return apply_pair(box[at], step.name, other[block, y + down, x + right, *inner])
 
-        return self._each(step, value, self._known(self.able.pair(step.name).pragma))
+        return self._each(step, value, self._known(self.capabilities.pair(step.name).pragma))
 
     def _store(self) -> tirx.Stmt:
         result: Box = self.plan.result
@@ -198,7 +198,7 @@ class _LanewiseTile:
             return tirx.BufferStore(out, stored_value(box[at], epilogue.result, epilogue.scaling), place)
 
         extents = (self.tiling.out_blocks, self.tiling.out_rows, self.tiling.out_columns, *self.gemm.dst.shape)
-        return loop_nest(extents, store, self._known(self.able.store(epilogue.result, epilogue.scaling)))
+        return loop_nest(extents, store, self._known(self.capabilities.store(epilogue.result, epilogue.scaling)))
 
     @staticmethod
     def _known(pragma: str | None) -> str:

@@ -13,30 +13,30 @@ _SIDES = (("pad_top", "pad_bottom"), ("pad_left", "pad_right"))
 Tile = tuple[int, int, int]  # blocks, rows, columns
 
 
-def lanewise_tiling(shape: Lanewise, able: Capabilities, epilogue: Epilogue) -> Tiling | None:
+def lanewise_tiling(shape: Lanewise, capabilities: Capabilities, epilogue: Epilogue) -> Tiling | None:
     """The cheapest tile, by the iterations of its steps and the bytes of its data; None if none fits.
 
     The pitches of the result are its size in whole tiles.
     """
-    planned, (height, width), steps = tile_planner(shape, able), shape.size, len(epilogue.grouped)
+    planned, (height, width), steps = tile_planner(shape, capabilities), shape.size, len(epilogue.grouped)
     whole = not shape.direct and needs_double_buffer(
-        epilogue, able.accelerator, able.gemm
+        epilogue, capabilities.accelerator, capabilities.gemm
     )  # a tile of one context is all of it
     data = shape.operands[0]
     for contexts in (2, 1):
         best: tuple[float, Tiling] | None = None
         for rows in tile_extents(height):
             for columns in tile_extents(width):
-                if not _padding_is_loadable(shape, able, rows, columns):
+                if not _padding_is_loadable(shape, capabilities, rows, columns):
                     continue
                 plan = planned(rows, columns)
                 for blocks in divisors(data.blocks):
                     tile = blocks, rows, columns
-                    if not _fits_scratchpads(shape, plan, able, tile, contexts, steps):
+                    if not _fits_scratchpads(shape, plan, capabilities, tile, contexts, steps):
                         break
                     if whole and contexts == 1 and (tile, data.batch) != ((data.blocks, height, width), 1):
                         continue
-                    price = _price(shape, plan, able, tile, contexts, steps)
+                    price = _price(shape, plan, capabilities, tile, contexts, steps)
                     if best is None or price < best[0]:
                         pitches = -(-height // rows) * rows, -(-width // columns) * columns
                         best = price, Tiling(*tile, 1, 1, 1, "stream", contexts, contexts, *pitches)
@@ -45,9 +45,11 @@ def lanewise_tiling(shape: Lanewise, able: Capabilities, epilogue: Epilogue) -> 
     return None
 
 
-def _padding_is_loadable(shape: Lanewise, able: Capabilities, rows: int, columns: int) -> bool:
+def _padding_is_loadable(shape: Lanewise, capabilities: Capabilities, rows: int, columns: int) -> bool:
     """Whether every tile has real data, and the loads can add the zeros around them."""
-    copy = None if shape.direct else able.accelerator.copy_instruction(able.gemm.data.memory.name, "load")
+    copy = (
+        None if shape.direct else capabilities.accelerator.copy_instruction(capabilities.gemm.data.memory.name, "load")
+    )
     data = shape.operands[0]
     axes = zip(
         (rows, columns), shape.size, (data.height, data.width), shape.reach(rows, columns), shape.strides,
@@ -57,17 +59,17 @@ def _padding_is_loadable(shape: Lanewise, able: Capabilities, rows: int, columns
         last = (-(-out // tile) - 1) * tile * stride - before
         after = max(last + reach - size, 0)
         fields = [None if copy is None else getattr(copy.copy_fields, name) for name in names]
-        most = [(1 << able.accelerator.bits(copy, name)) - 1 if copy and name else 0 for name in fields]
+        most = [(1 << capabilities.accelerator.bits(copy, name)) - 1 if copy and name else 0 for name in fields]
         if not (before < reach and last < size and before <= most[0] and after <= most[1]):
             return False
     return True
 
 
 def _fits_scratchpads(
-    shape: Lanewise, plan: TilePlan, able: Capabilities, tile: Tile, contexts: int, steps: int
+    shape: Lanewise, plan: TilePlan, capabilities: Capabilities, tile: Tile, contexts: int, steps: int
 ) -> bool:
     """Whether data, accumulators, scaled identities and micro-ops have room."""
-    gemm, accelerator = able.gemm, able.accelerator
+    gemm, accelerator = capabilities.gemm, capabilities.accelerator
     blocks, rows, columns = tile
     height, width = shape.reach(rows, columns)
     own = plan.result.rows * plan.result.columns
@@ -88,9 +90,9 @@ def _fits_scratchpads(
     return contexts * entries <= accelerator.memory(table.memory).depth and longest < 1 << bits
 
 
-def _price(shape: Lanewise, plan: TilePlan, able: Capabilities, tile: Tile, contexts: int, steps: int) -> float:
+def _price(shape: Lanewise, plan: TilePlan, capabilities: Capabilities, tile: Tile, contexts: int, steps: int) -> float:
     """An estimate in cycles: the busiest of loads, computation and stores, which overlap with two contexts."""
-    dram, source = able.accelerator.dram, lane_tile(able.gemm, direct=shape.direct)
+    dram, source = capabilities.accelerator.dram, lane_tile(capabilities.gemm, direct=shape.direct)
     blocks, rows, columns = tile
     height, width = shape.reach(rows, columns)
     size = source.shape[0] * source.shape[1]

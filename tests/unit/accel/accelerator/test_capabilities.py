@@ -83,9 +83,9 @@ def test_the_ways_of_a_store(value: str, fields: dict[str, str], way: str | None
     accelerator = _document("store_scaled", f"dram[m, n] = {value}", **fields)
     (meaning,) = semantics_of(accelerator, accelerator.instruction("store_scaled"))  # type: ignore[arg-type]
     assert copy_kind(meaning) == way
-    able = Capabilities.of(Target(accelerator))
-    assert (way == "scaled") == (able.store("int8", _HALF) is not None)
-    assert (way == "plain") == (able.store("int8") is not None)
+    capabilities = Capabilities.of(Target(accelerator))
+    assert (way == "scaled") == (capabilities.store("int8", _HALF) is not None)
+    assert (way == "plain") == (capabilities.store("int8") is not None)
 
 
 def test_the_pragmas_of_tvm_are_known() -> None:
