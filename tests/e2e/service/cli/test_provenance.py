@@ -10,6 +10,7 @@ import httpx2
 import numpy as np
 import pytest
 
+import accel.accelerator
 from accel.accelerator.document import Accelerator
 from accel.accelerator.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import accelerator_id, load_accelerator
@@ -117,7 +118,7 @@ def test_a_program_on_its_own_and_on_a_preset(service: Any, files: Path) -> None
     assert remote["program"] == digest
     assert (remote["model"], remote["inputs"], remote["accelerator"]["sha256"]) == (None, None, None)
 
-    preset = Path(str(load_accelerator.__code__.co_filename)).parent / "accelerator" / "presets" / "vta.json"
+    preset = Path(accel.accelerator.__file__).parent / "presets" / "vta.json"
     remote = of_service(service, {"program": digest, "accelerator": "vta"})
     local = of_command("simulate", program, "--accelerator", "vta")
     assert remote["accelerator"]["sha256"] == sha256(preset.read_bytes())

@@ -67,7 +67,7 @@ def test_dies_with_its_parent(tmp_path: Path) -> None:
         "import sys, time; from pathlib import Path; from worker.storage.redis_server import redis_server\n"
         f"with redis_server(Path({str(tmp_path)!r})) as url:\n    print(url, flush=True); time.sleep(60)"
     )
-    root = Path(module.__file__).parent.parent
+    root = Path(module.__file__).parents[2]
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=root) as parent:
         url = parent.stdout.readline().strip()
         assert redis.Redis.from_url(url).ping()

@@ -51,7 +51,7 @@ WRONG: dict[str, tuple[Place, Any, str, str]] = {
         "operands.A.address already",
     ),
     "an operand without an address": (
-        (*MATMUL, "operands", "A"), {"memory": "a"}, "3.operands.A", "in a field .* or in the micro-ops"
+        (*MATMUL, "operands", "A"), {"memory": "a"}, "3.operands.A", "from a field .* or from the micro-ops"
     ),
     "an operand that is no element": (
         (*MATMUL, "operands", "B", "shape"), [16, 8], "3.operands.B.shape", r"\[16\]; found \[16, 8\]"
