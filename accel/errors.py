@@ -138,7 +138,7 @@ class InvalidAccelerator(CyclopsError):
     title = "The accelerator cannot be used."
 
 
-class AcceleratorTooLarge(InvalidAccelerator):
+class AcceleratorDocumentTooLarge(InvalidAccelerator):
     """An accelerator document that is longer, has more values, or is nested more deeply, than is accepted."""
 
     type = "accelerator-too-large"

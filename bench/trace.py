@@ -22,7 +22,7 @@ from accel.isa.decode import decode
 from accel.program.program_model import Launch, Origin, Program
 from accel.simulate.engine import simulate
 from accel.trace.byte_ranges import Ranges
-from accel.trace.perfetto.trace_window import Window
+from accel.trace.perfetto.trace_window import TraceWindow
 from accel.trace.program_trace import Trace
 from accel.trace.trace_builder import make_trace
 
@@ -110,7 +110,7 @@ def forms(trace: Trace) -> None:
     for name, pieces, plain in (("csv", trace.csv, plain_csv), ("text", trace.text, plain_text)):
         fast, slow = least(lambda: drain(pieces())), least(lambda: io.StringIO().writelines(plain(trace)))  # noqa: B023
         line(name, fast, f"{drain(pieces()) / 1e6:.1f} MB; row after row {1000 * slow:.0f} ms, {slow / fast:.1f} times")
-    for window in (Window(), Window(events=500_000), Window(begin=1_000_000, end=1_010_000)):
+    for window in (TraceWindow(), TraceWindow(events=500_000), TraceWindow(begin=1_000_000, end=1_010_000)):
         seconds, bytes_, found = perfetto(trace, window)
         about = found["otherData"]
         merged = ", merged" if about["merged"] else ""
@@ -119,7 +119,7 @@ def forms(trace: Trace) -> None:
         line(f"perfetto, {cycles}", seconds, f"{bytes_ / 1e6:.1f} MB, {shown}")
 
 
-def perfetto(trace: Trace, window: Window) -> tuple[float, int, dict]:
+def perfetto(trace: Trace, window: TraceWindow) -> tuple[float, int, dict]:
     """Seconds, bytes, and the document."""
     document = b"".join(trace.perfetto(window))
     return least(lambda: drain(trace.perfetto(window))), len(document), json.loads(document)

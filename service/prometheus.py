@@ -30,7 +30,7 @@ from prometheus_client.samples import Sample
 from service.context import Context
 from worker.queue.queue_statistics import QueueStatistics, read_queue_statistics
 from worker.records.job_record import FORMAT
-from worker.telemetry.counters import MEASURES, Measure, counts, distributions
+from worker.telemetry.counters import MEASURES, CountedMetric, counts, distributions
 from worker.telemetry.tracing import LEAVE_SECONDS, resource, wanted
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -148,25 +148,25 @@ def _gauge(name: str, meaning: str, label: str, values: dict[str, int]) -> Metri
     return family
 
 
-def _counter(measure: Measure, tally: dict[str, float]) -> Metric:
+def _counter(measure: CountedMetric, tally: dict[str, float]) -> Metric:
     family = CounterMetricFamily(measure.name, measure.meaning, labels=_labels(measure))
     for value, count in counts(measure, tally).items():
         family.add_metric(_values(measure, value), count)
     return family
 
 
-def _histogram(measure: Measure, tally: dict[str, float]) -> Metric:
+def _histogram(measure: CountedMetric, tally: dict[str, float]) -> Metric:
     family = HistogramMetricFamily(measure.name, measure.meaning, labels=_labels(measure))
     for value, found in distributions(measure, tally).items():
         family.add_metric(_values(measure, value), buckets=list(found.buckets), sum_value=found.total)
     return family
 
 
-def _labels(measure: Measure) -> list[str]:
+def _labels(measure: CountedMetric) -> list[str]:
     return [measure.label] if measure.label is not None else []
 
 
-def _values(measure: Measure, value: str) -> list[str]:
+def _values(measure: CountedMetric, value: str) -> list[str]:
     return [value] if measure.label is not None else []
 
 

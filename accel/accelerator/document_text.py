@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from accel.errors import AcceleratorTooLarge, InvalidAccelerator
+from accel.errors import AcceleratorDocumentTooLarge, InvalidAccelerator
 from accel.util.strict_json import object_from_pairs, require_unique_keys
 
 MAX_DEPTH = 100
@@ -134,7 +134,7 @@ def read_text(document: bytes) -> Any:
             parsed = read_yaml(text)
         json.dumps(parsed, ensure_ascii=False, allow_nan=False).encode()  # half of a surrogate pair is no text
     except TooLargeError as error:
-        raise AcceleratorTooLarge(f"the document is too large: {error}", field="accelerator") from error
+        raise AcceleratorDocumentTooLarge(f"the document is too large: {error}", field="accelerator") from error
     except ValueError as error:
         raise InvalidAccelerator(f"the document is not {form}: {error}", field="accelerator") from error
     require_unique_keys(parsed)
@@ -151,7 +151,9 @@ def check_size(document: bytes) -> None:
     try:
         _check_json(document)
     except TooLargeError as error:
-        raise AcceleratorTooLarge(f"written out, the document is too large: {error}", field="accelerator") from error
+        raise AcceleratorDocumentTooLarge(
+            f"written out, the document is too large: {error}", field="accelerator"
+        ) from error
 
 
 def check_bytes(document: bytes) -> None:
@@ -161,7 +163,7 @@ def check_bytes(document: bytes) -> None:
         AcceleratorTooLarge: it has more than ``MAX_BYTES``.
     """
     if len(document) > MAX_BYTES:
-        raise AcceleratorTooLarge(f"the document is larger than {MAX_BYTES} bytes", field="accelerator")
+        raise AcceleratorDocumentTooLarge(f"the document is larger than {MAX_BYTES} bytes", field="accelerator")
 
 
 def _check_json(document: bytes) -> None:

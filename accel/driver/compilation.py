@@ -32,7 +32,7 @@ PROGRAM_FILE = "program.zip"
 
 
 @dataclass(frozen=True)
-class Job:
+class CompilationInputs:
     """What a job starts from, and every stage finds.
 
     Attributes:
@@ -64,7 +64,7 @@ class Job:
 class Compilation(Phase):
     """A job, and what its stages have made so far."""
 
-    job: Job
+    job: CompilationInputs
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from tvm import ir
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
-from accel.driver.compilation import Compilation, Job
+from accel.driver.compilation import Compilation, CompilationInputs
 from accel.driver.job_stages import TO_PARTITION, pack_graph
 from accel.driver.run_options import Options
 from accel.driver.stage_chain import Unobserved
@@ -70,7 +70,7 @@ def plan_model(
         with_model(sources, model), accelerator, {"seed": seed, "dims": axes.dims, "shapes": axes.shapes}
     )
     options = Options(seed=seed)
-    job = Job(target, options, info, original, calibration, {}, made_from, traces_passes=False)
+    job = CompilationInputs(target, options, info, original, calibration, {}, made_from, traces_passes=False)
     chosen = TO_PARTITION.run(Compilation(job), Unobserved())
     packed = pack_graph(chosen)
     launches = list(_launches(chosen.module, packed.module, capabilities))

@@ -16,9 +16,9 @@ from accel.accelerator.target import Target
 from accel.driver.compilation import (
     Assessed,
     Compilation,
+    CompilationInputs,
     Emitted,
     Imported,
-    Job,
     Lowered,
     Packed,
     Partitioned,
@@ -43,7 +43,7 @@ from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
 from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.graph_partition import partition
-from accel.lowering.pipeline import REGION_STAGES, Stage
+from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.program.program_model import renamed
 from accel.report.host_ops import host_ops
 from accel.report.job_report import make_report, run_warnings, unset_warnings
@@ -101,7 +101,7 @@ def find_regions(packed: Packed) -> Lowered:
     return Lowered(job, packed, RegionCache(packed.module, job.target, names, job.cache))
 
 
-def lower_regions(stage: Stage) -> Callable[[Lowered], Lowered]:
+def lower_regions(stage: RegionStage) -> Callable[[Lowered], Lowered]:
     """Returns the step that runs a stage on every region that no cache had."""
 
     def lower(done: Lowered) -> Lowered:
@@ -228,7 +228,7 @@ def _check_nodes(names: Sequence[str], operators: Collection[str]) -> None:
 
 
 @contextmanager
-def _pass_texts(job: Job) -> Iterator[list[tuple[str, str]]]:
+def _pass_texts(job: CompilationInputs) -> Iterator[list[tuple[str, str]]]:
     """The (pass, text) of every TVM pass within that changes the module, if the job keeps them."""
     if not job.traces_passes:
         yield []

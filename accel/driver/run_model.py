@@ -9,7 +9,7 @@ from tvm.target import codegen
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
-from accel.driver.compilation import Compilation, Job
+from accel.driver.compilation import Compilation, CompilationInputs
 from accel.driver.job_stages import JOB, TO_PROGRAM, requantisation
 from accel.driver.run_options import Options, Progress
 from accel.driver.stage_chain import Phase, StageInfo
@@ -26,7 +26,7 @@ from accel.region.kinds import Region
 from accel.report.provenance import Sources, provenance, with_model
 from accel.report.report_documents import Report, StageTime
 from accel.simulate.engine import release_free_memory
-from accel.util.content_cache import CacheStore, ResultCache, cache_key
+from accel.util.content_cache import CacheStore, SealedCache, cache_key
 from accel.verify.input_tensors import Tensors, checked_inputs, draw_inputs
 
 _NO_FILES = Sources()
@@ -71,7 +71,7 @@ def run_model(  # noqa: PLR0913  a run has many inputs
     with tempfile.TemporaryDirectory(dir=out) as directory:  # for the model's large constants
         info, original = load_externalized(model, Path(directory), axes=options.axes)
         feeds = draw_inputs(info.inputs, options.seed) if inputs is None else checked_inputs(info, inputs)
-        job = Job(target, options, info, original, calibration, feeds, made_from, measure, cache)
+        job = CompilationInputs(target, options, info, original, calibration, feeds, made_from, measure, cache)
         del original
         done = JOB.run(Compilation(job), record)
     return record.finished(done.report)
@@ -124,7 +124,7 @@ def region_timer(target: Target, cache: CacheStore | None = None) -> Measure:
     Raises:
         InvalidAccelerator: its family is not installed.
     """
-    document, kept = target.accelerator.model_dump_json(), ResultCache(cache)
+    document, kept = target.accelerator.model_dump_json(), SealedCache(cache)
     family = family_of(target.accelerator)
 
     def measure(region: Region) -> int | None:

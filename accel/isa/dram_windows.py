@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from accel.program.program_model import Window
+from accel.program.program_model import DramWindow
 from accel.util.arrays import Int64
 
 PAGE = 4096
@@ -16,7 +16,7 @@ _MARGIN = 1 << 20
 BEGIN, END, OFFSET = range(3)  # columns of a map
 
 
-def window_map(windows: Sequence[Window], dram_bytes: int) -> Int64:
+def window_map(windows: Sequence[DramWindow], dram_bytes: int) -> Int64:
     """The map (windows, 3) by address: first byte, the one after the last, and what to add for an index into DRAM.
 
     The first page of DRAM stays unused where there are windows: on some machines index 0 means something else.
@@ -30,20 +30,20 @@ def window_map(windows: Sequence[Window], dram_bytes: int) -> Int64:
     return np.array(rows, np.int64)
 
 
-def windows_bytes(windows: Sequence[Window]) -> int:
+def windows_bytes(windows: Sequence[DramWindow]) -> int:
     """Bytes of DRAM that hold the windows."""
     return PAGE + sum(window.bytes for window in windows)
 
 
-def windows_around(spans: Iterable[tuple[int, int]]) -> list[Window]:
+def windows_around(spans: Iterable[tuple[int, int]]) -> list[DramWindow]:
     """Windows of whole MiB around ``[begin, end)`` of each span; those that touch are one."""
-    found: list[Window] = []
+    found: list[DramWindow] = []
     for begin, end in sorted((low // _MARGIN * _MARGIN, -(-high // _MARGIN) * _MARGIN) for low, high in spans):
         if found and begin <= found[-1].address + found[-1].bytes:
             first = found.pop()
-            found.append(Window(first.address, max(end - first.address, first.bytes)))
+            found.append(DramWindow(first.address, max(end - first.address, first.bytes)))
         elif end > begin:
-            found.append(Window(begin, end - begin))
+            found.append(DramWindow(begin, end - begin))
     return found
 
 

@@ -18,7 +18,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.decode import Decoded
 from accel.isa.hazard_findings import Hazards
-from accel.program.program_model import Window
+from accel.program.program_model import DramWindow
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates
@@ -143,7 +143,7 @@ class FunctionalModel(Protocol):
     takes_windows: bool
     """Whether DRAM may lie in windows of the address space; else an address is an index into it."""
 
-    def first_context(self, accelerator: Accelerator, windows: tuple[Window, ...], /) -> object:
+    def first_context(self, accelerator: Accelerator, windows: tuple[DramWindow, ...], /) -> object:
         """Returns what the first launch finds in registers that outlast launches, and where DRAM lies, or None.
 
         Whoever runs launches one after the other puts the context into ``Decoded.context`` of each, where all methods
@@ -220,7 +220,7 @@ class NoContext:
 
     takes_windows = False
 
-    def first_context(self, accelerator: Accelerator, windows: tuple[Window, ...]) -> None:
+    def first_context(self, accelerator: Accelerator, windows: tuple[DramWindow, ...]) -> None:
         """There is nothing to find."""
 
     def next_context(self, decoded: Decoded) -> None:

@@ -26,7 +26,7 @@ from accel.util.arrays import Words
 
 
 @dataclass(frozen=True)
-class Stage:
+class RegionStage:
     """A stage that takes the module and the target and returns the module: its name, and what it does in one line."""
 
     name: str
@@ -35,11 +35,11 @@ class Stage:
 
 
 REGION_STAGES = (
-    Stage("schedule", "tile, set storage scopes, mark nests with pragmas", schedule),
-    Stage("flatten", "lower to loops over flat buffers, pragmas as attributes", flatten),
-    Stage("inject", "replace every nest under a pragma by calls of its instruction", inject),
-    Stage("sync", "insert dependence tokens and buffer contexts", synchronise),
-    Stage("allocate", "give every scratchpad buffer an address and fill the micro-op tables", allocate),
+    RegionStage("schedule", "tile, set storage scopes, mark nests with pragmas", schedule),
+    RegionStage("flatten", "lower to loops over flat buffers, pragmas as attributes", flatten),
+    RegionStage("inject", "replace every nest under a pragma by calls of its instruction", inject),
+    RegionStage("sync", "insert dependence tokens and buffer contexts", synchronise),
+    RegionStage("allocate", "give every scratchpad buffer an address and fill the micro-op tables", allocate),
 )
 """Stages from a packed region to addresses; what they make of one region does not depend on the others."""
 

@@ -33,7 +33,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Window:
+class DramWindow:
     """A part of the address space that DRAM fills: ``bytes`` from ``address`` on."""
 
     address: int
@@ -108,7 +108,7 @@ class Program:
     initial_tokens: dict[str, int] = field(default_factory=dict)
     expected: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     granularity: int = 1
-    windows: tuple[Window, ...] = ()
+    windows: tuple[DramWindow, ...] = ()
 
     @property
     def written_later(self) -> frozenset[str]:

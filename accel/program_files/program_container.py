@@ -23,7 +23,7 @@ from accel.program.program_document import (
     parse_document,
     read_document,
 )
-from accel.program.program_model import HostStep, Launch, Origin, Program, Segment, Window
+from accel.program.program_model import DramWindow, HostStep, Launch, Origin, Program, Segment
 from accel.program_files.bounded_zip import ZipParts, open_zip
 from accel.program_files.program_validation import check_program
 
@@ -129,7 +129,7 @@ class _Reader:
             initial_tokens=document.initial_tokens,
             expected={name: self._contents(segments[name], part) for name, part in document.expected.items()},
             granularity=document.granularity,
-            windows=tuple(Window(**dict(window)) for window in document.windows),
+            windows=tuple(DramWindow(**dict(window)) for window in document.windows),
         )
 
     def _bytes(self, name: str) -> bytes:

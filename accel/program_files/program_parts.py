@@ -20,7 +20,7 @@ from accel.program.program_document import (
     parse_document,
     read_document,
 )
-from accel.program.program_model import Program, Segment, Window
+from accel.program.program_model import DramWindow, Program, Segment
 from accel.program_files.program_validation import check_program, check_windows
 from accel.util.arrays import Words
 
@@ -164,9 +164,9 @@ def _segments(
 
 def _windows(
     parts_document: PartsDocument, accelerator: Accelerator, segments: dict[str, Segment]
-) -> tuple[Window, ...]:
+) -> tuple[DramWindow, ...]:
     """The document's windows; without any, windows around all entries if an entry lies beyond the most DRAM."""
-    windows = tuple(Window(**dict(window)) for window in parts_document.windows)
+    windows = tuple(DramWindow(**dict(window)) for window in parts_document.windows)
     far = [(index, s) for index, s in enumerate(segments.values()) if s.address + s.nbytes > MOST_DRAM_BYTES]
     if not windows and not far:
         return ()

@@ -10,7 +10,7 @@ from accel.errors import InvalidProgram
 from accel.isa.dram_windows import one_window_holds, window_map, windows_bytes
 from accel.isa.family_registry import family_of
 from accel.program.program_document import MOST_DRAM_BYTES
-from accel.program.program_model import Launch, Program, Window
+from accel.program.program_model import DramWindow, Launch, Program
 from accel.util.safe_names import shown, tensor_fault
 
 
@@ -77,7 +77,7 @@ def check_program(program: Program) -> None:
     check_tokens(program.initial_tokens, program.accelerator)
 
 
-def check_windows(windows: tuple[Window, ...], accelerator: Accelerator) -> None:
+def check_windows(windows: tuple[DramWindow, ...], accelerator: Accelerator) -> None:
     """Refuses windows that the accelerator cannot address, that overlap, or that are too large.
 
     Raises:

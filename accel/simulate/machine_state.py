@@ -12,7 +12,7 @@ from accel.isa.dram_windows import one_window_holds, place, window_map
 from accel.isa.family import Boxes, FunctionalModel, HazardChecker
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
-from accel.program.program_model import HostStep, Launch, Program, Segment, Window
+from accel.program.program_model import DramWindow, HostStep, Launch, Program, Segment
 from accel.simulate.segment_bounds import Extents, Stray, accesses_outside, extents
 from accel.util.arrays import Array, Bytes, aligned_zeros
 
@@ -183,7 +183,7 @@ class MachineState:
         return {name: self._view(name).copy() for name in self._program.outputs} if self._function else {}
 
 
-def segment_view(dram: Bytes, segment: Segment, windows: tuple[Window, ...] = ()) -> Array:
+def segment_view(dram: Bytes, segment: Segment, windows: tuple[DramWindow, ...] = ()) -> Array:
     """Returns the segment's tensor as a view of ``dram`` (bytes,), the DRAM of a program with these ``windows``.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Any
 from accel.trace.byte_ranges import Ranges
 from accel.trace.line_forms import csv_form, row_semantics, text_form
 from accel.trace.perfetto.perfetto_document import perfetto_form
-from accel.trace.perfetto.trace_window import Window
+from accel.trace.perfetto.trace_window import TraceWindow
 from accel.trace.trace_file import open_file, save
 from accel.trace.trace_names import TraceNames
 from accel.trace.trace_rows import Rows, RowSource
@@ -51,7 +51,7 @@ class Trace:
         """Yields one line an instruction: index, launch, unit, operation, times, fields, waits, expression, origin."""
         return text_form(self._source)
 
-    def perfetto(self, window: Window | None = None, *, clock_mhz: float | None = None) -> Iterator[bytes]:
+    def perfetto(self, window: TraceWindow | None = None, *, clock_mhz: float | None = None) -> Iterator[bytes]:
         """Yields a document in Chrome's Trace Event Format, which Perfetto's viewer opens.
 
         Args:
@@ -61,7 +61,7 @@ class Trace:
         Raises:
             CyclopsError: the trace has no times, as only function ran.
         """
-        return perfetto_form(self._source, window or Window(), clock_mhz)
+        return perfetto_form(self._source, window or TraceWindow(), clock_mhz)
 
     def save(self, directory: Path) -> None:
         """Writes ``trace.npz`` into ``directory``."""

@@ -25,7 +25,7 @@ class CacheStore(Protocol):
         """Stores the entry, replacing one of the same key; does nothing where it cannot."""
 
 
-class ResultCache:
+class SealedCache:
     """Entries of a store, each sealed by a digest that detects damage; without a store there are none."""
 
     def __init__(self, cache: CacheStore | None) -> None:

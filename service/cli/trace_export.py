@@ -10,7 +10,7 @@ from typing import Literal
 from rich.console import Console
 
 from accel.errors import CyclopsError
-from accel.trace.perfetto.trace_window import Window
+from accel.trace.perfetto.trace_window import TraceWindow
 from accel.trace.program_trace import Trace
 
 _DONE, _FAILED, _REFUSED = 0, 1, 2
@@ -49,7 +49,7 @@ def _pieces(directory: Path, form: Form, window: _Window, clock_mhz: float | Non
     except OSError as error:
         raise CyclopsError(f"there is no trace.npz to read in {directory}: {error.strerror}", field="trace") from error
     if form == "perfetto":
-        return trace.perfetto(Window(*window), clock_mhz=clock_mhz)
+        return trace.perfetto(TraceWindow(*window), clock_mhz=clock_mhz)
     return trace.csv() if form == "csv" else trace.text()
 
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from accel.errors import CyclopsError
-from accel.trace.perfetto.trace_window import FEWEST, MOST, Window
+from accel.trace.perfetto.trace_window import FEWEST, MOST, TraceWindow
 from accel.trace.program_trace import Trace
 from service.auth.route_policy import access
 from service.context import JobContext, RequestJobs
@@ -41,7 +41,7 @@ class PerfettoQuery:
 
     events: Annotated[
         int, Query(ge=FEWEST, le=MOST, description="most events in a Perfetto document: more are merged")
-    ] = Window.events
+    ] = TraceWindow.events
     begin: Annotated[int, Query(ge=0, le=_LAST, description="first cycle that a Perfetto document shows")] = 0
     end: Annotated[
         int | None, Query(ge=1, le=_LAST, description="the cycle before which it ends; else the trace's end")
@@ -51,14 +51,14 @@ class PerfettoQuery:
         Query(gt=0, le=1e6, description="the clock of a Perfetto document's times; else a cycle is shown as 1 us"),
     ] = None
 
-    def window(self) -> Window:
+    def window(self) -> TraceWindow:
         """Returns the window.
 
         Raises:
             ProblemError: it ends before it begins.
         """
         try:
-            return Window(self.events, self.begin, self.end)
+            return TraceWindow(self.events, self.begin, self.end)
         except CyclopsError as error:
             raise ProblemError("invalid-request", error.detail, field=error.field) from error
 

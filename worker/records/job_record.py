@@ -105,7 +105,7 @@ class Request(JobRequest):
     format: int = 1
 
 
-class AnyRequest(pydantic.BaseModel):
+class RequestFormat(pydantic.BaseModel):
     """What every version's request has."""
 
     format: int = 1

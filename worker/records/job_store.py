@@ -19,13 +19,13 @@ from worker.records.job_index import JobIndex
 from worker.records.job_record import (
     FORMAT,
     LOCAL,
-    AnyRequest,
     Document,
     End,
     Job,
     Origin,
     Progress,
     Request,
+    RequestFormat,
     Stage,
     Summary,
     assemble,
@@ -137,7 +137,7 @@ class Jobs:
         """Returns whether the job exists, has not ended, and has a record format that this version reads."""
         if not _ID.fullmatch(job_id):
             return False
-        request = self._read(f"jobs/{job_id}/request.json", AnyRequest)
+        request = self._read(f"jobs/{job_id}/request.json", RequestFormat)
         return request is not None and request.format <= FORMAT and not self.ended(job_id)
 
     def _read(self, key: str, document: type[_Document]) -> _Document | None:

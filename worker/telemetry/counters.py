@@ -35,7 +35,7 @@ def _problem_types() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Measure:
+class CountedMetric:
     """One counter or histogram.
 
     Attributes:
@@ -59,10 +59,14 @@ class Measure:
         return given if given in self.values else OTHER
 
 
-ENDED = Measure("cyclops_jobs_ended", "Jobs that ended, by state.", "state", ("succeeded", "failed", "canceled", OTHER))
-FAILED = Measure("cyclops_jobs_failed", "Jobs that failed, by type of problem.", "type", _problem_types(), shown=False)
-WAIT = Measure("cyclops_job_wait_seconds", "Time from a job's creation to its first attempt.", buckets=_SECONDS)
-DURATION = Measure(
+ENDED = CountedMetric(
+    "cyclops_jobs_ended", "Jobs that ended, by state.", "state", ("succeeded", "failed", "canceled", OTHER)
+)
+FAILED = CountedMetric(
+    "cyclops_jobs_failed", "Jobs that failed, by type of problem.", "type", _problem_types(), shown=False
+)
+WAIT = CountedMetric("cyclops_job_wait_seconds", "Time from a job's creation to its first attempt.", buckets=_SECONDS)
+DURATION = CountedMetric(
     "cyclops_job_duration_seconds",
     "Time of the attempt that ended a job, from its inputs to its artifacts, by state.",
     "state",
@@ -70,15 +74,15 @@ DURATION = Measure(
     _SECONDS,
     shown=False,
 )
-STAGE = Measure(
+STAGE = CountedMetric(
     "cyclops_stage_duration_seconds", "Time of a stage of a job.", "stage", STAGES, _STAGE_SECONDS, shown=False
 )
-CACHE = Measure(
+CACHE = CountedMetric(
     "cyclops_cache_requests", "Compiled functions looked for in the cache.", "result", ("hit", "miss", OTHER)
 )
-LOST = Measure("cyclops_attempts_lost", "Attempts whose process died or vanished before the job ended.")
-RESTORED = Measure("cyclops_jobs_restored", "Jobs found in neither queue nor process, and enqueued again.")
-WEBHOOKS = Measure(
+LOST = CountedMetric("cyclops_attempts_lost", "Attempts whose process died or vanished before the job ended.")
+RESTORED = CountedMetric("cyclops_jobs_restored", "Jobs found in neither queue nor process, and enqueued again.")
+WEBHOOKS = CountedMetric(
     "cyclops_webhook_attempts",
     "Attempts to send a webhook, by what came of them.",
     "result",
@@ -92,7 +96,7 @@ def counters_key(queue: str) -> str:
     return f"cyclops:tally:{queue}"
 
 
-def counter_field(measure: Measure, value: str = "", part: str = "") -> str:
+def counter_field(measure: CountedMetric, value: str = "", part: str = "") -> str:
     """Returns the name in the hash of a counter, of a histogram's bucket (``part`` is its bound), or of its sum."""
     return f"{measure.name}|{value}|{part}"
 
@@ -106,17 +110,17 @@ class Counters:
         self._sums: defaultdict[str, float] = defaultdict(float)
 
     @classmethod
-    def one(cls, measure: Measure, value: str, queue: str, connection: redis.Redis) -> None:
+    def one(cls, measure: CountedMetric, value: str, queue: str, connection: redis.Redis) -> None:
         """Adds 1 to a counter in Redis, unless Redis is away."""
         counters = cls(queue)
         counters.count(measure, value)
         counters.add(connection)
 
-    def count(self, measure: Measure, value: str = "", by: int = 1) -> None:
+    def count(self, measure: CountedMetric, value: str = "", by: int = 1) -> None:
         """Adds to a counter."""
         self._counts[counter_field(measure, measure.label_value(value))] += by
 
-    def observe(self, measure: Measure, seconds: float, value: str = "") -> None:
+    def observe(self, measure: CountedMetric, seconds: float, value: str = "") -> None:
         """Adds an observation to a histogram; a negative one, by clocks that differ, counts as 0."""
         seconds, value = max(seconds, 0.0), measure.label_value(value)
         place = bisect.bisect_left(measure.buckets, seconds)
@@ -161,14 +165,14 @@ def parse_counters(reply: Mapping[bytes, bytes]) -> dict[str, float]:
     return found
 
 
-def counts(measure: Measure, found: Mapping[str, float]) -> dict[str, float]:
+def counts(measure: CountedMetric, found: Mapping[str, float]) -> dict[str, float]:
     """Returns a counter by the values of its label."""
     every = {value: found.get(counter_field(measure, value)) for value in measure.values}
     hidden = {OTHER} if measure.shown else set(measure.values)
     return {value: count or 0.0 for value, count in every.items() if count is not None or value not in hidden}
 
 
-def distributions(measure: Measure, found: Mapping[str, float]) -> dict[str, Distribution]:
+def distributions(measure: CountedMetric, found: Mapping[str, float]) -> dict[str, Distribution]:
     """Returns a histogram by the values of its label."""
     shown = {}
     for value in measure.values:

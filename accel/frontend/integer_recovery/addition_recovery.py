@@ -74,7 +74,7 @@ MAX_SHIFT = 23
 RANKS = (2, 4)  # matrices and images; the elements of any other tensor are added as the rows of a matrix
 
 
-def recover(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
+def recover_addition(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
     """Replaces ``binding`` and its chain by the composite ``add``; returns False if no weights fit."""
     call = rewrite.graph.call(binding.var, "relax.add")
     operands = _operands(rewrite, call) if call is not None else None

@@ -17,7 +17,7 @@ _POOLS = {"relax.nn.avg_pool1d": "NCW", "relax.nn.avg_pool2d": "NCHW"}  # and ho
 _PLACES = (3, 4)  # axes of lines, which become images of height 1, and of images
 
 
-def recover(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
+def recover_average_pool(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
     """Replaces a mean over windows of an int8 or uint8 image or line, and its chain, by the composite ``conv2d``.
 
     False, and nothing done, where windows average different numbers of elements, or no quantize follows.
@@ -41,7 +41,7 @@ def recover(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requan
     )
 
 
-def _averaged(call: tvm.ir.Call) -> tuple[tuple[int, int], composite_functions.Window] | None:
+def _averaged(call: tvm.ir.Call) -> tuple[tuple[int, int], composite_functions.ConvolutionWindow] | None:
     """The window of a pooling or of a mean over the plane; None if it is neither, or elements count differently."""
     if not isinstance(call.args[0].ty, relax.TensorType) or call.args[0].ty.ndim not in _PLACES:
         return None
@@ -53,7 +53,7 @@ def _averaged(call: tvm.ir.Call) -> tuple[tuple[int, int], composite_functions.W
         if axes != list(range(2, rank)):
             return None
         height, width = (*flat, *plane)
-        return (height, width), composite_functions.Window((1, 1), (0, 0, 0, 0), (1, 1), channels)
+        return (height, width), composite_functions.ConvolutionWindow((1, 1), (0, 0, 0, 0), (1, 1), channels)
     if call.op.name not in _POOLS or attributes.ceil_mode or str(attributes.layout) != _POOLS[call.op.name]:
         return None
     widths = [int(width) for width in attributes.padding]
@@ -64,4 +64,4 @@ def _averaged(call: tvm.ir.Call) -> tuple[tuple[int, int], composite_functions.W
     )
     none = [0] * len(flat)
     padding = (*none, *widths[: len(plane)], *none, *widths[len(plane) :])
-    return (height, width), composite_functions.Window(strides, padding, dilation, channels)
+    return (height, width), composite_functions.ConvolutionWindow(strides, padding, dilation, channels)

@@ -91,7 +91,7 @@ class Quantum:
 
 
 @dataclass(frozen=True)
-class Window:
+class ConvolutionWindow:
     """How a convolution walks its input; ``padding`` is top, left, bottom, right."""
 
     strides: tuple[int, ...]
@@ -110,7 +110,7 @@ def conv2d(
     nodes: Sequence[str],
     x: Shape,
     w: Shape,
-    window: Window,
+    window: ConvolutionWindow,
     *,
     bias: bool,
     epilogue: AnyEpilogue | None,
@@ -214,7 +214,9 @@ def elementwise(
     return _function("elementwise", nodes, operands, compute, attributes)
 
 
-def max_pool(nodes: Sequence[str], x: Shape, window: Window, kernel: Shape, bounds: tuple[int, int]) -> relax.Function:
+def max_pool(
+    nodes: Sequence[str], x: Shape, window: ConvolutionWindow, kernel: Shape, bounds: tuple[int, int]
+) -> relax.Function:
     """Returns the composite ``max_pool`` of data of shape ``x``; bounds are those of int8 where nothing clips."""
     data = _parameter("x", x, "int8")
 

@@ -13,7 +13,7 @@ from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
 from accel.frontend.integer_recovery.requantization import Accumulator, Narrowing, Requantize, epilogue_of
 
 
-def recover(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
+def recover_concat(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
     """Replaces a concatenation and its chain by one of integers, behind an ``elementwise`` for each that changes.
 
     False, and nothing done, if an operand is not quantised, or cannot be brought to the result's scale exactly.

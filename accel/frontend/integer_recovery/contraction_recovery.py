@@ -9,7 +9,7 @@ import tvm
 from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
-from accel.frontend.integer_recovery.composite_functions import Window
+from accel.frontend.integer_recovery.composite_functions import ConvolutionWindow
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, Quantised
 from accel.frontend.integer_recovery.int8_operands import (
     Weights,
@@ -53,7 +53,7 @@ class Contraction:
     value: Array
     weights: Quantised
     axis: int
-    window: Window | None
+    window: ConvolutionWindow | None
     phases: Phases | None
     macs: int
 
@@ -93,13 +93,13 @@ def contraction_of(call: tvm.ir.Call, value: Array, weights: Quantised) -> Contr
     return Contraction(*spread, 0, phases.window, phases, macs) if spread is not None else None
 
 
-def _window(call: tvm.ir.Call, axes: int) -> Window:
+def _window(call: tvm.ir.Call, axes: int) -> ConvolutionWindow:
     """How an operator of one or two axes of space walks an image."""
     attributes = call.attrs
     padding = [int(width) for width in attributes.padding]
     before, after = padding[:axes], padding[axes:]
     lines = 2 - axes
-    return Window(
+    return ConvolutionWindow(
         (*[1] * lines, *map(int, attributes.strides)),
         (*[0] * lines, *before, *[0] * lines, *after),
         (*[1] * lines, *map(int, attributes.dilation)),
@@ -126,7 +126,7 @@ class Layer:
     weights: Weights
     bias: npt.NDArray[np.int64] | None
     scale: npt.NDArray[np.float64]
-    window: composite_functions.Window | None
+    window: composite_functions.ConvolutionWindow | None
     macs: int
     phases: Phases | None = None
     average: bool = False
@@ -141,7 +141,7 @@ class Layer:
         return values.reshape((1, -1, 1, 1) if self.window else (1, -1))
 
 
-def recover(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
+def recover_contraction(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
     """Replaces ``binding`` and its chain by ``conv2d`` or ``dense``; False, and nothing done, if they do not fit."""
     layer = _layer(rewrite, binding.var)
     return layer is not None and recover_layer(rewrite, layer, requantize)
@@ -267,7 +267,7 @@ def _composite(
         function = composite_functions.dense(nodes, _shape(x), shape, bias=bias, epilogue=epilogue)
     else:
         if layer.zero_point:
-            window = composite_functions.Window(window.strides, (0, 0, 0, 0), window.dilation, window.groups)
+            window = composite_functions.ConvolutionWindow(window.strides, (0, 0, 0, 0), window.dilation, window.groups)
         function = composite_functions.conv2d(
             nodes, _shape(x), shape, window, bias=bias, epilogue=epilogue, average=layer.average
         )

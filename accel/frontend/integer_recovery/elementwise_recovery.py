@@ -60,7 +60,7 @@ class _Combined:
     magnitude: int
 
 
-def recover(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
+def recover_elementwise(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
     """Replaces an elementwise operator and its chain by ``elementwise``; returns False if it is not exact."""
     call = rewrite.graph.call(binding.var)
     chain = _chain(rewrite.graph, binding, call) if call is not None else None

@@ -10,7 +10,7 @@ from accel.frontend.integer_recovery.qdq_chains import follow_chain
 from accel.frontend.integer_recovery.requantization import Requantize
 
 
-def recover(rewrite: DataflowRewrite, binding: relax.Binding, _requantize: Requantize) -> bool:
+def recover_max_pool(rewrite: DataflowRewrite, binding: relax.Binding, _requantize: Requantize) -> bool:
     """Replaces the maximum over windows of an int8 image, and its chain, by the composite ``max_pool``.
 
     False, and nothing done, if its integers before and after stand for different numbers.
@@ -31,7 +31,7 @@ def recover(rewrite: DataflowRewrite, binding: relax.Binding, _requantize: Requa
     strides, padding, dilation = (
         tuple(map(int, numbers)) for numbers in (attributes.strides, attributes.padding, attributes.dilation)
     )
-    window = composite_functions.Window(strides, padding, dilation, groups=1)
+    window = composite_functions.ConvolutionWindow(strides, padding, dilation, groups=1)
     kernel = (int(attributes.pool_size[0]), int(attributes.pool_size[1]))
     nodes = rewrite.nodes([chain.root, *chain.members])
     shape = [int(extent) for extent in x.value.ty.shape]

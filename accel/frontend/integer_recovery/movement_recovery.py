@@ -19,7 +19,7 @@ _MOVES = (
 )
 
 
-def recover(rewrite: DataflowRewrite, binding: relax.Binding, _requantize: Requantize) -> bool:
+def recover_movement(rewrite: DataflowRewrite, binding: relax.Binding, _requantize: Requantize) -> bool:
     """Replaces ``binding`` and its chain by the same operator on integers, clipped if the chain clips.
 
     False, and nothing done, if the integers before and after it stand for different numbers.

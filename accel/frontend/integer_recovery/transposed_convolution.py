@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from tvm import relax
 
-from accel.frontend.integer_recovery.composite_functions import Window
+from accel.frontend.integer_recovery.composite_functions import ConvolutionWindow
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, Quantised
 from accel.util.arrays import Array
 
@@ -51,11 +51,11 @@ class Phases:
         return math.prod(len(axis.taps) for axis in self.axes)
 
     @property
-    def window(self) -> Window:
+    def window(self) -> ConvolutionWindow:
         """How the convolution walks."""
         (top, bottom), (left, right) = (axis.padding for axis in self.axes)
         dilation = (self.axes[0].dilation, self.axes[1].dilation)
-        return Window((1, 1), (top, left, bottom, right), dilation, self.groups)
+        return ConvolutionWindow((1, 1), (top, left, bottom, right), dilation, self.groups)
 
     def weights(self, value: Array, quantised: Quantised) -> tuple[Array, Quantised] | None:
         """Returns the convolution's weights [O * phases, C / groups, KH, KW], and their scales along the first axis.
@@ -131,7 +131,9 @@ def _from(skipped: int, size: int, kernel: int, stride: int, dilation: int, befo
     return AxisPhases(taps, step, padding, skipped, extent)
 
 
-def image_phases(data: Sequence[int], result: Sequence[int], kernel: Sequence[int], window: Window) -> Phases:
+def image_phases(
+    data: Sequence[int], result: Sequence[int], kernel: Sequence[int], window: ConvolutionWindow
+) -> Phases:
     """Returns the phases of a transposed convolution, from its shapes [H, W] and how it walks its result."""
     before = window.padding[:2]
     sizes = zip(data, kernel, window.strides, window.dilation, before, result, strict=True)

@@ -1,6 +1,6 @@
 """Gemmini as a family of instruction sets.
 
-Its stages take streams of words. :func:`accel.isa.gemmini.stream.launch_context.of_launch` makes each one of launches.
+Its stages take streams of words; :func:`takes_decoded_launch` makes each one of launches.
 """
 
 import numpy as np
@@ -14,12 +14,12 @@ from accel.isa.gemmini.document.gemmini_document import check_gemmini, parameter
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine
 from accel.isa.gemmini.gemmini_tiling_cost import tiling_cost
-from accel.isa.gemmini.stream.launch_context import LaunchContext, of_launch
+from accel.isa.gemmini.stream.launch_context import LaunchContext, takes_decoded_launch
 from accel.isa.gemmini.stream.stream_check import GemminiHazardChecker, check_stream
 from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
 from accel.isa.gemmini.timing.stream_traffic import dram_accesses, effort_of, work_of
-from accel.program.program_model import Window
+from accel.program.program_model import DramWindow
 from accel.util.arrays import Bytes, Words
 
 
@@ -43,17 +43,17 @@ class GemminiFamily:
     tiling_cost = staticmethod(tiling_cost)
 
     takes_windows = True
-    next_context = staticmethod(of_launch(_context_after))
-    check_launch = staticmethod(of_launch(check_stream))
-    effort = staticmethod(of_launch(effort_of))
-    boxes = staticmethod(of_launch(dram_accesses))
+    next_context = staticmethod(takes_decoded_launch(_context_after))
+    check_launch = staticmethod(takes_decoded_launch(check_stream))
+    effort = staticmethod(takes_decoded_launch(effort_of))
+    boxes = staticmethod(takes_decoded_launch(dram_accesses))
 
-    time = staticmethod(of_launch(_timing_of))
-    work = staticmethod(of_launch(work_of))
+    time = staticmethod(takes_decoded_launch(_timing_of))
+    work = staticmethod(takes_decoded_launch(work_of))
     energy = staticmethod(energy_of)
     timing_model = staticmethod(timing_model)
 
-    def first_context(self, accelerator: Accelerator, windows: tuple[Window, ...]) -> LaunchContext:
+    def first_context(self, accelerator: Accelerator, windows: tuple[DramWindow, ...]) -> LaunchContext:
         """Returns the registers after power-on."""
         return LaunchContext.fresh(parameters_of(accelerator), windows)
 
@@ -91,7 +91,7 @@ class GemminiMachine:
         Raises:
             SimulationError: an instruction that is out of range; nothing has run then.
         """
-        of_launch(self._run)(decoded, dram)
+        takes_decoded_launch(self._run)(decoded, dram)
 
     def _run(self, words: Words, _parameters: GemminiParameters, context: LaunchContext, dram: Bytes) -> None:
         self._machine.run(words, dram, context.windows if len(context.windows) else None)

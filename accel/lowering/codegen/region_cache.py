@@ -19,7 +19,7 @@ from accel.accelerator.target import Target
 from accel.lowering.codegen.region_object import LoweredModule, RegionObject, dump_object, load_object, region_object
 from accel.lowering.codegen.relocatable_code import WORD
 from accel.lowering.ir.function_attributes import region_functions
-from accel.util.content_cache import CacheStore, ResultCache, cache_key
+from accel.util.content_cache import CacheStore, SealedCache, cache_key
 
 _NAMELESS = "region"
 
@@ -144,7 +144,7 @@ class RegionCache:
         document = target.accelerator.model_dump_json()
         self._main = packed
         self._target = target
-        self._kept = ResultCache(cache)
+        self._kept = SealedCache(cache)
         self._whole = ModuleFrame(packed, functions)
         self._regions = ModuleFrame(ir.IRModule(functions), functions)  # what TVM's passes run on
         self._current = {name: nameless_text(function) for name, function in functions.items()}

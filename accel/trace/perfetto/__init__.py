@@ -5,6 +5,6 @@ The format: a JSON object whose ``traceEvents`` are slices (``X``), counters (``
 """
 
 from accel.trace.perfetto.perfetto_document import perfetto_form
-from accel.trace.perfetto.trace_window import FEWEST, MOST, Window
+from accel.trace.perfetto.trace_window import FEWEST, MOST, TraceWindow
 
-__all__ = ["FEWEST", "MOST", "Window", "perfetto_form"]
+__all__ = ["FEWEST", "MOST", "TraceWindow", "perfetto_form"]

@@ -44,7 +44,7 @@ def fits(view: View, most: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Full:
+class AllSlices:
     """The rows that are shown, unit by unit.
 
     ``free`` is the end of each one's predecessor; ``pushes`` and ``pops`` (queues, n) are the arrows that they begin
@@ -76,15 +76,15 @@ class Full:
             yield _lines(self.slice(begin, begin + step), texts, clock)
         yield from self.levels.lines(clock)
 
-    def slice(self, begin: int, end: int) -> "Full":
+    def slice(self, begin: int, end: int) -> "AllSlices":
         """Returns the rows ``[begin, end)`` with their units, times and arrows."""
         cut = slice(begin, end)
         times = self.start[cut], self.end[cut], self.free[cut]
         arrows = self.pushes[:, cut], self.pops[:, cut]
-        return Full(self.rows.take(cut), self.units[cut], *times, *arrows, self.levels)
+        return AllSlices(self.rows.take(cut), self.units[cut], *times, *arrows, self.levels)
 
 
-def collect(view: View) -> Full:
+def collect_slices(view: View) -> AllSlices:
     """Returns all instructions of the window, with their times and arrows."""
     arrows, levels = Arrows(view), Levels(view)
     shown = []
@@ -99,10 +99,10 @@ def collect(view: View) -> Full:
     rows, units = rows.take(order), units[order]
     start, end = in_turn(units, rows["start"].astype(np.int64), rows["end"].astype(np.int64))
     pushes, pops = arrows.numbers()
-    return Full(rows, units, start, end, freed(units, end), pushes[:, order], pops[:, order], levels)
+    return AllSlices(rows, units, start, end, freed(units, end), pushes[:, order], pops[:, order], levels)
 
 
-def _lines(shown: Full, texts: InstructionTexts, clock: Clock) -> bytes:
+def _lines(shown: AllSlices, texts: InstructionTexts, clock: Clock) -> bytes:
     """For each instruction: its stalls, itself, its arrows, its wait for memory; on a track times never go back.
 
     Arrows begin and end at an instruction's start: an importer gives them to the slice that it opened last, and the
@@ -115,7 +115,7 @@ def _lines(shown: Full, texts: InstructionTexts, clock: Clock) -> bytes:
     return pack(render(parts, len(rows)))
 
 
-def _stalls(shown: Full, clock: Clock) -> Iterator[Part]:
+def _stalls(shown: AllSlices, clock: Clock) -> Iterator[Part]:
     """The waits one after the other, the last up to the instruction's start; none before the unit was free."""
     rows = shown.rows
     waits = {cause: rows[f"wait/{cause}"].astype(np.int64) for cause in rows.names.causes if cause != MEMORY}
@@ -126,7 +126,7 @@ def _stalls(shown: Full, clock: Clock) -> Iterator[Part]:
         begin = begin + wait
 
 
-def _memory(shown: Full, clock: Clock) -> Iterator[Part]:
+def _memory(shown: AllSlices, clock: Clock) -> Iterator[Part]:
     """The wait for memory, from a cycle after the start: when exactly it was, the trace does not say."""
     if MEMORY not in shown.rows.names.causes:
         return
@@ -146,7 +146,7 @@ def _stall(clock: Clock, tid: Int64, span: tuple[Int64, Int64], cause: str) -> P
     return where(end > begin, parts)
 
 
-def _arrows(shown: Full, phase: Phase, clock: Clock) -> Iterator[Part]:
+def _arrows(shown: AllSlices, phase: Phase, clock: Clock) -> Iterator[Part]:
     tid = tracks(shown.units)
     numbers = shown.pushes if phase == "s" else shown.pops
     for queue, number in zip(shown.rows.names.queues, numbers, strict=True):

@@ -96,7 +96,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergedSlices:
     """The groups, the instructions of groups of one in the groups' order, and the queues' levels."""
 
     names: TraceNames
@@ -125,7 +125,7 @@ class Merged:
         yield from self.levels.lines(clock)
 
 
-def merge(view: View, most: int) -> Merged:
+def merge_slices(view: View, most: int) -> MergedSlices:
     """Returns the contents of the window in at most ``most`` events.
 
     The window is cut into parts, each with a group and a stall for a unit, and a level for a queue.
@@ -141,7 +141,7 @@ def merge(view: View, most: int) -> Merged:
     groups = Groups.joined(parts)
     start, end = in_turn(groups.unit, groups.start, groups.end)
     groups = replace(groups, start=start, end=end)
-    return Merged(source.names, groups, _rows_at(source, groups.first[groups.count == 1]), levels)
+    return MergedSlices(source.names, groups, _rows_at(source, groups.first[groups.count == 1]), levels)
 
 
 def _rows_at(source: RowSource, places: Int64) -> Rows:

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from accel.errors import CyclopsError
-from accel.trace.perfetto.full_slices import Full, collect, fits
-from accel.trace.perfetto.merged_slices import Merged, merge
+from accel.trace.perfetto.full_slices import AllSlices, collect_slices, fits
+from accel.trace.perfetto.merged_slices import MergedSlices, merge_slices
 from accel.trace.perfetto.slice_texts import HOST, LAUNCHES, PID, UNITS, Clock, quoted
-from accel.trace.perfetto.trace_window import View, Window
+from accel.trace.perfetto.trace_window import TraceWindow, View
 from accel.trace.trace_names import TraceNames
 from accel.trace.trace_rows import RowSource
 
@@ -77,7 +77,7 @@ def _number(clock: Clock, ticks: int) -> int | float:
 _FRAME_SHARE = 10  # of the events, one in so many for launches, and as many for host steps
 
 
-def perfetto_form(source: RowSource, window: Window, clock_mhz: float | None) -> Iterator[bytes]:
+def perfetto_form(source: RowSource, window: TraceWindow, clock_mhz: float | None) -> Iterator[bytes]:
     """Yields the document, some thousand lines at a time; without ``clock_mhz`` a cycle is shown as a microsecond.
 
     Raises:
@@ -88,10 +88,10 @@ def perfetto_form(source: RowSource, window: Window, clock_mhz: float | None) ->
     return _document(View(source, window), window, Clock(clock_mhz))
 
 
-def _document(view: View, window: Window, clock: Clock) -> Iterator[bytes]:
+def _document(view: View, window: TraceWindow, clock: Clock) -> Iterator[bytes]:
     lines = frame(view, clock, window.events // _FRAME_SHARE)
     room = window.events - len(lines)
-    shown = collect(view) if fits(view, room) else merge(view, room)
+    shown = collect_slices(view) if fits(view, room) else merge_slices(view, room)
     head = {"displayTimeUnit": "ns", "otherData": _about(view, shown, clock)}
     yield quoted(head)[:-1] + b',"traceEvents":[\n'
     yield b"".join(lines)
@@ -99,9 +99,9 @@ def _document(view: View, window: Window, clock: Clock) -> Iterator[bytes]:
     yield b"\n]}\n"
 
 
-def _about(view: View, shown: Full | Merged, clock: Clock) -> dict[str, str | float | bool]:
+def _about(view: View, shown: AllSlices | MergedSlices, clock: Clock) -> dict[str, str | float | bool]:
     """The facts that a reader of the file needs: window, detail, unit of time."""
-    merged = isinstance(shown, Merged)
+    merged = isinstance(shown, MergedSlices)
     about: dict[str, str | float | bool] = {
         "accelerator": view.source.names.accelerator,
         "clock_mhz": view.source.names.clock_mhz,

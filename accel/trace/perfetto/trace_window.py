@@ -13,7 +13,7 @@ FEWEST, MOST = 100, 500_000
 
 
 @dataclass(frozen=True)
-class Window:
+class TraceWindow:
     """Cycles ``[begin, end)``, to the trace's end where that is None, in at most ``events`` events.
 
     Raises:
@@ -43,7 +43,7 @@ class View:
         moved: tokens pushed and popped (2, queues) by instructions that are not read, as they end before the window.
     """
 
-    def __init__(self, source: RowSource, window: Window) -> None:
+    def __init__(self, source: RowSource, window: TraceWindow) -> None:
         index = source.index()
         # a launch ends with its last instruction in program order: others may still run
         self.last = max(source.names.cycles, int(index.spans[:, 1].max(initial=0)))

@@ -13,7 +13,7 @@ from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.function_attributes import region_functions
 from accel.lowering.packing.graph_packing import pack
 from accel.lowering.partition.graph_partition import partition
-from accel.lowering.pipeline import REGION_STAGES, Stage
+from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.program.program_model import Program
 
 
@@ -27,8 +27,8 @@ def lower(
     measure = region_timer(target) if settled else None
     cost = family_of(accelerator).tiling_cost
     stages = (
-        Stage("partition", "", lambda module, target: partition(module, target, cost, measure)),
-        Stage("pack", "", pack),
+        RegionStage("partition", "", lambda module, target: partition(module, target, cost, measure)),
+        RegionStage("pack", "", pack),
         *REGION_STAGES,
     )
     for stage in stages:

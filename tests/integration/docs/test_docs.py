@@ -13,7 +13,7 @@ from typer.main import get_command
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.lowering.ir.tir_walk import collect
-from accel.lowering.pipeline import Stage
+from accel.lowering.pipeline import RegionStage
 from accel.simulate.engine import simulate
 from accel.trace.trace_builder import make_trace
 from examples.conv224 import conv224
@@ -139,8 +139,8 @@ def test_the_tests_of_the_recipe_pass(recipe: dict[str, ModuleType]) -> None:
 
 
 def test_the_line_of_the_recipe_is_a_stage(recipe: dict[str, ModuleType]) -> None:
-    (line,) = (block for block in blocks() if block.startswith("Stage("))
-    names = {"Stage": Stage} | vars(recipe["accel/lowering/codegen/unit_loops.py"])
+    (line,) = (block for block in blocks() if block.startswith("RegionStage("))
+    names = {"RegionStage": RegionStage} | vars(recipe["accel/lowering/codegen/unit_loops.py"])
     stage = eval(line, names)
     accelerator = load_accelerator("vta")
     (function,) = regions(stage.run(lower(conv224(), accelerator), Target(accelerator)))

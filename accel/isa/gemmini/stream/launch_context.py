@@ -15,7 +15,7 @@ from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, reset_registers
 from accel.isa.gemmini.stream.loop_expansion import as_signed, expand_loops, loop_registers
-from accel.program.program_model import Window
+from accel.program.program_model import DramWindow
 from accel.util.arrays import Bools, Int32, Int64, Words
 
 
@@ -36,7 +36,7 @@ class LaunchContext:
     windows: Int64
 
     @staticmethod
-    def fresh(parameters: GemminiParameters, windows: Sequence[Window] = ()) -> "LaunchContext":
+    def fresh(parameters: GemminiParameters, windows: Sequence[DramWindow] = ()) -> "LaunchContext":
         """After power-on."""
         where = window_map(windows, 0) if windows else np.zeros((0, 3), np.int64)
         return LaunchContext(loop_registers(), *reset_registers(parameters), where)
@@ -70,7 +70,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def of_launch(
+def takes_decoded_launch(
     function: Callable[Concatenate[Words, GemminiParameters, LaunchContext, P], R],
 ) -> Callable[Concatenate[Decoded, P], R]:
     """Returns a function of a decoded launch from one of its words (n, 3), the parameters and what the launch finds.

@@ -14,7 +14,7 @@ from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import bounds_kernel as of
 from accel.isa.gemmini.stream.bounds_kernel import check_bounds
 from accel.isa.gemmini.stream.configuration_registers import sizes
-from accel.isa.gemmini.stream.launch_context import LaunchContext, of_launch
+from accel.isa.gemmini.stream.launch_context import LaunchContext, takes_decoded_launch
 from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, expand_loops
 from accel.isa.hazard_findings import Hazards, Unwritten
 from accel.util.arrays import Bytes, Int32, Int64, Words
@@ -38,7 +38,7 @@ _MESSAGES: dict[int, tuple[Diagnosis, str]] = {
 _UNSIGNED = (1 << 64) - 1
 
 
-def known_flags(parameters: GemminiParameters, dram_bytes: int) -> Bytes:
+def new_written_flags(parameters: GemminiParameters, dram_bytes: int) -> Bytes:
     """What was written since power-on, one flag each: rows of the two memories, then bytes of the array DRAM."""
     return np.zeros(parameters.scratchpad_rows + parameters.accumulator_rows + dram_bytes, np.uint8)
 
@@ -99,7 +99,7 @@ class GemminiHazardChecker:
 
     def __init__(self, accelerator: Accelerator, dram_bytes: int) -> None:
         self._memories = [memory.name for memory in accelerator.memories]
-        self._known = known_flags(parameters_of(accelerator), dram_bytes)
+        self._known = new_written_flags(parameters_of(accelerator), dram_bytes)
         self._dram = len(self._known) - dram_bytes
 
     def wrote(self, begin: int, end: int) -> None:
@@ -112,7 +112,7 @@ class GemminiHazardChecker:
         Raises:
             SimulationError: an instruction that is out of range.
         """
-        unwritten = of_launch(self._unwritten)(decoded, decoded.first, len(dram))
+        unwritten = takes_decoded_launch(self._unwritten)(decoded, decoded.first, len(dram))
         return Hazards((), tuple(unwritten))
 
     def _unwritten(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from accel.trace.perfetto.trace_window import Window
+from accel.trace.perfetto.trace_window import TraceWindow
 from accel.trace.program_trace import Trace
 from tests.helpers.programs.traces import pipeline_trace, random_trace
 from tests.reference.perfetto import TraceProcessor
@@ -36,7 +36,7 @@ def events(document: bytes) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("most", [500_000, 2_000])
 def test_it_finds_every_slice_counter_and_arrow(most: int) -> None:
-    document = b"".join(Trace(pipeline_trace(1, 3000)).perfetto(Window(most)))
+    document = b"".join(Trace(pipeline_trace(1, 3000)).perfetto(TraceWindow(most)))
     ours, theirs = events(document), TraceProcessor(document)
     assert theirs.query(LOST) == []
     names = {event["tid"]: event["args"]["name"] for event in ours if event["name"] == "thread_name"}

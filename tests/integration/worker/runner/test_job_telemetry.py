@@ -24,7 +24,7 @@ from worker.telemetry.counters import (
     RESTORED,
     STAGE,
     WAIT,
-    Measure,
+    CountedMetric,
     counters_key,
     counts,
     distributions,
@@ -54,8 +54,8 @@ def telemetry(queue: JobQueue, tracer: Tracer) -> AttemptTelemetry:
 
 
 @pytest.fixture
-def counted(queue: JobQueue) -> Callable[[Measure], dict[str, float]]:
-    def read(measure: Measure) -> dict[str, float]:
+def counted(queue: JobQueue) -> Callable[[CountedMetric], dict[str, float]]:
+    def read(measure: CountedMetric) -> dict[str, float]:
         found = parse_counters(queue.connection.hgetall(counters_key(queue.name)))
         if measure.buckets:
             return {value: int(told.buckets[-1][1]) for value, told in distributions(measure, found).items()}

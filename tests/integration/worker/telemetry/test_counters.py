@@ -19,15 +19,15 @@ from worker.telemetry.counters import (
     STAGE,
     STAGES,
     WAIT,
+    CountedMetric,
     Counters,
-    Measure,
     counters_key,
     counts,
     distributions,
     parse_counters,
 )
 
-TIMES = Measure("times", "Times.", buckets=(0.1, 1.0, 10.0))
+TIMES = CountedMetric("times", "Times.", buckets=(0.1, 1.0, 10.0))
 
 
 def read(queue: JobQueue) -> dict[str, float]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from accel.accelerator.document_text import MAX_BYTES, MAX_DEPTH, MAX_VALUES, read_text, read_yaml
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
-from accel.errors import AcceleratorTooLarge, InvalidAccelerator
+from accel.errors import AcceleratorDocumentTooLarge, InvalidAccelerator
 
 # what writes YAML for us takes 0E0 for text, as YAML 1.1 does; as in YAML 1.2 and JSON it is a number here
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), max_size=20).filter(
@@ -101,7 +101,7 @@ def test_what_json_cannot_say_is_refused_soon(name: str) -> None:
     assert time.process_time() - begin < 1
     assert caught.value.field == "accelerator"
     assert len(caught.value.detail) < 1000
-    assert (type(caught.value) is AcceleratorTooLarge) == ("nested" in message)
+    assert (type(caught.value) is AcceleratorDocumentTooLarge) == ("nested" in message)
 
 
 def test_a_key_that_is_there_twice_is_named() -> None:
@@ -127,7 +127,7 @@ def test_more_values_than_may_be_are_refused_before_all_are_made(name: str, monk
     head, unit, tail = FILLED[name]
     made: list[object] = []
     monkeypatch.setattr("accel.accelerator.document_text.object_from_pairs", made.append)
-    with pytest.raises(AcceleratorTooLarge, match=f"{MAX_VALUES}") as caught:
+    with pytest.raises(AcceleratorDocumentTooLarge, match=f"{MAX_VALUES}") as caught:
         read_text((head + unit * ((MAX_BYTES - len(head + tail)) // len(unit)) + tail).encode())
     assert "keys and values" in caught.value.detail
     # JSON is counted before it is parsed, YAML while it is
@@ -141,16 +141,16 @@ def test_as_many_values_as_may_be_are_read(form: str) -> None:
     text = json.dumps(pairs) if form == "JSON" else "".join(f'{key}: "{value}"\n' for key, value in pairs.items())
     assert len(read_text(text.encode())) == count
     more = json.dumps(pairs | {"x": 1, "y": 2}) if form == "JSON" else f"{text}x: 1\ny: 2\n"
-    with pytest.raises(AcceleratorTooLarge):
+    with pytest.raises(AcceleratorDocumentTooLarge):
         read_text(more.encode())
 
 
 def test_more_bytes_than_may_be_are_refused() -> None:
-    with pytest.raises(AcceleratorTooLarge, match=f"larger than {MAX_BYTES} bytes"):
+    with pytest.raises(AcceleratorDocumentTooLarge, match=f"larger than {MAX_BYTES} bytes"):
         read_text(b"a: " + b"x" * MAX_BYTES)
 
 
 def test_what_comes_to_too_much_with_its_defaults_is_refused() -> None:
     document = load_accelerator("vta").model_dump(mode="json") | {"title": "x" * 100, "source": {"a": [0] * MAX_VALUES}}
-    with pytest.raises(AcceleratorTooLarge, match="written out"):
+    with pytest.raises(AcceleratorDocumentTooLarge, match="written out"):
         parse_accelerator(document)

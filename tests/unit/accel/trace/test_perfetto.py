@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from accel.errors import CyclopsError
 from accel.simulate.engine import simulate
-from accel.trace.perfetto.trace_window import Window
+from accel.trace.perfetto.trace_window import TraceWindow
 from accel.trace.program_trace import Trace
 from accel.trace.trace_builder import make_trace
 from tests.helpers.programs.streams import small_program
@@ -25,7 +25,7 @@ UNIT_TRACKS = {4: "load", 5: "compute"}
 ALL = 500_000
 
 
-def document(held: Held, window: Window | None = None, **clock: float) -> dict[str, Any]:
+def document(held: Held, window: TraceWindow | None = None, **clock: float) -> dict[str, Any]:
     found = json.loads(b"".join(Trace(held).perfetto(window, **clock)))
     check(found)
     return found
@@ -43,7 +43,7 @@ def instructions(document: dict[str, Any]) -> Iterator[tuple[str, Event]]:
 @given(st.integers(0, 10**6), st.integers(0, 80))
 def test_in_full_every_instruction_is_a_slice(seed: int, count: int) -> None:
     held = random_trace(seed, count)
-    shown = document(held, Window(ALL))
+    shown = document(held, TraceWindow(ALL))
     assert shown["otherData"]["merged"] is False
     expected = {record["index"]: record for record in records(held)}
     slices = {event["args"]["index"]: (unit, event) for unit, event in instructions(shown)}
@@ -61,7 +61,7 @@ def test_in_full_every_instruction_is_a_slice(seed: int, count: int) -> None:
 @given(st.integers(0, 10**6), st.integers(0, 80))
 def test_in_full_every_wait_is_a_slice(seed: int, count: int) -> None:
     held = random_trace(seed, count)
-    shown = document(held, Window(ALL))
+    shown = document(held, TraceWindow(ALL))
     waited = Counter()
     for event in of(shown, "stall"):
         waited[UNIT_TRACKS[event["tid"]], event["name"]] += event["dur"]
@@ -97,7 +97,7 @@ def test_an_arrow_leads_from_a_push_to_the_pop_that_takes_its_token(seed: int, c
     }
     ends: dict[int, dict[str, int]] = defaultdict(dict)
     last: dict[int, int] = {}
-    for event in document(held, Window(ALL))["traceEvents"]:
+    for event in document(held, TraceWindow(ALL))["traceEvents"]:
         if event.get("cat") == "instruction":
             last[event["tid"]] = event["args"]["index"]
         elif event["ph"] in "sf":
@@ -122,14 +122,14 @@ def test_levels_are_exact_where_they_are_given(
 ) -> None:
     held = random_trace(seed, count, initial=initial)
     begin = data.draw(st.integers(0, held.names.cycles))
-    window = Window(events, begin, begin + data.draw(st.integers(1, 2000)))
+    window = TraceWindow(events, begin, begin + data.draw(st.integers(1, 2000)))
     samples = [event for event in document(held, window)["traceEvents"] if event["ph"] == "C"]
     assert {event["name"] for event in samples} == {"load_to_compute", "compute_to_load"}
     for event in samples:
         assert event["args"]["tokens"] == level_at(held, event["name"], event["ts"], initial)
 
 
-def conserved(held: Held, window: Window) -> None:
+def conserved(held: Held, window: TraceWindow) -> None:
     """Merged or not, a unit's span, instructions, busy cycles and waits are those of its rows."""
     shown = document(held, window)
     assert len(shown["traceEvents"]) <= window.events
@@ -176,7 +176,7 @@ def _sum(pairs: Iterator[tuple[str, int]]) -> dict[str, int]:
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 400), st.integers(100, 400))
 def test_merging_conserves_what_each_unit_did(seed: int, count: int, events: int) -> None:
-    conserved(random_trace(seed, count), Window(events))
+    conserved(random_trace(seed, count), TraceWindow(events))
 
 
 @settings(max_examples=30, deadline=None)
@@ -184,17 +184,17 @@ def test_merging_conserves_what_each_unit_did(seed: int, count: int, events: int
 def test_a_window_shows_what_runs_within_it(seed: int, count: int, events: int, data: st.DataObject) -> None:
     held = random_trace(seed, count)
     begin = data.draw(st.integers(0, held.names.cycles + 10))
-    conserved(held, Window(events, begin, begin + data.draw(st.integers(1, 5000))))
+    conserved(held, TraceWindow(events, begin, begin + data.draw(st.integers(1, 5000))))
 
 
 def test_many_stretches_are_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     held = random_trace(5, 700)
     windows = [
-        Window(ALL),
-        Window(300),
-        Window(500, 9_000, 12_000),
-        Window(100, 20_000, 30_000),
-        Window(ALL, 7000, 7001),
+        TraceWindow(ALL),
+        TraceWindow(300),
+        TraceWindow(500, 9_000, 12_000),
+        TraceWindow(100, 20_000, 30_000),
+        TraceWindow(ALL, 7000, 7001),
     ]
     whole = [document(held, window) for window in windows]
     for module in ("trace_rows", "perfetto.trace_window", "perfetto.merged_slices"):
@@ -210,13 +210,13 @@ def test_instructions_that_outlast_their_launch_do_not_overlap_the_next_ones(
     held = random_trace(seed, count)
     back = np.cumsum(np.diff(held.columns["launch"], prepend=0)) * 250
     early = {name: np.maximum(held.columns[name] - back, 0) for name in ("start", "end")}
-    shown = document(Held(held.names, held.columns | early), Window(events))
+    shown = document(Held(held.names, held.columns | early), TraceWindow(events))
     assert shown["otherData"]["instructions"] == count
 
 
 def test_merged_documents_say_so() -> None:
     held = random_trace(6, 5000)
-    shown = document(held, Window(1000))
+    shown = document(held, TraceWindow(1000))
     about = shown["otherData"]
     assert about["merged"] is True
     assert about["slices"] == len(of(shown, "instruction")) < about["instructions"] == 5000
@@ -241,11 +241,11 @@ def test_tracks_launches_and_host_steps() -> None:
 def test_launches_are_cut_to_the_window_and_merged_where_they_are_many() -> None:
     held = random_trace(8, 100)
     first, _, last = held.names.launches
-    (only,) = of(document(held, Window(begin=first.end - 5, end=first.end)), "launch")
+    (only,) = of(document(held, TraceWindow(begin=first.end - 5, end=first.end)), "launch")
     assert (only["ts"], only["dur"]) == (first.end - 5, 5)
     many = tuple(first.model_copy(update={"name": str(n), "begin": n, "end": n + 1}) for n in range(last.end))
     held = Held(held.names.model_copy(update={"launches": many}), held.columns | {"launch": np.zeros(100, np.int8)})
-    merged = of(document(held, Window(100)), "launch")
+    merged = of(document(held, TraceWindow(100)), "launch")
     assert len(merged) <= 10
     assert merged[0]["args"] == {"first": "0", "last": str(merged[0]["dur"] - 1)}
     assert sum(event["dur"] for event in merged) == last.end
@@ -255,7 +255,7 @@ def test_launches_are_cut_to_the_window_and_merged_where_they_are_many() -> None
 @pytest.mark.parametrize("events", [100, ALL])
 def test_times_by_a_clock(mhz: float, cycle: float, events: int) -> None:
     held = random_trace(9, 60)
-    cycles, times = document(held, Window(events)), document(held, Window(events), clock_mhz=mhz)
+    cycles, times = document(held, TraceWindow(events)), document(held, TraceWindow(events), clock_mhz=mhz)
     for before, after in zip(cycles["traceEvents"], times["traceEvents"], strict=True):
         assert after.get("ts", 0) == pytest.approx(before.get("ts", 0) * cycle, abs=6e-4)
     assert f"{mhz:g} MHz" in times["otherData"]["time"]
@@ -268,13 +268,13 @@ def test_times_by_a_clock(mhz: float, cycle: float, events: int) -> None:
 )
 def test_windows_that_are_none(window: tuple[int, ...], field: str) -> None:
     with pytest.raises(CyclopsError) as caught:
-        Window(*window)
+        TraceWindow(*window)
     assert caught.value.field == field
 
 
 def test_a_window_beyond_the_end_is_empty() -> None:
     held = random_trace(10, 20)
-    shown = document(held, Window(begin=10**9))
+    shown = document(held, TraceWindow(begin=10**9))
     assert not of(shown, "instruction")
     assert shown["otherData"]["instructions"] == 0
 

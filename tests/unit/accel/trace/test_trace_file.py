@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from accel.errors import CyclopsError
 from accel.trace.byte_ranges import Ranges
-from accel.trace.perfetto.trace_window import Window
+from accel.trace.perfetto.trace_window import TraceWindow
 from accel.trace.program_trace import Trace
 from tests.helpers.programs.traces import Held, pipeline_trace, random_trace
 
-WINDOWS = [Window(), Window(100), Window(1000, 5_000, 9_000)]
+WINDOWS = [TraceWindow(), TraceWindow(100), TraceWindow(1000, 5_000, 9_000)]
 
 
 def forms(trace: Trace) -> list[bytes]:
@@ -124,7 +124,7 @@ def test_a_window_reads_what_it_shows(large: Path) -> None:
     away = Away(large)
     trace = away.trace()
     middle = trace.names.cycles // 2
-    assert b'"instruction"' in b"".join(trace.perfetto(Window(begin=middle, end=middle + 2000)))
+    assert b'"instruction"' in b"".join(trace.perfetto(TraceWindow(begin=middle, end=middle + 2000)))
     assert away.bytes < large.stat().st_size / 2  # one stretch of seven, twice
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.util.content_cache import FolderCache, ResultCache, cache_key
+from accel.util.content_cache import FolderCache, SealedCache, cache_key
 
 KEY = "ab" * 32
 
@@ -19,34 +19,34 @@ class MemoryCache(dict[str, bytes]):
 @given(st.binary())
 def test_what_is_put_is_there(data: bytes) -> None:
     cache = MemoryCache()
-    ResultCache(cache).put(KEY, data)
-    assert ResultCache(cache).get(KEY) == data
-    assert ResultCache(cache).get("cd" * 32) is None
+    SealedCache(cache).put(KEY, data)
+    assert SealedCache(cache).get(KEY) == data
+    assert SealedCache(cache).get("cd" * 32) is None
 
 
 @given(st.data())
 def test_an_entry_that_was_changed_is_not_there(data: st.DataObject) -> None:
     cache = MemoryCache()
-    ResultCache(cache).put(KEY, b"some instruction words" * 9)
+    SealedCache(cache).put(KEY, b"some instruction words" * 9)
     whole = cache[KEY]
     at = data.draw(st.integers(0, len(whole) - 1))
     flipped = bytearray(whole)
     flipped[at] ^= data.draw(st.integers(1, 255))
     for damaged in (bytes(flipped), whole[:at], whole + b"\0", b""):
         cache[KEY] = damaged
-        assert ResultCache(cache).get(KEY) is None
+        assert SealedCache(cache).get(KEY) is None
 
 
 def test_an_entry_under_another_key_is_not_there() -> None:
     cache = MemoryCache()
-    ResultCache(cache).put(KEY, b"words")
+    SealedCache(cache).put(KEY, b"words")
     cache["cd" * 32] = cache[KEY]
-    assert ResultCache(cache).get("cd" * 32) is None
+    assert SealedCache(cache).get("cd" * 32) is None
 
 
 def test_without_a_cache_nothing_is_kept() -> None:
-    ResultCache(None).put(KEY, b"words")
-    assert ResultCache(None).get(KEY) is None
+    SealedCache(None).put(KEY, b"words")
+    assert SealedCache(None).get(KEY) is None
 
 
 def test_a_key_is_of_all_its_parts_and_of_their_borders() -> None:

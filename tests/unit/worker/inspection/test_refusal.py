@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
-from accel.errors import AcceleratorTooLarge, InvalidAccelerator
+from accel.errors import AcceleratorDocumentTooLarge, InvalidAccelerator
 from worker.inspection.document_errors import explain, with_explanation
 
 DOCUMENT = load_accelerator("mvin-mvout").model_dump(mode="json")
@@ -83,4 +83,6 @@ def test_parameters_are_those_of_the_family() -> None:
 
 def test_what_is_too_large_stays_so_when_it_is_explained() -> None:
     text = b"[" * 1000
-    assert isinstance(with_explanation(AcceleratorTooLarge("nested", field="accelerator"), text), AcceleratorTooLarge)
+    assert isinstance(
+        with_explanation(AcceleratorDocumentTooLarge("nested", field="accelerator"), text), AcceleratorDocumentTooLarge
+    )

@@ -11,7 +11,7 @@ from accel.driver.run_program import run_program
 from accel.isa.decode import decode
 from accel.isa.gemmini.gemmini_family import FAMILY
 from accel.isa.hazard_findings import Unwritten
-from accel.program.program_model import Window
+from accel.program.program_model import DramWindow
 from accel.program_files.open_program import open_program
 from tests.helpers.programs.gemmini_parts import write_parts
 
@@ -79,7 +79,7 @@ def test_what_launches_before_wrote_and_configured_counts(name):
 
 
 def test_addresses_are_those_of_the_windows():
-    window = Window(0x7FFC_0000_0000, 1 << 13)
+    window = DramWindow(0x7FFC_0000_0000, 1 << 13)
     rows = [*CONFIG, (2, window.address + 4, tile(1, 16, 0))]
     read = Unwritten(3, "dram", window.address + 16, window.address + 20)
     assert found(rows, written=[(4096, 4112)], windows=(window,)) == [read]

@@ -20,7 +20,7 @@ from accel.lowering.codegen.region_object import dump_object, load_object, regio
 from accel.lowering.codegen.relocatable_code import FieldOverflow, RegionCode
 from accel.lowering.pipeline import REGION_STAGES
 from accel.program.program_model import Program
-from accel.util.content_cache import CacheStore, ResultCache
+from accel.util.content_cache import CacheStore, SealedCache
 from examples.resnet8 import resnet8
 from examples.single import Conv, conv_model
 from tests.helpers.marking import rest_all
@@ -159,7 +159,7 @@ def test_an_entry_that_says_something_else_is_compiled_again(
 ) -> None:
     good, cache = compiled[0], MemoryCache(compiled[1])
     for key in cache:
-        ResultCache(cache).put(key, content)
+        SealedCache(cache).put(key, content)
     again = Compiled(conv_model(LAYER), VTA, cache)
     assert not any(again.cached.values())
     assert again.same(good)

@@ -10,10 +10,10 @@ from tvm import ir, relax
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.composite_functions import (
     AnyEpilogue,
+    ConvolutionWindow,
     Epilogue,
     MultipliedEpilogue,
     ScaledEpilogue,
-    Window,
 )
 from accel.lowering.analysis.composite import Composite, read_composite
 from accel.region.composite_attributes import CompositeAttributes, dump_attributes, load_attributes
@@ -101,7 +101,7 @@ def test_additions(name: str) -> None:
 
 
 def test_windows() -> None:
-    window = Window((2, 1), (1, 2, 3, 0), (1, 2), 2)
+    window = ConvolutionWindow((2, 1), (1, 2, 3, 0), (1, 2), 2)
     wanted = SlidingWindow((3, 5), (2, 1), (1, 2), (1, 2, 3, 0))
     for average in (True, False):
         function = composite_functions.conv2d(
