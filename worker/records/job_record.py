@@ -27,8 +27,8 @@ class Stage(pydantic.BaseModel):
     """How far a running job is."""
 
     name: str = Field(description="name of the stage", examples=["simulate"])
-    step: int = Field(description="steps of the stage that are done")
-    total: int = Field(description="steps of the stage")
+    step: int = Field(description="number of the stage that runs, from 1")
+    total: int = Field(description="number of stages of the job")
 
 
 class Summary(pydantic.BaseModel):
