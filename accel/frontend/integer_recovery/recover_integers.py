@@ -17,16 +17,14 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from accel.errors import UnsupportedOperator
-from accel.frontend.integer_recovery import (
-    addition_recovery,
-    average_pool_recovery,
-    concat_recovery,
-    contraction_recovery,
-    elementwise_recovery,
-    max_pool_recovery,
-    movement_recovery,
-)
+from accel.frontend.integer_recovery.addition_recovery import recover_addition
+from accel.frontend.integer_recovery.average_pool_recovery import recover_average_pool
+from accel.frontend.integer_recovery.concat_recovery import recover_concat
+from accel.frontend.integer_recovery.contraction_recovery import recover_contraction
 from accel.frontend.integer_recovery.dataflow_block import Dataflow, DataflowRewrite
+from accel.frontend.integer_recovery.elementwise_recovery import recover_elementwise
+from accel.frontend.integer_recovery.max_pool_recovery import recover_max_pool
+from accel.frontend.integer_recovery.movement_recovery import recover_movement
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.integer_recovery.signed_activations import with_signed_activations
 from accel.frontend.relax_import.relax_importer import ImportedGraph, Node, import_onnx
@@ -51,14 +49,14 @@ def check_runnable(module: IRModule, origin: Mapping[str, Node]) -> None:
 
 
 HOST_NODES = "cyclops.host_nodes"
-_KINDS = (
-    contraction_recovery,
-    addition_recovery,
-    average_pool_recovery,
-    elementwise_recovery,
-    concat_recovery,
-    max_pool_recovery,
-    movement_recovery,
+_RECOVERIES = (
+    recover_contraction,
+    recover_addition,
+    recover_average_pool,
+    recover_elementwise,
+    recover_concat,
+    recover_max_pool,
+    recover_movement,
 )
 
 
@@ -100,7 +98,7 @@ def recover_integers(imported: ImportedGraph, requantize: Requantize = "shift") 
     for binding in rewrite.graph.bindings:
         if binding.var.name in rewrite.replaced:
             continue
-        if not any(kind.recover(rewrite, binding, requantize) for kind in _KINDS):
+        if not any(recover(rewrite, binding, requantize) for recover in _RECOVERIES):
             rewrite.keep(binding)
     module = rewrite.module(imported.module)
     module = tvm.transform.Sequential(
