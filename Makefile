@@ -56,7 +56,7 @@ test: lint types imports $(BUCKET) ## lint, types, import rules, then the tests
 	$(PYTEST) --dist loadgroup -m "not slow and not long and not all"
 
 # one file takes more than its share of the time
-test-slow: $(DEV) $(BUCKET) ## the tests that take five seconds or more each
+test-slow: $(DEV) $(BUCKET) ## the tests that take seconds each
 	$(PYTEST) --dist worksteal -m "slow and not long and not all"
 
 test-all: lint types imports $(BUCKET) ## all tests but the long ones, also those that CI rotates; the fingerprint

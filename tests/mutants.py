@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("accel", "worker", "service")
 _NOT_COPIED = (".git", ".venv", ".hypothesis", ".import_linter_cache", "*_cache", "__pycache__", "out")
-_FAST = "not slow and not long"
+_CI = "not long and not all"  # what `.ci/run` runs
 _NEAREST_SECONDS = 300.0  # a hang is no proof that something is noticed
 _ALL_SECONDS = 3600.0
 _SOME_FAILED = 1  # pytest's exit status
@@ -209,9 +209,9 @@ def judge(mutant: Mutant, site: Site, text: str, tree: Tree, *, every: bool) -> 
             ran = Ran(trouble=str(error))
         else:
             only = ["-k", mutant.only] if mutant.only else []
-            ran = tree.run(["-x", "-m", _FAST, *only, *nearest], _NEAREST_SECONDS, caches)
+            ran = tree.run(["-x", "-m", _CI, *only, *nearest], _NEAREST_SECONDS, caches)
         if every and (ran.trouble or not ran.failed):
-            ran = tree.run(["-x", "-m", _FAST, "tests"], _ALL_SECONDS, caches)
+            ran = tree.run(["-x", "-m", _CI, "tests"], _ALL_SECONDS, caches)
     seconds = time.monotonic() - begun
     if ran.trouble or not ran.failed:
         return Verdict(mutant, site, seconds, alive=ran.trouble or "survived")

@@ -38,6 +38,7 @@ def campaigns(directory: Path, count: int, seeds: list[int], seconds: float) -> 
     return told
 
 
+@pytest.mark.slow
 def test_mutated_programs_are_run_or_diagnosed(tmp_path):
     told = campaigns(tmp_path, 300, [11], 120)
     assert told["ten instructions"] > 150

@@ -97,6 +97,7 @@ def check_uploads(service: Service, folder: Path, seed: int, count: int) -> None
             assert answer.json()["field"]
 
 
+@pytest.mark.slow
 def test_hundreds_of_mutated_models(tmp_path: Path, inspector: Inspector) -> None:
     told = campaign(tmp_path, 500, 3, inspector, 120)
     assert told["accepted"] > 25

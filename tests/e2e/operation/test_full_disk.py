@@ -52,6 +52,7 @@ def job(cluster: Cluster, model: str, seed: int) -> dict:
     return answer.json()
 
 
+@pytest.mark.slow
 def test_says_so_loses_nothing_and_heals(cluster: Cluster, is_problem: Check) -> None:
     client = cluster.client
     model = client.post("/v1/models", content=MODEL).json()["id"]

@@ -15,6 +15,8 @@ from examples.single import Conv, conv_model
 from tests.helpers import processes
 from tests.helpers.collector import Collector, collector
 
+pytestmark = pytest.mark.slow
+
 MODEL = conv_model(Conv(channels=16, filters=16, height=8, width=8)).SerializeToString()
 STAGES = ["quantize", "import", "partition", "pack", "schedule", "flatten", "inject", "sync", "allocate", "emit"]
 

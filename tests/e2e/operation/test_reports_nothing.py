@@ -17,7 +17,7 @@ from examples.single import Conv, conv_model
 from tests.conftest import ROOT, running
 from tests.helpers.observed import SUPPORTED, Observed, observed
 
-pytestmark = pytest.mark.skipif(not SUPPORTED, reason="seccomp_unotify(2) is Linux's")
+pytestmark = [pytest.mark.skipif(not SUPPORTED, reason="seccomp_unotify(2) is Linux's"), pytest.mark.slow]
 OURS = Path(".cache/cyclops")  # the simulator's machine code
 MODEL = conv_model(Conv(16, 16, 8, 8)).SerializeToString()
 RUN_TWICE = """

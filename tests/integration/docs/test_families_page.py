@@ -127,6 +127,7 @@ def test_without_the_package_the_document_is_refused() -> None:
     assert done.stderr.strip() in TEXT
 
 
+@pytest.mark.slow
 def test_other_orders_and_wrong_parameters_are_refused(installed: Path, tmp_path: Path) -> None:
     document = (PLUGIN / "open-row.yaml").read_text(encoding="utf-8")
     for before, after, field in (

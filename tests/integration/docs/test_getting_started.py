@@ -81,6 +81,7 @@ def export(directory: Path) -> None:
     onnx.save(by_torchscript(), directory / "cnn-torchscript.onnx")
 
 
+@pytest.mark.slow
 def test_the_page_is_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare(tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -32,6 +32,7 @@ def test_there_are_three() -> None:
     assert [path.name[:3] for path in TUTORIALS] == ["01-", "02-", "03-"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", rest_all(TUTORIALS), ids=lambda path: path.stem)
 def test_the_beginning(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     todo = quick(path.read_text(encoding="utf-8"))

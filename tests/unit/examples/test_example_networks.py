@@ -110,6 +110,7 @@ def test_model_is_valid_and_its_names_are_unique(case: Case) -> None:
     assert len(set(constants)) == len(constants)
 
 
+@pytest.mark.slow
 def test_outputs_are_lively(case: Case) -> None:
     rows = outputs(case.model, range(3))
     assert np.isfinite(rows).all()

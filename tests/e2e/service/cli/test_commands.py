@@ -55,6 +55,7 @@ def test_run_prints_the_report_as_json(model: Path, tmp_path: Path) -> None:
     assert {"outputs.npz", "trace.npz", "program.zip", "instructions.bin", "tir"} <= {p.name for p in out.iterdir()}
 
 
+@pytest.mark.slow
 def test_run_prints_a_table(model: Path) -> None:
     done = cyclops_here("run", model, "--accelerator", "vta")
     assert done.returncode == 0, done.stderr
@@ -62,6 +63,7 @@ def test_run_prints_a_table(model: Path) -> None:
         assert words in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "plan"])
 def test_a_model_whose_weights_lie_beside_it(command: str, tmp_path: Path) -> None:
     model, data = in_one_file(two_weights())
@@ -237,6 +239,7 @@ def test_a_port_that_is_taken(service: object, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_serving_and_stopping_say_nothing_alarming(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "service.cli", "serve", "--port", "0", "--data", str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:

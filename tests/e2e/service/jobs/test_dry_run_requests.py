@@ -150,6 +150,7 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
         yield made
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_ends_and_the_service_goes_on(hasty: Quiet, is_problem: Check) -> None:
     graph = Graph("large")
     weight = graph.constant("weight", np.full((512, 512, 3, 3), 0.01, np.float32))

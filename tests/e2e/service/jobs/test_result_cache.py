@@ -41,7 +41,7 @@ def answered(cluster: Cluster, request: dict[str, Any], seconds: float = 60) -> 
     """The answer, once there is one: it is written after the end."""
     deadline = time.monotonic() + seconds
     while (answer := cluster.client.post("/v1/jobs", json=request)).status_code != 200:
-        assert time.monotonic() < deadline, answer.text
+        assert time.monotonic() < deadline, [answer.text, *map(cluster.store.read, cluster.store.sizes("answers"))]
         cluster.client.post(f"{answer.headers['location']}/cancel")
         time.sleep(0.1)
     return answer.json()

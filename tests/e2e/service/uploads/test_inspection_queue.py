@@ -74,6 +74,7 @@ def test_the_api_does_not_grow_with_a_model_of_100_mb(tmp_path: Path) -> None:
     assert most - before < 80 * MIB, (before >> 20, most >> 20)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_api_loads_no_compiler_for_what_it_answers_itself(tmp_path: Path) -> None:
     with api(tmp_path) as (client, process):
@@ -88,6 +89,7 @@ def test_the_api_loads_no_compiler_for_what_it_answers_itself(tmp_path: Path) ->
     assert now < 110 * MIB, now >> 20
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not limit the address space")
 def test_an_upload_that_takes_more_than_it_may(tmp_path: Path, is_problem: Check) -> None:
     with quiet_service(tmp_path, inspection_memory_bytes=700 * MIB) as quiet:

@@ -18,7 +18,10 @@ from tests.helpers import processes
 from worker.records.job_record import FORMAT
 from worker.storage.redis_server import connect
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc"),
+    pytest.mark.slow,
+]
 LONG = resnet8().SerializeToString()
 LONGER = mobilenet_v2().SerializeToString()  # several seconds on any machine
 SHORT = conv_model(Conv(channels=16, filters=16, height=8, width=8)).SerializeToString()

@@ -195,6 +195,7 @@ def test_a_network_quantised_already_is_taken_as_it_is(job: tuple[Path, list[Pro
     assert onnx.load_from_string(qdq) == onnx.load(tmp_path / "model.qdq.onnx")
 
 
+@pytest.mark.slow
 def test_the_program_of_a_job_verifies_itself_without_the_model(job: tuple[Path, list[Progress]]) -> None:
     program = load_program(job[0] / "program.zip")
     again = run_program(program, SimulateOptions(), None)

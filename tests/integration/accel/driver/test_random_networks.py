@@ -156,6 +156,7 @@ def check(model: onnx.ModelProto, accelerator: Accelerator) -> None:
         np.testing.assert_array_equal(result, reference[name], err_msg=name)
 
 
+@pytest.mark.slow
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(model=networks(), accelerator=st.sampled_from(ACCELERATORS))
 def test_networks(model: onnx.ModelProto, accelerator: Accelerator) -> None:

@@ -167,6 +167,7 @@ def test_a_report_says_that_right_by_luck_is_not_verified() -> None:
     assert caught.value.field == "instruction:1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", rest_slow(list(PRESETS), keep=2))
 def test_the_compiler_makes_neither_on_any_vta(preset: str) -> None:
     accelerator = load_accelerator(preset)

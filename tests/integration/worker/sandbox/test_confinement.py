@@ -313,6 +313,7 @@ def test_data_in_a_directory_of_the_system_are_not_readable(tmp_path: Path, monk
 # what a job does
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is nothing to try it under")
 def test_tvm_numba_and_onnxruntime_work(root: Path) -> None:
     script = Path(__file__).with_name("confined_work.py")

@@ -23,6 +23,7 @@ def host_composites(imported: ImportedModel) -> list[str]:
     return [str(f.attrs["cause"]) for f in composites(imported).values() if f.attrs["op"] == "requantize"]
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(kind=kinds(), requantize=st.sampled_from(["shift", "scale", "multiply"]), dense_layer=st.booleans())
 def test_any_layer_is_within_a_step(kind: Kind, requantize: Requantize, *, dense_layer: bool) -> None:

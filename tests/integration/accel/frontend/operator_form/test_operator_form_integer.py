@@ -31,6 +31,7 @@ def dynamic_network() -> Network:
     return graph
 
 
+@pytest.mark.slow
 def test_a_dynamically_quantised_network(tmp_path: Path) -> None:
     model = quantised_dynamically(dynamic_network().model(), tmp_path, SIGNED)
     assert is_quantised(model)

@@ -17,6 +17,7 @@ def assembly(dot, **target):
     return str(tvm.compile(module, target=tvm.target.Target({"kind": "llvm"} | target)).mod.inspect_source("asm"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu", rest_all(["generic", "neoverse-n1"]))
 def test_on_aarch64_the_portable_kernel_multiplies_in_vectors(cpu):
     text = assembly(DotProduct(GEOMETRY.block_out, None), mtriple="aarch64-linux-gnu", mcpu=cpu)

@@ -122,6 +122,7 @@ def test_copies_do_what_their_expressions_say(case: Case, seed: int) -> None:
     assert np.array_equal(element(accelerator, dram, "acc", OUT, "int8"), wanted)
 
 
+@pytest.mark.slow
 def test_every_operation_of_the_document_was_compared(case: Case) -> None:
     compared = {meaning.operation.name for meaning, _ in case.expressions if not isinstance(meaning.instruction, Copy)}
     alu = ("min", "max", "add", "shift_right", "multiply")

@@ -246,6 +246,7 @@ def test_every_deletion_of_a_token_is_caught_or_harmless(name):
     assert verdicts["deadlock"] >= 5
 
 
+@pytest.mark.slow
 @needs_golden
 def test_a_deletion_that_some_order_turns_into_a_wrong_result_is_always_caught():
     decoded, dram = golden_run("conv8x8_16_32_1x1_s2_r0")

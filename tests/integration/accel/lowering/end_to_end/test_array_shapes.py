@@ -100,6 +100,7 @@ def test_an_instruction_that_multiplies_shifts_and_clips_at_once_requantises(doe
     assert [one.instruction for one in plan.launches[0].instructions if one.role == "epilogue"] == ["requantise"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "does",
     rest_all(["clip((V[l] * imm + (1 << sh - 1)) >> sh, lo, hi)", "clip((V[l] * M[l]) >> sh, lo, hi)"]),
@@ -122,6 +123,7 @@ def test_a_store_that_multiplies_shifts_and_clips_requantises(value: str) -> Non
 _SCALED, _SHIFTED = "i8(clip(rint(f32(sram[]) * scale), -128, 127))", "i8(clip(sram[] >> sh, -128, 127))"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("base", "plain", "relu"),
     rest_slow(

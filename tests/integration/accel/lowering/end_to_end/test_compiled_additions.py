@@ -43,6 +43,7 @@ def addition(
     return graph.model()
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     scales=st.tuples(st.floats(1e-3, 1), st.floats(1e-3, 1)),

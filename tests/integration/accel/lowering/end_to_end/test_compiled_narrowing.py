@@ -72,6 +72,7 @@ def result(model: onnx.ModelProto, accelerator: Accelerator) -> np.ndarray[Any, 
     return np.asarray(simulation.outputs[program.outputs[0]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("value", "rounds"), [(SHIFT, False), (ROUND, True)])
 @pytest.mark.parametrize("name", rest_slow(["relu", "plain"]))
 def test_a_store_that_shifts_requantises(value: str, name: str, *, rounds: bool) -> None:

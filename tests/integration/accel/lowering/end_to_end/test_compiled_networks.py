@@ -50,6 +50,7 @@ def test_resnet8(preset: str) -> None:
     np.testing.assert_array_equal(result, exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("activations", "weights", "options"),
     [

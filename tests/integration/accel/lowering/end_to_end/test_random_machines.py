@@ -74,6 +74,7 @@ FEW = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "name"), rest_all(FEW, keep=3))
 def test_a_few_machines(seed: int, name: str) -> None:
     accelerator = made(seed)

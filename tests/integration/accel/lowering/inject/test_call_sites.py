@@ -60,6 +60,7 @@ def names(accelerator: Accelerator, call: str) -> set[str]:
     return {part.name for part in accelerator.parts(accelerator.instruction(call))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", rest_all(["vta", "gemmini", "output-stationary", "vector"], keep=2))
 def test_every_record_is_at_one_line_of_every_dump(preset: str) -> None:
     accelerator, cache = load_accelerator(preset), MemoryCache()

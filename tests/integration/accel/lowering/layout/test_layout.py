@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tvm import relax
@@ -95,6 +96,7 @@ def test_planes_make_the_accumulator() -> None:
     np.testing.assert_array_equal(back[0], values)
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(
     shape=st.tuples(*[st.integers(1, size) for size in (2, 5, 7, 6)]),

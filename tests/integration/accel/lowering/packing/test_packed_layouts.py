@@ -61,6 +61,7 @@ def test_what_forks_and_joins_stays_packed(network: Callable[[], onnx.ModelProto
     assert transposes_between(allocated(network())) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", rest_slow(FORKS))
 def test_what_forks_and_joins_is_right(network: Callable[[], onnx.ModelProto]) -> None:
     check(network(), VTA)

@@ -83,6 +83,7 @@ def test_blocks(preset: str, data: st.DataObject) -> None:
     check(model, preset, 1, 2)  # small ones may be cheaper apart
 
 
+@pytest.mark.slow
 def test_an_addition_joins_a_convolution_of_some_size() -> None:
     for preset in ("vta", "vta-8"):
         check(block((1, 32, 14, 14), 3), preset, 1)
