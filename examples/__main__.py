@@ -7,9 +7,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from accel.frontend.quantize.scale_grid import Scales
 from examples.networks import NETWORKS, build
-from examples.qdq import to_qdq
+from examples.qdq import Scales, to_qdq
 
 OPSETS = range(9, 22)
 _SCALES: dict[str, Scales] = {"power-of-two": "power of two", "free": "free"}
