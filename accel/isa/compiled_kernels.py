@@ -16,6 +16,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from accel.isa.kernel_types import Type
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 def cache_home() -> Path:
     """The folder of all versions, below the user's cache directory; it need not be there.
@@ -24,10 +27,6 @@ def cache_home() -> Path:
         RuntimeError: the user has no home.
     """
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cyclops"
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def cache_folder() -> Path | None:
@@ -63,7 +62,7 @@ def module_folder(source: Path) -> Path | None:
     """
     folder = _folder()
     try:
-        return None if folder is None else folder / sources_digest(source)
+        return None if folder is None else folder / imports_digest(source)
     except (OSError, ValueError):  # packed away, or not of this package: nobody could tell when it changes
         return None
 
@@ -72,7 +71,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 @functools.cache
-def sources_digest(source: Path, package: Path = _PACKAGE) -> str:
+def imports_digest(source: Path, package: Path = _PACKAGE) -> str:
     """Returns a digest of ``source`` and of all modules of ``package`` that it imports, directly or not."""
     found, pending = set[Path](), [source]
     while pending:

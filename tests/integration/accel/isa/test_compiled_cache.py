@@ -98,8 +98,8 @@ def package(tmp_path):
 
 def digest_of(package):
     module._imported.cache_clear()
-    module.sources_digest.cache_clear()
-    return module.sources_digest(package / "kernel.py", package)
+    module.imports_digest.cache_clear()
+    return module.imports_digest(package / "kernel.py", package)
 
 
 @pytest.mark.parametrize(
