@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 
 from accel.errors import UnsupportedOperator
 from accel.frontend.onnx_model.model_limits import RUNTIME_IR_VERSION, RUNTIME_OPSET
+from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS
 
-_ONNX_DOMAINS = ("", "ai.onnx")
 # attributes of newer opsets, and the values that say nothing new of the types that are read; None: all of them
 IMPLIED: Mapping[tuple[str, str], tuple[object, ...] | None] = {
     ("Range", "stash_type"): None,
@@ -71,10 +71,10 @@ def downgrade(model: onnx.ModelProto) -> None:
     """Brings a checked ``model`` down to what onnxruntime loads, in place, if it is newer."""
     model.ir_version = min(model.ir_version, RUNTIME_IR_VERSION)
     for entry in model.opset_import:
-        if entry.domain not in _ONNX_DOMAINS or entry.version <= RUNTIME_OPSET:
+        if entry.domain not in ONNX_DOMAINS or entry.version <= RUNTIME_OPSET:
             continue
         for node in model.graph.node:
-            for attribute in _added(node, entry.version) if node.domain in _ONNX_DOMAINS else ():
+            for attribute in _added(node, entry.version) if node.domain in ONNX_DOMAINS else ():
                 node.attribute.remove(attribute)
         entry.version = RUNTIME_OPSET
 

@@ -19,11 +19,10 @@ from onnx import helper, numpy_helper
 from accel.errors import InvalidModel, UnsupportedOperator
 from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.node_origins import note_origin
-from accel.frontend.onnx_model.onnx_nodes import unique_name
+from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, unique_name
 from accel.frontend.onnx_model.shape_inference import Shape
 
 OPSET = 13
-_ONNX_DOMAINS = ("", "ai.onnx")
 _FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
@@ -38,7 +37,7 @@ def upgrade(model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> None:
         InvalidModel: an attribute is missing that the old opset let be missing.
         UnsupportedOperator: a node has no equal in opset 13.
     """
-    entries = [entry for entry in model.opset_import if entry.domain in _ONNX_DOMAINS]
+    entries = [entry for entry in model.opset_import if entry.domain in ONNX_DOMAINS]
     opset = entries[0].version
     if opset >= OPSET:
         return

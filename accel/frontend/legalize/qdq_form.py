@@ -11,8 +11,9 @@ import onnx
 
 from accel.errors import InvalidModel
 from accel.frontend.legalize.integer_operators import INTEGER_RULES
-from accel.frontend.legalize.qdq_writer import MICROSOFT, ONNX, QdqWriter
+from accel.frontend.legalize.qdq_writer import MICROSOFT, QdqWriter
 from accel.frontend.legalize.qlinear_operators import LINEAR_RULES, softmax
+from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS
 
 Key = tuple[str, str]
 Rules = Mapping[Key, Callable[[QdqWriter, onnx.NodeProto], None]]
@@ -58,4 +59,4 @@ def _rewritten(model: onnx.ModelProto, rules: Rules) -> onnx.ModelProto:
 
 
 def _key(node: onnx.NodeProto) -> Key:
-    return ("" if node.domain in ONNX else node.domain, node.op_type)
+    return ("" if node.domain in ONNX_DOMAINS else node.domain, node.op_type)

@@ -13,11 +13,10 @@ from onnx import helper, numpy_helper
 from accel.errors import InvalidModel, UnsupportedOperator
 from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.node_origins import note_origin
-from accel.frontend.onnx_model.onnx_nodes import unique_name
+from accel.frontend.onnx_model.onnx_nodes import opset_of, unique_name
 from accel.frontend.onnx_model.shape_inference import known_shapes, without_weights
 from accel.util.arrays import Array
 
-ONNX = ("", "ai.onnx")
 MICROSOFT = "com.microsoft"
 
 
@@ -37,7 +36,7 @@ class QdqWriter:
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self.source = model
-        self.opset = next((int(entry.version) for entry in model.opset_import if entry.domain in ONNX), 0)
+        self.opset = opset_of(model)
         self.producers = {output: node for node in model.graph.node for output in node.output}
         self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
         for node in model.graph.node:

@@ -1,9 +1,17 @@
-"""Nodes of a graph: unique names, attributes, which of them only move elements, and constants."""
+"""Nodes of a graph: operators' domain and version, unique names, attributes, constants, which only move elements."""
 
 from typing import Any
 
 import onnx
 from onnx import helper
+
+ONNX_DOMAINS = ("", "ai.onnx")
+"""The names of the domain of ONNX's own operators."""
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """Returns the version of the ONNX operators, 0 if not stated."""
+    return next((int(entry.version) for entry in model.opset_import if entry.domain in ONNX_DOMAINS), 0)
 
 
 def name_nodes(model: onnx.ModelProto) -> None:

@@ -17,7 +17,7 @@ from accel.frontend.legalize.explicit_padding import join_pads, make_padding_exp
 from accel.frontend.legalize.qdq_form import has_operator_form, in_qdq_form
 from accel.frontend.onnx_model.external_data import externalize
 from accel.frontend.onnx_model.node_origins import note_origins
-from accel.frontend.onnx_model.onnx_nodes import name_nodes
+from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
 from accel.frontend.onnx_model.ort_session import optimized_model
 from accel.frontend.quantize import activation_calibration
 from accel.frontend.quantize.qdq_insertion import Quantiser
@@ -34,7 +34,6 @@ from accel.util.arrays import Array
 # one renames the node, and we fuse the bias ourselves; one drops layers that the user wrote; one takes the zeros
 # around a maximum of negative numbers for its padding
 _KEPT_APART = ("MatMulAddFusion", "CommonSubexpressionElimination", "Pad_Fusion")
-_ONNX_DOMAINS = ("", "ai.onnx")
 
 
 def quantize_model(
@@ -106,9 +105,9 @@ def _fold(model: onnx.ModelProto, directory: Path) -> onnx.ModelProto:
         optimised = optimized_model(named, directory, _KEPT_APART)
     except Exception as error:  # onnxruntime's exceptions have no common base
         raise InvalidModel(f"onnxruntime cannot load the model: {error}", field="model") from error
-    if any(node.domain not in _ONNX_DOMAINS for node in optimised.graph.node):
+    if any(node.domain not in ONNX_DOMAINS for node in optimised.graph.node):
         return named
-    used = [entry for entry in optimised.opset_import if entry.domain in _ONNX_DOMAINS]
+    used = [entry for entry in optimised.opset_import if entry.domain in ONNX_DOMAINS]
     del optimised.opset_import[:]
     optimised.opset_import.extend(used)
     name_nodes(optimised)

@@ -14,7 +14,7 @@ from accel.errors import ExternalData, InvalidModel, ModelTooLarge, UnsupportedO
 from accel.frontend.legalize.opset_downgrade import check_known_before
 from accel.frontend.legalize.qdq_form import OPERATORS
 from accel.frontend.onnx_model.model_limits import NEWEST_IR_VERSION, OPSETS, Limits
-from accel.frontend.onnx_model.onnx_nodes import attribute_of
+from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, attribute_of, opset_of
 from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, check_dimensions, check_type
 from accel.util.safe_names import name_fault, shown, tensor_fault, text_fault
 
@@ -90,9 +90,6 @@ def _check_split(node: onnx.NodeProto) -> None:
     parts = attribute_of(node, "num_outputs", None)
     if parts is not None and parts != len(node.output):
         raise InvalidModel(f"Split in {parts} parts has {len(node.output)} outputs", field=f"node:{node.name}")
-
-
-ONNX_DOMAINS = ("", "ai.onnx")
 
 
 _QUANTIZERS = ("DequantizeLinear", "QuantizeLinear")
@@ -192,11 +189,6 @@ def _names(model: onnx.ModelProto) -> Iterator[object]:
     yield from (entry.domain for entry in model.opset_import)
     for info in (*graph.input, *graph.output):
         yield from (size.dim_param for size in info.type.tensor_type.shape.dim)
-
-
-def opset_of(model: onnx.ModelProto) -> int:
-    """Returns the version of the ONNX operators; 0 if the model states none."""
-    return next((int(entry.version) for entry in model.opset_import if entry.domain in ONNX_DOMAINS), 0)
 
 
 def check_operators(model: onnx.ModelProto) -> None:

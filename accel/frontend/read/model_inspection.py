@@ -13,9 +13,9 @@ from accel.frontend.legalize.opset_downgrade import check_computed_before
 from accel.frontend.legalize.qdq_form import has_operator_form, in_qdq_form
 from accel.frontend.onnx_model.model_limits import LIMITS, Limits
 from accel.frontend.onnx_model.node_origins import origins_of
+from accel.frontend.onnx_model.onnx_nodes import opset_of
 from accel.frontend.onnx_model.shape_inference import infer_shapes, tensor_shapes
 from accel.frontend.onnx_model.tensor_types import check_type
-from accel.frontend.read.model_checks import opset_of
 from accel.frontend.read.model_info import NO_AXES, Axes, FixedInputs, ModelContents, ModelInfo, ModelTensor, TensorInfo
 from accel.frontend.read.model_parser import parse_model
 

@@ -13,11 +13,10 @@ from onnx import helper
 from accel.errors import InvalidModel, ModelTooLarge, UnsupportedShape, UnsupportedType
 from accel.frontend.legalize.qdq_form import in_qdq_form
 from accel.frontend.onnx_model.model_limits import LIMITS, Limits
-from accel.frontend.onnx_model.onnx_nodes import name_nodes
+from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
 from accel.frontend.onnx_model.shape_inference import invalid_model, without_weights
 from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, check_type, static_shape
 from accel.frontend.read.model_checks import (
-    ONNX_DOMAINS,
     check_constant,
     check_operators,
     check_scales,
