@@ -29,11 +29,9 @@ from accel.lowering.ir.host_runs import LaunchRun, split_main
 from accel.report.job_report import unset_warnings
 from accel.report.plan_documents import Plan, PlannedLaunch, PlannedNode
 from accel.report.planned_launches import planned_launch
-from accel.report.provenance import Sources, provenance, with_model
+from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.report.report_documents import HostOp, Macs
 from accel.verify.input_tensors import Tensors
-
-_NO_FILES = Sources()
 
 
 def plan_model(
@@ -42,7 +40,7 @@ def plan_model(
     *,
     calibration: Tensors | None = None,
     seed: int = 0,
-    sources: Sources = _NO_FILES,
+    sources: Sources = NO_SOURCES,
     axes: Axes = NO_AXES,
 ) -> Plan:
     """Run the job's stages up to ``pack``, and tell what they decided: after it nothing moves to the host or from it.

@@ -23,13 +23,11 @@ from accel.lowering.ir.function_attributes import dump_region
 from accel.lowering.partition.autotune import Measure
 from accel.lowering.pipeline import region_words
 from accel.region.kinds import Region
-from accel.report.provenance import Sources, provenance, with_model
+from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.report.report_documents import Report, StageTime
 from accel.simulate.engine import release_free_memory
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 from accel.verify.input_tensors import Tensors, checked_inputs, draw_inputs
-
-_NO_FILES = Sources()
 
 
 def run_model(  # noqa: PLR0913  a run has many inputs
@@ -40,7 +38,7 @@ def run_model(  # noqa: PLR0913  a run has many inputs
     *,
     inputs: Tensors | None = None,
     calibration: Tensors | None = None,
-    sources: Sources = _NO_FILES,
+    sources: Sources = NO_SOURCES,
     progress: Callable[[Progress], None] | None = None,
     cache: CacheStore | None = None,
 ) -> Report:

@@ -8,7 +8,7 @@ import numpy as np
 
 from accel.driver.run_options import Progress, SimulateOptions
 from accel.program.program_model import Program
-from accel.report.provenance import Sources, provenance
+from accel.report.provenance import NO_SOURCES, Sources, provenance
 from accel.report.report_documents import SimulationReport
 from accel.report.simulation_report import make_simulation_report
 from accel.simulate.engine import simulate
@@ -16,7 +16,6 @@ from accel.trace.trace_builder import make_trace
 from accel.verify.input_tensors import Tensors, draw_inputs, save_tensors
 
 _STAGES = ("simulate", "report")
-_NO_FILES = Sources()
 
 
 def run_program(
@@ -25,7 +24,7 @@ def run_program(
     out: Path | None,
     *,
     inputs: Tensors | None = None,
-    sources: Sources = _NO_FILES,
+    sources: Sources = NO_SOURCES,
     progress: Callable[[Progress], None] | None = None,
 ) -> SimulationReport:
     """Simulate ``program``, compare DRAM with what it expects, and write the artifacts into ``out``.

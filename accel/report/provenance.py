@@ -38,6 +38,10 @@ class Sources(pydantic.BaseModel):
     calibration: str | None = None
 
 
+NO_SOURCES = Sources()
+"""Of a run whose files nobody named."""
+
+
 def provenance(
     sources: Sources, accelerator: Accelerator, options: Mapping[str, Any], cpu: str | None = None
 ) -> Provenance:

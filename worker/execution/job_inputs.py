@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accel.catalog.load_accelerator import preset_names
-from accel.report.provenance import Sources
+from accel.report.provenance import NO_SOURCES, Sources
 from worker.records.accelerator_store import Accelerators
 from worker.records.job_record import Document, Job
 from worker.records.job_request import JobOptions, JobRequest
 from worker.records.uploads import models, programs, tensors
 from worker.storage.object_store import Store
-
-_NO_FILES = Sources()
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class ModelJobInputs:
     options: JobOptions
     inputs: Path | None = None
     calibration: Path | None = None
-    sources: Sources = _NO_FILES
+    sources: Sources = NO_SOURCES
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class ProgramJobInputs:
     options: JobOptions
     inputs: Path | None = None
     trust_host_code: bool = False
-    sources: Sources = _NO_FILES
+    sources: Sources = NO_SOURCES
 
 
 def fetch_inputs(

@@ -13,12 +13,11 @@ from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import Composite
 from accel.lowering.analysis.dataflow import CompositeUse
 from accel.lowering.layout.operand_layout import OperandLayout
-from accel.region.kinds import Region, Role, TilingOption
+from accel.region.kinds import Region, Role, Shape_co, TilingOption
 from accel.region.shapes import Convolution, Packed, RegionShape
 from accel.region.tilings import TilingCost
 
 Shape = TypeVar("Shape", bound=RegionShape)
-Shape_co = TypeVar("Shape_co", bound=RegionShape, default=RegionShape, covariant=True)
 
 
 @dataclass(frozen=True)
