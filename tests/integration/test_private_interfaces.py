@@ -1,4 +1,4 @@
-"""Private interfaces of TVM, numba and zipfile: each is used in one place, and is still what we take it for."""
+"""Private interfaces of TVM, numba, zipfile and pytest: each is used in one place, and is still what we take it for."""
 
 import ast
 import inspect
@@ -115,3 +115,10 @@ def test_zipfile_tells_the_size_of_the_directory() -> None:
     end = zipfile._EndRecData(file)
     assert end[zipfile._ECD_SIZE] == len(file.getvalue()) - end[zipfile._ECD_OFFSET] - zipfile.sizeEndCentDir == 2 * 47
     assert not zip_limits.unpacked_bytes(file)
+
+
+def test_the_tests_of_a_file_stay_in_one_process(request: pytest.FixtureRequest) -> None:
+    """By pytest's ``_nodeid``, to which pytest-xdist appends the group. Without it they run in any order, anywhere."""
+    if not request.config.getoption("loadgroup", False):
+        pytest.skip("not distributed by groups")
+    assert request.node.nodeid.endswith("@tests/integration/test_private_interfaces.py")
