@@ -34,6 +34,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file, and those of files that share a service, in one process: ``--dist loadgroup``."""
     for item in items:
