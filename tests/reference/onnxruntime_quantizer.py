@@ -1,6 +1,5 @@
 """QDQ models as onnxruntime's own quantizer makes them."""
 
-import logging
 import warnings
 from pathlib import Path
 
@@ -32,7 +31,6 @@ def quantise_by_onnxruntime(
     symmetric: bool = False,
 ) -> onnx.ModelProto:
     onnx.save(model, folder / "float.onnx")
-    logging.getLogger().setLevel(logging.ERROR)  # it recommends preprocessing
     with warnings.catch_warnings(action="ignore"):
         quantize_static(
             folder / "float.onnx",

@@ -1,6 +1,5 @@
 """Models of quantised operators: as onnxruntime's quantizer makes them of float models, and one operator at a time."""
 
-import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -60,7 +59,6 @@ def quantised_statically(
     """By onnxruntime, activations and weights of ``types``; options that it calls extra begin with a capital."""
     extra = {name: value for name, value in options.items() if name[0].isupper()}
     onnx.save(model, folder / "float.onnx")
-    logging.getLogger().setLevel(logging.ERROR)  # it recommends preprocessing
     with warnings.catch_warnings(action="ignore"):
         quantize_static(
             folder / "float.onnx",
@@ -78,7 +76,6 @@ def quantised_statically(
 def quantised_dynamically(model: onnx.ModelProto, folder: Path, weights: QuantType, **options: Any) -> onnx.ModelProto:
     """By onnxruntime, whose activations get their scales at run time."""
     onnx.save(model, folder / "float.onnx")
-    logging.getLogger().setLevel(logging.ERROR)
     quantize_dynamic(
         folder / "float.onnx",
         folder / "quantised.onnx",

@@ -1,5 +1,6 @@
 """Jobs that die, are canceled, or reach a limit; services that are stopped."""
 
+import functools
 import signal
 import sys
 import time
@@ -22,9 +23,18 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc"),
     pytest.mark.slow,
 ]
-LONG = resnet8().SerializeToString()
-LONGER = mobilenet_v2().SerializeToString()  # several seconds on any machine
 SHORT = conv_model(Conv(channels=16, filters=16, height=8, width=8)).SerializeToString()
+
+
+@functools.cache
+def long() -> bytes:
+    return resnet8().SerializeToString()
+
+
+@functools.cache
+def longer() -> bytes:
+    """It takes several seconds on any machine."""
+    return mobilenet_v2().SerializeToString()
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +61,7 @@ def test_a_job_whose_process_was_killed_runs_again(own: Any, which: str) -> None
 
 @pytest.mark.slow
 def test_a_job_that_kills_its_process_three_times_has_failed(own: Any) -> None:
-    location = own.submit(LONGER)
+    location = own.submit(longer())
     killed: set[int] = set()
     while len(killed) < 3:
         _, child = processes.job_of(own.process.pid, but=killed)
@@ -68,7 +78,7 @@ def test_a_job_that_kills_its_process_three_times_has_failed(own: Any) -> None:
 @pytest.mark.slow
 def test_a_killed_worker_takes_its_processes_along_and_its_job_runs_again(own: Any) -> None:
     """Nobody is left who saw it, and nothing on this host is asked: the lease ends, as that of another host would."""
-    location = own.submit(LONG)
+    location = own.submit(long())
     own.wait_for(location, {"running"})
     worker, (supervisor, child) = processes.worker_of(own.process.pid), processes.job_of(own.process.pid)
     begin = time.monotonic()
@@ -98,7 +108,7 @@ def test_a_job_that_cannot_be_begun_waits_until_it_can(own: Any) -> None:
 
 
 def test_canceling_a_running_job(own: Any, is_problem: Callable[..., dict]) -> None:
-    location = own.submit(LONG)
+    location = own.submit(long())
     own.wait_for(location, {"running"})
     _, child = processes.job_of(own.process.pid)
     canceled = own.client.post(f"{location}/cancel")
@@ -113,7 +123,7 @@ def test_canceling_a_running_job(own: Any, is_problem: Callable[..., dict]) -> N
 
 def test_canceling_a_job_that_hangs_in_native_code(own: Any) -> None:
     """A stopped process stands for one that hears nothing."""
-    location = own.submit(LONG)
+    location = own.submit(long())
     own.wait_for(location, {"running"})
     _, child = processes.frozen(own.process.pid)
     assert own.client.post(f"{location}/cancel").json()["state"] == "canceled"
@@ -121,7 +131,7 @@ def test_canceling_a_job_that_hangs_in_native_code(own: Any) -> None:
 
 
 def test_canceling_a_queued_job(own: Any) -> None:
-    running, queued = own.submit(LONG), own.submit(SHORT)
+    running, queued = own.submit(long()), own.submit(SHORT)
     own.wait_for(running, {"running"})
     assert own.client.post(f"{queued}/cancel").json()["state"] == "canceled"
     assert own.client.post(f"{running}/cancel").json()["state"] == "canceled"
@@ -137,7 +147,7 @@ def test_an_ended_job_cannot_be_canceled(own: Any, is_problem: Callable[..., dic
 
 
 def test_results_wait_for_the_end(own: Any, is_problem: Callable[..., dict]) -> None:
-    location = own.submit(LONG)
+    location = own.submit(long())
     for part in ("report", "outputs", "trace"):
         response = own.client.get(f"{location}/{part}")
         is_problem(response, 409, "conflict")
@@ -148,7 +158,7 @@ def test_results_wait_for_the_end(own: Any, is_problem: Callable[..., dict]) -> 
 @pytest.mark.slow
 def test_a_queue_that_forgets_everything(own: Any) -> None:
     """What was accepted is run all the same."""
-    running, queued = own.submit(LONG), own.submit(SHORT)
+    running, queued = own.submit(long()), own.submit(SHORT)
     own.wait_for(running, {"running"})
     redis_connection(own.data).flushall()
     processes.kill(processes.worker_of(own.process.pid))
@@ -203,7 +213,7 @@ def test_an_operator_that_nobody_runs_fails_with_its_name(own: Any) -> None:
 )
 def test_limits(start_service: Callable[..., Any], tmp_path: Path, limit: dict[str, str], slug: str) -> None:
     with start_service(tmp_path, **limit) as service:
-        job = service.wait(service.submit(LONGER), 60)
+        job = service.wait(service.submit(longer()), 60)
         assert job["state"] == "failed", job
         assert job["error"]["type"] == f"/problems/{slug}", job
         assert job["attempt"] == 1
@@ -216,7 +226,7 @@ def test_stopping_the_service_stops_everything(
     start_service: Callable[..., Any], tmp_path: Path, number: signal.Signals
 ) -> None:
     with start_service(tmp_path) as service:
-        location = service.submit(LONG)
+        location = service.submit(long())
         service.wait_for(location, {"running"})
         everything = processes.descendants(service.process.pid)
         assert len(everything) >= 3  # Redis, the worker, the process of the job; perhaps one that compiles ahead

@@ -21,6 +21,25 @@ GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST /v1/tensors HTTP/1.1\r\nHost: localhost\r\n"
 LARGE = 24 << 20  # more than the system's buffers hold of an answer
 Connect = Callable[[], socket.socket]
+HALF_HEADS = [b"G", b"GET / HT", GET, GET + b"A: b\r\n"]
+HALF_BODIES = [
+    POST + begin
+    for begin in (
+        b"Content-Length: 100\r\n\r\n",
+        b"Content-Length: 100\r\n\r\nhalf",
+        b"Transfer-Encoding: chunked\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n5\r\nha",
+        b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\nA: b\r\n",
+        b"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 100\r\n\r\n--x\r\n",
+        b"Content-Encoding: gzip\r\nContent-Length: 100\r\n\r\nhalf",
+        b"Expect: 100-continue\r\nContent-Length: 100\r\n\r\n",
+    )
+]
+UNREAD_BODIES = [
+    b"PUT %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf" % path
+    for path in (b"/v1/jobs", b"/v1/jobs/none/cancel", b"/healthz")
+]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +47,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
     made = quiet_service(
         tmp_path_factory.mktemp("quiet"),
         connection_head_seconds=HEAD,
-        connection_idle_seconds=3,
+        connection_idle_seconds=2,
         connection_body_seconds=BODY,
         connection_body_rate=RATE,
         connection_answer_seconds=ANSWER,
@@ -38,12 +57,12 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def connect(quiet: Quiet) -> Iterator[Connect]:
     address = urlsplit(str(quiet.client.base_url))
     opened: list[socket.socket] = []
 
-    def connect() -> socket.socket:
+    def opened_connection() -> socket.socket:
         connection = socket.socket()
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(20)
@@ -51,7 +70,7 @@ def connect(quiet: Quiet) -> Iterator[Connect]:
         opened.append(connection)
         return connection
 
-    yield connect
+    yield opened_connection
     for connection in opened:
         connection.close()
 
@@ -93,11 +112,18 @@ def assert_timed_out(answer: bytes) -> None:
     assert b'"/problems/request-timeout"' in body
 
 
-@pytest.mark.parametrize("begin", [b"G", b"GET / HT", GET, GET + b"A: b\r\n"])
-def test_half_a_head(connect: Connect, begin: bytes) -> None:
-    connection = connect()
-    connection.sendall(begin)
-    assert_timed_out(rest(connection))
+@pytest.fixture(scope="module")
+def waiting(connect: Connect) -> dict[bytes, socket.socket]:
+    """Connections that have sent so much, all at one time: each is timed out by itself."""
+    begun = {begin: connect() for begin in (*HALF_HEADS, *HALF_BODIES, *UNREAD_BODIES)}
+    for begin, connection in begun.items():
+        connection.sendall(begin)
+    return begun
+
+
+@pytest.mark.parametrize("begin", HALF_HEADS)
+def test_half_a_head(waiting: dict[bytes, socket.socket], begin: bytes) -> None:
+    assert_timed_out(rest(waiting[begin]))
 
 
 def test_a_head_that_drips(connect: Connect) -> None:
@@ -125,32 +151,15 @@ def test_half_a_head_after_an_answer(connect: Connect) -> None:
     assert_timed_out(rest(connection))
 
 
-@pytest.mark.parametrize(
-    "begin",
-    [
-        b"Content-Length: 100\r\n\r\n",
-        b"Content-Length: 100\r\n\r\nhalf",
-        b"Transfer-Encoding: chunked\r\n\r\n",
-        b"Transfer-Encoding: chunked\r\n\r\n5\r\nha",
-        b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
-        b"Transfer-Encoding: chunked\r\n\r\n0\r\nA: b\r\n",
-        b"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 100\r\n\r\n--x\r\n",
-        b"Content-Encoding: gzip\r\nContent-Length: 100\r\n\r\nhalf",
-        b"Expect: 100-continue\r\nContent-Length: 100\r\n\r\n",
-    ],
-)
-def test_half_a_body(connect: Connect, begin: bytes) -> None:
-    connection = connect()
-    connection.sendall(POST + begin)
-    answer = rest(connection).removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
+@pytest.mark.parametrize("begin", HALF_BODIES)
+def test_half_a_body(waiting: dict[bytes, socket.socket], begin: bytes) -> None:
+    answer = rest(waiting[begin]).removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
     assert_timed_out(answer)
 
 
-@pytest.mark.parametrize("path", [b"/v1/jobs", b"/v1/jobs/none/cancel", b"/healthz"])
-def test_half_a_body_that_nobody_reads(connect: Connect, path: bytes) -> None:
-    connection = connect()
-    connection.sendall(b"PUT %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf" % path)
-    assert rest(connection).startswith((b"HTTP/1.1 405 ", b"HTTP/1.1 408 "))
+@pytest.mark.parametrize("begin", UNREAD_BODIES)
+def test_half_a_body_that_nobody_reads(waiting: dict[bytes, socket.socket], begin: bytes) -> None:
+    assert rest(waiting[begin]).startswith((b"HTTP/1.1 405 ", b"HTTP/1.1 408 "))
 
 
 def test_a_body_that_drips(connect: Connect) -> None:

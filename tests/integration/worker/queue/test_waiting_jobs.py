@@ -93,7 +93,7 @@ def test_the_order_is_that_of_the_turns(queue: JobQueue, steps: list[tuple], mos
                 assert taken(queue, most) == model.take()
             case ("over", job):
                 if model.running.pop(job, None):
-                    queue.waiting.finished(job, queue.connection)
+                    queue.forget(job)
         ordered = model.order()
         assert sorted(queue.waiting.ids()) == sorted(ordered)
         assert positions(queue, ordered) == list(range(len(ordered)))
