@@ -34,6 +34,11 @@ for name in sys.argv[1:]:
 """
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Processes of the tests: one more than there are processors, because many tests wait for others."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file, and those of files that share a service, in one process: ``--dist loadgroup``."""
