@@ -44,7 +44,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file, and those of files that share a service, in one process: ``--dist loadgroup``."""
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+            shared = "service" in getattr(item, "fixturenames", ())
+            item.add_marker(pytest.mark.xdist_group("service" if shared else item.nodeid.partition("::")[0]))
 
 
 def keep_machine_code(*presets: str) -> None:
