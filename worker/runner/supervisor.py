@@ -226,13 +226,13 @@ class _JobSupervision:
             return False
 
 
-PROCESS_NAME = "cyclops-attend"
+PROCESS_NAME = "cyclops-superv"  # of 15 letters at most
 
 
 def supervise(line: socket.socket, settings: Settings) -> None:
     """Supervises the jobs that the worker assigns, until it closes the line."""
     set_process_name(PROCESS_NAME)
-    logs.begin(process="horse")
+    logs.begin(process="supervisor")
     store = open_store(settings)
     queue = open_fail_fast_queue(settings)
     results = ResultCache(store, Jobs(store), Accelerators(store))

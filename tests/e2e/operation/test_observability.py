@@ -87,11 +87,11 @@ def test_every_line_is_an_object_and_tells_no_secret(observed: Observed, traced:
 
 def test_all_four_processes_name_the_job(observed: Observed, traced: tuple[str, dict]) -> None:
     trace, job = traced
-    every = {"api", "worker", "horse", "job"}
+    every = {"api", "worker", "supervisor", "job"}
     _eventually(lambda: {line["process"] for line in observed.lines(job=job["id"])} == every)
     lines = observed.lines(job=job["id"])
     for line in lines:
-        if line["process"] in {"horse", "job"}:
+        if line["process"] in {"supervisor", "job"}:
             assert (line["attempt"], line["request_id"], line["trace_id"]) == (1, "asked-by.me", trace), line
     assert len({line["pid"] for line in lines}) == 3  # the confined one logs through the one that attends to it
     (accepted,) = [line for line in lines if line["process"] == "api"]

@@ -1,5 +1,4 @@
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.auth.rate_limits import RateLimit, RateLimiter
-from worker.storage.redis_server import connect, redis_server
+from worker.storage.redis_server import connect
 
 
 class Clock:
@@ -19,12 +18,6 @@ class Clock:
 
 def without_redis(tmp: str = "/nonexistent/redis.sock") -> RateLimiter:
     return RateLimiter(connect(f"unix://{tmp}", retries=0, timeout=0.1), Clock())
-
-
-@pytest.fixture(scope="module")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with redis_server(tmp_path_factory.mktemp("redis")) as url:
-        yield url
 
 
 @given(st.integers(1, 50), st.lists(st.floats(0, 90), max_size=120))

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -23,16 +23,10 @@ from worker.records.job_store import Jobs
 from worker.storage.connections import open_async_redis
 from worker.storage.identifiers import utc_now
 from worker.storage.object_store import Store
-from worker.storage.redis_server import connect, redis_server
+from worker.storage.redis_server import connect
 
 RESULT = Summary(verified=True, cycles=7, macs_share=1.0)
 REQUEST = JobRequest(model="a" * 64, accelerator="vta")
-
-
-@pytest.fixture(scope="module")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with redis_server(tmp_path_factory.mktemp("redis")) as url:
-        yield url
 
 
 class World:

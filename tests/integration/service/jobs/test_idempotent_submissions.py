@@ -1,20 +1,14 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from accel.catalog.load_accelerator import preset_names
-from tests.helpers.idle_service import Quiet, quiet_service
+from tests.helpers.idle_service import Quiet
 
 Check = Callable[..., dict]
 OTHER = next(name for name in preset_names() if name != "vta")
-
-
-@pytest.fixture(scope="module", params=["folder", "bucket"])
-def quiet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
-    with quiet_service(tmp_path_factory.mktemp("quiet"), request.param) as made:
-        yield made
 
 
 def key(text: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
 import io
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from accel.catalog.load_accelerator import canonical, load_accelerator
-from tests.helpers.idle_service import Quiet, a_model, quiet_service
+from tests.helpers.idle_service import Quiet, a_model
 from tests.helpers.programs.hand_programs import addition, zipped
 
 Check = Callable[..., dict]
@@ -21,12 +21,6 @@ UNKNOWN = {
 }
 WANTED = {("submit", 202), ("erase", 204)}
 EXPECTED = {"submit": {202, 409, 422}, "erase": {204, 404, 409}, "send": {201, 409}}
-
-
-@pytest.fixture(scope="module", params=["folder", "bucket"])
-def quiet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
-    with quiet_service(tmp_path_factory.mktemp("quiet"), request.param) as made:
-        yield made
 
 
 def delete(quiet: Quiet, path: str) -> int:

@@ -1,16 +1,10 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from tests.helpers.idle_service import Quiet, quiet_service
+from tests.helpers.idle_service import Quiet
 
 Check = Callable[..., dict]
-
-
-@pytest.fixture(scope="module", params=["folder", "bucket"])
-def quiet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
-    with quiet_service(tmp_path_factory.mktemp("quiet"), request.param) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Labels, and the lists that show them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -8,17 +8,11 @@ from urllib.parse import unquote
 import httpx2
 import pytest
 
-from tests.helpers.idle_service import Quiet, a_model, quiet_service
+from tests.helpers.idle_service import Quiet, a_model
 from tests.helpers.npz import npz_of
 
 Check = Callable[..., dict]
 UNICODE = "größer 模型 🙂"
-
-
-@pytest.fixture(scope="module", params=["folder", "bucket"])
-def quiet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
-    with quiet_service(tmp_path_factory.mktemp("quiet"), request.param) as made:
-        yield made
 
 
 def post_model(quiet: Quiet, seed: int, **parameters: str) -> dict[str, Any]:

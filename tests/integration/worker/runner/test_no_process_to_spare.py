@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -46,22 +45,6 @@ def forks(monkeypatch: pytest.MonkeyPatch) -> Forks:
     forks = Forks()
     monkeypatch.setattr(os, "fork", forks)
     return forks
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    settings = Settings(data=tmp_path / "data")
-    settings.scratch_dir.mkdir(parents=True)
-    return settings
-
-
-@pytest.fixture
-def queue(redis_url: str) -> Iterator[JobQueue]:
-    """One whose connection a worker may change."""
-    connection = connect(redis_url)
-    connection.flushall()
-    yield JobQueue(connection, "test")
-    connection.close()
 
 
 class Jobs:

@@ -22,13 +22,6 @@ Acts = Callable[[Assignment, JobProcessProxy], None]
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    settings = Settings(data=tmp_path / "data")
-    settings.scratch_dir.mkdir(parents=True)
-    return settings
-
-
-@pytest.fixture
 def supervisor_running(settings: Settings) -> Iterator[Callable[[Acts], SupervisorProcess]]:
     """What has jobs attended to by a process that does what is given with each."""
     with contextlib.ExitStack() as opened:

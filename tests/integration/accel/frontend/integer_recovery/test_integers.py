@@ -4,28 +4,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
-from tvm import relax
 
 from accel.errors import UnsupportedOperator
-from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.quantize.quantize_model import quantize_model
 from examples.conv224 import conv224
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from examples.single import Conv, Dense, conv_model, dense_model
+from tests.helpers.models.scaled_layers import composites, operators
 from tests.reference import dyadic
 from tests.reference.host import Array, draw_inputs, run_layers, run_onnx, run_relax
 
 INT8 = TensorProto.INT8
-
-
-def composites(imported: ImportedModel) -> dict[str, relax.Function]:
-    return {v.name_hint: f for v, f in imported.module.functions.items() if f.attrs.get("op") is not None}
-
-
-def operators(function: relax.Function) -> list[str]:
-    (block,) = function.body.blocks
-    return [binding.value.op.name.removeprefix("relax.") for binding in block.bindings]
 
 
 def check_exact(model: onnx.ModelProto) -> Array:
