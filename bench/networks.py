@@ -19,7 +19,7 @@ from pathlib import Path
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_model import run_model
-from accel.driver.run_options import Options, Progress
+from accel.driver.run_options import Options, StageProgress
 from accel.util.content_cache import FolderCache
 from examples.networks import NETWORKS, build
 
@@ -92,7 +92,7 @@ def measure(name: str, accelerator: str) -> Measured:
 def _compile_again(model: bytes, accelerator: Accelerator, out: Path, cache: FolderCache) -> tuple[float, int]:
     """Seconds of the stages that compile, and how many entries were found: of functions, and of trials of them."""
 
-    def stop(now: Progress) -> None:
+    def stop(now: StageProgress) -> None:
         if now.stage in _AFTER:
             raise _CompiledError
 

@@ -19,7 +19,7 @@ from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_options import SimulateOptions
 from accel.driver.run_program import run_program
 from accel.isa.decode import decode
-from accel.program.program_model import Launch, Origin, Program
+from accel.program.program_model import InstructionOrigin, Launch, Program
 from accel.simulate.engine import simulate
 from accel.trace.byte_ranges import Ranges
 from accel.trace.perfetto.trace_window import TraceWindow
@@ -42,7 +42,9 @@ def stream() -> tuple[str, Program]:
         steps=(launch,),
         words=words,
         origin=(words[:, 0] & 1).astype("int32"),
-        origins=tuple(Origin(("conv", "clip"), "conv2d_0", site, "pragma_gemm", "inject") for site in range(2)),
+        origins=tuple(
+            InstructionOrigin(("conv", "clip"), "conv2d_0", site, "pragma_gemm", "inject") for site in range(2)
+        ),
         dram_bytes=1 << 26,
         initial_tokens=tokens,
     )

@@ -20,7 +20,7 @@ Label = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-
 Expression = Annotated[str, Field(max_length=2000, description="see docs/expressions.md")]
 
 
-class Model(pydantic.BaseModel):
+class DocumentPart(pydantic.BaseModel):
     """Base: immutable, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -4,12 +4,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from accel.accelerator.base import Count, Label, Model, Name
+from accel.accelerator.base import Count, DocumentPart, Label, Name
 from accel.accelerator.instructions import AnyInstruction, BitField, Compute, Copy, Finish, Instruction
 from accel.accelerator.memories import Dram, Memory
 
 
-class TokenSync(Model):
+class TokenSync(DocumentPart):
     """Units run apart, and wait only for the tokens that instructions pop from and push to queues between units."""
 
     kind: Annotated[Literal["tokens"], Field(description="units run apart and wait for tokens")] = "tokens"
@@ -21,7 +21,7 @@ class TokenSync(Model):
     ] = True
 
 
-class HazardSync(Model):
+class HazardSync(DocumentPart):
     """An instruction waits for those before it in the program that touch the same addresses, if one of them writes.
 
     Units run apart: one that waits does not hold up the others.
@@ -36,7 +36,7 @@ class HazardSync(Model):
     ] = 16
 
 
-class InOrderSync(Model):
+class InOrderSync(DocumentPart):
     """Instructions start in the order of the program, one a cycle at most.
 
     One whose unit is busy, or whose addresses an unfinished one touches, waits, and all behind it wait too.
@@ -53,7 +53,7 @@ Synchronisation = Annotated[TokenSync | HazardSync | InOrderSync, Field(discrimi
 Operator = Literal["conv2d", "dense", "add", "bias", "requantize", "clip"]
 
 
-class Composite(Model):
+class Composite(DocumentPart):
     """Operators of the graph that go to the accelerator together, in one launch."""
 
     name: Annotated[Name, Field(description="its name in the report", examples=["conv_requantize"])]
@@ -68,7 +68,7 @@ class Composite(Model):
     ]
 
 
-class Accelerator(Model):
+class Accelerator(DocumentPart):
     """A whole accelerator, as one document.
 
     Whether its parts agree is checked when it is loaded, and whether it can be executed by its family's own check.

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from accel.accelerator.base import Count, Expression, FieldName, Model, Name, Position
+from accel.accelerator.base import Count, DocumentPart, Expression, FieldName, Name, Position
 from accel.accelerator.memories import DTYPE_BYTES, DType, Memory
 
 Pragma = Annotated[
@@ -26,7 +26,7 @@ Cost = Annotated[
 ]
 
 
-class BitField(Model):
+class BitField(DocumentPart):
     """Bits ``[lsb, lsb + bits)`` of an instruction or micro-op; it never crosses a 64-bit word."""
 
     name: Annotated[Name, Field(description="what the rest of the document and the trace call it", examples=["rows"])]
@@ -54,7 +54,7 @@ class BitField(Model):
         return 0, 1 << self.bits
 
 
-class Tokens(Model):
+class Tokens(DocumentPart):
     """The fields by which an instruction waits for, and signals, other units: unit -> field of one bit."""
 
     pop: Annotated[
@@ -67,7 +67,7 @@ class Tokens(Model):
     ] = Field(default_factory=dict)
 
 
-class Instruction(Model):
+class Instruction(DocumentPart):
     """Common to all instructions.
 
     One with a ``sequence`` is encoded as those parts, one after the other, and its fields are called part.field.
@@ -87,7 +87,7 @@ class Instruction(Model):
     energy: Annotated[Cost | None, Field(description="energy that it takes, picojoules")] = None
 
 
-class Operation(Model):
+class Operation(DocumentPart):
     """One of the things that an instruction can do, and the fields that choose it."""
 
     name: Annotated[Name, Field(description="its name in the trace", examples=["accumulate"])]
@@ -102,7 +102,7 @@ class Operation(Model):
     does: Annotated[Expression, Field(examples=["C[i, j] += i32(A[i, k]) * i32(B[k, j])"])]
 
 
-class Operand(Model):
+class Operand(DocumentPart):
     """A tensor in an on-chip memory that an instruction works on."""
 
     memory: Annotated[Name, Field(description="where it lies", examples=["scratchpad"])]
@@ -125,7 +125,7 @@ class Operand(Model):
     ] = None
 
 
-class HardwareLoop(Model):
+class HardwareLoop(DocumentPart):
     """A loop that one instruction makes: where its extent stands, and how each operand's address steps."""
 
     extent: Annotated[FieldName, Field(description="the field that holds the number of iterations", examples=["rows"])]
@@ -151,7 +151,7 @@ class HardwareLoop(Model):
     ] = Field(default_factory=dict)
 
 
-class MicroOps(Model):
+class MicroOps(DocumentPart):
     """A table of operand addresses that an instruction walks inside its hardware loops."""
 
     memory: Annotated[Name, Field(description="the memory that holds the table", examples=["uop"])]
@@ -164,7 +164,7 @@ class MicroOps(Model):
     ]
 
 
-class CopyFields(Model):
+class CopyFields(DocumentPart):
     """The names of a two-dimensional copy's fields; without one the number is 1, or 0 of padding."""
 
     sram: Annotated[FieldName, Field(description="on-chip address, elements", examples=["sram_address"])]

@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from accel.accelerator.base import Count, Model, Name
+from accel.accelerator.base import Count, DocumentPart, Name
 
 DType = Literal["int8", "uint8", "int16", "int32", "uint32"]
 DTYPE_BYTES: dict[DType, int] = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "uint32": 4}
 
 
-class Memory(Model):
+class Memory(DocumentPart):
     """An on-chip memory, addressed in elements. One element is a small tensor of ``shape`` and ``dtype``."""
 
     name: Annotated[Name, Field(description="what instructions and reports call it", examples=["scratchpad"])]
@@ -46,7 +46,7 @@ class Memory(Model):
         return self.element_count * DTYPE_BYTES[self.dtype]
 
 
-class Dram(Model):
+class Dram(DocumentPart):
     """The memory bus and the bursts that go over it."""
 
     bus_bytes: Annotated[Count, Field(description="bytes a beat, one beat a cycle", examples=[16])] = 8

@@ -23,7 +23,7 @@ from accel.frontend.read.load_model import load_model
 from accel.frontend.read.model_info import NO_AXES, Axes
 from accel.frontend.read.model_inspection import inspect_model
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import Composite, is_composite_call, read_composite
+from accel.lowering.analysis.composite import CompositeRegion, is_composite_call, read_composite
 from accel.lowering.ir.function_attributes import LAUNCHES, load_launches, region_of
 from accel.lowering.ir.host_runs import LaunchRun, split_main
 from accel.report.job_report import unset_warnings
@@ -96,7 +96,7 @@ def _launches(chosen: ir.IRModule, packed: ir.IRModule, capabilities: Capabiliti
         yield planned_launch(infos[str(run.var.name)], composite, region, capabilities)
 
 
-def _composites(module: ir.IRModule) -> Iterator[Composite]:
+def _composites(module: ir.IRModule) -> Iterator[CompositeRegion]:
     """The composites that the accelerator runs, in the order of their calls."""
     for block in module["main"].body.blocks:
         for binding in block.bindings:

@@ -11,7 +11,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs
 from accel.driver.job_stages import JOB, TO_PROGRAM, requantisation
-from accel.driver.run_options import Options, Progress
+from accel.driver.run_options import Options, StageProgress
 from accel.driver.stage_chain import Phase, StageInfo
 from accel.driver.stage_dumps import Dumps
 from accel.errors import CyclopsError
@@ -39,7 +39,7 @@ def run_model(  # noqa: PLR0913  a run has many inputs
     inputs: Tensors | None = None,
     calibration: Tensors | None = None,
     sources: Sources = NO_SOURCES,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[StageProgress], None] | None = None,
     cache: CacheStore | None = None,
 ) -> Report:
     """Compile, simulate and verify ``model``; write the artifacts into ``out``.
@@ -78,7 +78,7 @@ def run_model(  # noqa: PLR0913  a run has many inputs
 class _Record:
     """What is kept of a run: artifacts and texts of its stages, in a folder, and how long each stage took."""
 
-    def __init__(self, out: Path, progress: Callable[[Progress], None] | None) -> None:
+    def __init__(self, out: Path, progress: Callable[[StageProgress], None] | None) -> None:
         self._out = out
         self._dumps = Dumps(out / "tir")
         self._progress = progress
@@ -90,7 +90,7 @@ class _Record:
         """Tell that a stage begins."""
         self._end()
         if self._progress is not None:
-            self._progress(Progress(stage.name, number + 1, len(JOB.stages)))
+            self._progress(StageProgress(stage.name, number + 1, len(JOB.stages)))
         self._stage, self._began = stage, time.perf_counter()
 
     def made(self, phase: Phase) -> None:

@@ -58,7 +58,7 @@ class Options(RunOptions):
 
 
 @dataclass(frozen=True)
-class Progress:
+class StageProgress:
     """Stage ``step`` of ``total``, counted from 1, has begun."""
 
     stage: str

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from accel.driver.run_options import Progress, SimulateOptions
+from accel.driver.run_options import SimulateOptions, StageProgress
 from accel.program.program_model import Program
 from accel.report.provenance import NO_SOURCES, Sources, provenance
 from accel.report.report_documents import SimulationReport
@@ -25,7 +25,7 @@ def run_program(
     *,
     inputs: Tensors | None = None,
     sources: Sources = NO_SOURCES,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[StageProgress], None] | None = None,
 ) -> SimulationReport:
     """Simulate ``program``, compare DRAM with what it expects, and write the artifacts into ``out``.
 
@@ -46,7 +46,7 @@ def run_program(
 
     def begin(stage: str) -> None:
         if progress is not None:
-            progress(Progress(stage, _STAGES.index(stage) + 1, len(_STAGES)))
+            progress(StageProgress(stage, _STAGES.index(stage) + 1, len(_STAGES)))
 
     begin("simulate")
     given = dict(inputs or {})

@@ -9,7 +9,7 @@ from tvm import tirx
 
 from accel.expression.syntax_tree import Access, Literal, Scalar
 from accel.expression.tir_arithmetic import add, convert, literal, operation, scalar
-from accel.expression.typecheck import Node, Typed
+from accel.expression.typecheck import Typed, TypedExpression
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class _Loops:
     def _added(self, total: tirx.Expr, point: _Point) -> tirx.Expr:
         return add(self._typed.dtype, total, self._typed.value, self._value(point))
 
-    def _of(self, node: Node, point: _Point) -> tirx.Expr:
+    def _of(self, node: TypedExpression, point: _Point) -> tirx.Expr:
         match node.expression:
             case Literal(value):
                 return literal(node.dtype, value)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from accel.expression.element_types import CASTS, is_float, limits
 from accel.expression.syntax_tree import Access, Binary, Cast, Expression
-from accel.expression.typecheck import Node, Typed, check_statement
+from accel.expression.typecheck import Typed, TypedExpression, check_statement
 
 Range = tuple[int, int]
 
@@ -33,7 +33,7 @@ def simplify_product(typed: Typed) -> Typed:
     return check_statement(replace(typed.statement, value=value), typed.tensors, typed.scalars)
 
 
-def _lossless_access(node: Node) -> Node | None:
+def _lossless_access(node: TypedExpression) -> TypedExpression | None:
     """The access below casts that keep every value; None where a cast loses values, or there is no access."""
     inner = node
     while isinstance(inner.expression, Cast):
@@ -57,6 +57,6 @@ def _holds(dtype: str, values: Range) -> bool:
     return low <= values[0] and values[1] <= high
 
 
-def _cast(factor: Node, dtype: str) -> Expression:
+def _cast(factor: TypedExpression, dtype: str) -> Expression:
     to = next(name for name, known in CASTS.items() if known == dtype)
     return factor.expression if factor.dtype == dtype else Cast(to, factor.expression)

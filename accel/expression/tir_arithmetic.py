@@ -13,7 +13,7 @@ from tvm import tirx
 
 from accel.expression.element_types import bits_of, is_float, is_signed, limits
 from accel.expression.syntax_tree import Access, Binary, Call, Cast, Literal, Negate, Scalar, Select
-from accel.expression.typecheck import SHIFTS, Node
+from accel.expression.typecheck import SHIFTS, TypedExpression
 
 Value = Any  # a tirx.Expr; TVM's operators are untyped
 
@@ -55,7 +55,7 @@ def cut(value: Value, dtype: str) -> Value:
     return hidden(tirx.Cast(dtype, value))
 
 
-def operation(node: Node, below: list[Value]) -> Value:
+def operation(node: TypedExpression, below: list[Value]) -> Value:
     """Returns the value of a node that is no leaf, given the values of its children."""
     match node.expression:
         case Negate():
@@ -79,7 +79,7 @@ def operation(node: Node, below: list[Value]) -> Value:
     return found
 
 
-def add(dtype: str, total: Value, term: Node, value: Value) -> Value:
+def add(dtype: str, total: Value, term: TypedExpression, value: Value) -> Value:
     """Returns ``total + value``, wrapping or rounded once."""
     if is_float(dtype):
         return total + _alone(term, value)
@@ -119,7 +119,7 @@ def _integer(sign: str, dtype: str, left: Value, right: Value) -> Value:
     return cut(_OPERATORS[sign](tirx.Cast(wide, left), tirx.Cast(wide, right)), dtype)
 
 
-def _float(sign: str, node: Node, below: list[Value]) -> Value:
+def _float(sign: str, node: TypedExpression, below: list[Value]) -> Value:
     sides = below if sign == "*" else [_alone(*pair) for pair in zip(node.children, below, strict=True)]
     return _OPERATORS[sign](_hidden_float(sides[0]), sides[1])
 
@@ -138,7 +138,7 @@ def _negated(dtype: str, value: Value) -> Value:
     return cut(tirx.const(0, _WIDE) - tirx.Cast(_WIDE, value), dtype)
 
 
-def _alone(node: Node, value: Value) -> Value:
+def _alone(node: TypedExpression, value: Value) -> Value:
     """An operand of a float sum; a product in it must be rounded before."""
     if isinstance(node.expression, Literal | Scalar | Access | Cast):
         return value

@@ -25,12 +25,12 @@ INTEGER_OPERATORS = ("&", "^", "|", *SHIFTS)
 
 
 @dataclass(frozen=True)
-class Node:
+class TypedExpression:
     """An expression with its element type; ``children`` are its subexpressions, in the order of the text."""
 
     dtype: str
     expression: Expression
-    children: "tuple[Node, ...]"
+    children: "tuple[TypedExpression, ...]"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Inference:
     tensors: Mapping[str, TensorType]
     scalars: Mapping[str, str]
 
-    def typed(self, expression: Expression, expected: str | None = None) -> Node:
+    def typed(self, expression: Expression, expected: str | None = None) -> TypedExpression:
         """Returns ``expression`` as a node of type ``expected``, or of its own.
 
         Literals and integer scalars take the type that their place requires; nothing else is converted.
@@ -63,7 +63,7 @@ class Inference:
         for child in below:
             if is_float(child.dtype) and isinstance(expression, Binary) and expression.operator in INTEGER_OPERATORS:
                 raise ExpressionError(f"{child.expression} is float32; expected integers for '{expression.operator}'")
-        return Node(dtype, expression, below)
+        return TypedExpression(dtype, expression, below)
 
     def _child_types(self, expression: Expression, dtype: str) -> tuple[str | None, ...]:
         """The type that a node of type ``dtype`` requires of each child; None where the child's own type stands."""
@@ -155,7 +155,7 @@ class Typed:
     tensors: Mapping[str, TensorType]
     scalars: Mapping[str, str]
     extents: Mapping[str, int]
-    value: Node
+    value: TypedExpression
 
     @property
     def dtype(self) -> str:

@@ -15,7 +15,7 @@ from accel.expression.element_types import bits_of, is_float, is_signed
 from accel.expression.matcher import Accept, Bound, Matcher, TooManySteps
 from accel.expression.syntax_tree import Access, Binary, Call, Cast, Literal, Negate, Scalar, Select
 from accel.expression.tir_terms import equal, same_place
-from accel.expression.typecheck import SHIFTS, Node, Typed
+from accel.expression.typecheck import SHIFTS, Typed, TypedExpression
 
 BINARY: dict[str, Any] = {
     "+": tirx.Add,
@@ -36,7 +36,7 @@ COMPARISONS: dict[str, Any] = {
 Leaf = Callable[[Access | Scalar, str], tirx.Expr]
 
 
-def tvm_form(node: Node, leaf: Leaf) -> tirx.Expr:
+def tvm_form(node: TypedExpression, leaf: Leaf) -> tirx.Expr:
     """Returns ``node`` in TIR's own arithmetic, of which overflow is undefined; nothing is folded.
 
     ``leaf`` gives the expression of an access or a scalar, which must be of the type it is given.
@@ -64,7 +64,7 @@ def tvm_form(node: Node, leaf: Leaf) -> tirx.Expr:
     return found
 
 
-def _shift(node: Node, value: tirx.Expr, count: tirx.Expr, leaf: Leaf) -> tirx.Expr:
+def _shift(node: TypedExpression, value: tirx.Expr, count: tirx.Expr, leaf: Leaf) -> tirx.Expr:
     """TIR's counts are of the value's type, and not negative."""
     leftwards = isinstance(node.expression, Binary) and node.expression.operator == "<<"
     counted = node.children[1]
@@ -114,16 +114,16 @@ class Binding:
 
 
 @dataclass(frozen=True)
-class Mismatch:
+class UnificationFailure:
     """No binding exists; ``reason`` states what was expected and found in the attempt that came furthest."""
 
     reason: str
 
 
-def unify(typed: Typed, store: tirx.BufferStore, accept: Accept) -> Binding | Mismatch:
+def unify(typed: Typed, store: tirx.BufferStore, accept: Accept) -> Binding | UnificationFailure:
     """Returns the first of :func:`bindings`, or a mismatch with the reason why there is none."""
     search = _Search(typed, store, accept)
-    return next(search.bindings(), None) or Mismatch(search.reason)
+    return next(search.bindings(), None) or UnificationFailure(search.reason)
 
 
 def bindings(typed: Typed, store: tirx.BufferStore, accept: Accept) -> Iterator[Binding]:

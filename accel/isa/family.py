@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from accel.accelerator.base import Model
+from accel.accelerator.base import DocumentPart
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
 from accel.accelerator.timing_model import TimingModel
@@ -111,7 +111,7 @@ class HazardChecker(Protocol):
 class DocumentCheck(Protocol):
     """Which documents a family can execute, beyond what the common schema says."""
 
-    parameters: type[Model]
+    parameters: type[DocumentPart]
     """The schema of a document's ``parameters``."""
 
     def check(self, accelerator: Accelerator, /) -> None:

@@ -41,7 +41,7 @@ class DramWindow:
 
 
 @dataclass(frozen=True)
-class Origin:
+class InstructionOrigin:
     """Where an instruction came from: model nodes, TIR function, site of the call in it, pragma, stage."""
 
     nodes: tuple[str, ...]
@@ -103,7 +103,7 @@ class Program:
     steps: tuple[Launch | HostStep, ...]
     words: Words
     origin: Int32
-    origins: tuple[Origin, ...]
+    origins: tuple[InstructionOrigin, ...]
     dram_bytes: int
     initial_tokens: dict[str, int] = field(default_factory=dict)
     expected: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)

@@ -23,7 +23,7 @@ from accel.program.program_document import (
     parse_document,
     read_document,
 )
-from accel.program.program_model import DramWindow, HostStep, Launch, Origin, Program, Segment
+from accel.program.program_model import DramWindow, HostStep, InstructionOrigin, Launch, Program, Segment
 from accel.program_files.bounded_zip import ZipParts, open_zip
 from accel.program_files.program_validation import check_program
 
@@ -124,7 +124,7 @@ class _Reader:
             steps=tuple(self._step(step, segments) for step in document.steps),
             words=read_words(self._bytes("instructions.bin"), accelerator),
             origin=self._array("origin.bin", "<i4").astype(np.int32),
-            origins=tuple(Origin(**dict(origin)) for origin in document.origins),
+            origins=tuple(InstructionOrigin(**dict(origin)) for origin in document.origins),
             dram_bytes=document.dram_bytes,
             initial_tokens=document.initial_tokens,
             expected={name: self._contents(segments[name], part) for name, part in document.expected.items()},

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, Literal, Self
 
-from accel.region.shapes import Packed
-from accel.region.tile_steps import Apply, Box, Clear, LaneCapabilities, Merge, PairOp, Take, TilePlan
+from accel.region.shapes import PackedActivation
+from accel.region.tile_steps import AccumulatorBlock, Apply, Clear, LaneCapabilities, Merge, PairOp, Take, TilePlan
 
 Combination = Literal["sum", "max", "min", "product"]
 PAIRS: dict[Combination, PairOp] = {"sum": "add", "max": "max", "min": "min", "product": "multiply"}
@@ -20,23 +20,23 @@ class Elementwise:
 
     kind: ClassVar[str] = "elementwise"
 
-    inputs: tuple[Packed, ...]
+    inputs: tuple[PackedActivation, ...]
     weights: tuple[int, ...]
     combination: Combination
     direct: bool
 
-    def over(self, operands: tuple[Packed, ...]) -> Self:
+    def over(self, operands: tuple[PackedActivation, ...]) -> Self:
         """The same over operands of other pitches."""
         return replace(self, inputs=operands)
 
     @property
-    def result(self) -> Packed:
+    def result(self) -> PackedActivation:
         """The result, without room between its rows."""
         first = self.inputs[0]
-        return Packed.dense(first.batch, first.blocks, first.height, first.width)
+        return PackedActivation.dense(first.batch, first.blocks, first.height, first.width)
 
     @property
-    def operands(self) -> tuple[Packed, ...]:
+    def operands(self) -> tuple[PackedActivation, ...]:
         """The inputs."""
         return self.inputs
 
@@ -83,7 +83,7 @@ class Elementwise:
 def elementwise_plan(shape: Elementwise, rows: int, columns: int, ways: LaneCapabilities) -> TilePlan:
     """The steps for a tile of ``rows`` x ``columns``."""
     plan, size = TilePlan(), (rows, columns)
-    box, number = Box("box0", *size), {factor: place for place, factor in enumerate(shape.factors)}
+    box, number = AccumulatorBlock("box0", *size), {factor: place for place, factor in enumerate(shape.factors)}
     numbers = [number[weight] for weight in shape.weights]
     if shape.combination == "sum" and not shape.direct:
         plan.boxes.append(box)
@@ -96,7 +96,7 @@ def elementwise_plan(shape: Elementwise, rows: int, columns: int, ways: LaneCapa
             factors = numbers[operand], number[-weight]
             plan.differ(box, size, "max" if shape.combination == "max" else "min", operand, factors)
             continue
-        other = Box(f"box{operand}", *size)
+        other = AccumulatorBlock(f"box{operand}", *size)
         _brought(plan, other, shape, ways, operand)
         plan.steps.append(Merge(box, other, size, PAIRS[shape.combination]))
     return plan
@@ -119,7 +119,7 @@ def can_weight(weight: int, ways: LaneCapabilities) -> bool:
     return bool(counts) and ways.shifts.issuperset(filter(None, counts)) and (len(counts) == 1 or ways.sums)
 
 
-def _brought(plan: TilePlan, box: Box, shape: Elementwise, ways: LaneCapabilities, operand: int) -> None:
+def _brought(plan: TilePlan, box: AccumulatorBlock, shape: Elementwise, ways: LaneCapabilities, operand: int) -> None:
     """An operand in a box of its own; what was loaded is weighed there."""
     weight = shape.weights[operand]
     plan.bring(box, ways, operand, shape.factors.index(weight))
@@ -129,7 +129,7 @@ def _brought(plan: TilePlan, box: Box, shape: Elementwise, ways: LaneCapabilitie
     if weight in ways.products and not (len(counts) == 1 and counts[0] in ways.shifts):
         plan.steps.append(Apply(box, box.extents, (("multiply", weight),)))
         return
-    own = Box(f"own{operand}", *box.extents)
+    own = AccumulatorBlock(f"own{operand}", *box.extents)
     if len(counts) > 1:
         plan.bring(own, ways, operand, 0)
     for number, count in enumerate(counts):

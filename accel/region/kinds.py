@@ -9,7 +9,7 @@ from accel.accelerator.contraction import Axis, Contraction, Tile
 from accel.region.elementwise import Elementwise
 from accel.region.epilogue import Epilogue
 from accel.region.pooling import Pooling
-from accel.region.shapes import Addition, Convolution, Packed, RegionShape
+from accel.region.shapes import Addition, Convolution, PackedActivation, RegionShape
 from accel.region.tilings import Tiling
 
 SHAPES: tuple[type[RegionShape], ...] = (Convolution, Addition, Pooling, Elementwise)
@@ -31,7 +31,7 @@ class Region(Generic[Shape_co]):
     host_reason: str = ""
 
     @property
-    def result(self) -> Packed:
+    def result(self) -> PackedActivation:
         """The result as it lies in DRAM: its rows and columns are whole tiles."""
         return replace(self.shape.result, pitch_h=self.tiling.out_pitch_h, pitch_w=self.tiling.out_pitch_w)
 

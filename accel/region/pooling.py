@@ -4,8 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from accel.region.shapes import Packed, SlidingWindow
-from accel.region.tile_steps import Box, LaneCapabilities, Merge, PairOp, Place, TilePlan, iterations_of_steps
+from accel.region.shapes import PackedActivation, SlidingWindow
+from accel.region.tile_steps import (
+    AccumulatorBlock,
+    LaneCapabilities,
+    Merge,
+    PairOp,
+    Place,
+    TilePlan,
+    iterations_of_steps,
+)
 
 
 @dataclass(frozen=True)
@@ -19,25 +27,25 @@ class Pooling:
 
     kind: ClassVar[str] = "pooling"
 
-    data: Packed
+    data: PackedActivation
     window: SlidingWindow
     out_height: int
     out_width: int
     direct: bool
     host_padding: tuple[int, int, int, int] = (0, 0, 0, 0)
 
-    def over(self, operands: tuple[Packed, ...]) -> Self:
+    def over(self, operands: tuple[PackedActivation, ...]) -> Self:
         """The same over data of other pitches."""
         (data,) = operands
         return replace(self, data=data)
 
     @property
-    def result(self) -> Packed:
+    def result(self) -> PackedActivation:
         """The result, without room between its rows."""
-        return Packed.dense(self.data.batch, self.data.blocks, self.out_height, self.out_width)
+        return PackedActivation.dense(self.data.batch, self.data.blocks, self.out_height, self.out_width)
 
     @property
-    def operands(self) -> tuple[Packed, ...]:
+    def operands(self) -> tuple[PackedActivation, ...]:
         """The data."""
         return (self.data,)
 
@@ -157,7 +165,7 @@ class _Planner:
             plan.differ(box, self._size, "max", 0, _SIGNS, place)
         return plan
 
-    def _apart(self, columns: Taps, result: Box) -> TilePlan:
+    def _apart(self, columns: Taps, result: AccumulatorBlock) -> TilePlan:
         """The maximum over columns of one phase in a box of its own, and then with the result."""
         plan = TilePlan()
         box = self._columns(plan, columns)
@@ -165,7 +173,7 @@ class _Planner:
         plan.steps.append(Merge(result, box, self._size, "max"))
         return plan
 
-    def _differing(self, columns: Taps, result: Box) -> TilePlan:
+    def _differing(self, columns: Taps, result: AccumulatorBlock) -> TilePlan:
         """The same tap by tap, without a box."""
         plan = TilePlan()
         for rows in self._vertical:
@@ -175,13 +183,13 @@ class _Planner:
                     plan.differ(result, self._size, "max", 0, _SIGNS, place)
         return plan
 
-    def _columns(self, plan: TilePlan, columns: Taps) -> Box:
+    def _columns(self, plan: TilePlan, columns: Taps) -> AccumulatorBlock:
         """The maximum over the rows of the window, for columns of one phase."""
         size = self._size[0], self._size[1] + columns.span
         left = self._first(columns, columns.shifts[0], axis=1)
         first, *others = self._vertical
 
-        def brought(rows: Taps) -> Box:
+        def brought(rows: Taps) -> AccumulatorBlock:
             place = self._first(rows, rows.shifts[0]), left
             box = self._brought(plan, (size[0] + rows.span, size[1]), place)
             self._widen(plan, box, rows.shifts, size, axis=0)
@@ -195,13 +203,13 @@ class _Planner:
                 plan.steps.append(Merge(box, brought(rows), size, "max"))
         return box
 
-    def _brought(self, plan: TilePlan, size: Place, first: Place) -> Box:
+    def _brought(self, plan: TilePlan, size: Place, first: Place) -> AccumulatorBlock:
         self._boxes += 1
-        box = Box(f"box{self._boxes}", *size)
+        box = AccumulatorBlock(f"box{self._boxes}", *size)
         plan.bring(box, self._ways, 0, 0, first)
         return box
 
-    def _widen(self, plan: TilePlan, box: Box, shifts: Sequence[int], size: Place, *, axis: int) -> None:
+    def _widen(self, plan: TilePlan, box: AccumulatorBlock, shifts: Sequence[int], size: Place, *, axis: int) -> None:
         """The maximum over taps that lie equally far apart, in place: each pass doubles how many there are."""
         count = 1
         while count < len(shifts):

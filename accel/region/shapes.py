@@ -11,7 +11,7 @@ Patches = Literal["rows", "channels"]
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedActivation:
     """A packed activation ``[batch, blocks, pitch_h, pitch_w, *tile]``; the document orders the tile's two axes.
 
     ``height`` and ``width`` are the rows and columns that mean something; the pitches may be larger, as the
@@ -26,9 +26,9 @@ class Packed:
     pitch_w: int
 
     @staticmethod
-    def dense(batch: int, blocks: int, height: int, width: int) -> "Packed":
+    def dense(batch: int, blocks: int, height: int, width: int) -> "PackedActivation":
         """Returns the activation without room between its rows."""
-        return Packed(batch, blocks, height, width, height, width)
+        return PackedActivation(batch, blocks, height, width, height, width)
 
 
 class RegionShape(Protocol):
@@ -40,7 +40,7 @@ class RegionShape(Protocol):
     kind: ClassVar[str]
 
     @property
-    def result(self) -> Packed:
+    def result(self) -> PackedActivation:
         """The result, without room between its rows."""
 
 
@@ -68,7 +68,7 @@ class Convolution:
 
     kind: ClassVar[str] = "convolution"
 
-    data: Packed
+    data: PackedActivation
     out_blocks: int
     kernel: tuple[int, int]
     strides: tuple[int, int]
@@ -81,12 +81,12 @@ class Convolution:
     patches: Patches = "rows"
     groups: int = 1
     uniform: bool = False
-    addend: Packed | None = None
+    addend: PackedActivation | None = None
 
     @property
-    def result(self) -> Packed:
+    def result(self) -> PackedActivation:
         """The result, without room between its rows."""
-        return Packed.dense(self.data.batch, self.out_blocks, self.out_height, self.out_width)
+        return PackedActivation.dense(self.data.batch, self.out_blocks, self.out_height, self.out_width)
 
     @property
     def of_rows(self) -> bool:
@@ -113,14 +113,14 @@ class Addition:
 
     kind: ClassVar[str] = "addition"
 
-    operands: tuple[Packed, Packed]
+    operands: tuple[PackedActivation, PackedActivation]
     levels: tuple[tuple[int, int], ...]
 
     @property
-    def result(self) -> Packed:
+    def result(self) -> PackedActivation:
         """The result, without room between its rows."""
         first = self.operands[0]
-        return Packed.dense(first.batch, first.blocks, first.height, first.width)
+        return PackedActivation.dense(first.batch, first.blocks, first.height, first.width)
 
 
 LEVEL_BITS = 7

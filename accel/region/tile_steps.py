@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, Self
 
 from accel.region.epilogue import Steps
-from accel.region.shapes import Packed
+from accel.region.shapes import PackedActivation
 
 Place = tuple[int, int]  # a row and a column
 PairOp = Literal["add", "max", "min", "multiply"]
@@ -24,11 +24,11 @@ class Lanewise(Protocol):
     kind: ClassVar[str]
 
     @property
-    def result(self) -> Packed:
+    def result(self) -> PackedActivation:
         """The result, without room between its rows."""
 
     @property
-    def operands(self) -> tuple[Packed, ...]:
+    def operands(self) -> tuple[PackedActivation, ...]:
         """The operands, of one size."""
 
     @property
@@ -66,7 +66,7 @@ class Lanewise(Protocol):
     def reach(self, rows: int, columns: int) -> Place:
         """Rows and columns that a tile of so many of the result reads."""
 
-    def over(self, operands: tuple[Packed, ...]) -> Self:
+    def over(self, operands: tuple[PackedActivation, ...]) -> Self:
         """The same over operands of other pitches."""
 
     def plan_tile(self, rows: int, columns: int, ways: "LaneCapabilities") -> "TilePlan":
@@ -91,7 +91,7 @@ class LaneCapabilities:
 
 
 @dataclass(frozen=True)
-class Box:
+class AccumulatorBlock:
     """Accumulators of one block of a tile: rows and columns of them."""
 
     name: str
@@ -108,7 +108,7 @@ class Box:
 class Clear:
     """``box`` becomes 0."""
 
-    box: Box
+    box: AccumulatorBlock
     extents: Place
     weight = 1
 
@@ -117,7 +117,7 @@ class Clear:
 class Load:
     """An operand becomes ``box``, by a load; from ``first`` of the tile's part of it on, by the strides."""
 
-    box: Box
+    box: AccumulatorBlock
     extents: Place
     operand: int
     first: Place = (0, 0)
@@ -128,7 +128,7 @@ class Load:
 class Take:
     """An operand times a factor (by its number) is added to ``box``, from ``first`` on, by the strides."""
 
-    box: Box
+    box: AccumulatorBlock
     extents: Place
     operand: int
     factor: int
@@ -140,7 +140,7 @@ class Take:
 class Apply:
     """What one instruction does with immediates on ``box``: an operation, or several one after the other."""
 
-    box: Box
+    box: AccumulatorBlock
     extents: Place
     steps: Steps
     weight = 1
@@ -150,8 +150,8 @@ class Apply:
 class Merge:
     """An operation on ``box`` and ``other``, whose element lies ``shift`` further; it becomes ``box``."""
 
-    box: Box
-    other: Box
+    box: AccumulatorBlock
+    other: AccumulatorBlock
     extents: Place
     name: PairOp
     shift: Place = (0, 0)
@@ -165,11 +165,11 @@ Step = Clear | Load | Take | Apply | Merge
 class TilePlan:
     """The steps in order, and the boxes in the order of their first use; the first is that of the result."""
 
-    boxes: list[Box] = field(default_factory=list)
+    boxes: list[AccumulatorBlock] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
 
     @property
-    def result(self) -> Box:
+    def result(self) -> AccumulatorBlock:
         """The box whose first rows and columns are the result."""
         return self.boxes[0]
 
@@ -178,7 +178,9 @@ class TilePlan:
         """Those of all boxes, a block."""
         return sum(box.rows * box.columns for box in self.boxes)
 
-    def bring(self, box: Box, ways: LaneCapabilities, operand: int, factor: int, first: Place = (0, 0)) -> None:
+    def bring(
+        self, box: AccumulatorBlock, ways: LaneCapabilities, operand: int, factor: int, first: Place = (0, 0)
+    ) -> None:
         """A new box, all of which becomes an operand (times a factor unless it is loaded)."""
         self.boxes.append(box)
         if ways.direct:
@@ -187,7 +189,13 @@ class TilePlan:
             self.steps += [Clear(box, box.extents), Take(box, box.extents, operand, factor, first)]
 
     def differ(
-        self, box: Box, extents: Place, name: Literal["max", "min"], operand: int, factors: Place, first: Place = (0, 0)
+        self,
+        box: AccumulatorBlock,
+        extents: Place,
+        name: Literal["max", "min"],
+        operand: int,
+        factors: Place,
+        first: Place = (0, 0),
     ) -> None:
         """``max(a, b) = max(a - b, 0) + b``; ``factors`` are the numbers of the factor of b and of its negative."""
         plus, minus = factors

@@ -2,7 +2,7 @@
 
 from accel.isa.family_registry import family_of
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import Composite
+from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.epilogue_planning import composite_operators
 from accel.lowering.ir.function_attributes import LaunchInfo
 from accel.lowering.kinds.registry import kind_of
@@ -12,7 +12,9 @@ from accel.report.plan_documents import PlannedLaunch, PlannedTiling, UsedInstru
 _ON_HOST = ("requantize", "clip")  # where the host finishes a composite
 
 
-def planned_launch(info: LaunchInfo, composite: Composite, region: Region, capabilities: Capabilities) -> PlannedLaunch:
+def planned_launch(
+    info: LaunchInfo, composite: CompositeRegion, region: Region, capabilities: Capabilities
+) -> PlannedLaunch:
     """Returns the document of one launch, given its ``region`` after the stage ``pack``."""
     left = () if not region.host_reason else _ON_HOST if region.epilogue.wide else _ON_HOST[1:]
     return PlannedLaunch(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from accel.program.program_model import Origin
+from accel.program.program_model import InstructionOrigin
 from accel.trace.text_columns import Part, by_group, decimal, encoded, lookup, pack, render
 from accel.trace.trace_names import TraceNames
 from accel.trace.trace_rows import Rows, RowSource, row_batches
@@ -74,7 +74,7 @@ def _csv_waits(names: TraceNames, rows: Rows) -> Iterator[Part]:
         yield decimal(rows[f"wait/{cause}"])
 
 
-def _csv_origin(origin: Origin) -> str:
+def _csv_origin(origin: InstructionOrigin) -> str:
     cells = [" ".join(origin.nodes), *(str(getattr(origin, name)) for name in _ORIGIN[1:])]
     return "".join(f",{_quoted(cell)}" for cell in cells) + "\n"
 
@@ -129,6 +129,6 @@ def _text_waits(names: TraceNames, rows: Rows) -> Iterator[Part]:
             yield decimal(cycles, waited)
 
 
-def _text_origin(origin: Origin) -> str:
+def _text_origin(origin: InstructionOrigin) -> str:
     text = f"  ; {origin.function}#{origin.site} {origin.pragma} {origin.stage} {' '.join(origin.nodes)}"
     return text.rstrip() + "\n"

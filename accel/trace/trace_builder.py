@@ -12,7 +12,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Instruction
 from accel.program.program_model import HostStep, Program
 from accel.trace.program_trace import Trace
-from accel.trace.trace_names import HostSpan, LaunchSpan, Operation, Queue, RowSemantics, TraceNames
+from accel.trace.trace_names import HostSpan, LaunchSpan, Queue, RowSemantics, TraceNames, TraceOperation
 from accel.trace.trace_rows import Index, Rows, make_index
 from accel.util.arrays import Signed
 
@@ -97,7 +97,7 @@ def _names(program: Program, simulation: "Simulation") -> TraceNames:
     accelerator, results = program.accelerator, simulation.launches
     timings = [result.timing for result in results if result.timing]
     operations = tuple(
-        Operation(
+        TraceOperation(
             name=i.name,
             unit=i.unit,
             fields=tuple(f.name for f in i.fields if f.value is None),

@@ -5,7 +5,7 @@ from typing import Literal
 import pydantic
 from pydantic import ConfigDict, Field
 
-from accel.program.program_model import Origin
+from accel.program.program_model import InstructionOrigin
 
 FIXED = ("launch", "kind", "start", "end", "origin")
 
@@ -21,7 +21,7 @@ class RowSemantics(_Model):
     when: dict[str, int]
 
 
-class Operation(_Model):
+class TraceOperation(_Model):
     """An instruction of the accelerator: its unit, and its fields that vary, in the order of the document.
 
     ``does`` are the expressions that it may be; the last word of a sequence has the sequence's.
@@ -74,13 +74,13 @@ class TraceNames(_Model):
     clock_mhz: float = Field(gt=0)
     timed: bool
     units: tuple[str, ...]
-    operations: tuple[Operation, ...]
+    operations: tuple[TraceOperation, ...]
     queues: tuple[Queue, ...]
     fields: tuple[str, ...]
     causes: tuple[str, ...]
     launches: tuple[LaunchSpan, ...]
     hosts: tuple[HostSpan, ...]
-    origins: tuple[Origin, ...]
+    origins: tuple[InstructionOrigin, ...]
 
     @property
     def columns(self) -> tuple[str, ...]:

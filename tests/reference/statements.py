@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from accel.expression.syntax_tree import Access, Binary, Call, Cast, Literal, Negate, Scalar, Select
-from accel.expression.typecheck import Node, Typed
+from accel.expression.typecheck import Typed, TypedExpression
 
 COMPARE = {
     "<": np.less,
@@ -76,10 +76,10 @@ class _Grid:
         self.tensors = tensors
         self.scalars = scalars
 
-    def of(self, node: Node) -> np.ndarray:
+    def of(self, node: TypedExpression) -> np.ndarray:
         return np.broadcast_to(self.raw(node), self.shape)
 
-    def raw(self, node: Node) -> np.ndarray:
+    def raw(self, node: TypedExpression) -> np.ndarray:
         below = [self.of(child) for child in node.children]
         match node.expression:
             case Literal(value):

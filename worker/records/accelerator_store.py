@@ -27,7 +27,7 @@ _MOST_BRIEFS = 10_000
 _FOLDER: Literal["accelerators"] = "accelerators"
 
 
-class AcceleratorSummary(NamedTuple):
+class AcceleratorEntry(NamedTuple):
     """An accelerator in a listing."""
 
     title: str
@@ -39,7 +39,7 @@ class Accelerators(OwnerScopedCollection):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, _FOLDER)
-        self._summaries: dict[str, AcceleratorSummary] = {}  # they do not change
+        self._summaries: dict[str, AcceleratorEntry] = {}  # they do not change
         self._digests: dict[str, str] = {}
 
     def add(self, accelerator: Accelerator, file: str | None = None) -> str:
@@ -99,7 +99,7 @@ class Accelerators(OwnerScopedCollection):
             return load_accelerator(name_or_id)
         return checked_accelerator(self._bytes(name_or_id))
 
-    def summary(self, name_or_id: str) -> AcceleratorSummary:
+    def summary(self, name_or_id: str) -> AcceleratorEntry:
         """Returns the title and family for a listing.
 
         Raises:
@@ -113,12 +113,12 @@ class Accelerators(OwnerScopedCollection):
             self._summaries[name_or_id] = self._read_summary(name_or_id)
         return self._summaries[name_or_id]
 
-    def _read_summary(self, name_or_id: str) -> AcceleratorSummary:
+    def _read_summary(self, name_or_id: str) -> AcceleratorEntry:
         if _ID.fullmatch(name_or_id):
             document = json.loads(self._bytes(name_or_id))
-            return AcceleratorSummary(str(document["title"]), str(document["family"]))
+            return AcceleratorEntry(str(document["title"]), str(document["family"]))
         preset = load_accelerator(name_or_id)
-        return AcceleratorSummary(preset.title, preset.family)
+        return AcceleratorEntry(preset.title, preset.family)
 
     def digest(self, name_or_id: str) -> str:
         """Returns the digest of the canonical document.

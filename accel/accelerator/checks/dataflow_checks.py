@@ -10,7 +10,7 @@ from accel.accelerator.require import require
 from accel.accelerator.semantics import Semantics, semantics_of
 from accel.expression.syntax_tree import Access, Binary, Call, Cast, Scalar
 from accel.expression.syntax_tree import Literal as Number
-from accel.expression.typecheck import Node
+from accel.expression.typecheck import TypedExpression
 
 CopyKind = Literal["plain", "scaled", "shifted"]
 
@@ -43,11 +43,11 @@ def copy_kind(meaning: Semantics) -> CopyKind | None:
     return "shifted" if unbounded is not value and _is_shifted(unbounded) else None
 
 
-def _uncast(node: Node) -> Node:
+def _uncast(node: TypedExpression) -> TypedExpression:
     return node.children[0] if isinstance(node.expression, Cast) else node
 
 
-def _unchanged(node: Node) -> bool:
+def _unchanged(node: TypedExpression) -> bool:
     match node.expression:
         case Access():
             return True
@@ -59,12 +59,12 @@ def _unchanged(node: Node) -> bool:
     return False
 
 
-def _may_be(node: Node, number: int) -> bool:
+def _may_be(node: TypedExpression, number: int) -> bool:
     found = node.expression
     return isinstance(found, Scalar) or (isinstance(found, Number) and found.value == number)
 
 
-def _without_bounds(node: Node) -> Node:
+def _without_bounds(node: TypedExpression) -> TypedExpression:
     """The value without its bounds: the argument of ``clip``, ``min``, ``max`` or ``relu`` that reads memory."""
     while isinstance(node.expression, Call) and node.expression.function in _BOUNDS:
         reading = [child for child in node.children if _reads(child)]
@@ -74,11 +74,11 @@ def _without_bounds(node: Node) -> Node:
     return node
 
 
-def _reads(node: Node) -> bool:
+def _reads(node: TypedExpression) -> bool:
     return isinstance(node.expression, Access) or any(_reads(child) for child in node.children)
 
 
-def _is_scaled(node: Node) -> bool:
+def _is_scaled(node: TypedExpression) -> bool:
     if not (isinstance(node.expression, Call) and node.expression.function == "rint"):
         return False
     product = node.children[0]
@@ -88,7 +88,7 @@ def _is_scaled(node: Node) -> bool:
     return any(isinstance(side, Access) for side in sides) and any(isinstance(side, Scalar) for side in sides)
 
 
-def _is_shifted(node: Node) -> bool:
+def _is_shifted(node: TypedExpression) -> bool:
     return isinstance(node.expression, Binary) and node.expression.operator == ">>" and _reads(node.children[0])
 
 

@@ -9,7 +9,7 @@ import tvm
 from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
-from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, Quantised
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
 from accel.frontend.integer_recovery.int8_operands import from_int8, int8_output, to_int8, zero_point_as_int8
 from accel.frontend.integer_recovery.qdq_chains import follow_chain
 from accel.frontend.integer_recovery.requantization import (
@@ -101,7 +101,7 @@ def recover_addition(rewrite: DataflowRewrite, binding: relax.Binding, requantiz
     return True
 
 
-def _operands(rewrite: DataflowRewrite, call: tvm.ir.Call) -> list[Quantised] | None:
+def _operands(rewrite: DataflowRewrite, call: tvm.ir.Call) -> list[QuantisedTensor] | None:
     """Both operands, if they are quantised activations of one shape, int8 or uint8 with one scale each."""
     found = [rewrite.graph.dequantised(argument) for argument in call.args]
     operands = [operand for operand in found if operand is not None and isinstance(operand.value, relax.Var)]
@@ -111,7 +111,7 @@ def _operands(rewrite: DataflowRewrite, call: tvm.ir.Call) -> list[Quantised] | 
 
 
 def _sum(
-    operands: list[Quantised], output: Output, requantize: Requantize
+    operands: list[QuantisedTensor], output: Output, requantize: Requantize
 ) -> tuple[tuple[tuple[int, int], int], composite_functions.AnyEpilogue] | None:
     """The weights of the operands and what is added to their sum, and the epilogue; None if none are fine enough."""
     zero_points = [zero_point_as_int8(operand) for operand in operands]
@@ -128,7 +128,7 @@ def _sum(
     return None
 
 
-def _weighings(operands: list[Quantised], output: Output, requantize: Requantize) -> Iterator[Weighing]:
+def _weighings(operands: list[QuantisedTensor], output: Output, requantize: Requantize) -> Iterator[Weighing]:
     """The weights to try, the exact ones first where int8 holds them, else last."""
     a, b = (float(operand.scale) for operand in operands)
     ratios = a / output.scale, b / output.scale

@@ -7,7 +7,7 @@ import tvm
 from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
-from accel.frontend.integer_recovery.contraction_recovery import Layer, recover_layer
+from accel.frontend.integer_recovery.contraction_recovery import IntegerContraction, recover_layer
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite
 from accel.frontend.integer_recovery.int8_operands import Weights, zero_point_as_int8
 from accel.frontend.integer_recovery.qdq_chains import follow_chain
@@ -37,7 +37,9 @@ def recover_average_pool(rewrite: DataflowRewrite, binding: relax.Binding, requa
     bias = None if zero_point == 0 else np.asarray(-zero_point * weights.sums(), np.int64)
     scale = x.scale / math.prod(kernel)
     return recover_layer(
-        rewrite, Layer(chain, x, zero_point, weights, bias, np.asarray(scale), window, macs=0, average=True), requantize
+        rewrite,
+        IntegerContraction(chain, x, zero_point, weights, bias, np.asarray(scale), window, macs=0, average=True),
+        requantize,
     )
 
 

@@ -18,7 +18,7 @@ body. Its bindings, in order (brackets: may be absent):
 
 The epilogue is one of three, as the accelerator requantises; relu and clip are folded into its bounds.
 
-- :class:`Epilogue`, by a power of two: with shift s > 0 add 2^(s-1) and right_shift by s (which rounds half
+- :class:`ShiftEpilogue`, by a power of two: with shift s > 0 add 2^(s-1) and right_shift by s (which rounds half
   up), with s < 0 left_shift by -s, with s = 0 nothing; maximum with the lower bound, minimum with the upper
   one; astype to int8.
 - :class:`ScaledEpilogue`, by a float: astype to float32 (int32 beyond 2^24 rounds, half to even); multiply by
@@ -46,7 +46,7 @@ Shape = Sequence[int]
 
 
 @dataclass(frozen=True)
-class Epilogue:
+class ShiftEpilogue:
     """Requantisation by ``2**-shift``, then clipping to [low, high]."""
 
     shift: int
@@ -79,11 +79,11 @@ class MultipliedEpilogue:
     high: int
 
 
-AnyEpilogue = Epilogue | ScaledEpilogue | MultipliedEpilogue
+AnyEpilogue = ShiftEpilogue | ScaledEpilogue | MultipliedEpilogue
 
 
 @dataclass(frozen=True)
-class Quantum:
+class ResultIntegers:
     """The integers of a result: their type, and which of them stands for 0."""
 
     dtype: str
@@ -169,7 +169,7 @@ def add(
 
 def _summed(builder: relax.BlockBuilder, acc: relax.Expr, addend: int, epilogue: AnyEpilogue) -> relax.Expr:
     """The epilogue of a sum to which ``addend`` is added; it may join what a shift rounds by."""
-    if isinstance(epilogue, Epilogue):
+    if isinstance(epilogue, ShiftEpilogue):
         return _clipped(builder, _shifted(builder, acc, epilogue.shift, addend), epilogue.low, epilogue.high)
     return _requantised(builder, builder.emit(relax.op.add(acc, _int32(addend))) if addend else acc, epilogue)
 
@@ -235,7 +235,7 @@ def max_pool(
 
 
 def requantize(
-    nodes: Sequence[str], acc: Shape, scale: Shape, quantum: Quantum, bounds: tuple[int, int], cause: str
+    nodes: Sequence[str], acc: Shape, scale: Shape, quantum: ResultIntegers, bounds: tuple[int, int], cause: str
 ) -> relax.Function:
     """Returns the composite ``requantize`` of an accumulator of shape ``acc`` by a scale that broadcasts to it.
 

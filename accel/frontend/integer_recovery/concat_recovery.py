@@ -6,7 +6,7 @@ from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.addition_recovery import INT8_MAGNITUDE, RANKS
-from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, Quantised
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
 from accel.frontend.integer_recovery.int8_operands import int8_output
 from accel.frontend.integer_recovery.movement_recovery import same_numbers
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
@@ -41,14 +41,14 @@ def recover_concat(rewrite: DataflowRewrite, binding: relax.Binding, requantize:
     return True
 
 
-def _fits(x: Quantised, chain: Chain) -> bool:
+def _fits(x: QuantisedTensor, chain: Chain) -> bool:
     """Whether an operand has the result's scale, and nothing clips it."""
     assert chain.output is not None
     limits = np.iinfo(x.dtype)
     return same_numbers(x, chain.output) and chain.limits == (limits.min, limits.max)
 
 
-def _narrowing(x: Quantised, chain: Chain, requantize: Requantize) -> Narrowing | str:
+def _narrowing(x: QuantisedTensor, chain: Chain, requantize: Requantize) -> Narrowing | str:
     """What brings an operand to the result's scale and bounds, or why nothing does."""
     assert chain.output is not None
     int8 = x.dtype == chain.output.dtype == "int8"
@@ -58,7 +58,7 @@ def _narrowing(x: Quantised, chain: Chain, requantize: Requantize) -> Narrowing 
     return epilogue_of(acc, int8_output(chain), requantize)
 
 
-def _changed(rewrite: DataflowRewrite, chain: Chain, x: Quantised, found: Narrowing) -> relax.Var:
+def _changed(rewrite: DataflowRewrite, chain: Chain, x: QuantisedTensor, found: Narrowing) -> relax.Var:
     node = rewrite.origin[chain.root.name]
     shape, addend = [int(size) for size in x.value.ty.shape], int(found.addend) - int(x.zero_point)
     function = composite_functions.elementwise([node.name], shape, (1,), "sum", addend, found.epilogue)

@@ -10,7 +10,7 @@ from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.composite_functions import ConvolutionWindow
-from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, Quantised
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
 from accel.frontend.integer_recovery.int8_operands import (
     Weights,
     from_int8,
@@ -42,7 +42,7 @@ CONTRACTIONS = frozenset({"relax.matmul", *_SPACE})
 
 
 @dataclass(frozen=True)
-class Contraction:
+class ContractionWeights:
     """The weights as the composites take them, [O, C / groups, KH, KW] or [K, N], and how they meet the data.
 
     ``value`` are the integers, ``weights`` what they stand for; the output channels are along ``axis`` of both. They
@@ -51,7 +51,7 @@ class Contraction:
     """
 
     value: Array
-    weights: Quantised
+    weights: QuantisedTensor
     axis: int
     window: ConvolutionWindow | None
     phases: Phases | None
@@ -67,7 +67,7 @@ class Contraction:
         return self.phases.along(channels) if self.phases is not None else channels
 
 
-def contraction_of(call: tvm.ir.Call, value: Array, weights: Quantised) -> Contraction | None:
+def contraction_of(call: tvm.ir.Call, value: Array, weights: QuantisedTensor) -> ContractionWeights | None:
     """Returns what ``call`` contracts with constant weights; None if the weights are of another kind.
 
     Args:
@@ -78,19 +78,19 @@ def contraction_of(call: tvm.ir.Call, value: Array, weights: Quantised) -> Contr
     result = [int(extent) for extent in call.ty.shape.values]
     if call.op.name == "relax.matmul":
         macs = math.prod(result) * value.shape[0]
-        return Contraction(value, weights, 1, None, None, macs) if value.ndim == 2 else None
+        return ContractionWeights(value, weights, 1, None, None, macs) if value.ndim == 2 else None
     axes = _SPACE[call.op.name]
     data = [int(extent) for extent in call.args[0].ty.shape.values]
     window = _window(call, axes)
     if axes == 1:
         value = np.expand_dims(value, 2)
     if not call.op.name.endswith("transpose"):
-        return Contraction(value, weights, 0, window, None, math.prod(result) * math.prod(value.shape[1:]))
+        return ContractionWeights(value, weights, 0, window, None, math.prod(result) * math.prod(value.shape[1:]))
     macs = math.prod(data) * math.prod(value.shape[1:])
     planes = [[1, *shape[2:]][-2:] for shape in (data, result)]
     phases = image_phases(planes[0], planes[1], value.shape[2:], window)
     spread = phases.weights(value, weights)
-    return Contraction(*spread, 0, phases.window, phases, macs) if spread is not None else None
+    return ContractionWeights(*spread, 0, phases.window, phases, macs) if spread is not None else None
 
 
 def _window(call: tvm.ir.Call, axes: int) -> ConvolutionWindow:
@@ -112,7 +112,7 @@ _IN_FLOAT = "its result is wanted in float32, which its int32 sums become"
 
 
 @dataclass(frozen=True)
-class Layer:
+class IntegerContraction:
     """A contraction in integers: ``acc = op(x - zero_point, weights) + bias``, worth ``scale`` a unit.
 
     ``bias`` is int64 [O], with the part of the zero point folded in, or None; ``scale`` is a scalar or [O].
@@ -121,7 +121,7 @@ class Layer:
     """
 
     chain: Chain
-    x: Quantised
+    x: QuantisedTensor
     zero_point: int
     weights: Weights
     bias: npt.NDArray[np.int64] | None
@@ -147,7 +147,7 @@ def recover_contraction(rewrite: DataflowRewrite, binding: relax.Binding, requan
     return layer is not None and recover_layer(rewrite, layer, requantize)
 
 
-def recover_layer(rewrite: DataflowRewrite, layer: Layer, requantize: Requantize) -> bool:
+def recover_layer(rewrite: DataflowRewrite, layer: IntegerContraction, requantize: Requantize) -> bool:
     """Replaces the operator that ``layer`` is, and its chain; False, and nothing done, if its sums do not fit int32."""
     if layer.magnitude.max() > INT32_MAX:
         return False
@@ -169,7 +169,7 @@ def recover_layer(rewrite: DataflowRewrite, layer: Layer, requantize: Requantize
     return True
 
 
-def _vectors(layer: Layer, narrowing: Narrowing | None) -> list[relax.Expr]:
+def _vectors(layer: IntegerContraction, narrowing: Narrowing | None) -> list[relax.Expr]:
     """The bias, with what an epilogue adds to it, and the multipliers, where there are any."""
     channels = layer.weights.channels
     addend = np.zeros((), np.int64) if narrowing is None else narrowing.addend
@@ -182,7 +182,7 @@ def _vectors(layer: Layer, narrowing: Narrowing | None) -> list[relax.Expr]:
     return [relax.const(layer.along_channels(vector.astype(np.int32))) for vector in vectors]
 
 
-def _layer(rewrite: DataflowRewrite, var: relax.Var) -> Layer | None:
+def _layer(rewrite: DataflowRewrite, var: relax.Var) -> IntegerContraction | None:
     """The layer whose float operator ``var`` is bound to, if its data are quantised and its weights constant."""
     graph = rewrite.graph
     call = graph.call(var)
@@ -211,10 +211,10 @@ def _layer(rewrite: DataflowRewrite, var: relax.Var) -> Layer | None:
         return None
     absent = chain.bias is None and zero_point == 0
     integers = None if absent else bias.astype(np.int64)
-    return Layer(chain, x, zero_point, weights, integers, scale, found.window, found.macs, found.phases)
+    return IntegerContraction(chain, x, zero_point, weights, integers, scale, found.window, found.macs, found.phases)
 
 
-def _epilogue(layer: Layer, requantize: Requantize) -> Narrowing | str:
+def _epilogue(layer: IntegerContraction, requantize: Requantize) -> Narrowing | str:
     """The requantisation inside the composite, or why there is none."""
     output = layer.chain.output
     if output is None:
@@ -222,7 +222,7 @@ def _epilogue(layer: Layer, requantize: Requantize) -> Narrowing | str:
     return epilogue_of(Accumulator(layer.scale, layer.magnitude), int8_output(layer.chain), requantize)
 
 
-def _data(rewrite: DataflowRewrite, layer: Layer) -> relax.Expr:
+def _data(rewrite: DataflowRewrite, layer: IntegerContraction) -> relax.Expr:
     """The layer's input as the composite takes it: int8, explicitly padded if zero is not 0, two axes if dense.
 
     Channels whose weights have several parts are there as often.
@@ -252,7 +252,7 @@ def _data(rewrite: DataflowRewrite, layer: Layer) -> relax.Expr:
 
 def _composite(
     rewrite: DataflowRewrite,
-    layer: Layer,
+    layer: IntegerContraction,
     x: relax.Expr,
     epilogue: composite_functions.AnyEpilogue | None,
     *,
@@ -274,19 +274,19 @@ def _composite(
     return rewrite.composite(function, rewrite.origin[layer.chain.root.name], layer.macs)
 
 
-def _requantised(rewrite: DataflowRewrite, layer: Layer, acc: relax.Var, cause: str) -> relax.Expr:
+def _requantised(rewrite: DataflowRewrite, layer: IntegerContraction, acc: relax.Var, cause: str) -> relax.Expr:
     """The host's requantisation of the accumulator, and why it is the host's."""
     output = layer.chain.output
     assert output is not None
     scale = layer.along_channels(as_float32_factor(layer.scale / output.scale))
     tail = layer.chain.tail
     nodes = [name for var in layer.chain.members for name in rewrite.origin[var.name].covers]
-    quantum = composite_functions.Quantum(output.dtype, int(output.zero_point))
+    quantum = composite_functions.ResultIntegers(output.dtype, int(output.zero_point))
     function = composite_functions.requantize(nodes, _shape(acc), scale.shape, quantum, layer.chain.limits, cause)
     return tvm.ir.Call(rewrite.composite(function, rewrite.origin[tail.name]), [acc, relax.const(scale)])
 
 
-def _dequantised(rewrite: DataflowRewrite, layer: Layer, acc: relax.Var) -> relax.Expr:
+def _dequantised(rewrite: DataflowRewrite, layer: IntegerContraction, acc: relax.Var) -> relax.Expr:
     """The accumulator as the float that the rest of the graph wants, or as it is."""
     if layer.chain.integer:
         return acc
@@ -294,7 +294,7 @@ def _dequantised(rewrite: DataflowRewrite, layer: Layer, acc: relax.Var) -> rela
     return relax.op.multiply(value, relax.const(layer.along_channels(as_float32_factor(layer.scale))))
 
 
-def _like(rewrite: DataflowRewrite, layer: Layer, result: relax.Expr) -> relax.Expr:
+def _like(rewrite: DataflowRewrite, layer: IntegerContraction, result: relax.Expr) -> relax.Expr:
     """``result`` as the chain's tail: the phases interleaved; the data may have had other axes than the composite's."""
     tail = layer.chain.tail
     if layer.phases is not None:

@@ -10,12 +10,12 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from accel.frontend.fold.affine_channels import OPERATORS
-from accel.frontend.relax_import.relax_importer import Node, identifier
+from accel.frontend.relax_import.relax_importer import ImportedNode, identifier
 from accel.util.arrays import Array, Float64, Int64
 
 
 @dataclass(frozen=True)
-class Quantised:
+class QuantisedTensor:
     """An integer tensor and what its elements stand for: ``(value - zero_point) * scale``.
 
     ``scale`` (float64) and ``zero_point`` (int64) are scalars, or vectors along ``axis``.
@@ -58,7 +58,7 @@ class Dataflow:
         users = self._users.get(var.name, [])
         return users[0] if len(users) == 1 else None
 
-    def dequantised(self, expr: relax.Expr) -> Quantised | None:
+    def dequantised(self, expr: relax.Expr) -> QuantisedTensor | None:
         """Returns ``expr`` as the quantised tensor it is dequantised from; transposed constants are followed."""
         transposition = self.call(expr, "relax.permute_dims")
         if transposition is not None:
@@ -66,7 +66,7 @@ class Dataflow:
         call = self.call(expr, "relax.dequantize")
         return self.parameters(call, call.args[0]) if call is not None else None
 
-    def parameters(self, call: tvm.ir.Call, value: relax.Expr) -> Quantised | None:
+    def parameters(self, call: tvm.ir.Call, value: relax.Expr) -> QuantisedTensor | None:
         """Returns the parameters of a quantize or dequantize ``call`` whose integers are ``value``.
 
         None if they are not constant, or if a scale is not a positive number, which only a malformed model has.
@@ -77,7 +77,7 @@ class Dataflow:
         if not (np.isfinite(scale).all() and (scale > 0).all()):
             return None
         scale, zero_point = (a.reshape(()) if a.size == 1 else a for a in (scale, zero_point))
-        return Quantised(
+        return QuantisedTensor(
             value, scale.astype(np.float64), zero_point.astype(np.int64), int(call.attrs.axis), str(zero_point.dtype)
         )
 
@@ -94,14 +94,14 @@ class Dataflow:
         with np.errstate(all="ignore"):  # infinities are values, as they would be at run time
             return np.asarray(_FOLDED[call.op.name](call, *arguments))
 
-    def _transposed(self, call: tvm.ir.Call) -> Quantised | None:
+    def _transposed(self, call: tvm.ir.Call) -> QuantisedTensor | None:
         inner = self.dequantised(call.args[0])
         value = self.constant(inner.value) if inner is not None else None
         if inner is None or value is None:
             return None
         axes = _axes(call, value.ndim)
         axis = axes.index(inner.axis % value.ndim) if not inner.per_tensor else inner.axis
-        return Quantised(relax.const(value.transpose(axes)), inner.scale, inner.zero_point, axis, inner.dtype)
+        return QuantisedTensor(relax.const(value.transpose(axes)), inner.scale, inner.zero_point, axis, inner.dtype)
 
 
 def _operands(expr: relax.Expr) -> list[relax.Expr]:
@@ -168,7 +168,7 @@ class DataflowRewrite:
     A variable that the rest of the graph uses keeps its identity, so nothing needs substituting.
     """
 
-    def __init__(self, graph: Dataflow, origin: dict[str, Node]) -> None:
+    def __init__(self, graph: Dataflow, origin: dict[str, ImportedNode]) -> None:
         self.graph = graph
         self.origin = dict(origin)
         self.replaced: set[str] = set()
@@ -215,7 +215,7 @@ class DataflowRewrite:
         self._bindings.append(relax.VarBinding(var, value))
         return var
 
-    def composite(self, function: relax.Function, node: Node, macs: int = 0) -> tvm.ir.GlobalVar:
+    def composite(self, function: relax.Function, node: ImportedNode, macs: int = 0) -> tvm.ir.GlobalVar:
         """Adds a composite function, named after its operation and ``node``."""
         name = self._unique(f"{function.attrs['op']}_{identifier(node.name)}")
         if macs and node.op not in OPERATORS:  # a batch norm as a layer of its own has none

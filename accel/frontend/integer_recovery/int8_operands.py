@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from tvm import relax
 
-from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, Quantised
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
 from accel.frontend.integer_recovery.qdq_chains import Chain
 from accel.frontend.integer_recovery.requantization import Output
 from accel.util.arrays import Array
@@ -65,12 +65,12 @@ class Weights:
         return np.moveaxis(self.values, self.axis, 0).reshape(self.channels, -1)
 
 
-def zero_point_as_int8(x: Quantised) -> int:
+def zero_point_as_int8(x: QuantisedTensor) -> int:
     """Returns the zero point of data, one for all of them, once uint8 has become int8."""
     return int(x.zero_point) - (UINT8_OFFSET if x.dtype == "uint8" else 0)
 
 
-def integer_weights(value: Array, quantised: Quantised, axis: int) -> Weights | None:
+def integer_weights(value: Array, quantised: QuantisedTensor, axis: int) -> Weights | None:
     """Returns the constant ``value`` of ``quantised`` as weights with output channels along ``axis``, 0 or 1.
 
     None if their scale varies along another axis.
@@ -105,7 +105,7 @@ _FROM_UINT8 = "its data are uint8, and become int8 for the accelerator"
 _TO_UINT8 = "its result is int8, and becomes uint8 for what follows"
 
 
-def to_int8(rewrite: DataflowRewrite, x: Quantised, root: relax.Var) -> relax.Expr:
+def to_int8(rewrite: DataflowRewrite, x: QuantisedTensor, root: relax.Var) -> relax.Expr:
     """Returns the integers of ``x``, an operand of the operator that ``root`` is bound to."""
     if x.dtype == "int8":
         return x.value

@@ -4,7 +4,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, Quantised
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
 from accel.frontend.integer_recovery.qdq_chains import follow_chain
 from accel.frontend.integer_recovery.requantization import Requantize
 
@@ -43,7 +43,7 @@ def recover_movement(rewrite: DataflowRewrite, binding: relax.Binding, _requanti
     return True
 
 
-def same_numbers(before: Quantised, after: Quantised) -> bool:
+def same_numbers(before: QuantisedTensor, after: QuantisedTensor) -> bool:
     """Returns whether the integers of both stand for the same numbers."""
     return (
         before.per_tensor

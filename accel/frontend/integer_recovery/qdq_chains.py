@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from accel.frontend.integer_recovery.dataflow_block import Dataflow, Quantised
+from accel.frontend.integer_recovery.dataflow_block import Dataflow, QuantisedTensor
 from accel.util.arrays import Array
 
 
@@ -28,7 +28,7 @@ class Chain:
     bias: Array | None = None
     low: float = -np.inf
     high: float = np.inf
-    output: Quantised | None = None
+    output: QuantisedTensor | None = None
     limits: tuple[int, int] = field(default=(0, 0))
     integer: bool = False
     gain: Array | None = None

@@ -27,10 +27,10 @@ from accel.frontend.integer_recovery.max_pool_recovery import recover_max_pool
 from accel.frontend.integer_recovery.movement_recovery import recover_movement
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.integer_recovery.signed_activations import with_signed_activations
-from accel.frontend.relax_import.relax_importer import ImportedGraph, Node, import_onnx
+from accel.frontend.relax_import.relax_importer import ImportedGraph, ImportedNode, import_onnx
 
 
-def check_runnable(module: IRModule, origin: Mapping[str, Node]) -> None:
+def check_runnable(module: IRModule, origin: Mapping[str, ImportedNode]) -> None:
     """Refuses operators of ``main`` that do not lower to a function; ``origin`` has the node of each variable.
 
     Raises:
@@ -72,7 +72,7 @@ class ImportedModel:
     """
 
     module: IRModule
-    host_nodes: dict[str, Node]
+    host_nodes: dict[str, ImportedNode]
     operators: dict[str, str]
     macs: dict[str, int]
     causes: dict[str, str] = field(default_factory=dict)
@@ -114,7 +114,7 @@ def recover_integers(imported: ImportedGraph, requantize: Requantize = "shift") 
     return ImportedModel(_annotated(module, host, rewrite.macs), host, imported.operators, rewrite.macs, rewrite.causes)
 
 
-def _annotated(module: IRModule, host: dict[str, Node], macs: dict[str, int]) -> IRModule:
+def _annotated(module: IRModule, host: dict[str, ImportedNode], macs: dict[str, int]) -> IRModule:
     """The module with what later stages want to know of the model as attributes."""
     for variable, function in list(module.functions.items()):
         if variable.name_hint == "main":

@@ -195,7 +195,7 @@ def _shifted(acc: Accumulator, output: Output) -> Narrowing | str:
     addend = output.zero_point << shift if shift >= 0 else output.zero_point >> -shift
     if not requantisation_fits(int(acc.magnitude.max()) + abs(addend), shift):
         return f"shifting by {shift} overflows int32"
-    return Narrowing(composite_functions.Epilogue(shift, *output.limits), np.asarray(addend, np.int64))
+    return Narrowing(composite_functions.ShiftEpilogue(shift, *output.limits), np.asarray(addend, np.int64))
 
 
 def _scaled(acc: Accumulator, output: Output) -> Narrowing | str:

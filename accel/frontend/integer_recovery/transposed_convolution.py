@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tvm import relax
 
 from accel.frontend.integer_recovery.composite_functions import ConvolutionWindow
-from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, Quantised
+from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
 from accel.util.arrays import Array
 
 
@@ -57,7 +57,7 @@ class Phases:
         dilation = (self.axes[0].dilation, self.axes[1].dilation)
         return ConvolutionWindow((1, 1), (top, left, bottom, right), dilation, self.groups)
 
-    def weights(self, value: Array, quantised: Quantised) -> tuple[Array, Quantised] | None:
+    def weights(self, value: Array, quantised: QuantisedTensor) -> tuple[Array, QuantisedTensor] | None:
         """Returns the convolution's weights [O * phases, C / groups, KH, KW], and their scales along the first axis.
 
         Args:
@@ -78,7 +78,7 @@ class Phases:
             self.along(np.tile(parameter, self.groups) if parameter.ndim else parameter)
             for parameter in (quantised.scale, quantised.zero_point)
         )
-        return weights, Quantised(quantised.value, scale, zero_point, 0, quantised.dtype)
+        return weights, QuantisedTensor(quantised.value, scale, zero_point, 0, quantised.dtype)
 
     def along(self, channels: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Returns a number for each output channel as one for each channel of the convolution; a scalar stays one."""

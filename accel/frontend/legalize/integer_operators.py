@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 from accel.errors import InvalidModel, UnsupportedOperator, UnsupportedShape
 from accel.frontend.legalize.explicit_padding import make_padding_explicit
-from accel.frontend.legalize.qdq_writer import QdqWriter, Quantum
+from accel.frontend.legalize.qdq_writer import QdqWriter, QuantizationNames
 from accel.frontend.onnx_model.model_limits import LIMITS
 
 
@@ -155,8 +155,8 @@ def _dynamic_quantize(writer: QdqWriter, node: onnx.NodeProto) -> None:
     writer.replace(node, "QuantizeLinear", [data, scale, point], outputs[0])
 
 
-def _unit(writer: QdqWriter, zero_point: str) -> Quantum:
-    return Quantum(writer.unit, zero_point)
+def _unit(writer: QdqWriter, zero_point: str) -> QuantizationNames:
+    return QuantizationNames(writer.unit, zero_point)
 
 
 def _centred(writer: QdqWriter, weight: str, zero: str, axis: int) -> npt.NDArray[np.int64] | None:

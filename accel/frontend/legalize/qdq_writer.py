@@ -24,7 +24,7 @@ _TYPES = {int: onnx.AttributeProto.INT, float: onnx.AttributeProto.FLOAT, list: 
 
 
 @dataclass(frozen=True)
-class Quantum:
+class QuantizationNames:
     """The names of a tensor's scale and zero point; without a zero point it is 0."""
 
     scale: str
@@ -44,7 +44,7 @@ class QdqWriter:
                 self._constants[node.output[0]] = node.attribute[0].t
         self._nodes: list[onnx.NodeProto] = []
         self._initializers: list[onnx.TensorProto] = []
-        self._shared: dict[tuple[str, Quantum, int | None], str] = {}
+        self._shared: dict[tuple[str, QuantizationNames, int | None], str] = {}
         self._taken = {name for node in model.graph.node for name in (node.name, *node.input, *node.output)}
         self._taken |= {value.name for part in (model.graph.input, model.graph.initializer) for value in part}
 
@@ -80,9 +80,9 @@ class QdqWriter:
             raise InvalidModel(f"{node.op_type}: the attribute {name!r} is of a wrong type", field=f"node:{node.name}")
         return helper.get_attribute_value(found)
 
-    def quantum(self, node: onnx.NodeProto, index: int) -> Quantum:
+    def quantum(self, node: onnx.NodeProto, index: int) -> QuantizationNames:
         """Returns the scale at input ``index`` and the zero point behind it, which may be absent."""
-        return Quantum(self.operand(node, index), self.optional(node, index + 1))
+        return QuantizationNames(self.operand(node, index), self.optional(node, index + 1))
 
     def value(self, name: str) -> Array | None:
         """Returns the constant called ``name``; None if it is not one."""
@@ -139,7 +139,7 @@ class QdqWriter:
         self._nodes.append(made)
         return output
 
-    def dequantize(self, node: onnx.NodeProto, tensor: str, quantum: Quantum, axis: int | None = None) -> str:
+    def dequantize(self, node: onnx.NodeProto, tensor: str, quantum: QuantizationNames, axis: int | None = None) -> str:
         """Dequantizes an operand of ``node``, once for all who want the same; returns the float tensor.
 
         Args:
@@ -159,7 +159,7 @@ class QdqWriter:
             self._shared[key] = self.emit(node, "DequantizeLinear", f"{tensor}_dequantize", inputs, **attributes)
         return self._shared[key]
 
-    def quantize(self, node: onnx.NodeProto, tensor: str, quantum: Quantum, like: str = "") -> None:
+    def quantize(self, node: onnx.NodeProto, tensor: str, quantum: QuantizationNames, like: str = "") -> None:
         """Quantizes ``tensor`` to the output of ``node``; without a zero point it is 0, of the type of ``like``.
 
         Raises:
@@ -173,7 +173,7 @@ class QdqWriter:
                 raise UnsupportedOperator(
                     f"{node.op_type}: the type of its result is not stated", field=f"node:{node.name}"
                 )
-            quantum = Quantum(quantum.scale, self.constant(f"{tensor}_zero_point", np.zeros((), known.dtype)))
+            quantum = QuantizationNames(quantum.scale, self.constant(f"{tensor}_zero_point", np.zeros((), known.dtype)))
         inputs = [tensor, *self._parameters(quantum, tensor)]
         self.emit(node, "QuantizeLinear", "quantize", inputs, str(node.output[0]))
 
@@ -207,7 +207,7 @@ class QdqWriter:
                 node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output[:1], name=node.name))
         return known_shapes(alike)
 
-    def _parameters(self, quantum: Quantum, tensor: str) -> list[str]:
+    def _parameters(self, quantum: QuantizationNames, tensor: str) -> list[str]:
         """The scale and zero point of one shape: scalars are without axes, and a vector takes the other along."""
         names = [name for name in (quantum.scale, quantum.zero_point) if name]
         values = [self.value(name) for name in names]
@@ -219,7 +219,7 @@ class QdqWriter:
                 names[index] = self.constant(f"{tensor}_{('scale', 'zero_point')[index]}", np.ascontiguousarray(one))
         return names
 
-    def _is_vector(self, node: onnx.NodeProto, quantum: Quantum) -> bool:
+    def _is_vector(self, node: onnx.NodeProto, quantum: QuantizationNames) -> bool:
         """Whether the scale or the zero point has more than one element; both of them as many, if so."""
         values = [self.value(name) for name in (quantum.scale, quantum.zero_point) if name]
         sizes = {value.size for value in values if value is not None} - {1}

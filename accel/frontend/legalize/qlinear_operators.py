@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from accel.errors import InvalidModel, UnsupportedOperator
-from accel.frontend.legalize.qdq_writer import MICROSOFT, QdqWriter, Quantum
+from accel.frontend.legalize.qdq_writer import MICROSOFT, QdqWriter, QuantizationNames
 
 _ONE_AXIS = 13  # the first opset of Softmax along one axis; before, it is along all from that axis on
 
@@ -95,7 +95,7 @@ def _gemm(writer: QdqWriter, node: onnx.NodeProto) -> None:
             field=f"node:{node.name}",
         )
     if alpha != 1 and scale is not None:
-        weight = Quantum(writer.constant(f"{weight.scale}_alpha", scale * alpha), weight.zero_point)
+        weight = QuantizationNames(writer.constant(f"{weight.scale}_alpha", scale * alpha), weight.zero_point)
     operands = [
         writer.dequantize(node, writer.operand(node, 0), data),
         writer.dequantize(node, writer.operand(node, 3), weight, axis=columns),
@@ -149,14 +149,16 @@ def _adopt(writer: QdqWriter, node: onnx.NodeProto) -> None:
     writer.keep(adopted)
 
 
-def _bias(writer: QdqWriter, node: onnx.NodeProto, bias: str, data: Quantum, weight: Quantum) -> str:
+def _bias(
+    writer: QdqWriter, node: onnx.NodeProto, bias: str, data: QuantizationNames, weight: QuantizationNames
+) -> str:
     """The int32 bias as float: one of its units is the product of the scales."""
     scales = [writer.value(quantum.scale) for quantum in (data, weight)]
     if scales[0] is not None and scales[1] is not None:
         unit = writer.constant(f"{bias}_scale", scales[0].reshape(-1)[:1] * scales[1].reshape(-1))
     else:
         unit = writer.emit(node, "Mul", "bias_scale", [data.scale, weight.scale])
-    return writer.dequantize(node, bias, Quantum(unit, ""), axis=0)
+    return writer.dequantize(node, bias, QuantizationNames(unit, ""), axis=0)
 
 
 LINEAR_RULES: Mapping[tuple[str, str], Rule] = {

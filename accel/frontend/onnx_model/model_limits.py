@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Limits:
+class ModelLimits:
     """The bounds. A model at every one of them at once still fits a job's memory and time.
 
     Attributes:
@@ -29,7 +29,7 @@ class Limits:
     macs: int = 2**36
 
 
-LIMITS = Limits()
+LIMITS = ModelLimits()
 OPSETS = range(9, 29)  # of ONNX's own operators; up to the newest that the pinned onnx knows
 NEWEST_IR_VERSION = 14  # that the pinned onnx knows
 # the newest that the pinned onnxruntime loads: what is newer is brought down to them

@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from accel.errors import InvalidModel, UnsupportedShape
-from accel.frontend.onnx_model.model_limits import Limits
+from accel.frontend.onnx_model.model_limits import ModelLimits
 from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, is_static, static_shape
 from accel.util.arrays import Array
 
@@ -162,7 +162,7 @@ def infer_shapes(model: onnx.ModelProto) -> Inferred:
     return _infer(without_weights(model), strict=True)
 
 
-def tensor_shapes(model: onnx.ModelProto, inferred: Inferred, limits: Limits) -> dict[str, Shape]:
+def tensor_shapes(model: onnx.ModelProto, inferred: Inferred, limits: ModelLimits) -> dict[str, Shape]:
     """Returns the shape of every tensor of a checked model.
 
     Raises:

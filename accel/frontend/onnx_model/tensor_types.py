@@ -6,7 +6,7 @@ import onnx
 from onnx import TensorProto
 
 from accel.errors import UnsupportedShape, UnsupportedType
-from accel.frontend.onnx_model.model_limits import Limits
+from accel.frontend.onnx_model.model_limits import ModelLimits
 
 ITEM_BYTES: dict[int, int] = {
     TensorProto.FLOAT: 4,
@@ -25,7 +25,7 @@ def is_static(info: onnx.ValueInfoProto | None) -> bool:
     return all(dimension.HasField("dim_value") for dimension in info.type.tensor_type.shape.dim)
 
 
-def static_shape(info: onnx.ValueInfoProto, field: str, limits: Limits, *, smallest: int = 1) -> tuple[int, ...]:
+def static_shape(info: onnx.ValueInfoProto, field: str, limits: ModelLimits, *, smallest: int = 1) -> tuple[int, ...]:
     """Returns the static shape of a tensor of a supported type."""
     if not info.type.HasField("tensor_type"):
         raise UnsupportedType(f"{info.name!r} is not a dense tensor", field=field)
@@ -39,7 +39,7 @@ def static_shape(info: onnx.ValueInfoProto, field: str, limits: Limits, *, small
     return shape
 
 
-def check_dimensions(shape: tuple[int, ...], field: str, limits: Limits, *, smallest: int) -> None:
+def check_dimensions(shape: tuple[int, ...], field: str, limits: ModelLimits, *, smallest: int) -> None:
     """Refuses extents less than ``smallest``, and a rank or a number of elements beyond the limits."""
     if len(shape) > limits.rank:
         raise UnsupportedShape(f"a tensor has {len(shape)} dimensions; the limit is {limits.rank}", field=field)

@@ -8,7 +8,7 @@ from onnx import helper, numpy_helper
 
 from accel.frontend.onnx_model.external_data import embedded
 from accel.frontend.onnx_model.shape_inference import without_weights
-from accel.frontend.quantize.quantization_targets import Layer, Targets
+from accel.frontend.quantize.quantization_targets import Targets, WeightedNode
 from accel.frontend.quantize.scale_constraints import reciprocal
 from accel.frontend.quantize.scale_grid import Grid, quantised
 from accel.util.arrays import Array
@@ -84,7 +84,7 @@ class Quantiser:
             ),
         ]
 
-    def _quantise_constants(self, node: onnx.NodeProto, layer: Layer) -> None:
+    def _quantise_constants(self, node: onnx.NodeProto, layer: WeightedNode) -> None:
         """Replace the weight and the bias of ``node`` by dequantised integers."""
         scale = self._weight_scale(layer)
         inputs = [node.input[0], self._constant(f"{node.name}_weight", layer.weight, scale, np.int8)]
@@ -98,7 +98,7 @@ class Quantiser:
     def _activation_scale(self, tensor: str) -> float:
         return self._grids[tensor].scale(self._indices[tensor])
 
-    def _weight_scale(self, layer: Layer) -> float:
+    def _weight_scale(self, layer: WeightedNode) -> float:
         """The weight's best scale, or the least that lets the bias fit int32."""
         data = layer.node.input[0]
         grid = self._grids[data].with_base(reciprocal(self._grids[data].base))
@@ -107,7 +107,7 @@ class Quantiser:
             index = max(index, grid.ceiling(largest / _BIAS_LIMIT / self._activation_scale(data)))
         return grid.scale(index)
 
-    def _bias(self, layer: Layer, weight_scale: float) -> str:
+    def _bias(self, layer: WeightedNode, weight_scale: float) -> str:
         assert layer.bias is not None
         scale = weight_scale * self._activation_scale(layer.node.input[0])
         return self._constant(f"{layer.node.name}_bias", layer.bias, scale, np.int32)

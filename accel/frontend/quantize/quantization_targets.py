@@ -20,7 +20,7 @@ _MOVES = ("Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
 @dataclass(frozen=True)
-class Layer:
+class WeightedNode:
     """A Conv, ConvTranspose, Gemm or MatMul with constant weights.
 
     ``weight`` has the node's own layout. ``bias`` is [O], from the node or from the Add ``bias_add`` behind it.
@@ -51,7 +51,7 @@ class Targets:
     scales must differ by powers of two.
     """
 
-    layers: tuple[Layer, ...]
+    layers: tuple[WeightedNode, ...]
     additions: tuple[onnx.NodeProto, ...]
     activations: tuple[str, ...]
     moves: tuple[tuple[str, str], ...]
@@ -116,7 +116,7 @@ class _Finder:
             for name in names
         )
 
-    def _layer(self, node: onnx.NodeProto) -> Layer | None:
+    def _layer(self, node: onnx.NodeProto) -> WeightedNode | None:
         weight = self._constant(node.input[1]) if node.op_type in _WEIGHTED else None
         if weight is None or weight.dtype != np.float32 or node.input[0] in self._constants:
             return None
@@ -124,10 +124,10 @@ class _Finder:
             has_bias = len(node.input) > 2 and node.input[2] != ""
             bias = self._constant(node.input[2]) if has_bias else None
             known = weight.ndim in _PLACES and (bias is not None or not has_bias)
-            return Layer(node, weight, bias) if known else None
+            return WeightedNode(node, weight, bias) if known else None
         return self._gemm(node, weight) if node.op_type == "Gemm" else self._matmul(node, weight)
 
-    def _gemm(self, node: onnx.NodeProto, weight: Array) -> Layer | None:
+    def _gemm(self, node: onnx.NodeProto, weight: Array) -> WeightedNode | None:
         """A Gemm with alpha and beta multiplied into its constants."""
         attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         columns = weight.shape[0 if attributes.get("transB") else 1]
@@ -140,21 +140,21 @@ class _Finder:
         if bias is not None:
             bias = np.broadcast_to(bias.reshape(-1) * np.float32(attributes.get("beta", 1.0)), (columns,))
         alpha = np.float32(attributes.get("alpha", 1.0))
-        return Layer(node, weight if alpha == 1 else weight * alpha, bias)
+        return WeightedNode(node, weight if alpha == 1 else weight * alpha, bias)
 
-    def _matmul(self, node: onnx.NodeProto, weight: Array) -> Layer | None:
+    def _matmul(self, node: onnx.NodeProto, weight: Array) -> WeightedNode | None:
         """A MatMul, with the Add of a constant vector behind it as its bias."""
         if weight.ndim != 2:
             return None
         user = self._only_user(node.output[0])
         if user is None or user.op_type != "Add":
-            return Layer(node, weight, None)
+            return WeightedNode(node, weight, None)
         constants = [value for name in user.input if (value := self._constant(name)) is not None]
         if len(constants) != 1 or constants[0].size != weight.shape[1] or constants[0].shape[-1] != weight.shape[1]:
-            return Layer(node, weight, None)
+            return WeightedNode(node, weight, None)
         if constants[0].ndim > max(len(self._types[node.output[0]].shape.dim), 1):
-            return Layer(node, weight, None)
-        return Layer(node, weight, constants[0].reshape(-1), user)
+            return WeightedNode(node, weight, None)
+        return WeightedNode(node, weight, constants[0].reshape(-1), user)
 
     def _is_addition(self, node: onnx.NodeProto) -> bool:
         return node.op_type in _ADDITIONS and len(node.input) > 1 and self._activations([*map(str, node.input)])

@@ -21,7 +21,7 @@ from typing import BinaryIO
 from onnx import TensorProto
 
 from accel.errors import ExternalData, ModelTooLarge
-from accel.frontend.onnx_model.model_limits import LIMITS, Limits
+from accel.frontend.onnx_model.model_limits import LIMITS, ModelLimits
 from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, check_dimensions, check_type
 from accel.frontend.read.model_checks import constants, is_in_other_file
 from accel.frontend.read.model_parser import decode_model
@@ -44,7 +44,7 @@ class _Place:
     end: int
 
 
-def single_file(data: bytes, open_data: OpenData, limits: Limits = LIMITS) -> bytes:
+def single_file(data: bytes, open_data: OpenData, limits: ModelLimits = LIMITS) -> bytes:
     """Returns ``data``, or, if its model keeps elements in other files, the model as one file with all elements inside.
 
     Equal models have equal bytes, however their elements are spread over files.
@@ -108,7 +108,7 @@ def folder_data(folder: Path) -> OpenData:
     return open_data
 
 
-def _place(tensor: TensorProto, field: str, limits: Limits) -> tuple[PurePosixPath, _Place]:
+def _place(tensor: TensorProto, field: str, limits: ModelLimits) -> tuple[PurePosixPath, _Place]:
     """The file, and the bytes in it."""
     check_type(tensor.data_type, field)
     check_dimensions(tuple(tensor.dims), field, limits, smallest=0)

@@ -8,7 +8,7 @@ from accel.frontend.legalize.opset_downgrade import downgrade
 from accel.frontend.legalize.opset_upgrade import upgrade
 from accel.frontend.legalize.qdq_form import in_qdq_form
 from accel.frontend.onnx_model.external_data import externalize
-from accel.frontend.onnx_model.model_limits import LIMITS, Limits
+from accel.frontend.onnx_model.model_limits import LIMITS, ModelLimits
 from accel.frontend.onnx_model.onnx_nodes import unique_name
 from accel.frontend.onnx_model.shape_inference import Inferred, infer_shapes, tensor_shapes
 from accel.frontend.onnx_model.tensor_types import is_static
@@ -17,7 +17,7 @@ from accel.frontend.read.model_inspection import model_info
 from accel.frontend.read.model_parser import parse_model
 
 
-def load_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> onnx.ModelProto:
+def load_model(data: bytes, limits: ModelLimits = LIMITS, axes: Axes = NO_AXES) -> onnx.ModelProto:
     """Parses and checks ``data``, and converts it to an opset that the compiler reads.
 
     Dynamic axes get the extents of ``axes``, or 1. A model of an old opset becomes one of opset 13; a model newer than
@@ -34,7 +34,7 @@ def load_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> on
 
 
 def load_externalized(
-    model: bytes | Path, directory: Path, limits: Limits = LIMITS, axes: Axes = NO_AXES
+    model: bytes | Path, directory: Path, limits: ModelLimits = LIMITS, axes: Axes = NO_AXES
 ) -> tuple[ModelInfo, onnx.ModelProto]:
     """Returns a description of the file ``model``, and the result of :func:`load_model` with external large constants.
 
@@ -51,7 +51,7 @@ def load_externalized(
     return info, light
 
 
-def _prepare(model: onnx.ModelProto, limits: Limits) -> None:
+def _prepare(model: onnx.ModelProto, limits: ModelLimits) -> None:
     """State the outputs' shapes and what can be computed of shapes, and upgrade, in place."""
     plain = in_qdq_form(model)
     inferred = infer_shapes(plain)

@@ -13,7 +13,7 @@ from onnx import TensorProto, numpy_helper
 from accel.errors import ExternalData, InvalidModel, ModelTooLarge, UnsupportedOperator
 from accel.frontend.legalize.opset_downgrade import check_known_before
 from accel.frontend.legalize.qdq_form import OPERATORS
-from accel.frontend.onnx_model.model_limits import NEWEST_IR_VERSION, OPSETS, Limits
+from accel.frontend.onnx_model.model_limits import NEWEST_IR_VERSION, OPSETS, ModelLimits
 from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, attribute_of, opset_of
 from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, check_dimensions, check_type
 from accel.util.safe_names import name_fault, shown, tensor_fault, text_fault
@@ -98,7 +98,7 @@ _QUANTIZERS = ("DequantizeLinear", "QuantizeLinear")
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
 
-def check_structure(model: onnx.ModelProto, limits: Limits) -> None:
+def check_structure(model: onnx.ModelProto, limits: ModelLimits) -> None:
     """Refuses a model without version, nodes or outputs, with parts that are not supported, or beyond ``limits``.
 
     Raises:
@@ -236,7 +236,7 @@ def is_in_other_file(tensor: TensorProto) -> bool:
     return bool(tensor.data_location == TensorProto.EXTERNAL or tensor.external_data)
 
 
-def check_constant(field: str, tensor: TensorProto, limits: Limits) -> None:
+def check_constant(field: str, tensor: TensorProto, limits: ModelLimits) -> None:
     """Refuses a constant that is not in the file, of an unknown type, or without the bytes that its shape needs."""
     if is_in_other_file(tensor):
         raise ExternalData(f"the elements of {tensor.name!r} are kept in another file", field=field)

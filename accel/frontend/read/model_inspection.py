@@ -11,7 +11,7 @@ from accel.errors import InvalidModel, UnsupportedShape
 from accel.frontend.fold.affine_channels import OPERATORS
 from accel.frontend.legalize.opset_downgrade import check_computed_before
 from accel.frontend.legalize.qdq_form import has_operator_form, in_qdq_form
-from accel.frontend.onnx_model.model_limits import LIMITS, Limits
+from accel.frontend.onnx_model.model_limits import LIMITS, ModelLimits
 from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import opset_of
 from accel.frontend.onnx_model.shape_inference import infer_shapes, tensor_shapes
@@ -52,7 +52,7 @@ def macs_of(node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> int:
     return out * data[-1]
 
 
-def inspect_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> ModelInfo:
+def inspect_model(data: bytes, limits: ModelLimits = LIMITS, axes: Axes = NO_AXES) -> ModelInfo:
     """Checks the ONNX file ``data`` and describes it, with its dynamic axes set to the extents of ``axes``, or to 1.
 
     Raises:
@@ -68,7 +68,7 @@ def inspect_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) ->
     return model_info(parsed.model, parsed.fixed, limits)
 
 
-def inspect_upload(data: bytes, limits: Limits = LIMITS) -> ModelContents:
+def inspect_upload(data: bytes, limits: ModelLimits = LIMITS) -> ModelContents:
     """Checks the ONNX file ``data`` and describes it as uploaded, with its dynamic axes.
 
     Raises:
@@ -92,7 +92,7 @@ def inspect_upload(data: bytes, limits: Limits = LIMITS) -> ModelContents:
     return ModelContents(inputs=parsed.inputs, outputs=outputs, macs=info.macs, **_counts(parsed.model))
 
 
-def model_info(model: onnx.ModelProto, fixed: FixedInputs, limits: Limits = LIMITS) -> ModelInfo:
+def model_info(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits = LIMITS) -> ModelInfo:
     """Returns the contents of a model that ``parse_model`` has checked, and whose axes it has set.
 
     Raises:
@@ -110,7 +110,7 @@ def _may_depend_on_axes(error: InvalidModel) -> bool:
     return type(error) in {InvalidModel, UnsupportedShape} and "TypeInferenceError" not in error.detail
 
 
-def _model_info(model: onnx.ModelProto, fixed: FixedInputs, limits: Limits) -> ModelInfo:
+def _model_info(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> ModelInfo:
     plain = in_qdq_form(model)
     inferred = infer_shapes(plain)
     check_computed_before(plain, inferred.types)

@@ -12,7 +12,7 @@ from onnx import helper
 
 from accel.errors import InvalidModel, ModelTooLarge, UnsupportedShape, UnsupportedType
 from accel.frontend.legalize.qdq_form import in_qdq_form
-from accel.frontend.onnx_model.model_limits import LIMITS, Limits
+from accel.frontend.onnx_model.model_limits import LIMITS, ModelLimits
 from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
 from accel.frontend.onnx_model.shape_inference import invalid_model, without_weights
 from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, check_type, static_shape
@@ -45,7 +45,7 @@ class Parsed:
     outputs: list[ModelTensor | None]
 
 
-def parse_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> Parsed:
+def parse_model(data: bytes, limits: ModelLimits = LIMITS, axes: Axes = NO_AXES) -> Parsed:
     """Parses and checks ``data``, except for the shapes of computed tensors, and sets its dynamic axes.
 
     In the result every node has a unique name, and no initializer is also an input.
@@ -81,7 +81,7 @@ def parse_model(data: bytes, limits: Limits = LIMITS, axes: Axes = NO_AXES) -> P
     return Parsed(model, fixed, inputs, outputs)
 
 
-def decode_model(data: bytes, limits: Limits) -> onnx.ModelProto:
+def decode_model(data: bytes, limits: ModelLimits) -> onnx.ModelProto:
     """Returns the model in the file ``data``, once its structure and versions are checked.
 
     Raises:
@@ -161,7 +161,7 @@ def _described(info: onnx.ValueInfoProto) -> ModelTensor | None:
     return ModelTensor(name=info.name, dtype=str(dtype), shape=tuple(shape))
 
 
-def _set_axes(model: onnx.ModelProto, fixed: FixedInputs, limits: Limits) -> None:
+def _set_axes(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> None:
     """Give the inputs their extents, and drop what the model says of other tensors where that depends on them."""
     extents = {tensor.name: tensor.shape for tensor in fixed.inputs}
     for info in model.graph.input:

@@ -25,7 +25,7 @@ from accel.frontend.relax_import.operator_converters import CONVERTERS
 
 
 @dataclass(frozen=True)
-class Node:
+class ImportedNode:
     """A node of the ONNX graph: its name and operator, and the names of the user's nodes that it computes."""
 
     name: str
@@ -42,7 +42,7 @@ class ImportedGraph:
     """
 
     module: IRModule
-    origin: dict[str, Node]
+    origin: dict[str, ImportedNode]
     operators: dict[str, str]
 
 
@@ -85,10 +85,10 @@ def _drop_unused(graph: onnx.GraphProto) -> None:
             wanted.update(graph.node[index].input)
 
 
-def _node(node: onnx.NodeProto) -> Node:
+def _node(node: onnx.NodeProto) -> ImportedNode:
     """The node, with the operator that the user gave it."""
     covers = origins_of(node)
-    return Node(node.name, covers.get(node.name, node.op_type), tuple(covers))
+    return ImportedNode(node.name, covers.get(node.name, node.op_type), tuple(covers))
 
 
 def identifier(name: str) -> str:
@@ -100,10 +100,10 @@ def identifier(name: str) -> str:
 class _NamedImporter(ONNXGraphImporter):  # type: ignore[misc]
     """TVM's importer, which emits a variable for each node's result; ``named`` maps variables to nodes."""
 
-    def __init__(self, nodes: dict[str, Node]) -> None:
+    def __init__(self, nodes: dict[str, ImportedNode]) -> None:
         super().__init__({}, {}, sanitize=False)
         self.nodes = nodes
-        self.named: dict[str, Node] = {}
+        self.named: dict[str, ImportedNode] = {}
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
         """Left to the conversion of the node, which knows its name."""
@@ -161,9 +161,9 @@ def _check_shapes(module: IRModule, model: onnx.ModelProto) -> None:
             )
 
 
-def _spread(module: IRModule, named: dict[str, Node]) -> dict[str, Node]:
+def _spread(module: IRModule, named: dict[str, ImportedNode]) -> dict[str, ImportedNode]:
     """Extend ``named`` to the unnamed helpers, which TVM binds just before the result that needs them."""
-    origin: dict[str, Node] = {}
+    origin: dict[str, ImportedNode] = {}
     pending: list[str] = []
     for binding in module["main"].body.blocks[0].bindings:
         name, value = binding.var.name, binding.value

@@ -21,7 +21,7 @@ EXTENT, STEP = 7, 7 + LOOPS
 
 
 @dataclass(frozen=True)
-class Box:
+class AccessBox:
     """Accesses of m executions: ``memory`` is the number of the memory, or their count for DRAM.
 
     ``begin``, ``span`` (m,), ``extents`` and ``steps`` (loops, m) are in elements, of DRAM in bytes. An access of
@@ -49,12 +49,12 @@ class Box:
         """Whether anything is touched (m,)."""
         return np.asarray((self.span > 0) & (self.extents > 0).all(axis=0))
 
-    def filled(self) -> "Box":
+    def filled(self) -> "AccessBox":
         """Those that touch anything."""
         some = self.some()
         if some.all():
             return self
-        return Box(
+        return AccessBox(
             self.words.where(some), self.memory, self.reads, self.writes, self.begin[some], self.span[some],
             self.extents[:, some], self.steps[:, some],
         )  # fmt: skip
@@ -65,8 +65,8 @@ class Box:
         return np.asarray((np.maximum(ends, 0) if sign > 0 else np.minimum(ends, 0)).sum(axis=0))
 
 
-def boxes_of_executions(executions: Executions) -> Iterator[Box]:
-    """The boxes of one sort; the steps of DRAM may be beyond any DRAM, and then :meth:`Box.high` is too."""
+def boxes_of_executions(executions: Executions) -> Iterator[AccessBox]:
+    """The boxes of one sort; the steps of DRAM may be beyond any DRAM, and then :meth:`AccessBox.high` is too."""
     if isinstance(executions.sort.instruction, Copy):
         return _copy_boxes(executions)
     return _compute_boxes(executions)
@@ -77,7 +77,7 @@ def extents_of(words: ExecutedWords, loops: tuple[HardwareLoop, ...]) -> Int64:
     return np.stack([words.column(loop.extent) for loop in loops]) if loops else np.ones((0, len(words)), np.int64)
 
 
-def _compute_boxes(executions: Executions) -> Iterator[Box]:
+def _compute_boxes(executions: Executions) -> Iterator[AccessBox]:
     sort, words = executions.sort, executions.words
     assert isinstance(sort.instruction, Compute)
     extents = extents_of(words, sort.instruction.loops)
@@ -87,7 +87,7 @@ def _compute_boxes(executions: Executions) -> Iterator[Box]:
             steps[loop] = words.column(step) if isinstance(step, str) else step
         span = np.full(len(words), tensor.span, np.int64)
         begin = words.column(tensor.address)
-        yield Box(words, tensor.memory, tensor.reads, tensor.writes, begin, span, extents, steps)
+        yield AccessBox(words, tensor.memory, tensor.reads, tensor.writes, begin, span, extents, steps)
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def copying(words: ExecutedWords, copy: Copy) -> Copying:
     )
 
 
-def _copy_boxes(executions: Executions) -> Iterator[Box]:
+def _copy_boxes(executions: Executions) -> Iterator[AccessBox]:
     words, copy = executions.words, executions.sort.instruction
     assert isinstance(copy, Copy)
     accelerator = words.decoded.accelerator
@@ -142,10 +142,10 @@ def _copy_boxes(executions: Executions) -> Iterator[Box]:
     shape, loads = copying(words, copy), copy.direction == "load"
     none = np.zeros((0, len(words)), np.int64)
     chip = shape.height * shape.width
-    yield Box(words, names.index(copy.memory), not loads, loads, shape.sram, chip, none, none)
+    yield AccessBox(words, names.index(copy.memory), not loads, loads, shape.sram, chip, none, none)
     size = copy.dram_bytes(accelerator.memory(copy.memory))
     rows, stride = shape.rows[np.newaxis], shape.row_stride[np.newaxis]
-    yield Box(words, len(names), loads, not loads, shape.dram, shape.columns * size, rows, stride)
+    yield AccessBox(words, len(names), loads, not loads, shape.dram, shape.columns * size, rows, stride)
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def ranges_of(decoded: Decoded) -> Accesses:
     return _gathered(decoded, RANGE, _fill_range)
 
 
-def _gathered(decoded: Decoded, columns: int, fill: Callable[[Int64, Box, Int64], None]) -> Accesses:
+def _gathered(decoded: Decoded, columns: int, fill: Callable[[Int64, AccessBox, Int64], None]) -> Accesses:
     boxes = [box.filled() for executions in executions_of(decoded) for box in boxes_of_executions(executions)]
     counts = np.zeros(len(decoded) + 1, np.int64)
     for box in boxes:
@@ -191,7 +191,7 @@ def _gathered(decoded: Decoded, columns: int, fill: Callable[[Int64, Box, Int64]
     return Accesses(table, start)
 
 
-def _fill_range(table: Int64, box: Box, at: Int64) -> None:
+def _fill_range(table: Int64, box: AccessBox, at: Int64) -> None:
     """The columns up to ``HIGH`` of the rows ``at``."""
     table[at, MEMORY] = box.memory
     table[at, WRITES] = box.writes
@@ -199,7 +199,7 @@ def _fill_range(table: Int64, box: Box, at: Int64) -> None:
     table[at, HIGH] = box.high()
 
 
-def _fill_box(table: Int64, box: Box, at: Int64) -> None:
+def _fill_box(table: Int64, box: AccessBox, at: Int64) -> None:
     """All columns of the rows ``at``."""
     _fill_range(table, box, at)
     table[at, READS], table[at, BEGIN], table[at, SPAN] = box.reads, box.begin, box.span

@@ -6,7 +6,7 @@ from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.memories import DTYPE_BYTES
 from accel.errors import Diagnosis
 from accel.isa.decode import Decoded
-from accel.isa.explicit.accesses import Box, boxes_of_executions, copying, extents_of
+from accel.isa.explicit.accesses import AccessBox, boxes_of_executions, copying, extents_of
 from accel.isa.explicit.operations import ExecutedWords, Executions, executions_of
 from accel.isa.family import Boxes
 from accel.util.arrays import Bools, Float64, Int64
@@ -78,7 +78,7 @@ def _first(words: ExecutedWords, wrong: Bools) -> tuple[int, int] | None:
     return (at, int(words.rows[at])) if len(wrong) and wrong[at] else None
 
 
-def _outside(box: Box, dram_bytes: int) -> list[_Found]:
+def _outside(box: AccessBox, dram_bytes: int) -> list[_Found]:
     memories = box.words.decoded.accelerator.memories
     low, high = box.low(), box.high()
     limit = memories[box.memory].depth if box.memory < len(memories) else dram_bytes

@@ -21,7 +21,7 @@ from accel.expression.loop_builder import Place, build_loops
 from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import copying, extents_of
 from accel.isa.explicit.boxes import check_bounds
-from accel.isa.explicit.operations import Executions, Sort, executions_of, sorts_of
+from accel.isa.explicit.operations import Executions, InstructionOperation, executions_of, sorts_of
 from accel.util.arrays import Array, Bytes, Int64, aligned_zeros
 
 CODE = 0
@@ -49,7 +49,7 @@ class Columns:
         return 1 + len(self.shape) + len(self.extents) + len(self.bases) + loops + len(self.scalars)
 
 
-def columns_of(sort: Sort) -> Columns:
+def columns_of(sort: InstructionOperation) -> Columns:
     """Where the kernel finds the numbers of ``sort``; column ``CODE`` holds its code."""
     free = iter(range(CODE + 1, 1 << 16))
     if isinstance(sort.instruction, Copy):
@@ -61,7 +61,7 @@ def columns_of(sort: Sort) -> Columns:
     return Columns({}, extents, bases, steps, tuple(next(free) for _ in sort.scalars))
 
 
-def table_width(sorts: tuple[Sort, ...]) -> int:
+def table_width(sorts: tuple[InstructionOperation, ...]) -> int:
     """Columns of the table: those of the sort that needs most."""
     return max((columns_of(sort).count for sort in sorts), default=1)
 
@@ -140,7 +140,9 @@ def _constant(value: int) -> Int:
 class _Launch:
     """The function over a launch, and its buffers."""
 
-    def __init__(self, accelerator: Accelerator, sorts: tuple[Sort, ...], drams: tuple[DType, ...]) -> None:
+    def __init__(
+        self, accelerator: Accelerator, sorts: tuple[InstructionOperation, ...], drams: tuple[DType, ...]
+    ) -> None:
         self._sorts = sorts
         self._names = [memory.name for memory in accelerator.memories]
         self._count = tirx.Var("count", "int64")
@@ -163,7 +165,7 @@ class _Launch:
         # DRAM is there once a type, so the compiler must not take buffers for distinct
         return function.with_attr({"global_symbol": "launch", "tirx.noalias": False})
 
-    def _dispatch(self, sorts: tuple[Sort, ...], code: Int, row: Int) -> tirx.Stmt:
+    def _dispatch(self, sorts: tuple[InstructionOperation, ...], code: Int, row: Int) -> tirx.Stmt:
         """A binary tree of tests, as codes are dense."""
         if not sorts:
             return tirx.Evaluate(_constant(0))
@@ -173,7 +175,7 @@ class _Launch:
         low, high = self._dispatch(sorts[:middle], code, row), self._dispatch(sorts[middle:], code, row)
         return tirx.IfThenElse(code < sorts[middle].code, low, high)
 
-    def _execution(self, sort: Sort, row: Int) -> tirx.Stmt:
+    def _execution(self, sort: InstructionOperation, row: Int) -> tirx.Stmt:
         """One execution; what it takes from the table is read once, as each store could change the table."""
         columns, read = columns_of(sort), _Read(self._table, row)
         scalars = {
@@ -187,7 +189,7 @@ class _Launch:
         return tirx.SeqStmt([*read.statements, body])
 
     def _compute(
-        self, sort: Sort, compute: Compute, columns: Columns, scalars: Mapping[str, Int], read: "_Read"
+        self, sort: InstructionOperation, compute: Compute, columns: Columns, scalars: Mapping[str, Int], read: "_Read"
     ) -> tirx.Stmt:
         variables = [tirx.Var(f"loop{number}", "int64") for number in range(len(compute.loops))]
         extents = [read(column) for column in columns.extents]
@@ -199,7 +201,9 @@ class _Launch:
             places[tensor.name] = self._place(tensor.memory, address)
         return _loops(variables, extents, build_loops(sort.meaning.typed, places, scalars))
 
-    def _copy(self, sort: Sort, copy: Copy, columns: Columns, scalars: Mapping[str, Int], read: "_Read") -> tirx.Stmt:
+    def _copy(
+        self, sort: InstructionOperation, copy: Copy, columns: Columns, scalars: Mapping[str, Int], read: "_Read"
+    ) -> tirx.Stmt:
         shape = {name: read(column) for name, column in columns.shape.items()}
         memory = self._names.index(copy.memory)
         y, x = tirx.Var("y", "int64"), tirx.Var("x", "int64")

@@ -47,7 +47,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Sort:
+class InstructionOperation:
     """One operation of one instruction of a document.
 
     ``code`` counts from 1. ``tensors`` are those of a compute; a copy has none here, as its fields say all.
@@ -70,7 +70,7 @@ class Sort:
         return math.prod(self.meaning.typed.extents.values())
 
 
-def sorts_of(accelerator: Accelerator) -> tuple[Sort, ...]:
+def sorts_of(accelerator: Accelerator) -> tuple[InstructionOperation, ...]:
     """Every sort of ``accelerator``, in the order of the document.
 
     Raises:
@@ -81,16 +81,16 @@ def sorts_of(accelerator: Accelerator) -> tuple[Sort, ...]:
 
 
 @functools.lru_cache(maxsize=32)
-def _sorts(document: str) -> tuple[Sort, ...]:
+def _sorts(document: str) -> tuple[InstructionOperation, ...]:
     accelerator = Accelerator.model_validate_json(document)
     return tuple(_sort(code, meaning, accelerator) for code, meaning in enumerate(all_semantics(accelerator), 1))
 
 
-def _sort(code: int, meaning: Semantics, accelerator: Accelerator) -> Sort:
+def _sort(code: int, meaning: Semantics, accelerator: Accelerator) -> InstructionOperation:
     instruction = meaning.instruction
     scalars = tuple((name, scalar_field(accelerator, instruction, name)) for name in meaning.typed.scalars)
     tensors = _tensors(instruction, meaning, accelerator) if isinstance(instruction, Compute) else ()
-    return Sort(code, meaning, tensors, scalars)
+    return InstructionOperation(code, meaning, tensors, scalars)
 
 
 def _tensors(instruction: Compute, meaning: Semantics, accelerator: Accelerator) -> tuple[Tensor, ...]:
@@ -152,7 +152,7 @@ class ExecutedWords:
 class Executions:
     """All executions of one sort in a launch."""
 
-    sort: Sort
+    sort: InstructionOperation
     words: ExecutedWords
 
 
@@ -172,7 +172,7 @@ def executions_of(decoded: Decoded) -> list[Executions]:
     return found
 
 
-def _all(decoded: Decoded, accelerator: Accelerator) -> Iterator[tuple[Sort, ExecutedWords]]:
+def _all(decoded: Decoded, accelerator: Accelerator) -> Iterator[tuple[InstructionOperation, ExecutedWords]]:
     """Every sort with the executions of its instruction."""
     words: dict[str, ExecutedWords] = {}
     for sort in sorts_of(accelerator):
@@ -247,6 +247,6 @@ def _undefined(decoded: Decoded, index: int) -> SimulationError:
     return decoded.error(index, "undefined-opcode", f"{held or 'its fields'} chooses no operation; there are {known}")
 
 
-def _described(sort: Sort) -> str:
+def _described(sort: InstructionOperation) -> str:
     when = ", ".join(f"{name} = {value}" for name, value in sort.meaning.operation.when.items())
     return f"{sort.meaning.operation.name} ({when})"

@@ -5,7 +5,7 @@ Its stages take streams of words; :func:`takes_decoded_launch` makes each one of
 
 import numpy as np
 
-from accel.accelerator.base import Model
+from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
 from accel.isa.cost_expressions import energy_of
 from accel.isa.decode import Decoded
@@ -37,7 +37,7 @@ class GemminiFamily:
 
     name = "gemmini"
 
-    parameters: type[Model] = GemminiParameters
+    parameters: type[DocumentPart] = GemminiParameters
     check = staticmethod(check_gemmini)
 
     tiling_cost = staticmethod(tiling_cost)

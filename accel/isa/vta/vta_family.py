@@ -1,6 +1,6 @@
 """VTA as a family of instruction sets."""
 
-from accel.accelerator.base import Model
+from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
 from accel.isa.cost_expressions import energy_of
 from accel.isa.family import Family, Machine, NoContext
@@ -24,7 +24,7 @@ class VtaFamily(NoContext):
 
     name = "vta"
 
-    parameters: type[Model] = VtaParameters
+    parameters: type[DocumentPart] = VtaParameters
     check = staticmethod(check_vta)
 
     tiling_cost = staticmethod(tiling_cost)

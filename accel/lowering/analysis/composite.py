@@ -38,7 +38,7 @@ def merged_groups_of(groups: int, inputs: int, outputs: int, tile: tuple[int, in
 
 
 @dataclass(frozen=True, kw_only=True)
-class Composite(CompositeAttributes):
+class CompositeRegion(CompositeAttributes):
     """A composite, read: its attributes, and what its function says beside.
 
     ``parameters`` are their names in the function, ``shapes`` their shapes, and ``result`` is that of its result.
@@ -62,9 +62,9 @@ class Composite(CompositeAttributes):
         return merged_groups_of(self.groups, *channels, (gemm.in_channels, gemm.out_channels))
 
 
-def read_composite(function: relax.Function) -> Composite:
+def read_composite(function: relax.Function) -> CompositeRegion:
     """Read one composite function whose ``op`` an accelerator may run."""
-    return Composite(
+    return CompositeRegion(
         op=str(function.attrs["op"]),
         nodes=tuple(str(node) for node in function.attrs["nodes"]),
         parameters=tuple(str(parameter.name) for parameter in function.params),
@@ -90,7 +90,7 @@ def is_composite_call(module: tvm.IRModule, value: Any) -> bool:
     )
 
 
-def clip_bounds(composite: Composite) -> tuple[int, int]:
+def clip_bounds(composite: CompositeRegion) -> tuple[int, int]:
     """What a narrow result is clipped to."""
     if composite.scaling is not None:
         return composite.scaling.low, composite.scaling.high

@@ -6,7 +6,7 @@ from typing import get_args
 
 from accel.accelerator.document import Accelerator, Operator
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import Composite, clip_bounds
+from accel.lowering.analysis.composite import CompositeRegion, clip_bounds
 from accel.lowering.analysis.store_mismatch import store_mismatch
 from accel.region.epilogue import INT8, TENSOR_OPS, Epilogue, EpilogueOp, Relu, Shifting, Start, Steps
 
@@ -28,7 +28,7 @@ class EpiloguePlan:
     host_reason: str = ""
 
 
-def plan_epilogue(composite: Composite, capabilities: Capabilities) -> EpiloguePlan | str:
+def plan_epilogue(composite: CompositeRegion, capabilities: Capabilities) -> EpiloguePlan | str:
     """How the composite ends: on the accelerator if it can, else with its int32 result on the host.
 
     Of the ways to begin the accumulators the first is taken that leaves least to the host. A string says why nothing
@@ -65,7 +65,7 @@ def _initial_values(capabilities: Capabilities) -> tuple[Start, ...]:
     return (*found, "bias") if loaded else tuple(found)
 
 
-def _undeclared(composite: Composite, accelerator: Accelerator) -> str:
+def _undeclared(composite: CompositeRegion, accelerator: Accelerator) -> str:
     """Why the document does not let the whole composite go at once; empty where it does."""
     wanted = composite_operators(composite)
     declared = [declared.operators for declared in accelerator.composites]
@@ -74,7 +74,7 @@ def _undeclared(composite: Composite, accelerator: Accelerator) -> str:
     return f"{accelerator.title} declares no composite of {' + '.join(wanted)}"
 
 
-def composite_operators(composite: Composite) -> tuple[Operator, ...]:
+def composite_operators(composite: CompositeRegion) -> tuple[Operator, ...]:
     """The composite in the terms of a document's ``composites``."""
     found: list[Operator] = [composite.op]  # type: ignore[list-item]
     if composite.has_bias:
@@ -84,7 +84,7 @@ def composite_operators(composite: Composite) -> tuple[Operator, ...]:
     return tuple(found)
 
 
-def _whole(composite: Composite, start: Start, capabilities: Capabilities) -> Epilogue | str:
+def _whole(composite: CompositeRegion, start: Start, capabilities: Capabilities) -> Epilogue | str:
     """The whole epilogue on the accelerator, or why it cannot be."""
     if not composite.narrow:
         return _wide(composite, start, capabilities)
@@ -100,7 +100,7 @@ def _whole(composite: Composite, start: Start, capabilities: Capabilities) -> Ep
     return reason or store_mismatch(bounds, capabilities)
 
 
-def _unclipped(composite: Composite, starts: tuple[Start, ...], capabilities: Capabilities) -> Epilogue | None:
+def _unclipped(composite: CompositeRegion, starts: tuple[Start, ...], capabilities: Capabilities) -> Epilogue | None:
     """The epilogue with wider bounds, so that the host needs only to clip int8; None if there is none."""
     low, high = clip_bounds(composite) if composite.narrow else INT8
     for bounds in dict.fromkeys(((low, INT8[1]), (INT8[0], high), INT8)):
@@ -115,7 +115,7 @@ def _unclipped(composite: Composite, starts: tuple[Start, ...], capabilities: Ca
     return None
 
 
-def narrowing_epilogues(composite: Composite, start: Start) -> Iterator[Epilogue]:
+def narrowing_epilogues(composite: CompositeRegion, start: Start) -> Iterator[Epilogue]:
     """The ways from int32 to int8, before there is a bias: all of it in the store, or steps and then a store.
 
     A lower bound of 0 may come first, where the store's own is lower: both kinds of rounding keep the order of numbers,
@@ -155,7 +155,7 @@ def _in_store(first: Steps, last: Steps, shifting: Shifting, start: Start) -> It
             yield Epilogue((*first, *half, *more), start=start, scaling=way)
 
 
-def _clipped_again(composite: Composite, start: Start) -> Iterator[Epilogue]:
+def _clipped_again(composite: CompositeRegion, start: Start) -> Iterator[Epilogue]:
     """Steps that clip to int8 and then to bounds within, as an instruction may do the first with what is before."""
     clip, before = composite.steps[-2:], composite.steps[:-2]
     if clip != tuple(zip(_CLIP, INT8, strict=True)):
@@ -178,7 +178,7 @@ def _shifting(last: Steps, bounds: tuple[int, int]) -> Shifting | None:
     return Shifting(shift, *bounds, rounds=False) if plain and shift >= 0 else None
 
 
-def _wide(composite: Composite, start: Start, capabilities: Capabilities) -> Epilogue | str:
+def _wide(composite: CompositeRegion, start: Start, capabilities: Capabilities) -> Epilogue | str:
     """The int32 accumulators as they are, in one piece or as byte planes; or why they cannot leave."""
     plain = _result_text(start, capabilities)
     return plain if isinstance(plain, str) else _with_bias(composite, plain, capabilities)
@@ -192,7 +192,7 @@ def _result_text(start: Start, capabilities: Capabilities) -> Epilogue | str:
     return f"{capabilities.accelerator.title} cannot store its int32 accumulators"
 
 
-def _without_bias(composite: Composite, starts: tuple[Start, ...], capabilities: Capabilities) -> Epilogue | None:
+def _without_bias(composite: CompositeRegion, starts: tuple[Start, ...], capabilities: Capabilities) -> Epilogue | None:
     """The int32 sums without the bias, which the host adds; None where they need one for other reasons."""
     if "zero" not in starts or not composite.has_bias or capabilities.offset:
         return None
@@ -200,7 +200,7 @@ def _without_bias(composite: Composite, starts: tuple[Start, ...], capabilities:
     return found if isinstance(found, Epilogue) else None
 
 
-def _with_bias(composite: Composite, epilogue: Epilogue, capabilities: Capabilities) -> Epilogue | str:
+def _with_bias(composite: CompositeRegion, epilogue: Epilogue, capabilities: Capabilities) -> Epilogue | str:
     """The epilogue with the bias added, where the accumulators do not begin as it, in steps that instructions do.
 
     A string says which step of the plainest way nothing does.
@@ -214,7 +214,7 @@ def _with_bias(composite: Composite, epilogue: Epilogue, capabilities: Capabilit
     return refused
 
 
-def _biased(composite: Composite, epilogue: Epilogue, capabilities: Capabilities) -> Iterator[Steps]:
+def _biased(composite: CompositeRegion, epilogue: Epilogue, capabilities: Capabilities) -> Iterator[Steps]:
     """The ways to add the bias and to multiply: what rounds joins the bias or stays, a factor is a tensor's too.
 
     Data that are more than the model's by an offset need a bias to take that back. Where nothing shifts by itself,

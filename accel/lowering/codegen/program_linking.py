@@ -26,7 +26,7 @@ from accel.lowering.ir.host_runs import (
     needed_bindings,
     split_main,
 )
-from accel.program.program_model import MOST_INSTRUCTIONS, HostStep, Launch, Origin, Program, Segment
+from accel.program.program_model import MOST_INSTRUCTIONS, HostStep, InstructionOrigin, Launch, Program, Segment
 
 _LIMIT = 1 << 32  # bytes of DRAM that a program may map
 
@@ -86,7 +86,7 @@ class _Emitter:
         self.words: npt.NDArray[np.uint64] = np.zeros((0, accelerator.word_bits // 64), np.uint64)
         self.origin: npt.NDArray[np.int32] = np.zeros(0, np.int32)
         self.count = 0  # of instructions so far
-        self.origins: list[Origin] = []
+        self.origins: list[InstructionOrigin] = []
 
     def program(self) -> Program:
         main = self.module["main"]
@@ -216,7 +216,7 @@ class _Emitter:
             pragma = instruction.pragma if isinstance(instruction, Copy | Compute) else ""
             table = isinstance(instruction, Copy) and layout is not None and instruction.memory == layout.memory
             stage = "allocate" if table else "inject" if pragma else "sync"
-            self.origins.append(Origin(info.nodes, function, site.number, "" if table else pragma, stage))
+            self.origins.append(InstructionOrigin(info.nodes, function, site.number, "" if table else pragma, stage))
 
 
 def _alignment(accelerator: Accelerator) -> int:

@@ -15,7 +15,7 @@ from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Binary, Scalar, walk, with_scalars
 from accel.expression.tir_terms import same_place
 from accel.expression.typecheck import Typed, check_statement
-from accel.expression.unify import Binding, Mismatch, bindings, unify
+from accel.expression.unify import Binding, UnificationFailure, bindings, unify
 from accel.lowering.ir.affine_nest import constant_value
 from accel.lowering.ir.tir_walk import collect, loads_of, scope_of
 
@@ -66,7 +66,7 @@ def nearest_mismatch(store: tirx.BufferStore, known: Iterable[Semantics], target
             elsewhere = elsewhere or f"{name} writes {scope}"
         elif not target.derived(_MatchTable).matches(meaning, form):
             mismatch = unify(meaning.typed, store, _acceptor(meaning, target.accelerator))
-            reason = mismatch.reason if isinstance(mismatch, Mismatch) else "it does something else"
+            reason = mismatch.reason if isinstance(mismatch, UnificationFailure) else "it does something else"
             return f"{name} does {statement}: {reason.removeprefix(f'{statement}: ')}"
     return elsewhere
 

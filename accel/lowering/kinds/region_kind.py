@@ -10,11 +10,11 @@ from typing_extensions import TypeVar
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.instructions import Compute, Copy, Operation
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import Composite
+from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.dataflow import CompositeUse
 from accel.lowering.layout.operand_layout import OperandLayout
 from accel.region.kinds import Region, Role, Shape_co, TilingOption
-from accel.region.shapes import Convolution, Packed, RegionShape
+from accel.region.shapes import Convolution, PackedActivation, RegionShape
 from accel.region.tilings import TilingCost
 
 Shape = TypeVar("Shape", bound=RegionShape)
@@ -27,7 +27,7 @@ class PlanRequest:
     ``lowest`` is the least value that its first operand can have.
     """
 
-    composite: Composite
+    composite: CompositeRegion
     use: CompositeUse
     lowest: int
     capabilities: Capabilities
@@ -48,7 +48,7 @@ class JoinedCall:
 
     place: int
     call: ir.Call
-    composite: Composite
+    composite: CompositeRegion
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class PackRequest(Generic[Shape_co]):
     """The call of a composite, its region as planned, and the contraction that it takes in, if any."""
 
     call: ir.Call
-    composite: Composite
+    composite: CompositeRegion
     region: Region[Shape_co]
     joined: JoinedCall | None = None
 
@@ -71,7 +71,7 @@ class PackedRegion(Generic[Shape_co]):
 
     region: Region[Shape_co]
     arguments: list[relax.Expr]
-    composite: Composite
+    composite: CompositeRegion
     shape: tuple[int, ...]
     image: tuple[int, ...] | None = None
 
@@ -86,10 +86,10 @@ class PackedOperands(Protocol):
     def gemm(self) -> Contraction:
         """The contraction in whose tiles the values lie."""
 
-    def data(self, var: relax.Expr, conv: Convolution) -> tuple[relax.Expr, Packed]:
+    def data(self, var: relax.Expr, conv: Convolution) -> tuple[relax.Expr, PackedActivation]:
         """The data of a convolution, padded and unfolded as it says."""
 
-    def lanes(self, var: relax.Expr, wanted: OperandLayout) -> tuple[relax.Expr, Packed]:
+    def lanes(self, var: relax.Expr, wanted: OperandLayout) -> tuple[relax.Expr, PackedActivation]:
         """An operand of lane-wise work."""
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from accel.lowering.kinds.addition import AdditionKind
-from accel.lowering.kinds.convolution import ConvolutionKind
-from accel.lowering.kinds.elementwise import ElementwiseKind
-from accel.lowering.kinds.pooling import PoolingKind
+from accel.lowering.kinds.addition_kind import AdditionKind
+from accel.lowering.kinds.convolution_kind import ConvolutionKind
+from accel.lowering.kinds.elementwise_kind import ElementwiseKind
+from accel.lowering.kinds.pooling_kind import PoolingKind
 from accel.lowering.kinds.region_kind import PlanRequest, Refusal, RegionKind
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import RegionShape

@@ -10,7 +10,7 @@ from accel.accelerator.contraction import Contraction
 from accel.lowering.layout.tiled_layout import Pads, pack_constant, pack_tensor
 from accel.region.epilogue import INT8
 from accel.region.kinds import lane_tile
-from accel.region.shapes import Convolution, Packed
+from accel.region.shapes import Convolution, PackedActivation
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class OperandLayout:
     The padding is of the least int8. ``direct``: the tiles are those of the accumulators.
     """
 
-    packed: Packed
+    packed: PackedActivation
     padding: Pads = (0, 0, 0, 0)
     direct: bool = False
 
-    def of_packed(self, tensor: relax.Expr, known: Packed) -> tuple[relax.Expr, Packed] | None:
+    def of_packed(self, tensor: relax.Expr, known: PackedActivation) -> tuple[relax.Expr, PackedActivation] | None:
         """Another region's result as the operand, with its layout; None if it is of another size."""
         if any(self.padding):
             return _padded(tensor, known, self.padding), self.packed
@@ -45,7 +45,7 @@ class OperandLayout:
         return pack_tensor(builder.normalize(source), self.packed, tile, (0, 0, 0, 0))
 
 
-def _padded(source: relax.Expr, packed: Packed, padding: Pads) -> relax.Expr:
+def _padded(source: relax.Expr, packed: PackedActivation, padding: Pads) -> relax.Expr:
     """A packed image without what its pitches have beyond it, and the padding around it, tile by tile."""
     top, left, bottom, right = padding
     if (packed.pitch_h, packed.pitch_w) != (packed.height, packed.width):
@@ -54,6 +54,6 @@ def _padded(source: relax.Expr, packed: Packed, padding: Pads) -> relax.Expr:
     return relax.op.nn.pad(source, widths, pad_value=float(INT8[0]))
 
 
-def layout_as_read(packed: Packed) -> Convolution:
+def layout_as_read(packed: PackedActivation) -> Convolution:
     """Data that are read as they are."""
     return Convolution(packed, 1, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), packed.height, packed.width)

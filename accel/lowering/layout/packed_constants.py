@@ -7,7 +7,7 @@ import numpy.typing as npt
 from tvm import ir, relax
 
 from accel.accelerator.contraction import Contraction
-from accel.lowering.analysis.composite import Composite, MergedGroups
+from accel.lowering.analysis.composite import CompositeRegion, MergedGroups
 from accel.lowering.layout import tiled_layout
 from accel.lowering.layout.tiled_layout import unfold_weights
 from accel.region.epilogue import Epilogue, Shifting, bias_data_tile, bias_weight_tiles
@@ -28,7 +28,7 @@ def merged_weights(weights: npt.NDArray[np.int8], groups: int, lots: MergedGroup
     return result.reshape(lots.count * lots.outputs, lots.inputs, *weights.shape[2:])
 
 
-def channel_multipliers(call: ir.Call, composite: Composite, channels: int) -> npt.NDArray[np.int32]:
+def channel_multipliers(call: ir.Call, composite: CompositeRegion, channels: int) -> npt.NDArray[np.int32]:
     """What a composite multiplies each of ``channels`` by, 0 beyond those that it has; int32 [channels].
 
     A number that the instruction cannot hold is that of every channel; 1 is where the composite does not multiply.
@@ -50,7 +50,7 @@ def weighted_identities(levels: Sequence[Sequence[int]], gemm: Contraction) -> n
 
 
 def convolution_weights(
-    call: ir.Call, composite: Composite, conv: Convolution, gemm: Contraction
+    call: ir.Call, composite: CompositeRegion, conv: Convolution, gemm: Contraction
 ) -> npt.NDArray[np.int8]:
     """The weights of a convolution or dense layer as (filters, channels, rows, columns) of what is contracted."""
     weights: npt.NDArray[np.int8] = composite.argument(call, "w").value.numpy()
@@ -62,7 +62,7 @@ def convolution_weights(
 
 
 def bias_constant(
-    call: ir.Call, composite: Composite, region: Region, weights: npt.NDArray[np.int8], gemm: Contraction
+    call: ir.Call, composite: CompositeRegion, region: Region, weights: npt.NDArray[np.int8], gemm: Contraction
 ) -> npt.NDArray[np.int32]:
     """The bias a channel (int32, wrapping as they do), with what else must be added to the sums.
 
@@ -87,7 +87,7 @@ def bias_operands(bias: npt.NDArray[np.int32], epilogue: Epilogue, blocks: int, 
     return []
 
 
-def rounding_constant(composite: Composite, region: Region) -> int:
+def rounding_constant(composite: CompositeRegion, region: Region) -> int:
     """What the accumulators begin with so that a shift rounds; 0 where a step or the store sees to that."""
     scaling, first = region.epilogue.scaling, composite.steps[:1]
     if not first or first[0][0] != "add" or region.epilogue.wide:

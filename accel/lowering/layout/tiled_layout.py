@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tvm import relax
 
 from accel.accelerator.contraction import Contraction, Tile
-from accel.region.shapes import Packed, Patches, SlidingWindow
+from accel.region.shapes import PackedActivation, Patches, SlidingWindow
 
 Shape = tuple[int, ...]
 Pads = tuple[int, int, int, int]
@@ -19,12 +19,12 @@ Pads = tuple[int, int, int, int]
 OFFSET = 128  # what uint8 data hold more than the int8 they stand for
 
 
-def packed_shape(packed: Packed, tile: Tile) -> Shape:
+def packed_shape(packed: PackedActivation, tile: Tile) -> Shape:
     """Shape in memory of a packed activation."""
     return (packed.batch, packed.blocks, packed.pitch_h, packed.pitch_w, *tile.shape)
 
 
-def pack_tensor(source: relax.Expr, packed: Packed, tile: Tile, padding: Pads) -> relax.Expr:
+def pack_tensor(source: relax.Expr, packed: PackedActivation, tile: Tile, padding: Pads) -> relax.Expr:
     """int8 [N, C, H, W] or [M, K] to packed, with ``padding`` (top, left, bottom, right) of zeros around an image."""
     shape = [int(extent) for extent in source.ty.shape]
     wanted, split, order = _axes_of_layout(packed, tile, len(shape))
@@ -37,14 +37,14 @@ def pack_tensor(source: relax.Expr, packed: Packed, tile: Tile, padding: Pads) -
     return value if tile.memory.dtype == "int8" else _offset(value)
 
 
-def pack_constant(value: npt.NDArray[np.int8], packed: Packed, tile: Tile) -> npt.NDArray[np.int8]:
+def pack_constant(value: npt.NDArray[np.int8], packed: PackedActivation, tile: Tile) -> npt.NDArray[np.int8]:
     """What :func:`pack_tensor` does, without padding, of a constant."""
     wanted, split, order = _axes_of_layout(packed, tile, value.ndim)
     whole = np.pad(value, [(0, want - extent) for want, extent in zip(wanted, value.shape, strict=True)])
     return np.ascontiguousarray(whole.reshape(split).transpose(order))
 
 
-def _axes_of_layout(packed: Packed, tile: Tile, axes: int) -> tuple[Shape, Shape, Shape]:
+def _axes_of_layout(packed: PackedActivation, tile: Tile, axes: int) -> tuple[Shape, Shape, Shape]:
     """The whole tensor of so many axes that a packed one holds; that split into tiles; and the order of those axes."""
     rows, channels = tile.extent("m"), tile.extent("k")
     if axes == 4:
@@ -76,7 +76,7 @@ def fold_rows_to_image(matrix: relax.Expr, shape: Shape) -> relax.Expr:
     return relax.op.permute_dims(relax.op.reshape(matrix, (batch, height, width, channels)), [0, 3, 1, 2])
 
 
-def unpack_tensor(planes: Sequence[relax.Expr], shape: Shape, packed: Packed, tile: Tile) -> relax.Expr:
+def unpack_tensor(planes: Sequence[relax.Expr], shape: Shape, packed: PackedActivation, tile: Tile) -> relax.Expr:
     """A packed result (one plane), or four byte planes of int32, low byte first, to ``shape``."""
     plain = [_unpack_plane(plane, shape, packed, tile) for plane in planes]
     if len(plain) == 1:
@@ -88,7 +88,7 @@ def unpack_tensor(planes: Sequence[relax.Expr], shape: Shape, packed: Packed, ti
     return value
 
 
-def _unpack_plane(plane: relax.Expr, shape: Shape, packed: Packed, tile: Tile) -> relax.Expr:
+def _unpack_plane(plane: relax.Expr, shape: Shape, packed: PackedActivation, tile: Tile) -> relax.Expr:
     rows, channels = tile.extent("m"), tile.extent("n")
     at = {axis: 4 + place for place, axis in enumerate(tile.axes)}
     whole: Shape

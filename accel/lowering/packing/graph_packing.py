@@ -10,7 +10,7 @@ from tvm_ffi import structural_map
 
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.target import Target
-from accel.lowering.analysis.composite import Composite, clip_bounds, is_composite_call, read_composite, shape_of
+from accel.lowering.analysis.composite import CompositeRegion, clip_bounds, is_composite_call, read_composite, shape_of
 from accel.lowering.ir.function_attributes import (
     JOINED,
     LAUNCHES,
@@ -124,12 +124,14 @@ class _Packer:
             return None
         return replace(known, shape=shape_of(value))
 
-    def _clipped(self, result: relax.Expr, composite: Composite) -> relax.Expr:
+    def _clipped(self, result: relax.Expr, composite: CompositeRegion) -> relax.Expr:
         """A result of int8 whose bounds the host sees to."""
         low, high = (relax.const(bound, "int8") for bound in clip_bounds(composite))
         return self.builder.emit(relax.op.minimum(self.builder.emit(relax.op.maximum(result, low)), high))
 
-    def _requantised(self, accumulators: relax.Expr, call: ir.Call, region: Region, composite: Composite) -> relax.Expr:
+    def _requantised(
+        self, accumulators: relax.Expr, call: ir.Call, region: Region, composite: CompositeRegion
+    ) -> relax.Expr:
         """What follows the accumulation in a composite, on the host, and the bias if that is not in yet."""
         function = self.source[call.op]
         added = composite.has_bias and region.epilogue.adds_bias

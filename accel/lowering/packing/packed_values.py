@@ -14,7 +14,7 @@ from accel.accelerator.contraction import Contraction
 from accel.lowering.layout import tiled_layout
 from accel.lowering.layout.operand_layout import OperandLayout
 from accel.lowering.layout.tiled_layout import unfold_patches
-from accel.region.shapes import Convolution, Packed, SlidingWindow
+from accel.region.shapes import Convolution, PackedActivation, SlidingWindow
 
 VIEWS = ("relax.expand_dims", "relax.flatten", "relax.reshape", "relax.squeeze")
 
@@ -23,7 +23,9 @@ _BLOCKS = 1  # the axis of a packed tensor along which blocks of channels lie
 _CHANNELS = 1  # the axis of an image
 
 
-def concatenate_blocks(tensors: Sequence[relax.Expr], layouts: Sequence[Packed]) -> tuple[relax.Expr, Packed]:
+def concatenate_blocks(
+    tensors: Sequence[relax.Expr], layouts: Sequence[PackedActivation]
+) -> tuple[relax.Expr, PackedActivation]:
     """Packed images one behind the other, and their layout; what pitches have beyond an image goes if they differ."""
     first = layouts[0]
     pitches = {(layout.pitch_h, layout.pitch_w) for layout in layouts}
@@ -32,7 +34,7 @@ def concatenate_blocks(tensors: Sequence[relax.Expr], layouts: Sequence[Packed])
         pitches = {(first.height, first.width)}
     ((high, wide),) = pitches
     blocks = sum(layout.blocks for layout in layouts)
-    packed = Packed(first.batch, blocks, first.height, first.width, high, wide)
+    packed = PackedActivation(first.batch, blocks, first.height, first.width, high, wide)
     return relax.op.concat(list(tensors), axis=_BLOCKS), packed
 
 
@@ -42,13 +44,13 @@ def are_whole_blocks(shapes: Sequence[tuple[int, ...]], axis: int, channels: int
     return image and axis == _CHANNELS and all(shape[_CHANNELS] % channels == 0 for shape in shapes[:-1])
 
 
-def have_one_layout(layout: Packed, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+def have_one_layout(layout: PackedActivation, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
     """Whether both shapes, [N, C] or [N, C, 1, 1], have one layout: of so few rows that they fill no second tile."""
     one = (layout.batch, layout.pitch_h, layout.pitch_w) == (1, 1, 1)
     return one and before[:2] == after[:2] and all(shape[2:] in ((), (1, 1)) for shape in (before, after))
 
 
-def _cut(tensor: relax.Expr, layout: Packed) -> relax.Expr:
+def _cut(tensor: relax.Expr, layout: PackedActivation) -> relax.Expr:
     if (layout.pitch_h, layout.pitch_w) == (layout.height, layout.width):
         return tensor
     return relax.op.strided_slice(tensor, [2, 3], [0, 0], [layout.height, layout.width])
@@ -62,7 +64,7 @@ class PackedValue:
     """
 
     planes: tuple[relax.Var, ...]
-    packed: Packed
+    packed: PackedActivation
     shape: tuple[int, ...]
     image: tuple[int, ...] | None = None
 
@@ -104,7 +106,7 @@ class PackedValues:
             self.plain[var] = self.builder.emit(tensor, name_hint=f"{var.name}_unpacked")
         return self.plain[var]
 
-    def data(self, var: relax.Var, conv: Convolution) -> tuple[relax.Var, Packed]:
+    def data(self, var: relax.Var, conv: Convolution) -> tuple[relax.Var, PackedActivation]:
         """The operand packed, and its pitches: as it is if a region made it, else packed by the host."""
         known = self.packed.get(var)
         wanted, padding = conv.data, conv.host_padding
@@ -133,7 +135,7 @@ class PackedValues:
         dtype = str(value.planes[0].ty.dtype)
         return len(value.planes) == 1 and alike and value.image is None and dtype == data.memory.dtype
 
-    def lanes(self, var: relax.Var, wanted: OperandLayout) -> tuple[relax.Var, Packed]:
+    def lanes(self, var: relax.Var, wanted: OperandLayout) -> tuple[relax.Var, PackedActivation]:
         """The operand of elementwise work, and its pitches: as a region made it, or packed by the host."""
         if isinstance(var, ir.GenericConst):
             return relax.const(wanted.of_constant(var.value.numpy(), self.gemm)), wanted.packed

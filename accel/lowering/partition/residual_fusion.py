@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from tvm import ir, relax
 
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import Composite, is_composite_call, read_composite
+from accel.lowering.analysis.composite import CompositeRegion, is_composite_call, read_composite
 from accel.lowering.analysis.dataflow import CompositeUse
 from accel.lowering.analysis.epilogue_planning import composite_operators, plan_epilogue
 from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
-from accel.lowering.kinds.convolution import ConvolutionKind, contraction_options, convolution_options
+from accel.lowering.kinds.convolution_kind import ConvolutionKind, contraction_options, convolution_options
 from accel.region.epilogue import Epilogue, EpilogueOp, Steps
 from accel.region.kinds import TilingOption
-from accel.region.shapes import Packed
+from accel.region.shapes import PackedActivation
 from accel.region.tilings import TilingCost
 
 _MOST = 127  # of a weight
@@ -31,9 +31,9 @@ class ResidualPair:
     ``epilogue`` is that of both, ``ending`` that of the addition alone.
     """
 
-    contraction: Composite
+    contraction: CompositeRegion
     call: ir.Call
-    addition: Composite
+    addition: CompositeRegion
     place: int
     epilogue: Epilogue
     ending: Epilogue
@@ -69,7 +69,7 @@ def _unfused_cycles(pair: ResidualPair, use: CompositeUse, capabilities: Capabil
         return math.inf
     shape = first[0].region.shape
     result = shape.result
-    data = Packed.dense(result.batch, 2 * result.blocks, result.height, result.width)
+    data = PackedActivation.dense(result.batch, 2 * result.blocks, result.height, result.width)
     sums = replace(
         shape, data=data, kernel=(1, 1), strides=(1, 1), dilation=(1, 1), padding=(0, 0, 0, 0),
         groups=result.blocks, uniform=True, unfolded=None,
@@ -101,7 +101,7 @@ def residual_pairs(module: ir.IRModule, capabilities: Capabilities) -> dict[str,
 
 
 def _pair(
-    made: ir.Call, addition: Composite, place: int, module: ir.IRModule, capabilities: Capabilities
+    made: ir.Call, addition: CompositeRegion, place: int, module: ir.IRModule, capabilities: Capabilities
 ) -> ResidualPair | None:
     function = module[made.op]
     if str(function.attrs["op"]) not in ConvolutionKind.operators:
@@ -114,7 +114,7 @@ def _pair(
 
 
 def _fused_epilogue(
-    contraction: Composite, addition: Composite, place: int, capabilities: Capabilities
+    contraction: CompositeRegion, addition: CompositeRegion, place: int, capabilities: Capabilities
 ) -> tuple[Epilogue, Epilogue] | None:
     """The epilogue of a contraction and then an addition, and the addition's own.
 

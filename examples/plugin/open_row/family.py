@@ -19,8 +19,8 @@ from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import ranges_of
 from accel.isa.explicit.boxes import boxes_of
 from accel.isa.explicit.costs import cycles_of
-from accel.isa.explicit.family import ExplicitFamily
-from accel.isa.explicit.parameters import ExplicitParameters
+from accel.isa.explicit.document_parameters import ExplicitParameters
+from accel.isa.explicit.explicit_family import ExplicitFamily
 from accel.isa.explicit.timing import units_of
 from accel.isa.explicit.timing_in_order import run
 from accel.isa.explicit.timing_layout import CAUSES, HAZARD, ORDER, PORT, TIMES, Stream

@@ -9,7 +9,7 @@ import numpy as np
 from accel.accelerator.checks.document_checks import check_document
 from accel.accelerator.document import Accelerator
 from accel.isa.decode import Decoded
-from accel.isa.explicit.family import FAMILY
+from accel.isa.explicit.explicit_family import FAMILY
 from tests.reference.encode import of_columns
 
 UNITS = ("load", "compute", "store")

@@ -7,7 +7,7 @@ from tvm import relax
 
 from accel.host.host_graph_writer import write_host_graph
 from accel.isa.decode import Decoded
-from accel.program.program_model import HostStep, Launch, Origin, Program, Segment
+from accel.program.program_model import HostStep, InstructionOrigin, Launch, Program, Segment
 from tests.helpers.programs.golden import board
 from tests.reference.encode import encode, of_columns
 
@@ -72,8 +72,8 @@ def small_program() -> Program:
         words=words,
         origin=np.array([0, 0, 1, 1, -1, -1, 1, 1, -1, -1], np.int32),
         origins=(
-            Origin(("add1",), "add", 0, "pragma_dma_copy", "inject"),
-            Origin(("add1", "add2"), "add", 1, "pragma_alu", "inject"),
+            InstructionOrigin(("add1",), "add", 0, "pragma_dma_copy", "inject"),
+            InstructionOrigin(("add1", "add2"), "add", 1, "pragma_alu", "inject"),
         ),
         dram_bytes=4096,
     )

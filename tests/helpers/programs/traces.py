@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from accel.program.program_model import Origin
+from accel.program.program_model import InstructionOrigin
 from accel.trace.program_trace import Trace
-from accel.trace.trace_names import HostSpan, LaunchSpan, Operation, Queue, RowSemantics, TraceNames
+from accel.trace.trace_names import HostSpan, LaunchSpan, Queue, RowSemantics, TraceNames, TraceOperation
 from accel.trace.trace_rows import Index, Rows, make_index
 
 UNITS = ("load", "compute")
@@ -36,8 +36,8 @@ class Held:
 
 def names(launches: list[tuple[str, int, int]], *, initial: int = 0, causes: tuple[str, ...] = CAUSES) -> TraceNames:
     operations = (
-        Operation(name="load_inp", unit="load", fields=("take", "give", "base")),
-        Operation(
+        TraceOperation(name="load_inp", unit="load", fields=("take", "give", "base")),
+        TraceOperation(
             name="gemm",
             unit="compute",
             fields=("take", "give", "imm", "count"),
@@ -46,7 +46,7 @@ def names(launches: list[tuple[str, int, int]], *, initial: int = 0, causes: tup
                 RowSemantics(text="c[i] += \u00e9[i]", when={"give": 1}),
             ),
         ),
-        Operation(name='say "x"', unit="compute", fields=("give", "take")),
+        TraceOperation(name='say "x"', unit="compute", fields=("give", "take")),
     )
     pairs = (("load", "compute", initial), ("compute", "load", 0))
     return TraceNames(
@@ -71,8 +71,8 @@ def names(launches: list[tuple[str, int, int]], *, initial: int = 0, causes: tup
         launches=tuple(LaunchSpan(name=name, begin=begin, end=end) for name, begin, end in launches),
         hosts=(HostSpan(name="widen", cycle=0),),
         origins=(
-            Origin(("a,b", 'c"d'), "=f", 3, "pragma", "inject"),
-            Origin(("\u4e2d\u6587", "n\n"), "f", 12345, "", "+x"),
+            InstructionOrigin(("a,b", 'c"d'), "=f", 3, "pragma", "inject"),
+            InstructionOrigin(("\u4e2d\u6587", "n\n"), "f", 12345, "", "+x"),
         ),
     )
 

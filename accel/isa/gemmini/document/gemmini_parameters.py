@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from accel.accelerator.base import Model
+from accel.accelerator.base import DocumentPart
 
 _KB = 1024
 Cycles = Annotated[int, Field(strict=True, ge=0, le=100_000)]
@@ -21,7 +21,7 @@ def _power(value: int) -> bool:
     return value & (value - 1) == 0
 
 
-class GemminiParameters(Model):
+class GemminiParameters(DocumentPart):
     """One configuration of Gemmini."""
 
     dim: Annotated[int, Field(strict=True, ge=4, le=64, description="rows and columns of the mesh, elements")] = 16

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from accel.accelerator.base import Model
+from accel.accelerator.base import DocumentPart
 from accel.accelerator.memories import Memory
 from accel.isa.vta.document.instruction_fields import MICROOP_BITS, UNITS
 
 MEMORIES = ("uop", "wgt", "inp", "acc")  # by the numbers of LOAD's memory type
 
 
-class VtaConfig(Model):
+class VtaConfig(DocumentPart):
     """The original ``vta_config.json``: log2 of bits (widths), of elements (batch, block), of bytes (buffers).
 
     Whether such an accelerator can be is checked when its document is derived.
@@ -75,7 +75,7 @@ def buffer_key(memory: str) -> str:
 _QUEUE_DEPTH = 512  # Configs.scala: instQueueEntries; vivado.tcl has the same
 
 
-class QueueDepths(Model):
+class QueueDepths(DocumentPart):
     """Instructions that wait for each unit."""
 
     load: int = Field(_QUEUE_DEPTH, strict=True, ge=1, le=1 << 20)
@@ -83,7 +83,7 @@ class QueueDepths(Model):
     store: int = Field(_QUEUE_DEPTH, strict=True, ge=1, le=1 << 20)
 
 
-class Variant(Model):
+class Variant(DocumentPart):
     """What distinguishes one implementation from another; the document that is derived says each again."""
 
     immediate_with: Literal["dst", "src"] = Field(

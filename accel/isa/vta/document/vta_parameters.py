@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from accel.accelerator.base import Count, Model, Name
+from accel.accelerator.base import Count, DocumentPart, Name
 from accel.accelerator.document import Accelerator
 
 
-class VtaParameters(Model):
+class VtaParameters(DocumentPart):
     """The defaults are those of tvm-vta's Chisel design; what no build changes is in ``accel/isa/vta``."""
 
     fetch_burst_instructions: Annotated[

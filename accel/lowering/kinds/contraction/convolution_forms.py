@@ -4,11 +4,13 @@ import math
 from dataclasses import replace
 
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import Composite
-from accel.region.shapes import Convolution, Packed, SlidingWindow
+from accel.lowering.analysis.composite import CompositeRegion
+from accel.region.shapes import Convolution, PackedActivation, SlidingWindow
 
 
-def convolution_forms(composite: Composite, capabilities: Capabilities, *, from_host: bool) -> list[list[Convolution]]:
+def convolution_forms(
+    composite: CompositeRegion, capabilities: Capabilities, *, from_host: bool
+) -> list[list[Convolution]]:
     """The ways to see the composite as a convolution over tiles; those of a list are alternatives, the best list first.
 
     ``from_host``: its data come from the host, which can lay them out as it likes.
@@ -30,12 +32,12 @@ def convolution_forms(composite: Composite, capabilities: Capabilities, *, from_
     return [[shape, *folded], [_padded_on_host(shape)]]
 
 
-def _convolution(composite: Composite, capabilities: Capabilities) -> Convolution:
+def _convolution(composite: CompositeRegion, capabilities: Capabilities) -> Convolution:
     n, _, h, w = composite.shapes[0]
     window, lots = _window(composite), composite.lots(capabilities.gemm)
     blocks = lots.count * math.ceil(lots.inputs / capabilities.gemm.in_channels)
     return Convolution(
-        data=Packed.dense(math.ceil(n / capabilities.gemm.rows), blocks, h, w),
+        data=PackedActivation.dense(math.ceil(n / capabilities.gemm.rows), blocks, h, w),
         out_blocks=lots.count * math.ceil(lots.outputs / capabilities.gemm.out_channels),
         kernel=window.kernel,
         strides=window.strides,
@@ -48,23 +50,23 @@ def _convolution(composite: Composite, capabilities: Capabilities) -> Convolutio
     )
 
 
-def _uniform(composite: Composite, capabilities: Capabilities) -> bool:
+def _uniform(composite: CompositeRegion, capabilities: Capabilities) -> bool:
     """Whether an identity is all the weights that it needs."""
     return composite.average and capabilities.gemm.in_channels == capabilities.gemm.out_channels
 
 
-def _window(composite: Composite) -> SlidingWindow:
+def _window(composite: CompositeRegion) -> SlidingWindow:
     assert composite.window is not None
     return composite.window
 
 
-def _dense(composite: Composite, capabilities: Capabilities) -> Convolution:
+def _dense(composite: CompositeRegion, capabilities: Capabilities) -> Convolution:
     """A dense layer as a 1x1 convolution over a line: its rows are the columns of an image one row high."""
     (m, k), (_, n) = composite.shapes[:2]
     return _matrix(m, k, n, capabilities)
 
 
-def _unfolded(composite: Composite, capabilities: Capabilities) -> Convolution:
+def _unfolded(composite: CompositeRegion, capabilities: Capabilities) -> Convolution:
     """A convolution as the product of its patches, a row for each pixel of the result, with its kernels."""
     (n, _, _, _), (_, _, kh, kw) = composite.shapes[:2]
     rows, lots = n * composite.result[2] * composite.result[3], composite.lots(capabilities.gemm)
@@ -78,7 +80,7 @@ def _unfolded(composite: Composite, capabilities: Capabilities) -> Convolution:
     )
 
 
-def _gains_by_folding(composite: Composite, shape: Convolution, capabilities: Capabilities) -> bool:
+def _gains_by_folding(composite: CompositeRegion, shape: Convolution, capabilities: Capabilities) -> bool:
     """Whether its few channels leave much of a tile empty that taps could fill."""
     taps, channels = math.prod(shape.kernel), composite.shapes[0][1]
     return (
@@ -86,13 +88,13 @@ def _gains_by_folding(composite: Composite, shape: Convolution, capabilities: Ca
     )
 
 
-def _folded(composite: Composite, shape: Convolution, capabilities: Capabilities) -> Convolution:
+def _folded(composite: CompositeRegion, shape: Convolution, capabilities: Capabilities) -> Convolution:
     """A convolution as a 1x1 one over the image of its patches, whose channels are those of every tap."""
     channels = composite.shapes[0][1] * math.prod(shape.kernel)
     blocks = math.ceil(channels / capabilities.gemm.in_channels)
     return replace(
         shape,
-        data=Packed.dense(shape.data.batch, blocks, shape.out_height, shape.out_width),
+        data=PackedActivation.dense(shape.data.batch, blocks, shape.out_height, shape.out_width),
         kernel=(1, 1),
         strides=(1, 1),
         dilation=(1, 1),
@@ -105,7 +107,7 @@ def _folded(composite: Composite, shape: Convolution, capabilities: Capabilities
 def _matrix(m: int, k: int, n: int, capabilities: Capabilities) -> Convolution:
     rows = math.ceil(m / capabilities.gemm.rows)
     return Convolution(
-        data=Packed.dense(1, math.ceil(k / capabilities.gemm.in_channels), 1, rows),
+        data=PackedActivation.dense(1, math.ceil(k / capabilities.gemm.in_channels), 1, rows),
         out_blocks=math.ceil(n / capabilities.gemm.out_channels),
         kernel=(1, 1),
         strides=(1, 1),
@@ -119,7 +121,7 @@ def _matrix(m: int, k: int, n: int, capabilities: Capabilities) -> Convolution:
 def _padded_on_host(conv: Convolution) -> Convolution:
     """The same convolution over data that the host has padded, for padding that the loads cannot make."""
     top, left, bottom, right = conv.padding
-    data = Packed.dense(
+    data = PackedActivation.dense(
         conv.data.batch, conv.data.blocks, conv.data.height + top + bottom, conv.data.width + left + right
     )
     return replace(conv, data=data, padding=(0, 0, 0, 0), host_padding=conv.padding)

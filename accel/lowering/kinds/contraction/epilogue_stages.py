@@ -11,7 +11,7 @@ from accel.accelerator.contraction import Contraction, Tile
 from accel.lowering.ir.epilogue_arithmetic import apply_steps, stored_value
 from accel.lowering.layout.tiled_layout import packed_shape
 from accel.region.epilogue import SUMS, TENSOR_OPS, Epilogue, EpilogueOp, Steps
-from accel.region.shapes import Packed
+from accel.region.shapes import PackedActivation
 
 Element = Callable[..., Any]
 
@@ -39,7 +39,7 @@ def stage_name(number: int, steps: Steps) -> str:
     return f"epilogue{number}_{steps[0][0]}"
 
 
-def placeholder(name: str, packed: Packed, tile: Tile) -> te.Tensor:
+def placeholder(name: str, packed: PackedActivation, tile: Tile) -> te.Tensor:
     """A packed activation as a parameter."""
     return te.placeholder(packed_shape(packed, tile), tile.memory.dtype, name=name)
 
@@ -76,7 +76,7 @@ def with_epilogue(
     start: list[te.Tensor],
     epilogue: Epilogue,
     gemm: Contraction,
-    addend: Packed | None = None,
+    addend: PackedActivation | None = None,
     starts: Mapping[str, str] | None = None,
 ) -> tirx.PrimFunc:
     """The PrimFunc of an accumulation and what follows it.
@@ -103,7 +103,7 @@ def with_epilogue(
     return _begun(function, stages.starts)
 
 
-def _stage(stages: _Stages, label: str, steps: Steps, gemm: Contraction, addend: Packed | None) -> te.Tensor:
+def _stage(stages: _Stages, label: str, steps: Steps, gemm: Contraction, addend: PackedActivation | None) -> te.Tensor:
     before, shape = stages.last, stages.last.shape
     tensor = next((name for name, _ in steps if name in TENSOR_OPS), None)
     if tensor is not None:
@@ -115,7 +115,7 @@ def _stage(stages: _Stages, label: str, steps: Steps, gemm: Contraction, addend:
     return _summed_on(stages, label, addend if steps[0][0] == "add_operand" else None, gemm)
 
 
-def _summed_on(stages: _Stages, label: str, addend: Packed | None, gemm: Contraction) -> te.Tensor:
+def _summed_on(stages: _Stages, label: str, addend: PackedActivation | None, gemm: Contraction) -> te.Tensor:
     """Accumulators plus products with more data: ``addend``, or one tile where there is none."""
     before, shape = stages.last, stages.last.shape
     tiles = () if addend is None else packed_shape(addend, gemm.data)[:4]

@@ -12,7 +12,7 @@ from accel.lowering.ir.document_paths import INSTRUCTIONS
 from accel.lowering.ir.epilogue_arithmetic import apply_pair, apply_steps, stored_value
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
 from accel.region.kinds import Region, lane_tile
-from accel.region.tile_steps import Apply, Box, Clear, Lanewise, Load, Merge, Step, Take
+from accel.region.tile_steps import AccumulatorBlock, Apply, Clear, Lanewise, Load, Merge, Step, Take
 
 Int = Any  # a tirx.Expr of int32, or an int
 
@@ -189,7 +189,7 @@ class _LanewiseTile:
         return self._each(step, value, self._known(self.capabilities.pair(step.name).pragma))
 
     def _store(self) -> tirx.Stmt:
-        result: Box = self.plan.result
+        result: AccumulatorBlock = self.plan.result
         box, out, epilogue = self.boxes[result.name], self.dram[-1], self.region.epilogue
 
         def store(*at: Any) -> tirx.Stmt:

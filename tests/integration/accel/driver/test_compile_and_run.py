@@ -10,7 +10,7 @@ import pytest
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.driver.job_stages import JOB
 from accel.driver.run_model import run_model
-from accel.driver.run_options import Options, Progress, SimulateOptions
+from accel.driver.run_options import Options, SimulateOptions, StageProgress
 from accel.driver.run_program import run_program
 from accel.errors import InvalidAccelerator, InvalidModel, InvalidTensors, VerificationError
 from accel.frontend.read.model_inspection import inspect_model
@@ -28,9 +28,9 @@ STAGES = ["import", "partition", "pack", "schedule", "flatten", "inject", "sync"
 
 
 @pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Progress]]:
+def job(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[StageProgress]]:
     out = tmp_path_factory.mktemp("job")
-    progress: list[Progress] = []
+    progress: list[StageProgress] = []
     run_model(resnet8().SerializeToString(), load_accelerator("vta"), Options(), out, progress=progress.append)
     return out, progress
 
@@ -39,7 +39,7 @@ def report(out: Path) -> dict:
     return json.loads((out / "report.json").read_text())
 
 
-def test_the_report_says_it_all(job: tuple[Path, list[Progress]]) -> None:
+def test_the_report_says_it_all(job: tuple[Path, list[StageProgress]]) -> None:
     document = report(job[0])
     assert document["accelerator"] == "vta"
     assert document["verified"] is True
@@ -58,19 +58,19 @@ def test_the_report_says_it_all(job: tuple[Path, list[Progress]]) -> None:
     assert [stage["name"] for stage in document["stages"]] == stages
 
 
-def test_every_stage_is_dumped(job: tuple[Path, list[Progress]]) -> None:
+def test_every_stage_is_dumped(job: tuple[Path, list[StageProgress]]) -> None:
     names = sorted(path.name for path in (job[0] / "tir").glob("*.txt"))
     assert [name[3:-4] for name in names] == ["quantize", *STAGES]
     assert all(path.stat().st_size for path in (job[0] / "tir").rglob("*.txt"))
 
 
-def test_progress_counts_every_stage(job: tuple[Path, list[Progress]]) -> None:
+def test_progress_counts_every_stage(job: tuple[Path, list[StageProgress]]) -> None:
     progress = job[1]
     assert [p.step for p in progress] == list(range(1, len(progress) + 1))
     assert {p.total for p in progress} == {len(progress)}
 
 
-def test_the_program_file_runs_to_the_same_outputs_and_cycles(job: tuple[Path, list[Progress]]) -> None:
+def test_the_program_file_runs_to_the_same_outputs_and_cycles(job: tuple[Path, list[StageProgress]]) -> None:
     out, _ = job
     program = load_program(out / "program.zip")
     with np.load(out / "inputs.npz") as inputs, np.load(out / "outputs.npz") as outputs:
@@ -83,7 +83,7 @@ def test_the_program_file_runs_to_the_same_outputs_and_cycles(job: tuple[Path, l
     assert len(Trace.load(out)) == len(words)
 
 
-def test_outputs_are_near_the_float_model(job: tuple[Path, list[Progress]]) -> None:
+def test_outputs_are_near_the_float_model(job: tuple[Path, list[StageProgress]]) -> None:
     out, _ = job
     with np.load(out / "inputs.npz") as inputs, np.load(out / "outputs.npz") as outputs:
         (expected,) = run_onnx(resnet8(), dict(inputs))
@@ -106,7 +106,7 @@ def test_what_is_not_verified_is_said(tmp_path: Path, seconds: float, cause: str
     assert set(np.load(tmp_path / "outputs.npz")) == set(program.outputs)
 
 
-def test_the_time_to_compile_is_that_of_the_stages_before_simulation(job: tuple[Path, list[Progress]]) -> None:
+def test_the_time_to_compile_is_that_of_the_stages_before_simulation(job: tuple[Path, list[StageProgress]]) -> None:
     document = report(job[0])
     names = [stage["name"] for stage in document["stages"]]
     seconds = [stage["seconds"] for stage in document["stages"][: names.index("simulate")]]
@@ -114,7 +114,7 @@ def test_the_time_to_compile_is_that_of_the_stages_before_simulation(job: tuple[
 
 
 @pytest.mark.slow
-def test_a_path_is_as_good_as_the_bytes(job: tuple[Path, list[Progress]], tmp_path: Path) -> None:
+def test_a_path_is_as_good_as_the_bytes(job: tuple[Path, list[StageProgress]], tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(resnet8().SerializeToString())
     run_model(tmp_path / "model.onnx", load_accelerator("vta"), Options(), tmp_path)
     for name in ("program.zip", "model.qdq.onnx", "trace.npz", "outputs.npz"):
@@ -188,7 +188,7 @@ def test_an_unknown_accelerator_is_answered_with_the_presets() -> None:
 
 
 @pytest.mark.slow
-def test_a_network_quantised_already_is_taken_as_it_is(job: tuple[Path, list[Progress]], tmp_path: Path) -> None:
+def test_a_network_quantised_already_is_taken_as_it_is(job: tuple[Path, list[StageProgress]], tmp_path: Path) -> None:
     qdq = (job[0] / "model.qdq.onnx").read_bytes()
     result = run_model(qdq, load_accelerator("vta"), Options(), tmp_path)
     assert result.cycles == report(job[0])["cycles"]
@@ -196,7 +196,7 @@ def test_a_network_quantised_already_is_taken_as_it_is(job: tuple[Path, list[Pro
 
 
 @pytest.mark.slow
-def test_the_program_of_a_job_verifies_itself_without_the_model(job: tuple[Path, list[Progress]]) -> None:
+def test_the_program_of_a_job_verifies_itself_without_the_model(job: tuple[Path, list[StageProgress]]) -> None:
     program = load_program(job[0] / "program.zip")
     again = run_program(program, SimulateOptions(), None)
     assert (again.verified, again.race_count, again.warnings) == (True, 0, [])

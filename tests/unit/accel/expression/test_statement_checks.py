@@ -5,7 +5,7 @@ import pytest
 from accel.expression.element_types import TensorType
 from accel.expression.parser import parse_statement
 from accel.expression.syntax_tree import ExpressionError
-from accel.expression.typecheck import Node, Typed, check_statement
+from accel.expression.typecheck import Typed, TypedExpression, check_statement
 
 TENSORS = {
     "A": TensorType("int8", (4, 8)),
@@ -24,7 +24,7 @@ def checked(text: str) -> Typed:
     return check_statement(parse_statement(text), TENSORS, FIELDS)
 
 
-def types(node: Node) -> list[str]:
+def types(node: TypedExpression) -> list[str]:
     return [f"{node.expression}: {node.dtype}", *(line for child in node.children for line in types(child))]
 
 

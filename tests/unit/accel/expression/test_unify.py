@@ -15,7 +15,7 @@ from accel.expression.element_types import TensorType
 from accel.expression.parser import parse_statement
 from accel.expression.syntax_tree import Access, Scalar
 from accel.expression.typecheck import Typed, check_statement
-from accel.expression.unify import Binding, Mismatch, bindings, tvm_form, unify
+from accel.expression.unify import Binding, UnificationFailure, bindings, tvm_form, unify
 from tests.helpers.documents.random_statements import data, statements
 from tests.reference.statements import run
 
@@ -58,7 +58,7 @@ def by_memory(name: str, load: TensorLoad) -> bool:
     return str(load.source.name) == {"A": "inp", "B": "wgt", "C": "acc", "D": "acc", "Y": "out"}[name]
 
 
-def found(text: str, value: tirx.Expr) -> Binding | Mismatch:
+def found(text: str, value: tirx.Expr) -> Binding | UnificationFailure:
     statement = typed(text)
     target = OUT if statement.statement.target.name == "Y" else ACC
     return unify(statement, tirx.BufferStore(target, value, [PLACE]), by_memory)
@@ -137,7 +137,7 @@ MISFITS = [
 @pytest.mark.parametrize(("text", "value", "reason"), MISFITS, ids=lambda value: str(value)[:60])
 def test_it_does_not_fit(text: str, value: tirx.Expr, reason: str) -> None:
     mismatch = found(text, value)
-    assert isinstance(mismatch, Mismatch), mismatch
+    assert isinstance(mismatch, UnificationFailure), mismatch
     assert re.search(reason, mismatch.reason), mismatch.reason
     assert mismatch.reason.startswith(str(parse_statement(text)))
 
@@ -209,7 +209,7 @@ def stored(statement: Typed) -> tirx.BufferStore:
 def test_a_statement_fits_its_own_program(statement: Typed) -> None:
     store = stored(statement)
     binding = unify(statement, store, same_buffer)
-    open_name = isinstance(binding, Mismatch) and "could be anything" in binding.reason  # in a - a, say
+    open_name = isinstance(binding, UnificationFailure) and "could be anything" in binding.reason  # in a - a, say
     assert open_name or isinstance(binding, Binding), (str(statement.statement), str(store), binding.reason)
 
 
@@ -262,5 +262,5 @@ def test_every_binding_computes_what_the_program_does(statement: Typed, seed: in
 def test_many_statements_fit_their_own_programs(statement: Typed) -> None:
     store = stored(statement)
     binding = unify(statement, store, same_buffer)
-    open_name = isinstance(binding, Mismatch) and "could be anything" in binding.reason  # in a - a, say
+    open_name = isinstance(binding, UnificationFailure) and "could be anything" in binding.reason  # in a - a, say
     assert open_name or isinstance(binding, Binding), (str(statement.statement), str(store), binding.reason)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accel.program.program_model import Origin
+from accel.program.program_model import InstructionOrigin
 from accel.trace.program_trace import Trace
 from accel.trace.text_columns import decimal, fixed, lookup, pack, render
 from accel.trace.trace_rows import row_batches
@@ -31,7 +31,7 @@ def test_pieces_meet() -> None:
 
 def test_long_names_make_small_pieces() -> None:
     held = random_trace(2, 50)
-    long = Origin(("n" * (1 << 22),), "f", 0, "p", "s")
+    long = InstructionOrigin(("n" * (1 << 22),), "f", 0, "p", "s")
     held = Held(held.names.model_copy(update={"origins": (long, held.names.origins[1])}), held.columns)
     assert max(len(rows) for rows in row_batches(held, longest=1 << 22)) <= 4
     assert b"".join(Trace(held).text()) == plain_text(held)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from accel.catalog.load_accelerator import load_accelerator
-from accel.program.program_model import Launch, Origin, Program
+from accel.program.program_model import InstructionOrigin, Launch, Program
 from accel.simulate.engine import simulate
 from accel.trace.program_trace import Trace
 from accel.trace.trace_builder import make_trace
@@ -105,7 +105,7 @@ def test_csv_has_a_row_an_instruction_with_empty_cells_for_absent_fields(trace):
 
 def test_csv_quotes_what_a_model_may_be_called():
     program = small_program()
-    odd = Origin(('a,"b"\n', "c"), "=1+1", 0, "p", "s")
+    odd = InstructionOrigin(('a,"b"\n', "c"), "=1+1", 0, "p", "s")
     trace = make_trace(replace(program, origins=(odd, odd)), simulate(program, {}, function=False))
     rows = list(csv.DictReader(io.StringIO(b"".join(trace.csv()).decode(), newline="")))
     assert rows[0]["nodes"] == 'a,"b"\n c'

@@ -21,7 +21,7 @@ from accel.errors import (
     UnsupportedShape,
     UnsupportedType,
 )
-from accel.frontend.onnx_model.model_limits import Limits
+from accel.frontend.onnx_model.model_limits import ModelLimits
 from accel.frontend.quantize.quantize_model import quantize_model
 from accel.frontend.read.load_model import load_model
 from accel.frontend.read.model_inspection import inspect_model
@@ -272,15 +272,15 @@ def test_a_damaged_file_never_escapes_as_another_error(data: st.DataObject) -> N
 @pytest.mark.parametrize(
     ("limits", "error"),
     [
-        (Limits(file_bytes=10), ModelTooLarge),
-        (Limits(nodes=3), ModelTooLarge),
-        (Limits(parts=20), ModelTooLarge),
-        (Limits(tensor_elements=1000), UnsupportedShape),
-        (Limits(total_bytes=10_000), UnsupportedShape),
-        (Limits(macs=1000), UnsupportedShape),
+        (ModelLimits(file_bytes=10), ModelTooLarge),
+        (ModelLimits(nodes=3), ModelTooLarge),
+        (ModelLimits(parts=20), ModelTooLarge),
+        (ModelLimits(tensor_elements=1000), UnsupportedShape),
+        (ModelLimits(total_bytes=10_000), UnsupportedShape),
+        (ModelLimits(macs=1000), UnsupportedShape),
     ],
 )
-def test_every_limit_is_checked(limits: Limits, error: type[CyclopsError]) -> None:
+def test_every_limit_is_checked(limits: ModelLimits, error: type[CyclopsError]) -> None:
     with pytest.raises(error):
         inspect_model(resnet8().SerializeToString(), limits)
 

@@ -6,7 +6,7 @@ import pytest
 from accel.errors import CyclopsError, SimulationError
 from accel.isa.decode import decode
 from accel.isa.explicit.document_function import ExplicitMachine
-from accel.isa.explicit.family import FAMILY
+from accel.isa.explicit.explicit_family import FAMILY
 from accel.util.arrays import aligned_zeros
 from tests.helpers.documents.explicit_documents import document, random_rows, row, stream
 from tests.reference.explicit_function import Reference

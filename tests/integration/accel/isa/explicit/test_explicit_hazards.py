@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from accel.errors import SimulationError
-from accel.isa.explicit.family import FAMILY
+from accel.isa.explicit.explicit_family import FAMILY
 from tests.helpers.documents.explicit_documents import PAD, document, random_rows, row, stream
 from tests.reference import explicit_timing
 

@@ -10,7 +10,7 @@ from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator, SimulationError
 from accel.isa.explicit.costs import costs_of
 from accel.isa.explicit.document_function import ExplicitMachine
-from accel.isa.explicit.family import FAMILY
+from accel.isa.explicit.explicit_family import FAMILY
 from accel.util.arrays import aligned_zeros
 from tests.helpers.documents.explicit_documents import _field, row, stream
 

@@ -13,7 +13,7 @@ from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.function_attributes import HOST_REASON
 from accel.program.program_model import Launch
 from accel.region.pooling import Pooling, pooling_plan, taps
-from accel.region.shapes import Packed, SlidingWindow
+from accel.region.shapes import PackedActivation, SlidingWindow
 from accel.region.tile_steps import LaneCapabilities, Merge, Take, iterations_of_steps
 from accel.simulate.engine import simulate
 from tests.helpers.models.build_models import lower
@@ -125,7 +125,7 @@ def test_every_tap_has_one_phase(size: int, stride: int, dilation: int) -> None:
 
 
 def test_what_is_shared_is_brought_once() -> None:
-    data = Packed(1, 4, 112, 112, 112, 112)
+    data = PackedActivation(1, 4, 112, 112, 112, 112)
     pooling = Pooling(data, SlidingWindow((3, 3), (2, 2), (1, 1), (1, 1, 1, 1)), 56, 56, direct=False)
     plan = pooling_plan(pooling, 8, 28, LaneCapabilities(pair=True, difference=True, direct=False))
     assert len(plan.boxes) == 1

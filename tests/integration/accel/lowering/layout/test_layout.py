@@ -18,7 +18,7 @@ from accel.lowering.layout.tiled_layout import (
     unfold_weights,
     unpack_tensor,
 )
-from accel.region.shapes import Packed, SlidingWindow
+from accel.region.shapes import PackedActivation, SlidingWindow
 from tests.reference.host import run_relax
 
 Axes = tuple[Axis, Axis]
@@ -59,7 +59,7 @@ def test_images(shape: tuple[int, int, int, int], size: tuple[int, int], order: 
     n, c, h, w = shape
     m, k = size
     data = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
-    packed = Packed(-(-n // m), -(-c // k), h + top, w + 1, h + top, w + 1)
+    packed = PackedActivation(-(-n // m), -(-c // k), h + top, w + 1, h + top, w + 1)
     tile = data_tile(m, k, order, "uint8" if unsigned else "int8")
     result = run(lambda x: pack_tensor(x, packed, tile, (top, 0, 0, 1)), data)
     assert result.shape == packed_shape(packed, tile)
@@ -78,7 +78,7 @@ def test_images(shape: tuple[int, int, int, int], size: tuple[int, int], order: 
 def test_matrices_there_and_back(shape: tuple[int, int], size: tuple[int, int], turned: bool) -> None:
     data = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
     (m, k), columns = size, -(-shape[0] // size[0])
-    packed = Packed(1, -(-shape[1] // k), 1, columns, 1, columns)
+    packed = PackedActivation(1, -(-shape[1] // k), 1, columns, 1, columns)
     tile = data_tile(m, k, ("k", "m") if turned else ("m", "k"))
     result = a_tile({"m": m, "n": k}, ("n", "m") if turned else ("m", "n"))
     middle = run(lambda x: pack_tensor(x, packed, tile, (0, 0, 0, 0)), data)
@@ -88,7 +88,7 @@ def test_matrices_there_and_back(shape: tuple[int, int], size: tuple[int, int], 
 
 def test_planes_make_the_accumulator() -> None:
     values = np.array([0, 1, -1, 2**31 - 1, -(2**31), 123456789, -987654321, 255, 256, -256], np.int32)
-    packed, tile = Packed(1, 1, 1, 1, 1, 1), a_tile({"m": 1, "n": 16}, ("m", "n"))
+    packed, tile = PackedActivation(1, 1, 1, 1, 1, 1), a_tile({"m": 1, "n": 16}, ("m", "n"))
     padded = np.zeros(16, np.int32)
     padded[:10] = values
     planes = [(padded >> 8 * i).astype(np.int8).reshape(packed_shape(packed, tile)) for i in range(4)]

@@ -11,11 +11,11 @@ from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.composite_functions import (
     AnyEpilogue,
     ConvolutionWindow,
-    Epilogue,
     MultipliedEpilogue,
     ScaledEpilogue,
+    ShiftEpilogue,
 )
-from accel.lowering.analysis.composite import Composite, read_composite
+from accel.lowering.analysis.composite import CompositeRegion, read_composite
 from accel.region.composite_attributes import CompositeAttributes, dump_attributes, load_attributes
 from accel.region.elementwise import Combination
 from accel.region.epilogue import EpilogueOp, Scaling
@@ -24,9 +24,9 @@ from accel.util.deadline import Deadline
 from accel.verify.reference_operators import run
 
 EPILOGUES: dict[str, AnyEpilogue] = {
-    "right": Epilogue(3, -100, 90),
-    "left": Epilogue(-2, -128, 127),
-    "as they are": Epilogue(0, 0, 127),
+    "right": ShiftEpilogue(3, -100, 90),
+    "left": ShiftEpilogue(-2, -128, 127),
+    "as they are": ShiftEpilogue(0, 0, 127),
     "scaled": ScaledEpilogue(0.0371, -128, 100),
     "multiplied": MultipliedEpilogue(2, 5, rounds=True, shift=4, zero_point=-7, low=-128, high=127),
     "multiplied and cut": MultipliedEpilogue(0, 3, rounds=False, shift=5, zero_point=0, low=-20, high=127),
@@ -45,7 +45,7 @@ def computed(function: relax.Function, *arguments: npt.NDArray[Any]) -> npt.NDAr
     return run(module["composite"], list(arguments), Deadline(60))
 
 
-def ended(composite: Composite, sums: Ints, multiplier: Ints | int = 1) -> Ints:
+def ended(composite: CompositeRegion, sums: Ints, multiplier: Ints | int = 1) -> Ints:
     """What the attributes say of sums."""
     steps: dict[EpilogueOp, Any] = {
         "add": lambda x, n: x + n,

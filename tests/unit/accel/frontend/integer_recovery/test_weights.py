@@ -3,13 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import relax
 
-from accel.frontend.integer_recovery.dataflow_block import Quantised
+from accel.frontend.integer_recovery.dataflow_block import QuantisedTensor
 from accel.frontend.integer_recovery.int8_operands import Weights, integer_weights
 
 
 def weights(value: np.ndarray, zero_point: np.ndarray, axis: int = 0, *, vary: int | None = None) -> Weights | None:
     scale = np.array(0.1) if vary is None else np.full(value.shape[vary], 0.1)
-    quantised = Quantised(relax.const(value), scale, zero_point.astype(np.int64), vary or 0, str(value.dtype))
+    quantised = QuantisedTensor(relax.const(value), scale, zero_point.astype(np.int64), vary or 0, str(value.dtype))
     return integer_weights(value, quantised, axis)
 
 

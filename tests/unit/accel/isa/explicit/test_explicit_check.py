@@ -4,7 +4,7 @@ import pytest
 
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
-from accel.isa.explicit.family import FAMILY
+from accel.isa.explicit.explicit_family import FAMILY
 from tests.helpers.documents.explicit_documents import document
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from accel.errors import SimulationError
 from accel.isa.explicit.costs import costs_of, cycles_of
-from accel.isa.explicit.family import FAMILY
+from accel.isa.explicit.explicit_family import FAMILY
 from tests.helpers.documents.explicit_documents import document, row, stream
 
 

@@ -13,10 +13,10 @@ from accel.region.elementwise import Elementwise
 from accel.region.epilogue import Epilogue, Scaling
 from accel.region.kinds import SHAPES, Region
 from accel.region.pooling import Pooling
-from accel.region.shapes import Addition, Convolution, Packed, RegionShape, SlidingWindow
+from accel.region.shapes import Addition, Convolution, PackedActivation, RegionShape, SlidingWindow
 from accel.region.tilings import Tiling
 
-DATA = Packed.dense(2, 3, 8, 9)
+DATA = PackedActivation.dense(2, 3, 8, 9)
 WINDOW = SlidingWindow((2, 2), (2, 2), (1, 1), (0, 0, 0, 0))
 REGIONS: dict[RegionShape, tuple[int, int, int, int]] = {
     Convolution(DATA, 5, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), 8, 9, unfolded=WINDOW, addend=DATA): (2, 5, 8, 9),
@@ -49,7 +49,7 @@ def test_regions_are_read_as_they_were_written(shape: RegionShape) -> None:
 @pytest.mark.parametrize(("shape", "size"), REGIONS.items(), ids=lambda shape: getattr(shape, "kind", ""))
 def test_results_lie_in_whole_tiles(shape: RegionShape, size: tuple[int, int, int, int]) -> None:
     one = region(shape)
-    assert one.result == Packed(*size, pitch_h=9, pitch_w=12)
+    assert one.result == PackedActivation(*size, pitch_h=9, pitch_w=12)
     batch, blocks, height, width = size
     assert one.tiles == batch * blocks * -(-height // 3) * -(-width // 4)
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 from accel.lowering.partition.autotune import autotune
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import Region, TilingOption
-from accel.region.shapes import Convolution, Packed
+from accel.region.shapes import Convolution, PackedActivation
 from accel.region.tilings import Tiling
 
-SHAPE = Convolution(Packed(1, 1, 8, 8, 8, 8), 1, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), 8, 8)
+SHAPE = Convolution(PackedActivation(1, 1, 8, 8, 8, 8), 1, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), 8, 8)
 TILING = Tiling(1, 8, 8, 1, 1, 1, "stream", 2, 2, 8, 8)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tvm import te
 
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import Composite
+from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.lanewise_capabilities import clipping_epilogue, lane_capabilities, load_obstacle
 from accel.lowering.kinds.lanewise.lanewise_kind import LanewiseKind
 from accel.lowering.kinds.lanewise.lanewise_tiling import lanewise_tiling
@@ -17,7 +17,7 @@ from accel.lowering.kinds.region_kind import PlanRequest, Refusal
 from accel.region.epilogue import INT8
 from accel.region.kinds import Region, TilingOption
 from accel.region.pooling import Pooling
-from accel.region.shapes import Packed
+from accel.region.shapes import PackedActivation
 from accel.region.tile_steps import LaneCapabilities
 
 
@@ -44,7 +44,7 @@ class PoolingKind(LanewiseKind[Pooling]):
         return te.compute(extents, element, name="largest")
 
 
-def _region(composite: Composite, capabilities: Capabilities, lowest: int) -> Region[Pooling] | str:
+def _region(composite: CompositeRegion, capabilities: Capabilities, lowest: int) -> Region[Pooling] | str:
     """The region of a composite ``max_pool`` whose data are at least ``lowest``, or why there is none."""
     title, ways = capabilities.accelerator.title, lane_capabilities(capabilities, "max")
     if not ways.pair and not ways.difference:
@@ -62,12 +62,14 @@ def _region(composite: Composite, capabilities: Capabilities, lowest: int) -> Re
     return f"no tile of it fits the scratchpads of {title}"
 
 
-def _shapes(composite: Composite, capabilities: Capabilities, lowest: int, ways: LaneCapabilities) -> Iterator[Pooling]:
+def _shapes(
+    composite: CompositeRegion, capabilities: Capabilities, lowest: int, ways: LaneCapabilities
+) -> Iterator[Pooling]:
     """Padded by the loads, if zeros do not matter, and padded by the host."""
     (n, c, h, w), window = composite.shapes[0], composite.window
     assert window is not None
     gemm = capabilities.gemm
-    data = Packed(math.ceil(n / gemm.rows), math.ceil(c / gemm.out_channels), h, w, h, w)
+    data = PackedActivation(math.ceil(n / gemm.rows), math.ceil(c / gemm.out_channels), h, w, h, w)
     pooling = Pooling(data, window, composite.result[2], composite.result[3], ways.direct)
     if not any(window.padding) or (lowest >= 0 and _all_real(pooling)):
         yield pooling
@@ -96,7 +98,7 @@ def _padded_on_host(pooling: Pooling) -> Pooling:
     high, wide = data.height + top + bottom, data.width + left + right
     return replace(
         pooling,
-        data=Packed(data.batch, data.blocks, high, wide, high, wide),
+        data=PackedActivation(data.batch, data.blocks, high, wide, high, wide),
         window=replace(window, padding=(0, 0, 0, 0)),
         host_padding=(top, left, bottom, right),
     )

@@ -10,7 +10,7 @@ from tvm.s_tir import Schedule
 
 from accel.accelerator.contraction import Contraction
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import Composite
+from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.dataflow import CompositeUse
 from accel.lowering.analysis.epilogue_planning import plan_epilogue
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
@@ -133,7 +133,7 @@ class ConvolutionKind:
 
 
 def contraction_options(
-    composite: Composite, use: CompositeUse, capabilities: Capabilities, cost: TilingCost
+    composite: CompositeRegion, use: CompositeUse, capabilities: Capabilities, cost: TilingCost
 ) -> list[TilingOption[Convolution]] | str:
     """The ways to run a composite with its own epilogue, the cheapest first; or why there is none."""
     ending = plan_epilogue(composite, capabilities)
@@ -145,7 +145,7 @@ def contraction_options(
 
 
 def convolution_options(
-    composite: Composite,
+    composite: CompositeRegion,
     use: CompositeUse,
     epilogue: Epilogue,
     capabilities: Capabilities,
@@ -173,7 +173,7 @@ def convolution_options(
     return []
 
 
-def _largest_bias(composite: Composite, call: ir.Call) -> int:
+def _largest_bias(composite: CompositeRegion, call: ir.Call) -> int:
     """The largest magnitude of what is added to the sums, rounding included."""
     bias = 0
     if composite.has_bias:
@@ -197,7 +197,7 @@ def _packed_with_addition(
 
 def _packed(
     call: ir.Call,
-    composite: Composite,
+    composite: CompositeRegion,
     region: Region[Convolution],
     operands: PackedOperands,
     more: Sequence[relax.Expr] = (),

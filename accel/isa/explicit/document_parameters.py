@@ -1,7 +1,7 @@
 """What a document of the family ``explicit`` says beside the common schema: nothing."""
 
-from accel.accelerator.base import Model
+from accel.accelerator.base import DocumentPart
 
 
-class ExplicitParameters(Model):
+class ExplicitParameters(DocumentPart):
     """There are none: the common schema says all."""

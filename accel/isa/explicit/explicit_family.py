@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from accel.accelerator.base import Model
+from accel.accelerator.base import DocumentPart
 from accel.accelerator.contraction import contraction
 from accel.accelerator.document import Accelerator
 from accel.accelerator.timing_model import TimingModel
@@ -14,10 +14,10 @@ from accel.isa.explicit.accesses import extents_of
 from accel.isa.explicit.box_hazards import ExplicitHazardChecker, prepare_hazards
 from accel.isa.explicit.boxes import boxes_of, check_bounds, effort_of
 from accel.isa.explicit.costs import costs_of, cycles_of
+from accel.isa.explicit.document_parameters import ExplicitParameters
 from accel.isa.explicit.document_support import check_explicit
 from accel.isa.explicit.document_tiling_cost import tiling_cost
 from accel.isa.explicit.operations import executions_of
-from accel.isa.explicit.parameters import ExplicitParameters
 from accel.isa.explicit.timing import prepare_timing, queue_names, time_launch, units_of
 from accel.isa.family import Family, Machine, NoContext, Work, dram_traffic
 
@@ -84,7 +84,7 @@ class ExplicitFamily(NoContext):
 
     name = "explicit"
 
-    parameters: type[Model] = ExplicitParameters
+    parameters: type[DocumentPart] = ExplicitParameters
     check = staticmethod(check_explicit)
 
     tiling_cost = staticmethod(tiling_cost)

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import te
 
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import Composite, clip_bounds
+from accel.lowering.analysis.composite import CompositeRegion, clip_bounds
 from accel.lowering.analysis.epilogue_planning import narrowing_epilogues, steps_per_instruction
 from accel.lowering.analysis.lanewise_capabilities import (
     identity_obstacle,
@@ -24,7 +24,7 @@ from accel.lowering.kinds.region_kind import PlanRequest, Refusal
 from accel.region.elementwise import PAIRS, Elementwise, can_weight
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import Region, TilingOption
-from accel.region.shapes import Packed
+from accel.region.shapes import PackedActivation
 
 _MAX_OPERANDS = 127  # what a weight can be
 _NAMES = {"sum": "sum", "max": "maximum", "min": "minimum", "product": "product"}
@@ -51,7 +51,7 @@ class ElementwiseKind(LanewiseKind[Elementwise]):
         return te.compute(extents, element, name="combined")
 
 
-def _region(composite: Composite, capabilities: Capabilities) -> Region[Elementwise] | str:
+def _region(composite: CompositeRegion, capabilities: Capabilities) -> Region[Elementwise] | str:
     epilogue = _ending(composite, capabilities)
     obstacle = load_obstacle(capabilities) or _obstacle(composite, capabilities)
     if obstacle or isinstance(epilogue, str):
@@ -59,11 +59,11 @@ def _region(composite: Composite, capabilities: Capabilities) -> Region[Elementw
     gemm = capabilities.gemm
     if len(composite.result) == 4:
         n, c, h, w = composite.result
-        packed = Packed(math.ceil(n / gemm.rows), math.ceil(c / gemm.out_channels), h, w, h, w)
+        packed = PackedActivation(math.ceil(n / gemm.rows), math.ceil(c / gemm.out_channels), h, w, h, w)
     else:
         m, k = composite.result
         rows = math.ceil(m / gemm.rows)
-        packed = Packed(1, math.ceil(k / gemm.out_channels), 1, rows, 1, rows)
+        packed = PackedActivation(1, math.ceil(k / gemm.out_channels), 1, rows, 1, rows)
     inputs = (packed,) * len(composite.weights)
     shape = Elementwise(inputs, composite.weights, composite.combination, direct=bool(identity_obstacle(capabilities)))
     tiling = lanewise_tiling(shape, capabilities, epilogue)
@@ -72,7 +72,7 @@ def _region(composite: Composite, capabilities: Capabilities) -> Region[Elementw
     return Region(shape, epilogue, tiling)
 
 
-def _obstacle(terms: Composite, capabilities: Capabilities) -> str:
+def _obstacle(terms: CompositeRegion, capabilities: Capabilities) -> str:
     """What the accelerator lacks to combine the operands; empty where nothing."""
     title, direct = capabilities.accelerator.title, bool(identity_obstacle(capabilities))
     if not direct and any(abs(weight) > _MAX_OPERANDS for weight in terms.weights):
@@ -92,7 +92,7 @@ def _obstacle(terms: Composite, capabilities: Capabilities) -> str:
     return ""
 
 
-def _ending(composite: Composite, capabilities: Capabilities) -> Epilogue | str:
+def _ending(composite: CompositeRegion, capabilities: Capabilities) -> Epilogue | str:
     """The whole epilogue on the accelerator, or why it cannot be."""
     lacking = ""
     for epilogue in narrowing_epilogues(composite, initial_accumulators(capabilities) or "zero"):

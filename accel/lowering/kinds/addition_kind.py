@@ -16,7 +16,7 @@ from tvm.s_tir import Schedule
 from accel.accelerator.contraction import Contraction
 from accel.lowering.analysis.buffer_contexts import needs_double_buffer
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import Composite
+from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.epilogue_planning import plan_epilogue
 from accel.lowering.analysis.lanewise_capabilities import identity_obstacle, load_obstacle
 from accel.lowering.kinds.contraction.epilogue_stages import (
@@ -52,7 +52,7 @@ from accel.lowering.layout.operand_layout import layout_as_read
 from accel.lowering.layout.packed_constants import rounding_constant, weighted_identities
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import Region, TilingOption
-from accel.region.shapes import LEVEL_BITS, Addition, Packed, SplitWeights, split_weights
+from accel.region.shapes import LEVEL_BITS, Addition, PackedActivation, SplitWeights, split_weights
 from accel.region.tilings import Tiling, TilingCost, divisors
 
 _OPERANDS = ("a", "b")
@@ -147,7 +147,7 @@ class AdditionKind:
         return []
 
 
-def _region(composite: Composite, epilogue: Epilogue, capabilities: Capabilities) -> Region[Addition] | str:
+def _region(composite: CompositeRegion, epilogue: Epilogue, capabilities: Capabilities) -> Region[Addition] | str:
     gemm, title = capabilities.gemm, capabilities.accelerator.title
     obstacle = identity_obstacle(capabilities)
     if obstacle:
@@ -157,10 +157,10 @@ def _region(composite: Composite, epilogue: Epilogue, capabilities: Capabilities
         return levels
     if len(composite.result) == 4:
         n, c, h, w = composite.result
-        data = Packed.dense(math.ceil(n / gemm.rows), math.ceil(c / gemm.in_channels), h, w)
+        data = PackedActivation.dense(math.ceil(n / gemm.rows), math.ceil(c / gemm.in_channels), h, w)
     elif len(composite.result) == 2:
         m, k = composite.result
-        data = Packed.dense(1, math.ceil(k / gemm.in_channels), 1, math.ceil(m / gemm.rows))
+        data = PackedActivation.dense(1, math.ceil(k / gemm.in_channels), 1, math.ceil(m / gemm.rows))
     else:
         return f"an addition of {len(composite.result)}-dimensional tensors"
     tiling = _largest_tiling(data, capabilities, epilogue, len(levels))
@@ -169,7 +169,7 @@ def _region(composite: Composite, epilogue: Epilogue, capabilities: Capabilities
     return Region(Addition((data, data), levels), epilogue, tiling)
 
 
-def _levels(composite: Composite, capabilities: Capabilities) -> SplitWeights | str:
+def _levels(composite: CompositeRegion, capabilities: Capabilities) -> SplitWeights | str:
     """The weights of an addition as int8, or why they cannot be."""
     first, second = composite.weights
     levels = split_weights((first, second))
@@ -181,7 +181,9 @@ def _levels(composite: Composite, capabilities: Capabilities) -> SplitWeights | 
     return levels
 
 
-def _largest_tiling(packed: Packed, capabilities: Capabilities, epilogue: Epilogue, levels: int) -> Tiling | None:
+def _largest_tiling(
+    packed: PackedActivation, capabilities: Capabilities, epilogue: Epilogue, levels: int
+) -> Tiling | None:
     """The largest tile that fits and leaves a few tiles to overlap; its extents divide the image, as nothing pads."""
     gemm = capabilities.gemm
     whole = needs_double_buffer(epilogue, capabilities.accelerator, gemm)  # a tile of one context is then all of it
