@@ -79,6 +79,7 @@ lint: $(DEV) ## ruff: rules and format
 
 types: $(DEV) ## mypy --strict
 	$(BIN)/mypy
+	MYPYPATH=bench:. $(BIN)/mypy --explicit-package-bases $(wildcard bench/*.py bench/loading/*.py)
 
 imports: $(DEV) ## the direction of imports
 	$(BIN)/lint-imports

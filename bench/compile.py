@@ -11,12 +11,15 @@ from typing import TypeVar
 
 import numpy as np
 
+from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.quantize.quantize_model import quantize_model
 from accel.isa.family_registry import family_of
 from accel.lowering.codegen.program_linking import emit
-from accel.lowering.pipeline import lowering_stages
+from accel.lowering.packing.graph_packing import pack
+from accel.lowering.partition.graph_partition import partition
+from accel.lowering.pipeline import REGION_STAGES
 from accel.program.program_model import Launch, Program
 from accel.simulate.engine import simulate
 from accel.simulate.prepare_simulation import prepare
@@ -40,12 +43,16 @@ class Clock:
 
 
 def compile_once(clock: Clock) -> Program:
-    accelerator = load_accelerator("vta")
+    """As a dry run does, without trials of tilings: they are simulations."""
+    target = Target(load_accelerator("vta"))
     model = clock.time("quantize", lambda: quantize_model(resnet8()))
     module = clock.time("import", lambda: import_integer_model(model).module)
-    for stage in lowering_stages(family_of(accelerator).tiling_cost):
-        module = clock.time(stage.name, partial(stage.run, module, accelerator))
-    return clock.time("emit", lambda: emit(module, accelerator))
+    cost = family_of(target.accelerator).tiling_cost
+    module = clock.time("partition", partial(partition, module, target, cost))
+    module = clock.time("pack", partial(pack, module, target))
+    for stage in REGION_STAGES:
+        module = clock.time(stage.name, partial(stage.run, module, target))
+    return clock.time("emit", partial(emit, module, target.accelerator))
 
 
 def main() -> None:

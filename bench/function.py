@@ -102,13 +102,13 @@ def scalar_nest(layer: Layer) -> Callable[[], Array]:
     n_co, n_ci = weights.shape[:2]
     height, width = data.shape[1:3]
 
-    @T.prim_func(s_tir=True)
+    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
     def nest(
-        x: T.Buffer((n_ci, height, width, _BLOCK), "int8"),
-        w: T.Buffer((n_co, n_ci, rows, columns, _BLOCK, _BLOCK), "int8"),
-        b: T.Buffer((n_co, _BLOCK), "int32"),
-        acc: T.Buffer((n_co, side, side, _BLOCK), "int32"),
-        y: T.Buffer((n_co, side, side, _BLOCK), "int8"),
+        x: T.Buffer((n_ci, height, width, _BLOCK), "int8"),  # type: ignore[valid-type]
+        w: T.Buffer((n_co, n_ci, rows, columns, _BLOCK, _BLOCK), "int8"),  # type: ignore[valid-type]
+        b: T.Buffer((n_co, _BLOCK), "int32"),  # type: ignore[valid-type]
+        acc: T.Buffer((n_co, side, side, _BLOCK), "int32"),  # type: ignore[valid-type]
+        y: T.Buffer((n_co, side, side, _BLOCK), "int8"),  # type: ignore[valid-type]
     ) -> None:
         T.func_attr({"global_symbol": "nest", "tirx.noalias": True})
         for co, oy, ox in T.grid(n_co, side, side):
@@ -133,7 +133,8 @@ def scalar_nest(layer: Layer) -> Callable[[], Array]:
 
     def act() -> Array:
         run(*arguments)
-        return arguments[-1].numpy().transpose(0, 3, 1, 2).reshape(1, filters, side, side)
+        result: Array = arguments[-1].numpy().transpose(0, 3, 1, 2).reshape(1, filters, side, side)
+        return result
 
     return act
 

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from timing import launches, least
 
@@ -121,7 +122,7 @@ def forms(trace: Trace) -> None:
         line(f"perfetto, {cycles}", seconds, f"{bytes_ / 1e6:.1f} MB, {shown}")
 
 
-def perfetto(trace: Trace, window: TraceWindow) -> tuple[float, int, dict]:
+def perfetto(trace: Trace, window: TraceWindow) -> tuple[float, int, dict[str, Any]]:
     """Seconds, bytes, and the document."""
     document = b"".join(trace.perfetto(window))
     return least(lambda: drain(trace.perfetto(window))), len(document), json.loads(document)

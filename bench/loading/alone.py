@@ -42,7 +42,7 @@ def _once(program: Path, settings: Settings) -> tuple[float, float]:
 
 
 def main() -> None:
-    preload()
+    preload(())
     prepare(load_accelerator("vta"))
     settings = Settings()
     share_with_children()

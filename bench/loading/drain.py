@@ -88,7 +88,7 @@ class _Done(NamedTuple):
 def _done(service: Service, job_ids: list[str]) -> list[_Done]:
     store = Store(service.data / "store")
     found = []
-    for job in Jobs(store).among(job_ids):
+    for job in Jobs(store).existing(job_ids):
         attempt = json.loads(store.read(f"jobs/{job.id}/attempts/1.json"))
         if job.state != "succeeded" or job.attempt != 1 or job.started is None or job.finished is None:
             raise RuntimeError(f"job {job.id}: {job.state}, {job.error}")

@@ -18,8 +18,8 @@ class Spread(NamedTuple):
 def spread(values: Sequence[float]) -> Spread:
     """The values below which half, 95 % and 99 % of the sample are, and the largest."""
     ordered = sorted(values)
-    places = [min(len(ordered) - 1, int(share * len(ordered))) for share in (0.5, 0.95, 0.99)]
-    return Spread(*(ordered[place] for place in places), ordered[-1])
+    median, p95, p99 = (ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in (0.5, 0.95, 0.99))
+    return Spread(median, p95, p99, ordered[-1])
 
 
 def heading(title: str) -> None:
