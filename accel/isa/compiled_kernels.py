@@ -35,12 +35,21 @@ def cache_folder() -> Path | None:
     Its files are pickles: a folder that others could write to is not used. Returns None where there is no such folder
     and none can be made.
     """
+    folder = private_folder(f"numba-{version('numba')}-{version('llvmlite')}")
+    return folder if folder is not None and os.access(folder, os.W_OK) else None
+
+
+def private_folder(name: str) -> Path | None:
+    """Returns a folder below :func:`cache_home` that its owner alone may enter; None where there can be none.
+
+    What lies in it is run: a folder that others could write to is not used.
+    """
     try:
         base = cache_home()
-        folder = base / f"numba-{version('numba')}-{version('llvmlite')}"
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = base / name
+        base.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
-        return folder if _private(base) and _private(folder) and os.access(folder, os.W_OK) else None
+        return folder if _private(base) and _private(folder) else None
     except (OSError, RuntimeError):  # not writable; no home
         return None
 

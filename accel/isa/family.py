@@ -6,9 +6,9 @@ found by the entry point ``cyclops.isa`` under its name (:mod:`accel.isa.family_
 the reports know no family by name.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,6 +23,19 @@ from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates
 from accel.util.arrays import Bools, Bytes, Float64, Int64, Signed
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """What a kernel that TVM compiles is made of: the family's name, and a text that says all else.
+
+    ``build`` makes the TIR function ``launch`` of the text. Documents of one text share the kernel, so that it leaves
+    out what the kernel does not depend on. See :mod:`accel.isa.kernel_library`.
+    """
+
+    family: str
+    text: str
+    build: Callable[[str], Any] = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -170,6 +183,12 @@ class FunctionalModel(Protocol):
     def boxes(self, decoded: Decoded, /) -> Boxes:
         """Returns the accesses of DRAM of a launch's copies; fetching instructions is none."""
 
+    def kernel_sources(self, accelerator: Accelerator, /) -> tuple[KernelSource, ...]:
+        """Returns the sources of the kernels that a machine loads by ``accel.isa.kernel_library.load_kernel``."""
+
+    def kernel_source(self, text: str, /) -> KernelSource:
+        """Returns the source of one text. Its function may be made in a process that reads nothing else of a user's."""
+
     def machine(self, accelerator: Accelerator, /) -> Machine:
         """Returns a machine after power-on: all memories zero."""
 
@@ -212,7 +231,10 @@ class Family(DocumentCheck, CostModel, FunctionalModel, CycleModel, Protocol):
     name: str
 
     def prepare(self, accelerator: Accelerator, /) -> None:
-        """Compile what simulating on it runs, and run none of it, so that forking afterwards is safe."""
+        """Compiles what simulating on it runs, but for kernels that have a source, which are loaded besides.
+
+        It runs none of it, so that forking afterwards is safe.
+        """
 
 
 class NoContext:
@@ -225,6 +247,22 @@ class NoContext:
 
     def next_context(self, decoded: Decoded) -> None:
         """There is nothing to find."""
+
+
+class NoKernels:
+    """Part of a family without kernels that TVM compiles."""
+
+    def kernel_sources(self, accelerator: Accelerator) -> tuple[KernelSource, ...]:
+        """There are none."""
+        return ()
+
+    def kernel_source(self, text: str) -> KernelSource:
+        """There is none.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"there is no kernel of the text {text[:80]!r}")
 
 
 def dram_traffic(boxes: Boxes) -> tuple[int, int]:

@@ -4,6 +4,7 @@ import accel.isa.numba_dispatcher  # noqa: F401 - numba is loaded once, not by e
 from accel.accelerator.document import Accelerator
 from accel.isa.decode import prepare_decode
 from accel.isa.family_registry import family_of
+from accel.isa.kernel_library import load_kernel
 
 
 def prepare(accelerator: Accelerator) -> None:
@@ -16,4 +17,7 @@ def prepare(accelerator: Accelerator) -> None:
         InvalidAccelerator: its family is not installed.
     """
     prepare_decode()
-    family_of(accelerator).prepare(accelerator)
+    family = family_of(accelerator)
+    family.prepare(accelerator)
+    for source in family.kernel_sources(accelerator):
+        load_kernel(source)

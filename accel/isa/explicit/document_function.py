@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import tvm
 from tvm import tirx
-from tvm.target import codegen
 
-from accel.accelerator.document import Accelerator
+from accel.accelerator.document import Accelerator, InOrderSync
 from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.memories import DTYPE_BYTES, Dram, DType
 from accel.expression.loop_builder import Place, build_loops
@@ -22,6 +20,8 @@ from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import copying, extents_of
 from accel.isa.explicit.boxes import check_bounds
 from accel.isa.explicit.operations import Executions, InstructionOperation, executions_of, sorts_of
+from accel.isa.family import KernelSource
+from accel.isa.kernel_library import load_kernel
 from accel.util.arrays import Array, Bytes, Int64, aligned_zeros
 
 CODE = 0
@@ -105,32 +105,57 @@ def _fill(table: Int64, executions: Executions) -> None:
 Int = Any  # a tirx.Expr of int64; TVM's operators are untyped
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """The compiled function: call ``run(table, *drams, *memories)``.
+_FAMILY = "explicit"
+_FREE = {"cycles": None, "energy": None}
+_ANY = {
+    **dict.fromkeys(("name", "title"), "any"),
+    "parameters": {},
+    "source": {},
+    "family": _FAMILY,
+    "clock_mhz": 1.0,
+    "synchronisation": InOrderSync(),
+    "composites": (),
+    "dram": Dram(),
+}
 
-    ``drams`` are the types as which it takes DRAM, each a view of the same bytes; ``memories`` are flat.
+
+def source_of(accelerator: Accelerator) -> KernelSource:
+    """Returns what the kernel is made of: ``launch(table, *drams, *memories)``, see :func:`dram_types`.
+
+    ``memories`` are flat. The kernel keeps no state, and is the same whatever the document says of times, energies and
+    the sizes of memories.
     """
-
-    run: Any
-    drams: tuple[DType, ...]
-
-
-def build(accelerator: Accelerator) -> Kernel:
-    """The kernel, compiled for this host. It keeps no state, and serves every machine of the same instructions."""
-    timeless = {"name": "any", "title": "any", "clock_mhz": 1.0, "dram": Dram(), "composites": ()}
-    functional = accelerator.model_copy(update={**timeless, "parameters": {}, "source": {}})
-    return _built(functional.model_dump_json(), str(codegen.llvm_get_system_cpu()))
+    parts = {
+        "memories": tuple(memory.model_copy(update={"depth": 1}) for memory in accelerator.memories),
+        "instructions": tuple(instruction.model_copy(update=_FREE) for instruction in accelerator.instructions),
+    }
+    functional = accelerator.model_copy(update=_ANY | parts)
+    return source_of_text(functional.model_dump_json())
 
 
-@functools.lru_cache(maxsize=16)
-def _built(document: str, cpu: str) -> Kernel:
-    accelerator = Accelerator.model_validate_json(document)
-    sorts = sorts_of(accelerator)
-    drams = tuple(dict.fromkeys(sort.instruction.dram_dtype for sort in sorts if isinstance(sort.instruction, Copy)))
-    target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
-    function = _Launch(accelerator, sorts, drams).function()
-    return Kernel(tvm.compile(tvm.IRModule({"launch": function}), target=target)["launch"], drams)
+def source_of_text(text: str) -> KernelSource:
+    """Returns what the kernel of a text is made of."""
+    return KernelSource(_FAMILY, text, function_of)
+
+
+def function_of(text: str) -> tirx.PrimFunc:
+    """Returns the function of the ``text`` of a :func:`source_of`.
+
+    Raises:
+        pydantic.ValidationError: it is none.
+        ExpressionError: an expression that means nothing.
+    """
+    accelerator = Accelerator.model_validate_json(text)
+    return _Launch(accelerator, sorts_of(accelerator), dram_types(accelerator)).function()
+
+
+def dram_types(accelerator: Accelerator) -> tuple[DType, ...]:
+    """Returns the types as which the kernel takes DRAM, each a view of the same bytes."""
+    copies = (instruction for instruction in accelerator.instructions if isinstance(instruction, Copy))
+    return tuple(dict.fromkeys(copy.dram_dtype for copy in copies))
+
+
+Int = Any  # a tirx.Expr of int64; TVM's operators are untyped
 
 
 def _constant(value: int) -> Int:
@@ -258,12 +283,13 @@ def _loops(variables: list[Any], extents: list[Int], body: tirx.Stmt) -> tirx.St
 class ExplicitMachine:
     """The on-chip memories, which keep their contents from launch to launch, and the compiled kernel.
 
-    Making one compiles; only :meth:`run` executes compiled code, so a process that will fork may make them.
+    Making one may compile; only :meth:`run` executes compiled code, so a process that will fork may make them.
     """
 
     def __init__(self, accelerator: Accelerator) -> None:
         self.accelerator = accelerator
-        self._kernel = build(accelerator)
+        self._launch = load_kernel(source_of(accelerator))
+        self._dram_types = dram_types(accelerator)
         self._memories = [
             aligned_zeros(memory.depth * memory.element_bytes).view(memory.dtype) for memory in accelerator.memories
         ]
@@ -284,5 +310,5 @@ class ExplicitMachine:
         check_bounds(decoded, len(dram))
         if not len(decoded):
             return
-        drams = [dram.view(dtype) for dtype in self._kernel.drams]
-        self._kernel.run(launch_table(decoded), *drams, *self._memories)
+        drams = [dram.view(dtype) for dtype in self._dram_types]
+        self._launch(launch_table(decoded), *drams, *self._memories)

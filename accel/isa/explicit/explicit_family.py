@@ -19,7 +19,7 @@ from accel.isa.explicit.document_support import check_explicit
 from accel.isa.explicit.document_tiling_cost import tiling_cost
 from accel.isa.explicit.operations import executions_of
 from accel.isa.explicit.timing import prepare_timing, queue_names, time_launch, units_of
-from accel.isa.family import Family, Machine, NoContext, Work, dram_traffic
+from accel.isa.family import Family, KernelSource, Machine, NoContext, Work, dram_traffic
 
 
 def work_of(decoded: Decoded) -> Work:
@@ -106,11 +106,20 @@ class ExplicitFamily(NoContext):
 
         return document_function.ExplicitMachine(accelerator)
 
-    def prepare(self, accelerator: Accelerator) -> None:
-        """Compile the kernels."""
+    def kernel_sources(self, accelerator: Accelerator) -> tuple[KernelSource, ...]:
+        """Returns the source of the kernel of a document's instructions."""
         from accel.isa.explicit import document_function
 
-        document_function.build(accelerator)
+        return (document_function.source_of(accelerator),)
+
+    def kernel_source(self, text: str) -> KernelSource:
+        """Returns the source of the kernel of a text."""
+        from accel.isa.explicit import document_function
+
+        return document_function.source_of_text(text)
+
+    def prepare(self, accelerator: Accelerator) -> None:
+        """Compiles what numba compiles."""
         prepare_timing()
         prepare_hazards()
 

@@ -9,7 +9,7 @@ from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
 from accel.isa.cost_expressions import energy_of
 from accel.isa.decode import Decoded
-from accel.isa.family import Family, HazardChecker, Machine, Timing
+from accel.isa.family import Family, HazardChecker, Machine, NoKernels, Timing
 from accel.isa.gemmini.document.gemmini_document import check_gemmini, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine
@@ -32,7 +32,7 @@ def _timing_of(words: Words, parameters: GemminiParameters, context: LaunchConte
     return Timing(timed.start, timed.end, timed.waits, timed.cycles, timed.busy, {})
 
 
-class GemminiFamily:
+class GemminiFamily(NoKernels):
     """Where each part of :class:`accel.isa.family.Family` stands for Gemmini."""
 
     name = "gemmini"

@@ -3,7 +3,7 @@
 from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
 from accel.isa.cost_expressions import energy_of
-from accel.isa.family import Family, Machine, NoContext
+from accel.isa.family import Family, KernelSource, Machine, NoContext
 from accel.isa.vta import vta_hazards
 from accel.isa.vta.document.vta_document_check import check_vta
 from accel.isa.vta.document.vta_parameters import VtaParameters
@@ -46,11 +46,20 @@ class VtaFamily(NoContext):
 
         return vta_machine.VtaMachine(accelerator)
 
-    def prepare(self, accelerator: Accelerator) -> None:
-        """Compile the kernels."""
+    def kernel_sources(self, accelerator: Accelerator) -> tuple[KernelSource, ...]:
+        """Returns the source of the kernel for a document's shapes."""
         from accel.isa.vta.function import launch_kernel
 
-        launch_kernel.build(Geometry.of(accelerator))
+        return (launch_kernel.source_of(Geometry.of(accelerator)),)
+
+    def kernel_source(self, text: str) -> KernelSource:
+        """Returns the source of the kernel of a text."""
+        from accel.isa.vta.function import launch_kernel
+
+        return launch_kernel.source_of_text(text)
+
+    def prepare(self, accelerator: Accelerator) -> None:
+        """Compiles what numba compiles."""
         prepare_timing()
         vta_hazards.prepare_races()
 

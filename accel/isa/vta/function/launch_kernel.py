@@ -7,13 +7,15 @@ Copies are in :mod:`accel.isa.vta.function.copy_kernel`. Their bounds are checke
 # TVMScript's decorators are untyped
 # mypy: disable-error-code="untyped-decorator"
 
-import functools
+from dataclasses import dataclass
 from typing import Any
 
+import pydantic
 import tvm
 from tvm.script import tirx as T  # noqa: N812  TVM's own name for it
-from tvm.target import codegen
 
+from accel.isa.family import KernelSource
+from accel.isa.kernel_library import host_cpu
 from accel.isa.vta.function.copy_kernel import copy
 from accel.isa.vta.function.dot_product import DotProduct, vector
 from accel.isa.vta.function.functional_table import (
@@ -53,23 +55,44 @@ from accel.isa.vta.function.functional_table import (
     Geometry,
 )
 
+_FAMILY = "vta"
 
-def build(geometry: Geometry, dot: DotProduct | None = None) -> Any:
-    """The kernel, compiled for the host: ``launch(table, dram8, dram32, uop, inp, wgt, acc, status)``.
+
+@dataclass(frozen=True)
+class _Shape:
+    """What the kernel is made for."""
+
+    geometry: Geometry
+    dot: DotProduct
+
+
+_SHAPE: pydantic.TypeAdapter[_Shape] = pydantic.TypeAdapter(_Shape)
+
+
+def source_of(geometry: Geometry, dot: DotProduct | None = None) -> KernelSource:
+    """Returns what the kernel is made of: ``launch(table, dram8, dram32, uop, inp, wgt, acc, status)``.
 
     ``dot`` overrides the choice of the host's instruction. The kernel keeps no state, so one serves all machines of
     these shapes.
     """
-    cpu = str(codegen.llvm_get_system_cpu())
-    target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
-    return _compiled(geometry, dot or DotProduct.of_host(geometry, target), cpu)
+    if dot is None:
+        dot = DotProduct.of_host(geometry, tvm.target.Target({"kind": "llvm", "mcpu": host_cpu()}))
+    return source_of_text(_SHAPE.dump_json(_Shape(geometry, dot)).decode())
 
 
-@functools.cache
-def _compiled(geometry: Geometry, dot: DotProduct, cpu: str) -> Any:
-    """The kernel of one shape, once a process: what it is asked by is what it depends on."""
-    target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
-    return tvm.compile(tvm.IRModule({"launch": _launch(geometry, dot)}), target=target)["launch"]
+def source_of_text(text: str) -> KernelSource:
+    """Returns what the kernel of a text is made of."""
+    return KernelSource(_FAMILY, text, function_of)
+
+
+def function_of(text: str) -> Any:
+    """Returns the function of the ``text`` of a :func:`source_of`.
+
+    Raises:
+        pydantic.ValidationError: it is none.
+    """
+    shape = _SHAPE.validate_json(text)
+    return _launch(shape.geometry, shape.dot)
 
 
 def _field(word: Any, field: tuple[int, int]) -> Any:

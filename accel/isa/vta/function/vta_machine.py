@@ -9,19 +9,20 @@ import numpy as np
 from accel.accelerator.document import Accelerator
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
+from accel.isa.kernel_library import load_kernel
 from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.function import functional_table as layout
-from accel.isa.vta.function import launch_kernel as kernel
 from accel.isa.vta.function.dot_product import DotProduct
 from accel.isa.vta.function.functional_table import Geometry, launch_table
 from accel.isa.vta.function.launch_bounds import check_bounds
+from accel.isa.vta.function.launch_kernel import source_of
 from accel.util.arrays import Bytes, Int32, Int64, aligned_zeros
 
 
 class VtaMachine:
     """The on-chip memories, which keep their contents from launch to launch, and the compiled kernel.
 
-    Making one compiles; only :meth:`run` executes compiled code, so a process that will fork may make them.
+    Making one may compile; only :meth:`run` executes compiled code, so a process that will fork may make them.
     ``dot`` overrides the choice of the host's dot-product instruction.
     """
 
@@ -29,7 +30,7 @@ class VtaMachine:
         self.accelerator = accelerator
         self._view = instructions_of(accelerator)
         self._geometry = Geometry.of(accelerator)
-        self._launch = kernel.build(self._geometry, dot)
+        self._launch = load_kernel(source_of(self._geometry, dot))
         self.reset()
 
     def reset(self) -> None:

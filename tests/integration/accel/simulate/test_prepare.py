@@ -3,6 +3,7 @@ import os
 import numpy as np
 
 from accel.isa.decode import decode
+from accel.isa.kernel_library import load_kernel
 from accel.isa.vta import happens_before
 from accel.isa.vta.function import launch_kernel
 from accel.isa.vta.function.functional_table import Geometry
@@ -18,12 +19,12 @@ from tests.helpers.programs.golden import board
 def test_after_preparing_nothing_is_compiled_any_more():
     accelerator = board()
     prepare(accelerator)
-    kernel = launch_kernel.build(Geometry.of(accelerator))
+    kernel = load_kernel(launch_kernel.source_of(Geometry.of(accelerator)))
     machine = VtaMachine(accelerator)
     assert machine._launch is kernel
     machine.run(decode(accelerator, np.array([[3, 0]], np.uint64)), aligned_zeros(64))
     assert time_launch(decode(accelerator, np.array([[3, 0]], np.uint64)), {}).cycles == 25
-    assert launch_kernel.build(Geometry.of(accelerator)) is kernel
+    assert load_kernel(launch_kernel.source_of(Geometry.of(accelerator))) is kernel
     VtaHazardChecker(accelerator, {}, 64).check(decode(accelerator, np.array([[3, 0]], np.uint64)), aligned_zeros(64))
     assert (
         len(event_loop.run_clock.dispatcher.signatures) == len(happens_before.find_hazards.dispatcher.signatures) == 1
