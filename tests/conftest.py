@@ -28,9 +28,9 @@ os.environ.setdefault("CYCLOPS_WARM_UP", "none")
 PREPARE = """
 import sys
 from accel.catalog.load_accelerator import load_accelerator
-from accel.simulate.prepare_simulation import prepare
+from accel.simulate.prepare_simulation import prepare_on_disk
 for name in sys.argv[1:]:
-    prepare(load_accelerator(name))
+    prepare_on_disk(load_accelerator(name))
 """
 
 

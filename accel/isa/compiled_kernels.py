@@ -82,16 +82,21 @@ _PACKAGE = Path(__file__).parents[1]
 @functools.cache
 def imports_digest(source: Path, package: Path = _PACKAGE) -> str:
     """Returns a digest of ``source`` and of all modules of ``package`` that it imports, directly or not."""
+    digest = hashlib.sha256()
+    for path in sorted(imported_files(source, package)):
+        digest.update(f"{os.path.relpath(path, package)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def imported_files(source: Path, package: Path = _PACKAGE) -> set[Path]:
+    """Returns ``source`` and all modules of ``package`` that it imports, directly or not."""
     found, pending = set[Path](), [source]
     while pending:
         path = pending.pop()
         if path not in found:
             found.add(path)
             pending += _imported(path, package)
-    digest = hashlib.sha256()
-    for path in sorted(found):
-        digest.update(f"{os.path.relpath(path, package)}\0".encode() + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+    return found
 
 
 @functools.cache

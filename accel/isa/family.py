@@ -38,6 +38,16 @@ class KernelSource:
     build: Callable[[str], Any] = field(compare=False, repr=False)
 
 
+class KernelProvider(Protocol):
+    """Compiles for a process that may not write what it compiles to the disk."""
+
+    def prepare_family(self, name: str) -> None:
+        """Has what numba compiles for a family compiled, and returns once it is on the disk, if it can be."""
+
+    def kernel_code(self, name: str, text: str) -> bytes | None:
+        """Returns the object code of a family's kernel; None where the process must compile it itself."""
+
+
 @dataclass(frozen=True)
 class Timing:
     """Cycles of one launch of n instructions.

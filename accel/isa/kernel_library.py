@@ -4,7 +4,7 @@ A kernel is made of a text, and of nothing else that a document says: documents 
 linker, which comes with numba, links its object code into the process in a millisecond, without a C compiler.
 
 Whoever can write to the folder has code run by all processes of its user. So a process that works on what a user sent
-only reads it; what is missing it is given by one that may compile (:class:`KernelProvider`), or compiles for itself.
+only reads it. It is given what is missing (:mod:`accel.simulate.prepare_simulation`), or compiles for itself.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import llvmlite.binding as llvm
 import tvm
@@ -36,13 +36,6 @@ _SYMBOL = f"__tvm_ffi_{_NAME}"
 _BACKEND = ("TVMBackendAllocWorkspace", "TVMBackendFreeWorkspace")
 
 NativeFunction = Callable[..., Any]
-
-
-class KernelProvider(Protocol):
-    """Gives object code to a process that may not keep what it compiles."""
-
-    def kernel_code(self, family: str, text: str) -> bytes | None:
-        """Returns the object code of a kernel; None where the process must compile it itself."""
 
 
 @functools.cache
@@ -167,4 +160,5 @@ def _linked(code: bytes) -> NativeFunction:
         ctypes.c_void_p.from_address(linked[f"__{name}"]).value = ctypes.cast(
             getattr(runtime, name), ctypes.c_void_p
         ).value
-    return Function.__from_extern_c__(linked[_SYMBOL], keep_alive_object=linked)
+    function: NativeFunction = Function.__from_extern_c__(linked[_SYMBOL], keep_alive_object=linked)
+    return function

@@ -1,14 +1,35 @@
-"""Compilation of simulation kernels ahead of time, once, before a worker forks the processes that simulate."""
+"""Compilation of what simulations run, ahead of time: once an installation, and then loaded from the disk.
+
+What numba compiles is the same for all documents of a family, and is compiled for a preset of it; what TVM compiles is
+a kernel for each kind of document (:mod:`accel.isa.kernel_library`). Both lie in folders that every process of the
+user reads (:func:`accel.isa.compiled_kernels.cache_home`), and that only trusted ones write to.
+"""
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import inspect
+import platform
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
 
 import accel.isa.numba_dispatcher  # noqa: F401 - numba is loaded once, not by each process that simulates
 from accel.accelerator.document import Accelerator
-from accel.isa.decode import prepare_decode
-from accel.isa.family_registry import family_of
-from accel.isa.kernel_library import load_kernel
+from accel.catalog.load_accelerator import load_accelerator, preset_names
+from accel.isa import decode
+from accel.isa.compiled_kernels import cache_folder, imported_files
+from accel.isa.family import KernelProvider
+from accel.isa.family_registry import family, family_of
+from accel.isa.kernel_library import adopt_code, find_kernel, host_cpu, load_kernel
+
+_prepared: set[str] = set()
+"""Families of which this process, or the one that it was forked from, has loaded what numba compiles."""
 
 
 def prepare(accelerator: Accelerator) -> None:
-    """Compiles the kernels of ``accelerator`` and runs none of them, so that forking afterwards is safe.
+    """Compiles or loads the kernels of ``accelerator`` and runs none of them, so that forking afterwards is safe.
 
     The kernels serve every later simulation of this process, and of processes forked from it, on accelerators of the
     same shapes.
@@ -16,8 +37,96 @@ def prepare(accelerator: Accelerator) -> None:
     Raises:
         InvalidAccelerator: its family is not installed.
     """
-    prepare_decode()
-    family = family_of(accelerator)
-    family.prepare(accelerator)
-    for source in family.kernel_sources(accelerator):
+    decode.prepare_decode()
+    found = family_of(accelerator)
+    found.prepare(accelerator)
+    _prepared.add(accelerator.family)
+    for source in found.kernel_sources(accelerator):
         load_kernel(source)
+
+
+def prepare_on_disk(accelerator: Accelerator) -> None:
+    """Does :func:`prepare` and notes on the disk that it was done; of several processes one compiles, and others wait.
+
+    For trusted processes alone, and presets: what it compiles is run by all.
+
+    Raises:
+        InvalidAccelerator: its family is not installed.
+    """
+    with _compiling(accelerator.family):
+        prepare(accelerator)
+        note = _note(accelerator.family)
+        if note is not None:
+            with contextlib.suppress(OSError):
+                note.touch(mode=0o600)
+
+
+def is_on_disk(accelerator: Accelerator) -> bool:
+    """Returns whether :func:`prepare` would load all from the disk; it loads the kernels that TVM compiled.
+
+    Raises:
+        InvalidAccelerator: its family is not installed.
+    """
+    sources = family_of(accelerator).kernel_sources(accelerator)
+    return is_family_on_disk(accelerator.family) and all(find_kernel(source) for source in sources)
+
+
+def is_family_on_disk(name: str) -> bool:
+    """Returns whether what numba compiles for a family has been compiled into the folder."""
+    note = _note(name)
+    return note is not None and note.exists()
+
+
+def fetch(accelerator: Accelerator, provider: KernelProvider) -> None:
+    """Loads what simulating on ``accelerator`` runs from where it is: this process, the disk, or ``provider``.
+
+    What none of them has is compiled when it is needed.
+
+    Raises:
+        InvalidAccelerator: its family is not installed.
+    """
+    if accelerator.family not in _prepared and not is_family_on_disk(accelerator.family):
+        provider.prepare_family(accelerator.family)
+    for source in family_of(accelerator).kernel_sources(accelerator):
+        if not find_kernel(source):
+            code = provider.kernel_code(source.family, source.text)
+            if code is not None:
+                adopt_code(source, code)
+
+
+def preset_of(name: str) -> Accelerator | None:
+    """Returns a preset of the family called ``name``; None where there is none."""
+    presets = (load_accelerator(preset) for preset in preset_names())
+    return next((preset for preset in presets if preset.family == name), None)
+
+
+@contextlib.contextmanager
+def _compiling(name: str) -> Iterator[None]:
+    """Lets one process at a time compile for a family."""
+    folder = cache_folder()
+    if folder is None:
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # a file system without such locks: then two may compile the same
+            fcntl.flock(stack.enter_context((folder / f"{name}.lock").open("w")), fcntl.LOCK_EX)
+        yield
+
+
+def _note(name: str) -> Path | None:
+    """Returns the file that says what numba compiles for a family is there; its name has all that this depends on."""
+    folder, state = cache_folder(), _family_state(name)
+    return None if folder is None or state is None else folder / f"{name}-{state}.prepared"
+
+
+@functools.cache
+def _family_state(name: str) -> str | None:
+    """Returns a digest of what numba's code for a family depends on; numba looks at paths and times of files too."""
+    try:
+        sources = {Path(inspect.getfile(type(family(name)))), Path(decode.__file__)}
+        files = {file for source in sources for file in imported_files(source)}
+        states = [f"{file} {(status := file.stat()).st_mtime_ns} {status.st_size}" for file in sorted(files)]
+    except (OSError, TypeError, ValueError):  # not a file, or not of this package
+        return None
+    versions = [version("numba"), version("llvmlite"), platform.python_version(), host_cpu()]
+    return hashlib.sha256(repr([*versions, *states]).encode()).hexdigest()[:24]

@@ -129,7 +129,7 @@ def _execute(
         _InternalFailureError: Cyclops is at fault.
     """
     try:
-        execute(work, written, settings, reached, cache)
+        execute(work, written, settings, reached, cache=cache)
     except (CyclopsError, MemoryError, OSError):
         raise
     except Exception as error:

@@ -186,6 +186,12 @@ class Readiness(pydantic.BaseModel):
     redis: bool
     store: bool
     workers: int = Field(description="workers that listen to the queue")
+    warm: list[str] = Field(default=[], description="presets whose simulators all workers have loaded")
+    warming: list[str] = Field(
+        default=[],
+        description="presets whose simulators some workers have yet to load; a job on one of them is run, and may wait "
+        "for a compilation",
+    )
 
 
 PageLimit = Annotated[int, Query(ge=1, le=1000, description="most items on the page")]

@@ -30,7 +30,10 @@ def get_health() -> Health:
 @router.get("/readyz", summary="Whether jobs can be accepted and run", responses=declare_problems("not-ready"))
 @access("open")
 def get_readiness(context: RequestContext) -> Readiness:
-    """Redis answers, the store can be written, and a worker listens."""
+    """Redis answers, the store can be written, and a worker listens.
+
+    `warm` and `warming` tell how far the workers' warm-up is; it makes nothing not ready.
+    """
     found = Readiness(redis=False, store=False, workers=0)
     missing = []
     try:
@@ -41,6 +44,7 @@ def get_readiness(context: RequestContext) -> Readiness:
         missing.append("the store cannot be used")
     try:
         found.workers = context.jobs.queue.workers()
+        found.warm, found.warming = context.jobs.queue.warm_up()
         found.redis = True
     except redis.RedisError as error:
         _log.warning("Redis: %s", error)

@@ -94,7 +94,8 @@ def _warm(cache: Path) -> None:
     ours = cache_folder()
     if ours is not None and not cache.exists():
         cache.mkdir(mode=0o700)
-        shutil.copytree(ours, cache / ours.name)
+        for folder in (ours, *ours.parent.glob("kernels-*")):
+            shutil.copytree(folder, cache / folder.name)
 
 
 class Hosts:

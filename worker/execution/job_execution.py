@@ -16,10 +16,12 @@ from accel.driver.run_program import run_program
 from accel.errors import InvalidAccelerator, InvalidProgram, InvalidTensors
 from accel.frontend.read.model_info import TensorInfo
 from accel.frontend.read.model_inspection import inspect_model
+from accel.isa.family import KernelProvider
 from accel.program.program_model import HostStep, Program
 from accel.program_files.open_program import open_program
 from accel.program_files.program_container import save_program
 from accel.report.plan_documents import Plan
+from accel.simulate.prepare_simulation import fetch
 from accel.util.arrays import Array
 from accel.util.content_cache import CacheStore
 from worker.config.settings import Settings
@@ -38,20 +40,35 @@ def execute(
     out: Path,
     settings: Settings,
     progress: Callable[[Stage], None],
+    *,
     cache: CacheStore | None = None,
+    kernels: KernelProvider | None = None,
 ) -> Summary:
-    """Runs the job; the artifacts are files in ``out``. ``cache`` keeps compiled functions.
+    """Runs the job; the artifacts are files in ``out``.
+
+    Args:
+        work: its inputs.
+        out: the existing folder of its artifacts.
+        settings: the limits of its inputs.
+        progress: is called with each stage.
+        cache: keeps compiled functions.
+        kernels: compiles simulation kernels that others may use; without it this process compiles its own.
 
     Raises:
         CyclopsError: an input cannot be used, or the program is wrong.
     """
     if isinstance(work, ProgramJobInputs):
-        return _execute_program(work, out, settings, progress)
-    return _execute_model(work, out, settings, progress, cache)
+        return _execute_program(work, out, settings, progress, kernels)
+    return _execute_model(work, out, settings, progress, cache, kernels)
 
 
 def _execute_model(
-    work: ModelJobInputs, out: Path, settings: Settings, progress: Callable[[Stage], None], cache: CacheStore | None
+    work: ModelJobInputs,
+    out: Path,
+    settings: Settings,
+    progress: Callable[[Stage], None],
+    cache: CacheStore | None,
+    kernels: KernelProvider | None,
 ) -> Summary:
     info = inspect_model(work.model.read_bytes(), axes=work.options.axes)
     wanted = info.inputs
@@ -64,9 +81,12 @@ def _execute_model(
         _SAMPLES,
         lambda given: check_fit(given, wanted, field=_SAMPLES, samples=True, unset=info.unset),
     )
+    accelerator = load_accelerator(work.accelerator)
+    if kernels is not None:
+        fetch(accelerator, kernels)
     run_model(
         work.model,
-        load_accelerator(work.accelerator),
+        accelerator,
         Options(**work.options.model_dump(include=set(Options.model_fields))),
         out,
         inputs=inputs,
@@ -79,13 +99,19 @@ def _execute_model(
 
 
 def _execute_program(
-    work: ProgramJobInputs, out: Path, settings: Settings, progress: Callable[[Stage], None]
+    work: ProgramJobInputs,
+    out: Path,
+    settings: Settings,
+    progress: Callable[[Stage], None],
+    kernels: KernelProvider | None,
 ) -> Summary:
     program = _open_program(work)
     sources = work.sources
     if sources.program is None:  # the service has made the Program file, and knows it by its digest
         sources = sources.model_copy(update={"program": _program_digest(program, out)})
     program = _retargeted(program, work.accelerator)
+    if kernels is not None:
+        fetch(program.accelerator, kernels)
     options = SimulateOptions(**work.options.model_dump(include=set(SimulateOptions.model_fields)))
     wanted = program_tensors(program, program.inputs)
     inputs = load_arrays(

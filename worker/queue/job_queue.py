@@ -9,7 +9,7 @@ Jobs do not run in the order of RQ's list: owners take turns (``worker/queue/wai
 import os
 import re
 import socket
-from typing import Any, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 import redis
 import redis.asyncio
@@ -33,6 +33,14 @@ _ID = re.compile(r"[0-9a-f]{32}")
 # a message that nobody took, as when it was written twice, goes at last; its job would be found in the store
 _MESSAGE_SECONDS = 7 * 24 * 3600
 _AT_ONCE = 500  # jobs that Redis is asked for in one command
+WARM, PENDING = "warm", "warming"  # fields of a worker in RQ's register: presets, separated by commas
+
+
+class WarmUpStatus(NamedTuple):
+    """Presets by whether all workers have loaded their simulators, or some are still to."""
+
+    warm: list[str]
+    pending: list[str]
 
 
 class ForeignTaskError(Exception):
@@ -177,6 +185,14 @@ class JobQueue:
         names = [as_text(key).removeprefix(WORKER_PREFIX) for key in self._worker_keys()]
         return sum(self._is_alive(name) and host in {None, self._host(name)} for name in names)
 
+    def warm_up(self) -> WarmUpStatus:
+        """Returns which presets' simulators all workers have loaded, and which some of them are still to load."""
+        names = [as_text(key).removeprefix(WORKER_PREFIX) for key in self._worker_keys()]
+        alive = [f"{WORKER_PREFIX}{name}" for name in names if self._is_alive(name)]
+        warm = [_listed(self.connection.hget(key, WARM)) for key in alive]
+        pending = set().union(*(_listed(self.connection.hget(key, PENDING)) for key in alive))
+        return WarmUpStatus(sorted(set.intersection(*warm) - pending) if warm else [], sorted(pending))
+
     def _is_alive(self, worker_name: str) -> bool:
         """Returns whether a worker's key exists and, on this host, its process."""
         host, pid = self.connection.hmget(f"{WORKER_PREFIX}{worker_name}", "hostname", "pid")
@@ -189,6 +205,11 @@ class JobQueue:
 
     def _host(self, worker_name: str) -> str:
         return as_text(self.connection.hget(f"{WORKER_PREFIX}{worker_name}", "hostname") or b"")
+
+
+def _listed(field: Any) -> set[str]:
+    """Returns the names in a field of a worker, which an older worker has not."""
+    return set(as_text(field or b"").split(",")) - {""}
 
 
 def _process_lives(pid: int) -> bool:

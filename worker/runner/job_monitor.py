@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from accel.isa.family import KernelProvider
 from accel.util.content_cache import CacheStore
 from worker.config.settings import Settings
 from worker.execution.job_failure import is_out_of_memory, memory_limit_problem
@@ -34,9 +35,12 @@ from worker.runner.job_protocol import (
     CacheGet,
     CachePut,
     Failed,
+    FamilyRequest,
     Frames,
     JobMessage,
+    KernelRequest,
     LogMessage,
+    Request,
     StageMessage,
     Succeeded,
     encode_frame,
@@ -62,14 +66,16 @@ class StoreThread:
 
     Args:
         cache: the cache that the job reads and writes.
+        kernels: compiles for the job.
         stage: is called with each stage, and with None at every tick.
 
     Attributes:
         line: is readable once a request has been answered.
     """
 
-    def __init__(self, cache: CacheStore, stage: Callable[[Stage | None], None]) -> None:
+    def __init__(self, cache: CacheStore, kernels: KernelProvider, stage: Callable[[Stage | None], None]) -> None:
         self._cache = cache
+        self._kernels = kernels
         self._stage = stage
         self._changed = threading.Condition()
         self._stages: list[Stage] = []
@@ -89,13 +95,17 @@ class StoreThread:
             self._stages.append(stage)
             self._changed.notify()
 
-    def get(self, key: str) -> None:
-        """Requests an entry of the cache."""
-        self._ask(lambda: self._cache.get(key))
-
-    def put(self, key: str, entry: bytes) -> None:
-        """Requests that the cache stores an entry."""
-        self._ask(lambda: self._cache.put(key, entry))
+    def handle(self, request: Request, body: bytes) -> None:
+        """Requests what a job's process has asked for."""
+        match request:
+            case CacheGet():
+                self._ask(lambda: self._cache.get(request.key))
+            case CachePut():
+                self._ask(lambda: self._cache.put(request.key, body))
+            case FamilyRequest():
+                self._ask(lambda: self._kernels.prepare_family(request.family))
+            case KernelRequest():
+                self._ask(lambda: self._kernels.kernel_code(request.family, body.decode()))
 
     def _ask(self, question: Callable[[], bytes | None]) -> None:
         with self._changed:
@@ -167,6 +177,7 @@ class JobMonitor:
         scratch: its directory.
         settings: its limits.
         cache: the cache that it reads and writes through the monitor.
+        kernels: compiles for it what it may not keep itself.
         stage: is called with each stage, and with None every tick; from another thread, so that it may block.
         log: receives the lines that it logs.
         stopped: returns whether the job has been ended elsewhere.
@@ -179,6 +190,7 @@ class JobMonitor:
         settings: Settings,
         *,
         cache: CacheStore,
+        kernels: KernelProvider,
         stage: Callable[[Stage | None], None],
         log: JobLog,
         stopped: Callable[[], bool],
@@ -186,8 +198,8 @@ class JobMonitor:
         self._process = process
         self._scratch = scratch
         self._settings = settings
-        self._store_thread = StoreThread(cache, stage)
-        self._cache_request: CacheGet | CachePut | None = None
+        self._store_thread = StoreThread(cache, kernels, stage)
+        self._request: Request | None = None
         self._messages: deque[tuple[JobMessage, bytes]] = deque()
         self._log = log
         self._stopped = stopped
@@ -216,7 +228,7 @@ class JobMonitor:
                     if key.fileobj is self._process.line:
                         self._line_ready()
                     elif key.fileobj is self._store_thread.line:
-                        self._cache_answered()
+                        self._answered()
                     elif not self._read_output():
                         selector.unregister(self._process.output)
                 self._check_limits(deadline)
@@ -228,7 +240,7 @@ class JobMonitor:
     def _select_line(self, selector: selectors.BaseSelector) -> None:
         """Selects the process's line or, during a request to the cache, the line of the store's thread."""
         line, other, wanted = self._process.line, self._store_thread.line, selectors.EVENT_READ
-        if self._cache_request is not None:
+        if self._request is not None:
             line, other = other, line
         elif self._outgoing:
             wanted = selectors.EVENT_WRITE
@@ -263,14 +275,14 @@ class JobMonitor:
             self._outcome = JobOutcome(death=f"the process sent an invalid message: {error}")
 
     def _handle_messages(self) -> None:
-        while self._messages and self._cache_request is None and self._outcome is None:
+        while self._messages and self._request is None and self._outcome is None:
             self._handle(*self._messages.popleft())
 
-    def _cache_answered(self) -> None:
+    def _answered(self) -> None:
         entry = self._store_thread.answer()
-        if isinstance(self._cache_request, CacheGet):
+        if not isinstance(self._request, CachePut):
             self._outgoing += encode_frame(CacheEntry(found=entry is not None).model_dump(), entry or b"")
-        self._cache_request = None
+        self._request = None
         self._receive()
 
     def _send(self) -> None:
@@ -287,14 +299,12 @@ class JobMonitor:
                 self._store_thread.report_stage(message.stage)
             case LogMessage():
                 self._log.add(message.level, message.text)
-            case CacheGet():
-                if self._outgoing:  # it has not read the last answer; those to all that it may ask are too much
+            case CacheGet() | CachePut() | FamilyRequest() | KernelRequest():
+                # it has not read the last answer; those to all that it may ask are too much
+                if self._outgoing and not isinstance(message, CachePut):
                     raise BrokenFrameError("it asks twice at one time")
-                self._cache_request = message
-                self._store_thread.get(message.key)
-            case CachePut():
-                self._cache_request = message
-                self._store_thread.put(message.key, body)
+                self._request = message
+                self._store_thread.handle(message, body)
             case Succeeded():
                 self._outcome = JobOutcome(result=message.result)
             case Failed():

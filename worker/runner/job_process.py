@@ -25,9 +25,12 @@ from worker.runner.job_protocol import (
     CacheGet,
     CachePut,
     Failed,
+    FamilyRequest,
     Frame,
     Frames,
+    KernelRequest,
     LogMessage,
+    Request,
     StageMessage,
     Succeeded,
     decode_inputs,
@@ -40,7 +43,7 @@ _MOST_TEXT = 4096  # characters of a logged line
 
 
 class SupervisorLink(logging.Handler):
-    """Sends stages and log lines to the supervisor, and reads and writes the compiler's cache through it.
+    """Sends stages and log lines to the supervisor, and gets the compiler's cache and kernels through it.
 
     Blocking and thread-safe. Every method raises ConnectionError if the supervisor is gone.
     """
@@ -81,15 +84,27 @@ class SupervisorLink(logging.Handler):
 
     def get(self, key: str) -> bytes | None:
         """Returns the entry of the cache, or None."""
+        return self._ask(CacheGet(key=key))
+
+    def _ask(self, request: Request, body: bytes = b"") -> bytes | None:
         with self._turn:
-            self.send(CacheGet(key=key).model_dump())
-            document, body = self.receive()
-        return body if CacheEntry.model_validate(document).found else None
+            self.send(request.model_dump(), body)
+            document, answer = self.receive()
+        return answer if CacheEntry.model_validate(document).found else None
 
     def put(self, key: str, data: bytes) -> None:
         """Stores an entry in the cache, unless it is too large."""
         if len(data) <= self._most_body:
             self.send(CachePut(key=key).model_dump(), data)
+
+    def prepare_family(self, name: str) -> None:
+        """Has what numba compiles for a family compiled to the disk."""
+        self._ask(FamilyRequest(family=name))
+
+    def kernel_code(self, name: str, text: str) -> bytes | None:
+        """Returns the object code of a kernel, or None."""
+        data = text.encode()
+        return self._ask(KernelRequest(family=name), data) if len(data) <= self._most_body else None
 
 
 _log = logging.getLogger(__name__)
@@ -181,7 +196,7 @@ def _do(link: SupervisorLink, settings: Settings, scratch: Path) -> None:
     _log.info("begun in process %d, with its inputs at hand", os.getpid())
     reached = StageRecorder(link.stage)
     try:
-        result = execute(work, scratch / OUTPUT_FOLDER, settings, reached, link)
+        result = execute(work, scratch / OUTPUT_FOLDER, settings, reached, cache=link, kernels=link)
     except ConnectionError:  # no supervisor is left to report to
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the job must end with a reason

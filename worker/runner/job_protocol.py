@@ -101,6 +101,23 @@ class CachePut(pydantic.BaseModel):
     key: _Key
 
 
+_Family = Annotated[str, Field(max_length=100)]
+
+
+class FamilyRequest(pydantic.BaseModel):
+    """Requests that what numba compiles for a family is on the disk. The answer is :class:`CacheEntry`, not found."""
+
+    kind: Literal["family"] = "family"
+    family: _Family
+
+
+class KernelRequest(pydantic.BaseModel):
+    """Requests the object code of a kernel, whose text is the frame's body. The answer is :class:`CacheEntry`."""
+
+    kind: Literal["kernel"] = "kernel"
+    family: _Family
+
+
 class Succeeded(pydantic.BaseModel):
     """Reports the result of the job."""
 
@@ -116,12 +133,13 @@ class Failed(pydantic.BaseModel):
 
 
 class CacheEntry(pydantic.BaseModel):
-    """The answer to :class:`CacheGet`: the entry is the frame's body, if there is one."""
+    """The answer to :class:`CacheGet` and to requests for kernels: the frame's body, if there is one."""
 
     found: bool
 
 
-JobMessage = StageMessage | LogMessage | CacheGet | CachePut | Succeeded | Failed
+Request = CacheGet | CachePut | FamilyRequest | KernelRequest
+JobMessage = StageMessage | LogMessage | Request | Succeeded | Failed
 _JOB_MESSAGE: pydantic.TypeAdapter[JobMessage] = pydantic.TypeAdapter(
     Annotated[JobMessage, Field(discriminator="kind")]
 )

@@ -43,6 +43,7 @@ class JobWorker(Worker):
             attempt and queues the job again.
         when_idle: is called at intervals while no job runs.
         periodically: is called at intervals, also while a job runs.
+        status: returns further fields of the worker's entry in the register.
 
     These callbacks may fail where Redis is away or the system lacks processes or space: they are called again later.
     """
@@ -59,6 +60,7 @@ class JobWorker(Worker):
         on_death: Callable[[str, str, str], None],
         when_idle: Callable[[], None],
         periodically: Callable[[], None] = lambda: None,
+        status: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self._settings = settings
         self._queue = queue
@@ -66,6 +68,7 @@ class JobWorker(Worker):
         self._on_death = on_death
         self._when_idle = when_idle
         self._periodically = periodically
+        self._status = status
         self._deaths: list[tuple[str, str, str]] = []
         self._cleaned = -_CLEAN_EVERY
         self._registered = -_REGISTER_EVERY
@@ -168,7 +171,7 @@ class JobWorker(Worker):
     def _register(self) -> None:
         with self.connection.pipeline() as beat:
             super().heartbeat(self._settings.reconcile_seconds + _LIFE, pipeline=beat)
-            beat.hset(self.key, mapping={**self.serialize(), "state": self.get_state()})
+            beat.hset(self.key, mapping={**self.serialize(), "state": self.get_state(), **self._status()})
             worker_registration.register(self, beat)
             beat.execute()
         self._registered = time.monotonic()

@@ -30,6 +30,7 @@ from worker.runner.job_monitor import JobMonitor, JobOutcome
 from worker.runner.job_outputs import OutputLimitError, check_outputs, ensure_real_directory, output_files
 from worker.runner.job_process import OUTPUT_FOLDER
 from worker.runner.job_reporting import JobLog, ProgressReporter
+from worker.runner.kernel_compiler import KernelServer, OwnerKernels
 from worker.runner.supervisor_process import DONE, Assignment, JobProcessProxy, receive_assignment
 from worker.storage.compiler_cache import StoreCache
 from worker.storage.connections import open_store
@@ -52,6 +53,7 @@ def supervise_job(
     store: Store,
     results: ResultCache,
     queue: JobQueue,
+    kernels: KernelServer,
 ) -> None:
     """Runs an attempt of the job and records its end, unless the process died and another attempt is left.
 
@@ -62,9 +64,10 @@ def supervise_job(
         store: the store.
         results: the result cache.
         queue: the queue, over a Redis connection that fails soon where there is none.
+        kernels: compiles for the job's process.
     """
     with job_tracer() as tracer:
-        supervision = _JobSupervision(assignment, settings, store, results, queue, tracer)
+        supervision = _JobSupervision(assignment, settings, store, results, queue, kernels, tracer)
         supervision.run(process, Path(assignment.scratch), assignment.begun + settings.job_seconds)
 
 
@@ -78,6 +81,7 @@ class _JobSupervision:
         store: Store,
         results: ResultCache,
         queue: JobQueue,
+        kernels: KernelServer,
         tracer: Tracer | None,
     ) -> None:
         self._job_id, self._token, self._worker = assignment.job_id, assignment.token, assignment.worker
@@ -87,6 +91,7 @@ class _JobSupervision:
         self._job: Job | None = None
         self._results = results
         self._queue = queue
+        self._kernels = kernels
         self._telemetry = AttemptTelemetry(self._job_id, queue.name, queue.connection, tracer)
 
     def run(self, process: JobProcessProxy, scratch: Path, deadline: float) -> None:
@@ -164,6 +169,7 @@ class _JobSupervision:
             cache=self._telemetry.counting_cache(
                 StoreCache(self._store, self._settings.max_cache_entry_bytes, job.owner)
             ),
+            kernels=OwnerKernels(self._settings, job.owner, self._kernels),
             stage=lambda stage: self._report_stage(stage, reporter),
             log=log,
             stopped=lease.stopped,
@@ -233,6 +239,7 @@ def supervise(line: socket.socket, settings: Settings) -> None:
     """Supervises the jobs that the worker assigns, until it closes the line."""
     set_process_name(PROCESS_NAME)
     logs.begin(process="supervisor")
+    kernels = KernelServer(settings, line)  # forked before the store has threads
     store = open_store(settings)
     queue = open_fail_fast_queue(settings)
     results = ResultCache(store, Jobs(store), Accelerators(store))
@@ -240,7 +247,7 @@ def supervise(line: socket.socket, settings: Settings) -> None:
         assignment, process = handed
         with logs.bound(job=assignment.job_id):
             try:
-                supervise_job(assignment, process, settings, store=store, results=results, queue=queue)
+                supervise_job(assignment, process, settings, store=store, results=results, queue=queue, kernels=kernels)
             finally:
                 process.close()
         line.sendall(DONE)

@@ -7,24 +7,27 @@ hang: threads do not survive a fork.
 import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, preset_names
 from worker.config.settings import Settings
 from worker.process.children import run_in_child, share_with_children
-from worker.queue.job_queue import JobQueue, open_fail_fast_queue
+from worker.queue.job_queue import PENDING, WARM, JobQueue, open_fail_fast_queue
 from worker.queue.lease import release_lease
 from worker.queue.reconciler import reconcile, take_reconcile_turn
 from worker.records.job_store import Attempts, Jobs
 from worker.runner.rq_worker import JobWorker
 from worker.runner.supervisor import supervise
 from worker.runner.supervisor_process import SupervisorProcess
-from worker.runner.warm_up import WarmUp
+from worker.runner.warm_up import Simulators, WarmUp
 from worker.sandbox.confinement import prepare_confinement
 from worker.storage.connections import open_redis, open_store
 from worker.telemetry import logs, tracing
 from worker.webhooks.deliveries import DeliveryOrders, schedule_lost_orders
 from worker.webhooks.launcher import DispatcherLauncher
+
+T = TypeVar("T")
 
 
 def warmed_presets(choice: str) -> list[str]:
@@ -43,18 +46,30 @@ def warmed_presets(choice: str) -> list[str]:
 
 
 def preload(presets: Sequence[str]) -> WarmUp:
-    """Imports what every job needs, before the first fork; returns the warm-up of the simulators of ``presets``."""
+    """Imports what every job needs, before the first fork, and loads the simulators of ``presets`` that are compiled.
+
+    Returns the warm-up, which compiles the others.
+    """
     tracing.preload()
     importlib.import_module("accel.report.provenance").versions()  # reads the sources of the compiler
-    prepare: Callable[[Accelerator], None] = importlib.import_module("accel.simulate.prepare_simulation").prepare
     cache_folder: Callable[[], Path | None] = importlib.import_module("accel.isa.compiled_kernels").cache_folder
     cache_folder()  # it is there before the jobs learn what they may read
     prepare_confinement()
+    simulation = importlib.import_module("accel.simulate.prepare_simulation")
+
+    def of_preset(do: Callable[[Accelerator], T]) -> Callable[[str], T]:
+        return lambda name: do(load_accelerator(name))
+
+    simulators = Simulators(
+        of_preset(simulation.is_on_disk), of_preset(simulation.prepare_on_disk), of_preset(simulation.prepare)
+    )
+    warm_up = WarmUp(presets, simulators)
+    warm_up.load()
     # of the names in a zip file, and of the events; what numba asks about arrays
     for name in ("encodings.cp437", "encodings.ascii", "numpy.ma"):
         importlib.import_module(name)
     share_with_children()
-    return WarmUp(presets, lambda name: prepare(load_accelerator(name)), lambda: cache_folder() is not None)
+    return warm_up
 
 
 class _BackgroundTasks:
@@ -63,6 +78,7 @@ class _BackgroundTasks:
     def __init__(self, settings: Settings, queue: JobQueue, warm_up: WarmUp) -> None:
         self._settings = settings
         self._queue = queue
+        self._launcher = DispatcherLauncher(settings, queue)
         self._warm_up = warm_up
 
     def record_death(self, job_id: str, token: str, reason: str) -> None:
@@ -85,6 +101,12 @@ class _BackgroundTasks:
         if self._warm_up.step():
             share_with_children()
 
+    def periodically(self) -> None:
+        """Sends webhooks, and loads what has been compiled ahead meanwhile, also while a job runs."""
+        self._launcher.step()
+        if self._warm_up.load():
+            share_with_children()
+
     def _reconcile(self) -> None:
         store = open_store(self._settings)
         jobs = Jobs(store, self._queue.index)
@@ -101,7 +123,6 @@ def run_worker(settings: Settings) -> None:
     warm_up = preload(warmed_presets(settings.warm_up))
     queue = JobQueue(open_redis(settings), settings.queue)
     tasks = _BackgroundTasks(settings, queue, warm_up)
-    launcher = DispatcherLauncher(settings, queue)
     supervisor = SupervisorProcess(settings, lambda line: supervise(line, settings))
     worker = JobWorker(
         settings,
@@ -109,7 +130,8 @@ def run_worker(settings: Settings) -> None:
         supervisor=supervisor,
         on_death=tasks.record_death,
         when_idle=tasks.when_idle,
-        periodically=launcher.step,
+        periodically=tasks.periodically,
+        status=lambda: {WARM: ",".join(warm_up.warm), PENDING: ",".join(warm_up.pending)},
     )
     worker.work(logging_level=settings.log_level)
 

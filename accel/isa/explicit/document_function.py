@@ -103,11 +103,9 @@ def _fill(table: Int64, executions: Executions) -> None:
 
 
 Int = Any  # a tirx.Expr of int64; TVM's operators are untyped
-
-
 _FAMILY = "explicit"
 _FREE = {"cycles": None, "energy": None}
-_ANY = {
+_ANY: dict[str, Any] = {
     **dict.fromkeys(("name", "title"), "any"),
     "parameters": {},
     "source": {},
@@ -153,9 +151,6 @@ def dram_types(accelerator: Accelerator) -> tuple[DType, ...]:
     """Returns the types as which the kernel takes DRAM, each a view of the same bytes."""
     copies = (instruction for instruction in accelerator.instructions if isinstance(instruction, Copy))
     return tuple(dict.fromkeys(copy.dram_dtype for copy in copies))
-
-
-Int = Any  # a tirx.Expr of int64; TVM's operators are untyped
 
 
 def _constant(value: int) -> Int:

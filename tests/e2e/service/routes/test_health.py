@@ -17,7 +17,8 @@ from worker.storage.object_store import Store
 
 def test_healthy_and_ready(client: httpx2.Client) -> None:
     assert client.get("/healthz").json() == {"status": "ok"}
-    assert client.get("/readyz").json() == {"redis": True, "store": True, "workers": 1}
+    ready = client.get("/readyz").json()
+    assert ready == {"redis": True, "store": True, "workers": 1, "warm": ["vta"], "warming": []}
 
 
 def test_without_redis_it_is_alive_and_answers(tmp_path: Path, is_problem: Callable[..., dict]) -> None:

@@ -43,7 +43,7 @@ def tried(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[[Call
         scratch = settings.scratch_dir / "job-1"
         scratch.mkdir()
 
-        def execute(*_: object) -> Summary:
+        def execute(*_: object, **_links: object) -> Summary:
             work(scratch)
             return RESULT
 
@@ -56,6 +56,7 @@ def tried(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[[Call
                 scratch,
                 settings,
                 cache=None,
+                kernels=None,
                 stage=lambda _: None,
                 log=JobLog("job", 1000, lambda _: None),
                 stopped=lambda: False,

@@ -67,6 +67,7 @@ class Attended:
             tmp_path,
             Settings(**limits),
             cache=self.cache,
+            kernels=None,
             stage=stage or (lambda stage: self.stages.append(stage) if stage else None),
             log=self.log,
             stopped=stopped,

@@ -18,7 +18,7 @@ from worker.runner import worker_pool
 from worker.runner.job_process import start_job_process
 from worker.runner.rq_worker import JobWorker
 from worker.runner.supervisor_process import SupervisorProcess
-from worker.runner.warm_up import WarmUp
+from worker.runner.warm_up import Simulators, WarmUp
 from worker.storage.redis_server import connect, redis_server
 from worker.webhooks.launcher import DispatcherLauncher
 
@@ -135,7 +135,7 @@ def test_a_courier_is_started_later(queue: JobQueue, settings: Settings, forks: 
 
 def test_what_is_compiled_ahead_is_not_forgotten(forks: Forks) -> None:
     done: list[str] = []
-    warm_up = WarmUp(["a"], done.append, lambda: True)
+    warm_up = WarmUp(["a"], Simulators(lambda _: False, done.append, done.append))
     forks.fail = True
     with pytest.raises(BlockingIOError):
         warm_up.step()
