@@ -22,7 +22,7 @@ from accel.isa.vta import happens_before
 from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.document.vta_parameters import parameters_of
 from accel.isa.vta.function import functional_table
-from accel.isa.vta.function.functional_table import Geometry, copy_opcode, launch_table
+from accel.isa.vta.function.functional_table import copy_opcode, launch_table, microop_places
 from accel.isa.vta.timing import clock_columns
 from accel.isa.vta.timing.timing_table import instruction_table
 from accel.isa.vta.timing.vta_timing import deadlock, token_names, token_state, token_sync
@@ -57,8 +57,7 @@ class VtaHazardChecker:
             [parameters.alu_stale_cycles, parameters.immediate_pass_cycles, parameters.two_operand_pass_cycles],
             np.int64,
         )
-        shape = Geometry.of(accelerator)
-        self._fields = np.array([*shape.dst, *shape.src, *shape.wgt], np.int64)
+        self._fields = np.array(microop_places(accelerator), np.int64).ravel()
         self._tokens = token_state(accelerator, tokens)
         self._carried = np.zeros((len(self._tokens), int(self._tokens.max(initial=0)), 3), np.int64)
         self._before = np.zeros((3, 3), np.int64)

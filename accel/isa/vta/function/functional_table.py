@@ -14,14 +14,11 @@ from accel.util.arrays import Int64, aligned_zeros
 
 @dataclass(frozen=True)
 class Geometry:
-    """What the kernel is specialised to: element shapes, and the micro-op's fields as (lsb, bits)."""
+    """What the kernel is specialised to: the shapes of elements. Documents that differ in sizes share a kernel."""
 
     batch: int
     block_in: int
     block_out: int
-    dst: tuple[int, int]
-    src: tuple[int, int]
-    wgt: tuple[int, int]
 
     @property
     def pairs(self) -> int:
@@ -47,13 +44,30 @@ class Geometry:
     def of(accelerator: Accelerator) -> "Geometry":
         """Those of a document that :func:`accel.isa.vta.document.vta_document_check.check_vta` takes."""
         vta = instructions_of(accelerator)
-        table = vta.gemm.instruction.microops
-        assert table is not None
-        place = {table.operands[f.name]: (f.lsb, f.bits) for f in table.fields if f.name in table.operands}
         batch, block_in = accelerator.memory(vta.data).shape
         block_out, _ = accelerator.memory(vta.weights).shape
-        places = (place[name] for name in (vta.gemm.dst, vta.gemm.data, vta.gemm.weights))
-        return Geometry(batch, block_in, block_out, *places)
+        return Geometry(batch, block_in, block_out)
+
+
+# the micro-op's fields as the kernel takes them: how far each is shifted, and then its mask
+FIELDS = 6
+DST_SHIFT, DST_MASK, SRC_SHIFT, SRC_MASK, WGT_SHIFT, WGT_MASK = range(FIELDS)
+
+
+def microop_places(accelerator: Accelerator) -> tuple[tuple[int, int], ...]:
+    """Returns where the indices of results, data and weights stand in a micro-op, as (lsb, bits)."""
+    vta = instructions_of(accelerator)
+    table = vta.gemm.instruction.microops
+    assert table is not None
+    place = {table.operands[f.name]: (f.lsb, f.bits) for f in table.fields if f.name in table.operands}
+    return tuple(place[name] for name in (vta.gemm.dst, vta.gemm.data, vta.gemm.weights))
+
+
+def microop_fields(accelerator: Accelerator) -> Int64:
+    """Returns the kernel's fields (FIELDS,)."""
+    fields = aligned_zeros(FIELDS * 8).view(np.int64)
+    fields[:] = [part for lsb, bits in microop_places(accelerator) for part in (lsb, (1 << bits) - 1)]
+    return fields
 
 
 # columns of the instruction table

@@ -30,6 +30,7 @@ class VtaMachine:
         self.accelerator = accelerator
         self._view = instructions_of(accelerator)
         self._geometry = Geometry.of(accelerator)
+        self._fields = layout.microop_fields(accelerator)
         self._launch = load_kernel(source_of(self._geometry, dot))
         self.reset()
 
@@ -57,7 +58,7 @@ class VtaMachine:
         check_bounds(decoded, len(dram))
         table = launch_table(decoded)
         status = aligned_zeros(layout.STATUS * 8).view(np.int64)
-        self._launch(table, dram.view(np.int8), dram.view(np.int32), *self._memories, status)
+        self._launch(table, self._fields, dram.view(np.int8), dram.view(np.int32), *self._memories, status)
         if status[0] != layout.FINE:
             raise self._bad_microop(decoded, status)
 
