@@ -18,6 +18,7 @@ from pathlib import Path
 import accel.isa.numba_dispatcher  # noqa: F401 - numba is loaded once, not by each process that simulates
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, preset_names
+from accel.errors import CyclopsError
 from accel.isa import decode
 from accel.isa.compiled_kernels import cache_folder, imported_files
 from accel.isa.family import KernelProvider
@@ -126,7 +127,7 @@ def _family_state(name: str) -> str | None:
         sources = {Path(inspect.getfile(type(family(name)))), Path(decode.__file__)}
         files = {file for source in sources for file in imported_files(source)}
         states = [f"{file} {(status := file.stat()).st_mtime_ns} {status.st_size}" for file in sorted(files)]
-    except (OSError, TypeError, ValueError):  # not a file, or not of this package
+    except (CyclopsError, OSError, TypeError, ValueError):  # not installed; not a file, or not of this package
         return None
     versions = [version("numba"), version("llvmlite"), platform.python_version(), host_cpu()]
     return hashlib.sha256(repr([*versions, *states]).encode()).hexdigest()[:24]

@@ -116,6 +116,8 @@ class OwnerKernels:
             self._compiled += 1
             code = self._server.compile(name, text)
             if code is not None and len(code) <= self._max_bytes:
+                with contextlib.suppress(OSError):
+                    self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 kept.put(key, code)
                 _remove_oldest(self._folder)
         return code if code is not None and len(code) <= self._max_bytes else None
