@@ -35,7 +35,7 @@ class Settings(WebhookSettings):
     )
     max_program_files: Annotated[int, Field(gt=0, description="most files of a program upload")] = 1024
     max_cache_entry_bytes: Annotated[
-        int, Field(ge=0, description="largest compiled function that is kept; 0: none")
+        int, Field(ge=0, description="largest compiled function or simulation kernel that is kept; 0: none")
     ] = 64 * _MIB
     max_body_bytes: Annotated[int, Field(gt=0, description="largest body of any other request")] = 64 << 10
 
@@ -155,8 +155,8 @@ class Settings(WebhookSettings):
         str,
         Field(
             pattern=r"^(all|none|[a-z0-9-]+( *, *[a-z0-9-]+)*)$",
-            description="presets whose simulators an idle worker compiles before a job needs them: `all`, `none`, or "
-            "names as `vta, gemmini`; a job compiles what is missing itself, each time",
+            description="presets whose simulators a worker loads as it starts, and compiles while it is idle, once an "
+            "installation: `all`, `none`, or names as `vta, gemmini`; with `none`, the first job that needs one waits",
         ),
     ] = "all"
     progress_seconds: Annotated[float, Field(ge=0, description="least time between two progress records")] = 0.2
