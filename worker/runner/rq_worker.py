@@ -171,7 +171,8 @@ class JobWorker(Worker):
     def _register(self) -> None:
         with self.connection.pipeline() as beat:
             super().heartbeat(self._settings.reconcile_seconds + _LIFE, pipeline=beat)
-            beat.hset(self.key, mapping={**self.serialize(), "state": self.get_state(), **self._status()})
+            entry: dict[Any, Any] = {**self.serialize(), "state": self.get_state(), **self._status()}
+            beat.hset(self.key, mapping=entry)
             worker_registration.register(self, beat)
             beat.execute()
         self._registered = time.monotonic()
