@@ -1,17 +1,17 @@
 """The command line. Heavy imports wait for the command that needs them."""
 
-import logging
 import sys
-from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 
 from service.cli import accelerator_commands, keys_commands
 from service.cli.options import Data, Dim, Shape, dims_of, exit_with_error, load_settings, local_settings, shapes_of
-from worker.config.settings import Settings
+
+if TYPE_CHECKING:
+    from worker.config.settings import Settings
 
 app = typer.Typer(name="cyclops", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(accelerator_commands.app)
@@ -23,6 +23,8 @@ Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer's
     if asked:
+        from importlib import metadata
+
         sys.stdout.write(f"cyclops {metadata.version('cyclops')}\n")
         raise typer.Exit
 
@@ -233,7 +235,9 @@ def openapi() -> None:
     sys.stdout.write(openapi_text(create_app(local_settings())))
 
 
-def _announce(address: tuple[str, int], settings: Settings) -> None:
+def _announce(address: tuple[str, int], settings: "Settings") -> None:
+    import logging
+
     host, port = address[:2]
     text = f"Cyclops on http://{host}:{port}, documentation on http://{host}:{port}/docs"
     if settings.log_format == "json":

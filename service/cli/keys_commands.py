@@ -5,7 +5,6 @@ import sys
 from datetime import UTC
 from typing import Annotated
 
-import pydantic
 import typer
 from rich import box
 from rich.console import Console
@@ -31,6 +30,8 @@ def add(
     data: Data = None,
 ) -> None:
     """Make a key and print it, this once. Any api lets it in at once. Exit status: 0 done, 1 not."""
+    import pydantic
+
     from worker.identity.api_keys import ApiKeys
     from worker.storage.connections import open_store
 

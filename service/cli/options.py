@@ -1,30 +1,35 @@
 """Options that commands share: settings, and dynamic axes (``--dim batch=4``, ``--shape x=1,3,32,32``)."""
 
-import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
-import pydantic
 import typer
 from rich.console import Console
 
-from worker.config.settings import Settings, unknown_variables
-from worker.telemetry import logs
+if TYPE_CHECKING:
+    import pydantic
 
-_log = logging.getLogger(__name__)
+    from worker.config.settings import Settings
+
 Data = Annotated[Path | None, typer.Option(help="Directory of the store; else CYCLOPS_DATA, else ./data.")]
 
 
-def load_settings(data: Path | None, process: str | None = None) -> Settings:
+def load_settings(data: Path | None, process: str | None = None) -> "Settings":
     """The settings, once the directories are there and the files are readable that they name.
 
     What looks like a setting and is none is warned of: in the log of the ``process``, which begins here, or else on
     standard error.
     """
+    import logging
+
+    import pydantic
+
+    from worker.config.settings import Settings, unknown_variables
     from worker.storage.connections import open_redis, open_store
+    from worker.telemetry import logs
 
     try:
         settings = Settings() if data is None else Settings(data=data)
@@ -33,7 +38,7 @@ def load_settings(data: Path | None, process: str | None = None) -> Settings:
     if process is not None:
         logs.configure(settings.log_level, settings.log_format, process)
         for sentence in unknown_variables(os.environ):
-            _log.warning("%s", sentence)
+            logging.getLogger(__name__).warning("%s", sentence)
     else:
         _warn_of_unknown_variables()
     try:
@@ -46,11 +51,15 @@ def load_settings(data: Path | None, process: str | None = None) -> Settings:
     return settings
 
 
-def local_settings() -> Settings:
+def local_settings() -> "Settings":
     """The settings of a command that has no store and no Redis; what is none is warned of on standard error.
 
     Settings that cannot be used are refused, with status 2, as other input is.
     """
+    import pydantic
+
+    from worker.config.settings import Settings
+
     try:
         settings = Settings()
     except pydantic.ValidationError as error:
@@ -65,11 +74,13 @@ def exit_with_error(message: str, status: int = 1) -> NoReturn:
     raise typer.Exit(status)
 
 
-def _validation_reasons(error: pydantic.ValidationError) -> str:
+def _validation_reasons(error: "pydantic.ValidationError") -> str:
     return "; ".join(": ".join([*map(_variable, item["loc"]), item["msg"]]) for item in error.errors())
 
 
 def _warn_of_unknown_variables() -> None:
+    from worker.config.settings import unknown_variables
+
     for sentence in unknown_variables(os.environ):
         _print_error(sentence)
 
