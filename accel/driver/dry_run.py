@@ -19,9 +19,8 @@ from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import name_nodes
 from accel.frontend.quantize import activation_calibration
 from accel.frontend.quantize.quantize_model import is_quantised
-from accel.frontend.read.load_model import load_model
+from accel.frontend.read.load_model import LoadedModel, load_model
 from accel.frontend.read.model_info import NO_AXES, Axes
-from accel.frontend.read.model_inspection import inspect_model
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, is_composite_call, read_composite
 from accel.lowering.ir.function_attributes import LAUNCHES, load_launches, region_of
@@ -56,17 +55,32 @@ def plan_model(
     Raises:
         CyclopsError: what a job would raise before it compiles: of the model, the samples, or the accelerator.
     """
+    loaded, known = load_model(model, axes=axes), with_model(sources, model)
+    return plan_loaded_model(loaded, accelerator, calibration=calibration, seed=seed, sources=known, axes=axes)
+
+
+def plan_loaded_model(
+    model: LoadedModel,
+    accelerator: Accelerator,
+    *,
+    calibration: Tensors | None = None,
+    seed: int = 0,
+    sources: Sources = NO_SOURCES,
+    axes: Axes = NO_AXES,
+) -> Plan:
+    """Plan a model that is loaded with ``axes``; the rest is as for a file.
+
+    Raises:
+        CyclopsError: as :func:`plan_model`.
+    """
     target = Target(accelerator)
     capabilities = Capabilities.of(target)
-    info = inspect_model(model, axes=axes)
-    original = load_model(model, axes=axes)
+    info, original = model.info, model.model
     quantised = is_quantised(original)
     given = calibration
     if calibration is None and not quantised:
         calibration = activation_calibration.calibration_samples(original, None, seed)[0]
-    made_from = provenance(
-        with_model(sources, model), accelerator, {"seed": seed, "dims": axes.dims, "shapes": axes.shapes}
-    )
+    made_from = provenance(sources, accelerator, {"seed": seed, "dims": axes.dims, "shapes": axes.shapes})
     options = Options(seed=seed)
     job = CompilationInputs(target, options, info, original, calibration, {}, made_from, traces_passes=False)
     chosen = TO_PARTITION.run(Compilation(job), Unobserved())

@@ -15,7 +15,7 @@ from accel.driver.run_options import Options, StageProgress
 from accel.driver.stage_chain import Phase, StageInfo
 from accel.driver.stage_dumps import Dumps
 from accel.errors import CyclopsError
-from accel.frontend.read.load_model import load_externalized
+from accel.frontend.read.load_model import LoadedModel, load_externalized
 from accel.isa.decode import decode
 from accel.isa.family import Family
 from accel.isa.family_registry import family_of
@@ -60,19 +60,45 @@ def run_model(  # noqa: PLR0913  a run has many inputs
         CyclopsError: what is wrong with the model or the tensors.
         InternalError: the program that was made of them is wrong; ``program.zip`` has it.
     """
-    target = Target(accelerator)
-    requantisation(target)  # a document that no model can be compiled for is refused before the model is read
-    record, measure = _Record(out, progress), region_timer(target, cache)
-    made_from = provenance(
-        with_model(sources, model), accelerator, options.model_dump(mode="json"), codegen.llvm_get_system_cpu()
-    )
     with tempfile.TemporaryDirectory(dir=out) as directory:  # for the model's large constants
-        info, original = load_externalized(model, Path(directory), axes=options.axes)
-        feeds = draw_inputs(info.inputs, options.seed) if inputs is None else checked_inputs(info, inputs)
-        job = CompilationInputs(target, options, info, original, calibration, feeds, made_from, measure, cache)
-        del original
-        done = JOB.run(Compilation(job), record)
-    return record.finished(done.report)
+        return run_loaded_model(
+            load_externalized(model, Path(directory), axes=options.axes),
+            accelerator,
+            options,
+            out,
+            inputs=inputs,
+            calibration=calibration,
+            sources=with_model(sources, model),
+            progress=progress,
+            cache=cache,
+        )
+
+
+def run_loaded_model(  # noqa: PLR0913  a run has many inputs
+    model: LoadedModel,
+    accelerator: Accelerator,
+    options: Options,
+    out: Path,
+    *,
+    inputs: Tensors | None = None,
+    calibration: Tensors | None = None,
+    sources: Sources = NO_SOURCES,
+    progress: Callable[[StageProgress], None] | None = None,
+    cache: CacheStore | None = None,
+) -> Report:
+    """Compile, simulate and verify a model that is loaded with the axes of ``options``; the rest is as for a file.
+
+    Raises:
+        CyclopsError, InternalError: as :func:`run_model`.
+    """
+    target = Target(accelerator)
+    requantisation(target)  # a document that no model can be compiled for is refused before the first stage
+    record, measure = _Record(out, progress), region_timer(target, cache)
+    made_from = provenance(sources, accelerator, options.model_dump(mode="json"), codegen.llvm_get_system_cpu())
+    info = model.info
+    feeds = draw_inputs(info.inputs, options.seed) if inputs is None else checked_inputs(info, inputs)
+    job = CompilationInputs(target, options, info, model.model, calibration, feeds, made_from, measure, cache)
+    return record.finished(JOB.run(Compilation(job), record).report)
 
 
 class _Record:

@@ -8,7 +8,17 @@ import typer
 from rich.console import Console
 
 from service.cli import accelerator_commands, keys_commands
-from service.cli.options import Data, Dim, Shape, dims_of, exit_with_error, load_settings, local_settings, shapes_of
+from service.cli.options import (
+    Data,
+    Dim,
+    Shape,
+    collection_paused,
+    dims_of,
+    exit_with_error,
+    load_settings,
+    local_settings,
+    shapes_of,
+)
 
 if TYPE_CHECKING:
     from worker.config.settings import Settings
@@ -114,9 +124,10 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
 
     Exit status: 0 done, 1 the job failed, 2 the input was refused.
     """
-    from service.cli.local_run import run_local
-    from worker.execution.job_inputs import ModelJobInputs
-    from worker.records.job_request import JobOptions
+    with collection_paused():
+        from service.cli.local_run import run_local
+        from worker.execution.job_inputs import ModelJobInputs
+        from worker.records.job_request import JobOptions
 
     options = JobOptions(
         seed=seed,
@@ -151,9 +162,10 @@ def simulate(
     Exit status: 0 done, 1 memory does not hold what was expected, instructions race, or the program cannot run to its
     end, 2 the input was refused.
     """
-    from service.cli.local_run import run_local
-    from worker.execution.job_inputs import ProgramJobInputs
-    from worker.records.job_request import JobOptions
+    with collection_paused():
+        from service.cli.local_run import run_local
+        from worker.execution.job_inputs import ProgramJobInputs
+        from worker.records.job_request import JobOptions
 
     options = JobOptions(seed=seed, engine=engine)
     work = ProgramJobInputs(program, accelerator, options, inputs, trust_host_code)
@@ -174,9 +186,10 @@ def plan(
 
     Exit status: 0 done, 1 the model could not be planned, 2 the input was refused.
     """
-    from service.cli.local_plan import plan_local
-    from worker.execution.job_inputs import ModelJobInputs
-    from worker.records.job_request import JobOptions
+    with collection_paused():
+        from service.cli.local_plan import plan_local
+        from worker.execution.job_inputs import ModelJobInputs
+        from worker.records.job_request import JobOptions
 
     options = JobOptions(seed=seed, dims=dims_of(dim), shapes=shapes_of(shape))
     work = ModelJobInputs(model, accelerator, options, calibration=calibration)

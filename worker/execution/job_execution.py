@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.dry_run import plan_model
-from accel.driver.run_model import run_model
+from accel.driver.dry_run import plan_loaded_model
+from accel.driver.run_model import run_loaded_model
 from accel.driver.run_options import Options, SimulateOptions
 from accel.driver.run_program import run_program
 from accel.errors import InvalidAccelerator, InvalidProgram, InvalidTensors
-from accel.frontend.read.model_info import TensorInfo
-from accel.frontend.read.model_inspection import inspect_model
+from accel.frontend.read.load_model import load_externalized, load_model
+from accel.frontend.read.model_info import ModelInfo, TensorInfo
 from accel.isa.family import KernelProvider
 from accel.program.program_model import HostStep, Program
 from accel.program_files.open_program import open_program
 from accel.program_files.program_container import save_program
 from accel.report.plan_documents import Plan
+from accel.report.provenance import with_model
 from accel.simulate.prepare_simulation import fetch
 from accel.util.arrays import Array
 from accel.util.content_cache import CacheStore
@@ -70,32 +71,37 @@ def _execute_model(
     cache: CacheStore | None,
     kernels: KernelProvider | None,
 ) -> Summary:
-    info = inspect_model(work.model.read_bytes(), axes=work.options.axes)
-    wanted = info.inputs
-    inputs = load_arrays(
-        work.inputs, settings, _INPUTS, lambda given: check_fit(given, wanted, field=_INPUTS, unset=info.unset)
-    )
+    with tempfile.TemporaryDirectory(dir=out) as directory:  # for the model's large constants
+        model = load_externalized(work.model, Path(directory), axes=work.options.axes)
+        info = model.info
+        inputs = load_arrays(
+            work.inputs, settings, _INPUTS, lambda given: check_fit(given, info.inputs, field=_INPUTS, unset=info.unset)
+        )
+        accelerator = load_accelerator(work.accelerator)
+        if kernels is not None:
+            fetch(accelerator, kernels)
+        run_loaded_model(
+            model,
+            accelerator,
+            Options(**work.options.model_dump(include=set(Options.model_fields))),
+            out,
+            inputs=inputs,
+            calibration=_calibration(work, info, settings),
+            sources=with_model(work.sources, work.model),
+            progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
+            cache=cache,
+        )
+    return summarize(json.loads((out / "report.json").read_bytes()))
+
+
+def _calibration(work: ModelJobInputs, info: ModelInfo, settings: Settings) -> Arrays | None:
     samples = load_arrays(
         work.calibration,
         settings,
         _SAMPLES,
-        lambda given: check_fit(given, wanted, field=_SAMPLES, samples=True, unset=info.unset),
+        lambda given: check_fit(given, info.inputs, field=_SAMPLES, samples=True, unset=info.unset),
     )
-    accelerator = load_accelerator(work.accelerator)
-    if kernels is not None:
-        fetch(accelerator, kernels)
-    run_model(
-        work.model,
-        accelerator,
-        Options(**work.options.model_dump(include=set(Options.model_fields))),
-        out,
-        inputs=inputs,
-        calibration=None if samples is None else as_samples(samples, wanted),
-        sources=work.sources,
-        progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
-        cache=cache,
-    )
-    return summarize(json.loads((out / "report.json").read_bytes()))
+    return None if samples is None else as_samples(samples, info.inputs)
 
 
 def _execute_program(
@@ -182,32 +188,20 @@ def summarize(report: dict[str, Any]) -> Summary:
     return Summary(verified=report["verified"], cycles=report["cycles"], macs_share=report["macs"]["share"])
 
 
-_DRY_RUN_SAMPLES = "options.calibration"
-
-
 def execute_dry_run(work: ModelJobInputs, settings: Settings) -> Plan:
     """Returns the plan of a dry run of a model; input tensors are not read.
 
     Raises:
         CyclopsError: an input cannot be used.
     """
-    model = work.model.read_bytes()
-    accelerator = load_accelerator(work.accelerator)
-    axes = work.options.axes
-    info = inspect_model(model, axes=axes)
-    wanted = info.inputs
-    samples = load_arrays(
-        work.calibration,
-        settings,
-        _DRY_RUN_SAMPLES,
-        lambda given: check_fit(given, wanted, field=_DRY_RUN_SAMPLES, samples=True, unset=info.unset),
-    )
-    return plan_model(
+    accelerator, axes = load_accelerator(work.accelerator), work.options.axes
+    model = load_model(work.model.read_bytes(), axes=axes)
+    return plan_loaded_model(
         model,
         accelerator,
-        calibration=None if samples is None else as_samples(samples, wanted),
+        calibration=_calibration(work, model.info, settings),
         seed=work.options.seed,
-        sources=work.sources,
+        sources=with_model(work.sources, work.model),
         axes=axes,
     )
 

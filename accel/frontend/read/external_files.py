@@ -31,6 +31,7 @@ OpenData = Callable[[PurePosixPath], AbstractContextManager[BinaryIO]]
 
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _SHOWN = 256  # characters of a path in a message
+_LOCATION = b"location"  # the key of a path
 _ELEMENTS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
 
@@ -50,7 +51,7 @@ def single_file(data: bytes, open_data: OpenData, limits: ModelLimits = LIMITS) 
     Equal models have equal bytes, however their elements are spread over files.
 
     Args:
-        data: an ONNX file.
+        data: an ONNX file; one that names no place of elements is not parsed.
         open_data: opens the others.
         limits: the limits of the whole model, which are checked before any element is read.
 
@@ -59,6 +60,8 @@ def single_file(data: bytes, open_data: OpenData, limits: ModelLimits = LIMITS) 
         ExternalData: a file is missing, is outside the model's folder, or has too few bytes.
         UnsupportedShape, UnsupportedType: such a tensor has an unsupported shape or type.
     """
+    if _LOCATION not in data:
+        return data
     model = decode_model(data, limits)
     files: dict[PurePosixPath, list[_Place]] = defaultdict(list)
     total = len(data)

@@ -1,42 +1,50 @@
 """Loading of an uploaded model into the form that the rest of the compiler reads."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 
 from accel.frontend.legalize.opset_downgrade import downgrade
 from accel.frontend.legalize.opset_upgrade import upgrade
-from accel.frontend.legalize.qdq_form import in_qdq_form
 from accel.frontend.onnx_model.external_data import externalize
 from accel.frontend.onnx_model.model_limits import LIMITS, ModelLimits
 from accel.frontend.onnx_model.onnx_nodes import unique_name
-from accel.frontend.onnx_model.shape_inference import Inferred, infer_shapes, tensor_shapes
+from accel.frontend.onnx_model.shape_inference import Inferred
 from accel.frontend.onnx_model.tensor_types import is_static
-from accel.frontend.read.model_info import NO_AXES, Axes, ModelInfo
-from accel.frontend.read.model_inspection import model_info
+from accel.frontend.read.model_info import NO_AXES, Axes, FixedInputs, ModelInfo
+from accel.frontend.read.model_inspection import infer_model
 from accel.frontend.read.model_parser import parse_model
 
 
-def load_model(data: bytes, limits: ModelLimits = LIMITS, axes: Axes = NO_AXES) -> onnx.ModelProto:
-    """Parses and checks ``data``, and converts it to an opset that the compiler reads.
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model in the form that the compiler reads, and its description as it was uploaded.
+
+    Every node of ``model`` has a unique name, no initializer is also an input, and each output has a static shape.
+    """
+
+    info: ModelInfo
+    model: onnx.ModelProto
+
+
+def load_model(data: bytes, limits: ModelLimits = LIMITS, axes: Axes = NO_AXES) -> LoadedModel:
+    """Parses, checks and infers ``data``, once, and converts it to an opset that the compiler reads.
 
     Dynamic axes get the extents of ``axes``, or 1. A model of an old opset becomes one of opset 13; a model newer than
     onnxruntime loads becomes one of the newest opset that it does.
 
-    In the result every node has a unique name, no initializer is also an input, and each output has a static shape.
-
     Raises:
         InvalidModel, and its subclasses: as for ``inspect_model``.
     """
-    model = parse_model(data, limits, axes).model
-    _prepare(model, limits)
-    return model
+    parsed = parse_model(data, limits, axes)
+    return _loaded(parsed.model, parsed.fixed, limits)
 
 
 def load_externalized(
     model: bytes | Path, directory: Path, limits: ModelLimits = LIMITS, axes: Axes = NO_AXES
-) -> tuple[ModelInfo, onnx.ModelProto]:
-    """Returns a description of the file ``model``, and the result of :func:`load_model` with external large constants.
+) -> LoadedModel:
+    """Returns the result of :func:`load_model` of the file ``model``, with external large constants.
 
     They are in a file in ``directory`` (``accel/frontend/onnx_model/external_data.py``), which must outlive the model.
 
@@ -46,25 +54,22 @@ def load_externalized(
     parsed = parse_model(model if isinstance(model, bytes) else model.read_bytes(), limits, axes)
     light, fixed = externalize(parsed.model, directory), parsed.fixed
     del parsed
-    info = model_info(light, fixed, limits)
-    _prepare(light, limits)
-    return info, light
+    return _loaded(light, fixed, limits)
 
 
-def _prepare(model: onnx.ModelProto, limits: ModelLimits) -> None:
+def _loaded(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> LoadedModel:
     """State the outputs' shapes and what can be computed of shapes, and upgrade, in place."""
-    plain = in_qdq_form(model)
-    inferred = infer_shapes(plain)
-    shapes = tensor_shapes(plain, inferred, limits)
+    known = infer_model(model, fixed, limits)
     for info in model.graph.output:
         if not is_static(info):
             tensor = info.type.tensor_type
             tensor.shape.Clear()
-            for extent in shapes[info.name]:
+            for extent in known.shapes[info.name]:
                 tensor.shape.dim.add(dim_value=extent)
-    _use_values(model, inferred)
+    _use_values(model, known.inferred)
     downgrade(model)
-    upgrade(model, shapes)
+    upgrade(model, known.shapes)
+    return LoadedModel(known.info, model)
 
 
 def _use_values(model: onnx.ModelProto, inferred: Inferred) -> None:

@@ -239,7 +239,8 @@ def is_in_other_file(tensor: TensorProto) -> bool:
 def check_constant(field: str, tensor: TensorProto, limits: ModelLimits) -> None:
     """Refuses a constant that is not in the file, of an unknown type, or without the bytes that its shape needs."""
     if is_in_other_file(tensor):
-        raise ExternalData(f"the elements of {tensor.name!r} are kept in another file", field=field)
+        where = "" if tensor.external_data else ", and it does not say in which; it must be in the model's folder"
+        raise ExternalData(f"the elements of {tensor.name!r} are kept in another file{where}", field=field)
     if tensor.HasField("segment"):
         raise InvalidModel(f"{tensor.name!r} is stored in segments, which are not supported", field=field)
     check_type(tensor.data_type, field)

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import onnx
@@ -14,7 +15,7 @@ from accel.frontend.legalize.qdq_form import has_operator_form, in_qdq_form
 from accel.frontend.onnx_model.model_limits import LIMITS, ModelLimits
 from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import opset_of
-from accel.frontend.onnx_model.shape_inference import infer_shapes, tensor_shapes
+from accel.frontend.onnx_model.shape_inference import Inferred, infer_shapes, tensor_shapes
 from accel.frontend.onnx_model.tensor_types import check_type
 from accel.frontend.read.model_info import NO_AXES, Axes, FixedInputs, ModelContents, ModelInfo, ModelTensor, TensorInfo
 from accel.frontend.read.model_parser import parse_model
@@ -65,7 +66,7 @@ def inspect_model(data: bytes, limits: ModelLimits = LIMITS, axes: Axes = NO_AXE
         UnsupportedOperator: an operator unknown to ONNX, of another domain, random, or with a subgraph.
     """
     parsed = parse_model(data, limits, axes)
-    return model_info(parsed.model, parsed.fixed, limits)
+    return infer_model(parsed.model, parsed.fixed, limits).info
 
 
 def inspect_upload(data: bytes, limits: ModelLimits = LIMITS) -> ModelContents:
@@ -77,7 +78,7 @@ def inspect_upload(data: bytes, limits: ModelLimits = LIMITS) -> ModelContents:
     """
     parsed = parse_model(data, limits)
     try:
-        info = model_info(parsed.model, parsed.fixed, limits)
+        info = infer_model(parsed.model, parsed.fixed, limits).info
     except InvalidModel as error:
         if not parsed.fixed.unset or None in parsed.outputs or not _may_depend_on_axes(error):
             raise
@@ -92,14 +93,23 @@ def inspect_upload(data: bytes, limits: ModelLimits = LIMITS) -> ModelContents:
     return ModelContents(inputs=parsed.inputs, outputs=outputs, macs=info.macs, **_counts(parsed.model))
 
 
-def model_info(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits = LIMITS) -> ModelInfo:
-    """Returns the contents of a model that ``parse_model`` has checked, and whose axes it has set.
+@dataclass(frozen=True)
+class InferredModel:
+    """What follows from a model without running it: its description, types and values, and every tensor's shape."""
+
+    info: ModelInfo
+    inferred: Inferred
+    shapes: dict[str, Shape]
+
+
+def infer_model(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits = LIMITS) -> InferredModel:
+    """Infers a model that ``parse_model`` has checked, and whose axes it has set.
 
     Raises:
         InvalidModel, and its subclasses: as for :func:`inspect_model`, for the shapes of computed tensors.
     """
     try:
-        return _model_info(model, fixed, limits)
+        return _infer_model(model, fixed, limits)
     except InvalidModel as error:
         if not _may_depend_on_axes(error):
             raise
@@ -110,7 +120,7 @@ def _may_depend_on_axes(error: InvalidModel) -> bool:
     return type(error) in {InvalidModel, UnsupportedShape} and "TypeInferenceError" not in error.detail
 
 
-def _model_info(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> ModelInfo:
+def _infer_model(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> InferredModel:
     plain = in_qdq_form(model)
     inferred = infer_shapes(plain)
     check_computed_before(plain, inferred.types)
@@ -120,13 +130,14 @@ def _model_info(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits)
         raise UnsupportedShape(
             f"the model takes {macs} multiply-accumulates; the limit is {limits.macs}", field="model"
         )
-    return ModelInfo(
+    info = ModelInfo(
         inputs=fixed.inputs,
         outputs=[_describe(info, shapes) for info in model.graph.output],
         macs=macs,
         unset=fixed.unset,
         **_counts(model),
     )
+    return InferredModel(info, inferred, shapes)
 
 
 def _counts(model: onnx.ModelProto) -> dict[str, Any]:

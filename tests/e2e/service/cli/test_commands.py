@@ -11,8 +11,10 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
+from accel.frontend.read import model_parser
 from accel.report.provenance import versions
 from examples.single import Conv, conv_model
 from tests.helpers.commands import cyclops_here
@@ -311,6 +313,27 @@ def test_a_zip_is_called_one(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("f.onnx", b"")
     assert "the file is a zip: unpack it" in cyclops_here("plan", path, "--accelerator", "vta").stderr
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_model_is_parsed_and_inferred_once(command: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed, inferred = [], []
+
+    def has_more_fields(data: bytes, most: int) -> bool:
+        parsed.append(data)
+        return count_fields(data, most)
+
+    def infer_shapes(model: object, *given: object, **options: object) -> object:
+        if options.get("strict_mode"):  # the model as uploaded; of what the compiler makes of it less is known
+            inferred.append(model)
+        return infer(model, *given, **options)
+
+    count_fields, infer = model_parser.has_more_fields, onnx.shape_inference.infer_shapes
+    monkeypatch.setattr(model_parser, "has_more_fields", has_more_fields)
+    monkeypatch.setattr(onnx.shape_inference, "infer_shapes", infer_shapes)
+    done = cyclops_here(command, model, "--accelerator", "vta")
+    assert done.returncode == 0, done.stderr
+    assert (len(parsed), len(inferred)) == (1, 1)
 
 
 def test_help_loads_no_library_that_computes_or_serves() -> None:

@@ -24,7 +24,7 @@ from tests.helpers.marking import rest_slow
 
 def imported(model: onnx.ModelProto, accelerator: str) -> ImportedModel:
     requantize, scales = requantisation(Target(load_accelerator(accelerator)))
-    quantised = ensure_quantised(load_model(model.SerializeToString()), scales=scales)
+    quantised = ensure_quantised(load_model(model.SerializeToString()).model, scales=scales)
     return import_integer_model(quantised, requantize=requantize)
 
 

@@ -49,7 +49,7 @@ def versions(model: onnx.ModelProto, opset: int, ir_version: int) -> bytes:
 
 
 def imported(data: bytes) -> str:
-    return import_onnx(quantize_model(load_model(data))).module.script()
+    return import_onnx(quantize_model(load_model(data).model)).module.script()
 
 
 @pytest.mark.parametrize("opset", range(19, OPSETS.stop))
@@ -69,7 +69,7 @@ def test_what_the_newest_onnx_writes_by_itself_is_read() -> None:
     )
     model = helper.make_model(graph)
     assert (model.ir_version, model.opset_import[0].version) == (onnx.IR_VERSION, onnx.defs.onnx_opset_version())
-    loaded = load_model(model.SerializeToString())
+    loaded = load_model(model.SerializeToString()).model
     inputs = draw_inputs(loaded)
     np.testing.assert_array_equal(run_onnx(loaded, inputs)[0], np.maximum(inputs["x"], 0))
 
@@ -112,7 +112,7 @@ def test_all_that_newer_opsets_added_to_operators_is_known() -> None:
 def test_a_new_attribute_that_says_nothing_new_goes(mode: str | None) -> None:
     given = {} if mode is None else {"mode": mode}
     model = Habit((1, 2, 4, 4), (layer("SpaceToDepth", blocksize=2, **given),), (28,)).model(28)
-    loaded = load_model(model.SerializeToString())
+    loaded = load_model(model.SerializeToString()).model
     inputs = draw_inputs(loaded)
     expected = inputs["x"].reshape(1, 2, 2, 2, 2, 2).transpose(0, 3, 5, 1, 2, 4).reshape(1, 8, 2, 2)
     np.testing.assert_array_equal(run_onnx(loaded, inputs)[0], expected)
@@ -163,7 +163,7 @@ NEWER = {
 def test_new_operators_compute_what_onnxruntime_does(name: str) -> None:
     model = NEWER[name].model(NEWER[name].opsets[0])
     inputs = draw_inputs(model)
-    (found,) = reference_outputs(import_onnx(load_model(model.SerializeToString())).module, list(inputs.values()))
+    (found,) = reference_outputs(import_onnx(load_model(model.SerializeToString()).model).module, list(inputs.values()))
     np.testing.assert_allclose(found, run_onnx(model, inputs)[0], rtol=1e-5, atol=1e-5)
 
 
@@ -171,5 +171,5 @@ def test_attention_is_refused_rather_than_taken_for_another_of_that_name() -> No
     shape = (1, 2, 4, 8)
     model = Habit(shape, (layer("Attention", "x x x"),), (23,)).model(23)
     with pytest.raises(UnsupportedOperator, match="not supported") as caught:
-        import_onnx(load_model(model.SerializeToString()))
+        import_onnx(load_model(model.SerializeToString()).model)
     assert caught.value.field == "node:Attention.0"

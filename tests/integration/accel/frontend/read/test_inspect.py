@@ -320,7 +320,7 @@ def test_an_output_may_lack_its_shape() -> None:
     model = matmul()
     model.graph.output[0].type.tensor_type.ClearField("shape")
     assert inspect_model(model.SerializeToString()).outputs[0].shape == (2, 4)
-    output = load_model(model.SerializeToString()).graph.output[0]
+    output = load_model(model.SerializeToString()).model.graph.output[0]
     assert [size.dim_value for size in output.type.tensor_type.shape.dim] == [2, 4]
 
 
@@ -338,6 +338,6 @@ def test_initializers_that_are_inputs_too_are_constants(version: int) -> None:
     model.ir_version = version
     model.graph.input.append(onnx.helper.make_tensor_value_info("weight", onnx.TensorProto.FLOAT, (4, 4)))
     assert [tensor.name for tensor in inspect_model(model.SerializeToString()).inputs] == ["x"]
-    loaded = load_model(model.SerializeToString())
+    loaded = load_model(model.SerializeToString()).model
     assert [tensor.name for tensor in loaded.graph.input] == ["x"]
     onnx.checker.check_model(quantize_model(loaded))

@@ -25,7 +25,7 @@ def test_a_network_computes_what_onnxruntime_does(name: str) -> None:
     model = light_model(name)
     data = model.SerializeToString()
     info, inputs = inspect_model(data), draw_inputs(model)
-    loaded = load_model(data)
+    loaded = load_model(data).model
     assert [tensor.name for tensor in info.inputs] == list(inputs)
     assert {node.name for node in loaded.graph.node} >= {node.name for node in model.graph.node if node.name}
     (result,) = reference_outputs(import_onnx(loaded).module, list(inputs.values()))

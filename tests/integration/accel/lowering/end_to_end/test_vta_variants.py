@@ -37,7 +37,7 @@ LAYERS = {
 
 @pytest.fixture(scope="module")
 def networks() -> dict[str, onnx.ModelProto]:
-    resnet = quantize_model(load_model(resnet8().SerializeToString()), None, seed=0)
+    resnet = quantize_model(load_model(resnet8().SerializeToString()).model, None, seed=0)
     return {"conv224": conv224(), "resnet8": resnet}
 
 

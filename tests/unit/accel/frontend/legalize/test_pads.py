@@ -63,7 +63,7 @@ APART = {
 
 def joined(habit: Habit) -> tuple[onnx.ModelProto, onnx.ModelProto]:
     """The model, and what is made of it; both give the same."""
-    model = load_model(habit.model(18).SerializeToString())
+    model = load_model(habit.model(18).SerializeToString()).model
     changed = onnx.ModelProto.FromString(model.SerializeToString())
     join_pads(changed)
     inputs = draw_inputs(model)

@@ -29,7 +29,7 @@ def test_it_computes_the_same(name: str, opset: int) -> None:
     model = (HABITS | MORE)[name].model(opset)
     upgraded = parse_model(model.SerializeToString()).model
     upgrade(upgraded, tensor_shapes(upgraded, infer_shapes(upgraded), LIMITS))
-    onnx.checker.check_model(load_model(model.SerializeToString()))
+    onnx.checker.check_model(load_model(model.SerializeToString()).model)
     assert upgraded.opset_import[0].version == OPSET
     inputs = draw_inputs(model)
     np.testing.assert_array_equal(run_onnx(upgraded, inputs)[0], run_onnx(model, inputs)[0])
@@ -72,7 +72,7 @@ def _since(name: str) -> int:
 
 def test_made_nodes_are_called_after_the_one_they_came_from_and_belong_to_it() -> None:
     model = HABITS["softmax, flattening"].model(9)
-    nodes = load_model(model.SerializeToString()).graph.node
+    nodes = load_model(model.SerializeToString()).model.graph.node
     assert [node.name for node in nodes] == ["Softmax.0_flatten", "Softmax.0", "Softmax.0_restore"]
     assert all(origins_of(node) == {"Softmax.0": "Softmax"} for node in nodes)
     assert nodes[-1].output[0] == "y"
@@ -80,7 +80,7 @@ def test_made_nodes_are_called_after_the_one_they_came_from_and_belong_to_it() -
 
 def test_a_name_that_is_taken_is_not_given_again() -> None:
     habit = Habit(ROWS, (layer("Clip", "x", "Clip.0_min", min=0.0), layer("Neg", "Clip.0_min")), (9,))
-    loaded = load_model(habit.model(9).SerializeToString())
+    loaded = load_model(habit.model(9).SerializeToString()).model
     assert [tensor.name for tensor in loaded.graph.initializer] == ["Clip.0_min_", "Clip.0_max"]
 
 

@@ -71,14 +71,14 @@ def test_onnxruntime_finds_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scales", ["power of two", "free"])
 def test_a_loaded_model_is_quantised_as_the_whole_one(tmp_path: Path, make, scales) -> None:
     data = make().SerializeToString()
-    info, light = load_externalized(data, tmp_path)
-    assert info == inspect_model(data)
-    assert with_embedded_data(light) == load_model(data)
-    quantised = quantize_model(load_model(data), scales=scales)
-    assert quantize_model(light, scales=scales) == quantised
+    loaded = load_externalized(data, tmp_path)
+    assert loaded.info == inspect_model(data)
+    assert with_embedded_data(loaded.model) == load_model(data).model
+    quantised = quantize_model(load_model(data).model, scales=scales)
+    assert quantize_model(loaded.model, scales=scales) == quantised
     (tmp_path / "again").mkdir()
     (tmp_path / "model.onnx").write_bytes(quantised.SerializeToString())
-    _, again = load_externalized(tmp_path / "model.onnx", tmp_path / "again")
+    again = load_externalized(tmp_path / "model.onnx", tmp_path / "again").model
     assert with_embedded_data(ensure_quantised(again)) == quantised
 
 

@@ -20,7 +20,7 @@ def test_what_is_computed_of_a_dynamic_axis_is_folded_once_it_is_set(axes: Axes)
     info = inspect_model(data, axes=axes)
     assert [tensor.shape for tensor in (*info.inputs, *info.outputs)] == [(4, 3, 4, 4), (4, 5)]
     assert (info.macs, info.unset) == (4 * 48 * 5, ())
-    loaded = load_model(data, axes=axes)
+    loaded = load_model(data, axes=axes).model
     assert {node.op for node in import_onnx(loaded).origin.values()} == {"Reshape", "MatMul"}
     import_onnx(quantize_model(loaded))
     inputs = draw_inputs(loaded)

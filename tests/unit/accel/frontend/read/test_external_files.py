@@ -85,7 +85,6 @@ def is_a_bomb(tensor: TensorProto) -> None:
 
 
 FAULTS: dict[str, tuple[Edit, type[CyclopsError], str]] = {
-    "no location": (move_out, ExternalData, "folder"),
     "above": (says(location="../secret"), ExternalData, "folder"),
     "above, by a way round": (says(location="sub/../../secret"), ExternalData, "folder"),
     "up and down": (says(location="sub/../f.onnx.data"), ExternalData, "folder"),
@@ -146,6 +145,13 @@ def test_what_is_not_there_or_not_the_models_is_refused(folder: Path, name: str,
         whole(write(folder, model.SerializeToString(), {}))
     assert type(caught.value) is error
     assert caught.value.field == ("initializer:a" if index == 0 else "node:constant")
+
+
+def test_a_tensor_that_does_not_say_where_its_elements_are_is_refused(tmp_path: Path) -> None:
+    model = two_weights()
+    move_out(tensors_of(model)[0])
+    with pytest.raises(ExternalData, match="does not say in which; it must be in the model's folder"):
+        inspect_model(whole(write(tmp_path, model.SerializeToString(), {})))
 
 
 def test_the_limit_counts_what_is_kept_elsewhere_before_it_is_read(tmp_path: Path) -> None:

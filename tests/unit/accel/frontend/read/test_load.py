@@ -24,7 +24,7 @@ def test_what_is_computed_of_shapes_becomes_a_constant(name: str) -> None:
     habit = COMPUTED[name]
     for opset in habit.opsets:
         model = habit.model(opset)
-        loaded = load_model(model.SerializeToString())
+        loaded = load_model(model.SerializeToString()).model
         inputs = draw_inputs(model)
         np.testing.assert_array_equal(run_onnx(loaded, inputs)[0], run_onnx(model, inputs)[0])
         constants = {tensor.name for tensor in loaded.graph.initializer}
@@ -85,7 +85,7 @@ def test_weights_are_left_out_of_what_onnx_copies() -> None:
 
 
 def test_outputs_for_training_that_nobody_reads_are_left_out() -> None:
-    loaded = load_model(NETWORKS["dropout with a mask"].model(9).SerializeToString())
+    loaded = load_model(NETWORKS["dropout with a mask"].model(9).SerializeToString()).model
     assert [list(node.output) for node in loaded.graph.node] == [["d"], ["y"]]
 
 
@@ -134,4 +134,7 @@ def test_the_long_name_of_onnx_own_domain_is_the_same() -> None:
     model.opset_import[0].domain = "ai.onnx"
     for node in model.graph.node:
         node.domain = "ai.onnx"
-    assert load_model(model.SerializeToString()).graph.node == load_model(resnet8().SerializeToString()).graph.node
+    assert (
+        load_model(model.SerializeToString()).model.graph.node
+        == load_model(resnet8().SerializeToString()).model.graph.node
+    )
