@@ -1,6 +1,7 @@
 """A dry run: what of a model an accelerator would run, how, and why not the rest. Nothing is compiled or simulated.
 
-So a layer whose best tilings are priced alike may be cut otherwise by a job, which tries them.
+Tilings are chosen as by a job whose ``schedule`` is ``quick``; a ``timed`` one tries those that are priced alike, and
+may cut a layer otherwise.
 """
 
 from collections.abc import Iterator

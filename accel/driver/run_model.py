@@ -93,7 +93,8 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
     """
     target = Target(accelerator)
     requantisation(target)  # a document that no model can be compiled for is refused before the first stage
-    record, measure = _Record(out, progress), region_timer(target, cache)
+    record = _Record(out, progress)
+    measure = region_timer(target, cache) if options.schedule == "timed" else None
     made_from = provenance(sources, accelerator, options.model_dump(mode="json"), codegen.llvm_get_system_cpu())
     info = model.info
     feeds = draw_inputs(info.inputs, options.seed) if inputs is None else checked_inputs(info, inputs)

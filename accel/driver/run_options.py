@@ -1,13 +1,16 @@
 """The options of a run, and how far one is; importing them loads no compiler."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pydantic
 from pydantic import ConfigDict, Field
 
 from accel.frontend.read.model_info import Axes
 from accel.report.report_documents import Engine
+
+Schedule = Literal["quick", "timed"]
+"""How a tiling is chosen: by the planner's estimates alone, or by timing those that it prices alike."""
 
 _Name = Annotated[str, Field(max_length=512)]
 _Extent = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
@@ -42,6 +45,11 @@ class Options(RunOptions):
         max_length=1000,
         description="shapes of the model's inputs, by their names, whose dynamic axes they set",
         examples=[{"x": [1, 3, 32, 32]}],
+    )
+    schedule: Schedule = Field(
+        "timed",
+        description="how tilings are chosen: `timed` compiles and times those that the planner prices nearly alike, "
+        "`quick` takes the cheapest by its estimate, as a dry run does",
     )
     verify_seconds: float = Field(
         300,

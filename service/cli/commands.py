@@ -111,6 +111,10 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
     ] = None,
     dim: Dim = None,
     shape: Shape = None,
+    schedule: Annotated[
+        Literal["quick", "timed"],
+        typer.Option(help="How tilings are chosen: by the planner's estimate, or by timing those priced alike."),
+    ] = "timed",
     verify_seconds: Annotated[
         float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
     ] = 300,
@@ -132,6 +136,7 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
     options = JobOptions(
         seed=seed,
         host_nodes=tuple(host or ()),
+        schedule=schedule,
         verify_seconds=verify_seconds,
         dims=dims_of(dim),
         shapes=shapes_of(shape),

@@ -89,8 +89,8 @@ async def post_job(
     send one with a key again if its answer got lost.
 
     With `dry_run` there is no job. The answer is the plan: for every node of the model whether the accelerator runs it,
-    how, and why not, with the instructions and the tiling of each launch. Of the options it reads `seed`,
-    `calibration`, `dims` and `shapes`.
+    how, and why not, with the instructions and the tiling of each launch, which is that of a job whose `schedule` is
+    `quick`. Of the options it reads `seed`, `calibration`, `dims` and `shapes`.
     """
     if dry_run:
         await run_in_threadpool(check_submission, request, context)

@@ -76,6 +76,8 @@ class JobRequest(pydantic.BaseModel):
             raise _contradiction("a program is compiled already: its shapes are fixed", *fields)
         if info.data.get("program") is not None and options.host_nodes:
             raise _contradiction("a program is compiled already: it runs where it runs", "options.host_nodes")
+        if info.data.get("program") is not None and options.schedule != JobOptions().schedule:
+            raise _contradiction("a program is compiled already: its tilings are chosen", "options.schedule")
         return options
 
 

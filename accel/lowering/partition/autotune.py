@@ -15,12 +15,22 @@ Measure = Callable[[Region], int | None]
 
 
 def autotune(options: Mapping[str, Sequence[TilingOption]], measure: Measure | None) -> dict[str, Region]:
-    """The region of each layer, given its options, the cheapest first; equal layers are settled once."""
+    """The region of each layer, given its options, the cheapest first; equal layers are settled once.
+
+    Without ``measure`` the estimates decide.
+    """
+    if measure is None:
+        return {name: _cheapest(ranked) for name, ranked in options.items()}
     close = {name: _close_options(ranked) for name, ranked in options.items()}
     calls = {tried: _LayerOptions(tried, layers) for tried, layers in Counter(close.values()).items()}
-    if measure is not None:
-        _run_trials(calls.values(), measure)
+    _run_trials(calls.values(), measure)
     return {name: calls[tried].best() for name, tried in close.items()}
+
+
+def _cheapest(ranked: Sequence[TilingOption]) -> Region:
+    """The region of the least price; of equal ones that which keeps an operand, as each load waits for something."""
+    equal = (option.region for option in ranked if option.cycles == ranked[0].cycles)
+    return next((region for region in equal if region.tiling.order != "stream"), ranked[0].region)
 
 
 def _run_trials(calls: Collection["_LayerOptions"], measure: Measure) -> None:

@@ -17,10 +17,15 @@ ROWS = {
     "load.py": [r"^ +median ms", r"^at rest +\d+\.\d"],
     "networks.py": [r"^resnet8: compile \d", r"^keyword_spotting: compile \d", r"[\d,]+ cycles, \d\.\d+ of the bound"],
     "schedules.py": [r"^worst ratio \d\.\d+, best \d\.\d+"],
+    "trials.py": [r"^vta +resnet8 +[\d,]+ +[\d,]+ +\d\.\d{4}", r"^quick takes at most \d\.\d{4} times"],
     "timing.py": [r"instructions: decode and time +\d+\.\d+ +[\d,]+"],
     "trace.py": [r"^[\d,]+ instructions, .* ms$", r" +\d+\.\d"],
 }
-FEW = {"networks.py": ["resnet8", "keyword_spotting"], "load.py": ["cached", "uploads"]}
+FEW = {
+    "networks.py": ["resnet8", "keyword_spotting"],
+    "trials.py": ["resnet8", "--accelerator", "vta"],
+    "load.py": ["cached", "uploads"],
+}
 
 
 @pytest.mark.long

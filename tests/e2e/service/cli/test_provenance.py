@@ -76,12 +76,13 @@ def test_a_model_on_a_document_of_ones_own(service: Any, files: Path) -> None:
         "accelerator": accelerator,
         "options": {
             "seed": 7,
+            "schedule": "quick",
             "inputs": uploaded(service, "tensors", files / "x.npz"),
             "calibration": uploaded(service, "tensors", files / "c.npz"),
         },
     }
     remote = of_service(service, request)
-    options = ["--seed", 7, "--inputs", files / "x.npz", "--calibration", files / "c.npz"]
+    options = ["--seed", 7, "--schedule", "quick", "--inputs", files / "x.npz", "--calibration", files / "c.npz"]
     local = of_command("run", files / "m.onnx", "--accelerator", files / "mine.yaml", *options)
     assert remote["model"] == sha256(MODEL)
     assert remote["inputs"] == sha256(INPUTS)
@@ -91,7 +92,7 @@ def test_a_model_on_a_document_of_ones_own(service: Any, files: Path) -> None:
         "label": None, "sha256": sha256((files / "mine.yaml").read_bytes()), "id": accelerator
     }  # fmt: skip
     assert local == remote | {"accelerator": remote["accelerator"] | {"label": str(files / "mine.yaml")}}
-    assert remote["options"]["seed"] == 7
+    assert (remote["options"]["seed"], remote["options"]["schedule"]) == (7, "quick")
     assert all(remote["versions"].values())
 
     planned = service.client.post("/v1/jobs?dry_run=true", json=request).json()["provenance"]

@@ -93,6 +93,7 @@ def test_options_out_of_range(options: dict) -> None:
         ({"model": "a" * 64}, ["accelerator"]),
         ({"model": "a" * 64, "accelerator": "vta", "options": {"engine": "function"}}, ["options.engine"]),
         ({"program": "b" * 64, "options": {"calibration": "c" * 64}}, ["options.calibration"]),
+        ({"program": "b" * 64, "options": {"schedule": "quick"}}, ["options.schedule"]),
     ],
 )
 def test_requests_that_contradict_themselves(request_: dict, fields: list[str]) -> None:

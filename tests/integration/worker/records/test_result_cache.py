@@ -64,6 +64,7 @@ def test_the_same_request_has_the_job_for_its_answer(answers: ResultCache, done:
         {"options": {"seed": 3, "host_nodes": ["b", "a"], "inputs": "c" * 64}},
         {"options": {"seed": 3, "host_nodes": ["b", "a"], "calibration": "c" * 64}},
         {"options": {"seed": 3, "host_nodes": ["b", "a"], "verify_seconds": 0}},
+        {"options": {"seed": 3, "host_nodes": ["b", "a"], "schedule": "quick"}},
         {"options": {"seed": 3, "host_nodes": ["b", "a"], "dims": {"batch": 4}}},
         {"options": {"seed": 3, "host_nodes": ["b", "a"], "shapes": {"x": [4, 3]}}},
     ],
