@@ -120,6 +120,27 @@ class Accelerator(DocumentPart):
         ),
     ] = Field(default_factory=dict)
 
+    def untimed(self) -> "Accelerator":
+        """Returns the document as far as instruction words follow from it: documents that differ in time alone are one.
+
+        It has no name, costs, clock, ports or ``parameters``, and of the DRAM the alignment alone. It is for keys, not
+        for running: a family may need what it lacks.
+        """
+        return self.model_copy(
+            update={
+                "name": "",
+                "title": "",
+                "clock_mhz": 0.0,
+                "memories": tuple(memory.model_copy(update={"ports": 0}) for memory in self.memories),
+                "instructions": tuple(
+                    instruction.model_copy(update={"cycles": None, "energy": None}) for instruction in self.instructions
+                ),
+                "dram": Dram(alignment_bytes=self.dram.alignment_bytes),
+                "parameters": {},
+                "source": {},
+            }
+        )
+
     def memory(self, name: str) -> Memory:
         """Returns the memory called ``name``.
 

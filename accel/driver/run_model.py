@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from tvm.target import codegen
 
 from accel.accelerator.document import Accelerator
@@ -26,6 +27,7 @@ from accel.region.kinds import Region
 from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.report.report_documents import Report, StageTime
 from accel.simulate.engine import release_free_memory
+from accel.util.arrays import Words
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 from accel.verify.input_tensors import Tensors, checked_inputs, draw_inputs
 
@@ -146,18 +148,22 @@ class _Record:
 def region_timer(target: Target, cache: CacheStore | None = None) -> Measure:
     """Cycles of a region alone on ``target``; what is known already is in ``cache``.
 
+    Cycles are kept under the whole document. The words that they are of are kept under what lowering reads of it, so
+    that a document which differs in time alone times them again.
+
     Raises:
         InvalidAccelerator: its family is not installed.
     """
     document, kept = target.accelerator.model_dump_json(), SealedCache(cache)
-    family = family_of(target.accelerator)
+    family, untimed = family_of(target.accelerator), target.accelerator.untimed().model_dump_json()
 
     def measure(region: Region) -> int | None:
         key = cache_key("cycles", document, dump_region(region))
         known = kept.get(key)
         if known is not None and known.isdigit():
             return int(known)
-        cycles = _cycles(region, target, family)
+        words = _kept_words(region, target, kept, untimed)
+        cycles = None if words is None else _cycles(words, target, family)
         if cycles is not None:
             kept.put(key, str(cycles).encode())
         return cycles
@@ -165,11 +171,27 @@ def region_timer(target: Target, cache: CacheStore | None = None) -> Measure:
     return measure
 
 
-def _cycles(region: Region, target: Target, family: Family) -> int | None:
-    """None for a region that cannot be compiled or timed: the stages will say why, if it is taken."""
-    accelerator = target.accelerator
+def _kept_words(region: Region, target: Target, kept: SealedCache, untimed: str) -> Words | None:
+    """The words of a region as :func:`region_words` makes them, or as they were kept.
+
+    None for a region that cannot be compiled: the stages will say why, if it is taken.
+    """
+    key, wide = cache_key("words", untimed, dump_region(region)), target.accelerator.word_bits // 64
+    known = kept.get(key)
+    if known is not None and len(known) % (8 * wide) == 0:
+        return np.frombuffer(known, "<u8").astype(np.uint64).reshape(-1, wide)
     try:
         words = region_words(region, target)
-        return None if words is None else family.time(decode(accelerator, words), {}).cycles
+    except CyclopsError:
+        return None
+    if words is not None:
+        kept.put(key, words.astype("<u8").tobytes())
+    return words
+
+
+def _cycles(words: Words, target: Target, family: Family) -> int | None:
+    """None for words that cannot be timed: the stages will say why, if the region is taken."""
+    try:
+        return family.time(decode(target.accelerator, words), {}).cycles
     except CyclopsError:
         return None

@@ -1,6 +1,7 @@
 """Regions of a packed module on their way to objects: each is compiled once, and then found in a cache.
 
-An object depends on the packed function, which says all of its region, on the accelerator, and on this compiler. Texts
+An object depends on the packed function, which says all of its region, on what the stages read of the accelerator's
+document, which is nothing of how long things take, and on this compiler. Texts
 are kept function by function: what a stage makes of one does not depend on the others.
 """
 
@@ -141,7 +142,7 @@ class RegionCache:
         cache: CacheStore | None = None,
     ) -> None:
         functions = {str(variable.name_hint): function for variable, function in region_functions(packed).items()}
-        document = target.accelerator.model_dump_json()
+        document = target.accelerator.untimed().model_dump_json()
         self._main = packed
         self._target = target
         self._kept = SealedCache(cache)

@@ -28,9 +28,9 @@ def autotune(options: Mapping[str, Sequence[TilingOption]], measure: Measure | N
 
 
 def _cheapest(ranked: Sequence[TilingOption]) -> Region:
-    """The region of the least price; of equal ones that which keeps an operand, as each load waits for something."""
+    """The region of the least price; of equal ones that which keeps the weights, as each load waits for something."""
     equal = (option.region for option in ranked if option.cycles == ranked[0].cycles)
-    return next((region for region in equal if region.tiling.order != "stream"), ranked[0].region)
+    return next((region for region in equal if region.tiling.order == "weights"), ranked[0].region)
 
 
 def _run_trials(calls: Collection["_LayerOptions"], measure: Measure) -> None:

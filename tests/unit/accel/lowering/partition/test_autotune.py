@@ -25,7 +25,7 @@ def test_the_estimate_decides_where_it_is_plain() -> None:
     assert asked == []
 
 
-def test_of_equal_estimates_the_one_that_keeps_an_operand_is_taken() -> None:
+def test_of_equal_estimates_the_one_that_keeps_the_weights_is_taken() -> None:
     kept = replace(region(2), tiling=replace(TILING, out_rows=2, order="weights"))
     options = [TilingOption(100, region(1)), TilingOption(100, kept), TilingOption(100.5, region(4))]
     assert autotune({"a": options, "b": options[:1]}, None) == {"a": kept, "b": region(1)}
