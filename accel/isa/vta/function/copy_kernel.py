@@ -1,7 +1,8 @@
 """VTA's loads and stores as TIR: DRAM's elements to those that the kernel computes with, and back.
 
 Operands of the matrix instruction are kept as the host's dot-product instructions take them: two input channels as
-int16 in an int32, (depth, batch, pairs) for data and (depth, pairs, block) for weights.
+int16 in an int32, (depth, batch, pairs) for data and (depth, pairs, block) for weights. Micro-ops are kept as their
+indices, (depth, UOP), so that the loops that use them take no word apart.
 """
 
 # TVMScript's decorators are untyped
@@ -27,6 +28,7 @@ from accel.isa.vta.function.functional_table import (
     SRAM,
     STRIDE,
     TOP,
+    UOP,
     WIDTH,
     Geometry,
 )
@@ -77,6 +79,11 @@ def _acc8_words(dram: Any, element: Any, geometry: Geometry) -> Any:
     return T.Cast(vector("int32", geometry.acc_words), _acc_words(dram, element, geometry))
 
 
+def _uop_index(dram: Any, fields: Any, element: Any, n: Any) -> Any:
+    word = T.Cast("int64", dram[element])
+    return T.bitwise_and(T.shift_right(word, fields[2 * n]), fields[2 * n + 1])
+
+
 @T.inline
 def _load(pc: Any, table: Any, memory: Any, words: Any, lanes: Any, value: Any) -> None:
     """A padded copy; ``value(element, n)`` is the n-th ``lanes`` words of the element at a DRAM address in elements."""
@@ -107,9 +114,12 @@ def _store(pc: Any, table: Any, acc: Any, dram: Any, geometry: Any) -> None:
 
 @T.inline
 def copy(pc: Any, table: Any, dram: Any, uop: Any, inp: Any, wgt: Any, acc: Any, geometry: Any) -> None:
-    """The load or store of row ``pc``; ``dram`` is the memory as bytes and as 32-bit words."""
+    """The load or store of row ``pc``.
+
+    ``dram`` is the memory as bytes and as 32-bit words, ``uop`` the indices of micro-ops and the fields they come from.
+    """
     if table[pc, OP] == LOAD_UOP:
-        _load(pc, table, uop, 1, 1, lambda element, _: dram[1][element])
+        _load(pc, table, uop[0], UOP, 1, lambda element, n: _uop_index(dram[1], uop[1], element, n))
     elif table[pc, OP] == LOAD_INP:
         _load(
             pc,

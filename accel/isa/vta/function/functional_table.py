@@ -49,9 +49,9 @@ class Geometry:
         return Geometry(batch, block_in, block_out)
 
 
-# the micro-op's fields as the kernel takes them: how far each is shifted, and then its mask
-FIELDS = 6
-DST_SHIFT, DST_MASK, SRC_SHIFT, SRC_MASK, WGT_SHIFT, WGT_MASK = range(FIELDS)
+# a micro-op as the kernel keeps it: its indices
+UOP = 3
+DST_INDEX, SRC_INDEX, WGT_INDEX = range(UOP)
 
 
 def microop_places(accelerator: Accelerator) -> tuple[tuple[int, int], ...]:
@@ -64,8 +64,8 @@ def microop_places(accelerator: Accelerator) -> tuple[tuple[int, int], ...]:
 
 
 def microop_fields(accelerator: Accelerator) -> Int64:
-    """Returns the kernel's fields (FIELDS,)."""
-    fields = aligned_zeros(FIELDS * 8).view(np.int64)
+    """Returns how far a micro-op is shifted for each index, and what masks it then, (2 * UOP,)."""
+    fields = aligned_zeros(2 * UOP * 8).view(np.int64)
     fields[:] = [part for lsb, bits in microop_places(accelerator) for part in (lsb, (1 << bits) - 1)]
     return fields
 

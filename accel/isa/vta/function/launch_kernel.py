@@ -28,11 +28,9 @@ from accel.isa.vta.function.functional_table import (
     CODE,
     COUNT,
     DST_IN,
+    DST_INDEX,
     DST_LIMIT,
-    DST_MASK,
     DST_OUT,
-    DST_SHIFT,
-    FIELDS,
     FINE,
     GEMM,
     IMM,
@@ -46,18 +44,17 @@ from accel.isa.vta.function.functional_table import (
     RESET,
     SHIFT_RIGHT,
     SRC_IN,
+    SRC_INDEX,
     SRC_LIMIT,
-    SRC_MASK,
     SRC_OUT,
-    SRC_SHIFT,
     STATUS,
     TABLE,
+    UOP,
     USE_IMM,
     WGT_IN,
+    WGT_INDEX,
     WGT_LIMIT,
-    WGT_MASK,
     WGT_OUT,
-    WGT_SHIFT,
     WITH_SRC,
     Geometry,
 )
@@ -100,10 +97,6 @@ def function_of(text: str) -> Any:
     """
     shape = _SHAPE.validate_json(text)
     return _launch(shape.geometry, shape.dot)
-
-
-def _index(word: Any, shift: Any, mask: Any) -> Any:
-    return T.bitwise_and(T.shift_right(T.Cast("int64", word), shift), mask)
 
 
 def _wrapping_add(a: Any, b: Any, lanes: int) -> Any:
@@ -150,37 +143,31 @@ def _operate(code: int, x: Any, y: Any) -> Any:
 
 
 @T.inline
-def _check(pc: Any, table: Any, uops: Any, status: Any) -> None:
-    """Micro-op indices against the limits that the loops' steps leave; ``uops`` are the micro-ops and their fields."""
+def _check(pc: Any, table: Any, uop: Any, status: Any) -> None:
+    """Micro-op indices against the limits that the loops' steps leave."""
     for u in T.serial(table[pc, COUNT]):
-        word: T.let = uops[0][table[pc, BEGIN] + u]
+        at: T.let = (table[pc, BEGIN] + u) * UOP
         if status[0] == FINE:
             status[1] = pc
             status[2] = table[pc, BEGIN] + u
-            wgt: T.let = _index(word, uops[1][WGT_SHIFT], uops[1][WGT_MASK])
+            wgt: T.let = uop[at + WGT_INDEX]
             if wgt > table[pc, WGT_LIMIT]:
                 status[0] = BAD_WGT
                 status[3] = wgt
-            src: T.let = _index(word, uops[1][SRC_SHIFT], uops[1][SRC_MASK])
+            src: T.let = uop[at + SRC_INDEX]
             if src > table[pc, SRC_LIMIT]:
                 status[0] = BAD_SRC
                 status[3] = src
-            dst: T.let = _index(word, uops[1][DST_SHIFT], uops[1][DST_MASK])
+            dst: T.let = uop[at + DST_INDEX]
             if dst > table[pc, DST_LIMIT]:
                 status[0] = BAD_DST
                 status[3] = dst
 
 
 @T.inline
-def _gemm(pc: Any, table: Any, uops: Any, inp: Any, wgt: Any, acc: Any, geometry: Any, dot: Any) -> None:
+def _gemm(pc: Any, table: Any, uop: Any, inp: Any, wgt: Any, acc: Any, geometry: Any, dot: Any) -> None:
     # read once: the compiler must think that each store to acc changes the table
     begin: T.let = table[pc, BEGIN]
-    dst_shift: T.let = uops[1][DST_SHIFT]
-    dst_mask: T.let = uops[1][DST_MASK]
-    src_shift: T.let = uops[1][SRC_SHIFT]
-    src_mask: T.let = uops[1][SRC_MASK]
-    wgt_shift: T.let = uops[1][WGT_SHIFT]
-    wgt_mask: T.let = uops[1][WGT_MASK]
     dst_out: T.let = table[pc, DST_OUT]
     dst_in: T.let = table[pc, DST_IN]
     src_out: T.let = table[pc, SRC_OUT]
@@ -188,10 +175,10 @@ def _gemm(pc: Any, table: Any, uops: Any, inp: Any, wgt: Any, acc: Any, geometry
     wgt_out: T.let = table[pc, WGT_OUT]
     wgt_in: T.let = table[pc, WGT_IN]
     for i, j, u in T.grid(table[pc, OUTER], table[pc, INNER], table[pc, COUNT]):
-        word: T.let = uops[0][begin + u]
-        dst: T.let = _index(word, dst_shift, dst_mask) + i * dst_out + j * dst_in
-        src: T.let = _index(word, src_shift, src_mask) + i * src_out + j * src_in
-        wgt_: T.let = _index(word, wgt_shift, wgt_mask) + i * wgt_out + j * wgt_in
+        at: T.let = (begin + u) * UOP
+        dst: T.let = uop[at + DST_INDEX] + i * dst_out + j * dst_in
+        src: T.let = uop[at + SRC_INDEX] + i * src_out + j * src_in
+        wgt_: T.let = uop[at + WGT_INDEX] + i * wgt_out + j * wgt_in
         for b, v in T.grid(geometry.batch, geometry.block_out // dot.lanes):
             into: T.let = dst * geometry.acc_words + b * geometry.block_out + v * dot.lanes
             data: T.let = src * geometry.inp_words + b * geometry.pairs
@@ -203,25 +190,19 @@ def _gemm(pc: Any, table: Any, uops: Any, inp: Any, wgt: Any, acc: Any, geometry
 
 
 @T.inline
-def _reset(pc: Any, table: Any, uops: Any, acc: Any, geometry: Any) -> None:
+def _reset(pc: Any, table: Any, uop: Any, acc: Any, geometry: Any) -> None:
     begin: T.let = table[pc, BEGIN]
-    dst_shift: T.let = uops[1][DST_SHIFT]
-    dst_mask: T.let = uops[1][DST_MASK]
     dst_out: T.let = table[pc, DST_OUT]
     dst_in: T.let = table[pc, DST_IN]
     for i, j, u in T.grid(table[pc, OUTER], table[pc, INNER], table[pc, COUNT]):
-        dst: T.let = _index(uops[0][begin + u], dst_shift, dst_mask) + i * dst_out + j * dst_in
+        dst: T.let = uop[(begin + u) * UOP + DST_INDEX] + i * dst_out + j * dst_in
         for e in T.vectorized(geometry.acc_words):
             acc[dst * geometry.acc_words + e] = 0
 
 
 @T.inline
-def _alu(pc: Any, table: Any, uops: Any, acc: Any, geometry: Any, code: Any) -> None:
+def _alu(pc: Any, table: Any, uop: Any, acc: Any, geometry: Any, code: Any) -> None:
     begin: T.let = table[pc, BEGIN]
-    dst_shift: T.let = uops[1][DST_SHIFT]
-    dst_mask: T.let = uops[1][DST_MASK]
-    src_shift: T.let = uops[1][SRC_SHIFT]
-    src_mask: T.let = uops[1][SRC_MASK]
     dst_out: T.let = table[pc, DST_OUT]
     dst_in: T.let = table[pc, DST_IN]
     src_out: T.let = table[pc, SRC_OUT]
@@ -229,9 +210,9 @@ def _alu(pc: Any, table: Any, uops: Any, acc: Any, geometry: Any, code: Any) -> 
     mode: T.let = table[pc, USE_IMM]
     immediate: T.let = T.Cast("int32", table[pc, IMM])
     for i, j, u in T.grid(table[pc, OUTER], table[pc, INNER], table[pc, COUNT]):
-        word: T.let = uops[0][begin + u]
-        dst: T.let = (_index(word, dst_shift, dst_mask) + i * dst_out + j * dst_in) * geometry.acc_words
-        src: T.let = (_index(word, src_shift, src_mask) + i * src_out + j * src_in) * geometry.acc_words
+        at: T.let = (begin + u) * UOP
+        dst: T.let = (uop[at + DST_INDEX] + i * dst_out + j * dst_in) * geometry.acc_words
+        src: T.let = (uop[at + SRC_INDEX] + i * src_out + j * src_in) * geometry.acc_words
         if mode != BOTH:
             first: T.let = T.Select(mode == WITH_SRC, src, dst)
             for e in T.vectorized(geometry.acc_words):
@@ -242,21 +223,21 @@ def _alu(pc: Any, table: Any, uops: Any, acc: Any, geometry: Any, code: Any) -> 
 
 
 @T.inline
-def _compute(pc: Any, table: Any, uops: Any, inp: Any, wgt: Any, acc: Any, geometry: Any, dot: Any) -> None:
+def _compute(pc: Any, table: Any, uop: Any, inp: Any, wgt: Any, acc: Any, geometry: Any, dot: Any) -> None:
     if table[pc, OP] == GEMM:
-        _gemm(pc, table, uops, inp, wgt, acc, geometry, dot)
+        _gemm(pc, table, uop, inp, wgt, acc, geometry, dot)
     elif table[pc, OP] == RESET:
-        _reset(pc, table, uops, acc, geometry)
+        _reset(pc, table, uop, acc, geometry)
     elif table[pc, CODE] == MIN:
-        _alu(pc, table, uops, acc, geometry, MIN)
+        _alu(pc, table, uop, acc, geometry, MIN)
     elif table[pc, CODE] == MAX:
-        _alu(pc, table, uops, acc, geometry, MAX)
+        _alu(pc, table, uop, acc, geometry, MAX)
     elif table[pc, CODE] == ADD:
-        _alu(pc, table, uops, acc, geometry, ADD)
+        _alu(pc, table, uop, acc, geometry, ADD)
     elif table[pc, CODE] == MULTIPLY:
-        _alu(pc, table, uops, acc, geometry, MULTIPLY)
+        _alu(pc, table, uop, acc, geometry, MULTIPLY)
     else:
-        _alu(pc, table, uops, acc, geometry, SHIFT_RIGHT)
+        _alu(pc, table, uop, acc, geometry, SHIFT_RIGHT)
 
 
 def _launch(geometry: Geometry, dot: DotProduct) -> Any:
@@ -277,10 +258,10 @@ def _launch(geometry: Geometry, dot: DotProduct) -> Any:
         count, nbytes, nwords = T.int64(), T.int64(), T.int64()
         uop_words, inp_words, wgt_words, acc_words = T.int64(), T.int64(), T.int64(), T.int64()
         table = T.match_buffer(table_, (count, TABLE), "int64")
-        fields = T.match_buffer(fields_, (FIELDS,), "int64")
+        fields = T.match_buffer(fields_, (2 * UOP,), "int64")
         dram8 = T.match_buffer(dram8_, (nbytes,), "int8")
         dram32 = T.match_buffer(dram32_, (nwords,), "int32")
-        uop = T.match_buffer(uop_, (uop_words,), "int32")
+        uop = T.match_buffer(uop_, (uop_words,), "int64")
         inp = T.match_buffer(inp_, (inp_words,), "int32")
         wgt = T.match_buffer(wgt_, (wgt_words,), "int32")
         acc = T.match_buffer(acc_, (acc_words,), "int32")
@@ -288,11 +269,11 @@ def _launch(geometry: Geometry, dot: DotProduct) -> Any:
         pc = T.int64(0)
         while pc < count and status[0] == FINE:
             if table[pc, OP] >= GEMM:
-                _check(pc, table, (uop, fields), status)
+                _check(pc, table, uop, status)
                 if status[0] == FINE:
-                    _compute(pc, table, (uop, fields), inp, wgt, acc, geometry, dot)
+                    _compute(pc, table, uop, inp, wgt, acc, geometry, dot)
             elif table[pc, OP] != NOTHING:
-                copy(pc, table, (dram8, dram32), uop, inp, wgt, acc, geometry)
+                copy(pc, table, (dram8, dram32), (uop, fields), inp, wgt, acc, geometry)
             pc = pc + T.int64(1)
 
     return launch

@@ -16,7 +16,7 @@ from accel.isa.vta.function.dot_product import DotProduct
 from accel.isa.vta.function.functional_table import Geometry, launch_table
 from accel.isa.vta.function.launch_bounds import check_bounds
 from accel.isa.vta.function.launch_kernel import source_of
-from accel.util.arrays import Bytes, Int32, Int64, aligned_zeros
+from accel.util.arrays import Array, Bytes, Int32, Int64, aligned_zeros
 
 
 class VtaMachine:
@@ -37,11 +37,10 @@ class VtaMachine:
     def reset(self) -> None:
         """Empty the memories, as after power-on: all zero."""
         shape = self._geometry
-        words = (1, shape.inp_words, shape.wgt_words, shape.acc_words)
+        words = (layout.UOP * 2, shape.inp_words, shape.wgt_words, shape.acc_words)
         depths = [self.accelerator.memory(name).depth for name in self._view.memories]
-        self._memories = [
-            aligned_zeros(depth * each * 4).view(np.int32) for depth, each in zip(depths, words, strict=True)
-        ]
+        uop, *others = (aligned_zeros(depth * each * 4) for depth, each in zip(depths, words, strict=True))
+        self._memories: list[Array] = [uop.view(np.int64), *(memory.view(np.int32) for memory in others)]
 
     def accumulators(self) -> Int32:
         """A copy of the accumulator memory, (depth, batch, block)."""
