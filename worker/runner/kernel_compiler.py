@@ -18,6 +18,7 @@ from pathlib import Path
 import pydantic
 
 from accel.errors import CyclopsError
+from accel.isa.compiled_kernels import cache_folder
 from accel.isa.family_registry import family
 from accel.isa.kernel_library import compile_kernel, kernel_key
 from accel.simulate.prepare_simulation import is_family_on_disk, prepare_on_disk, preset_of
@@ -36,6 +37,7 @@ PROCESS_NAME = "cyclops-kernels"
 FOLDER = "kernels"
 _MOST_KERNELS = 64  # of an owner
 _MOST_OF_JOB = 16  # that are compiled for one job
+_ANSWER_SECONDS = 300.0
 _CHUNK = 1 << 16
 
 
@@ -55,7 +57,9 @@ class KernelServer:
     def __init__(self, settings: Settings, *held: socket.socket) -> None:
         """``held``: sockets of the supervisor that the server must not keep open."""
         self._lock = threading.Lock()
+        self._tried: set[str] = set()
         self._control, theirs = socket.socketpair()
+        self._control.settimeout(_ANSWER_SECONDS)
         with theirs:
             try:
                 start_child(lambda: _serve(theirs, settings, (self._control, *held)))
@@ -63,8 +67,12 @@ class KernelServer:
                 _log.warning("no process for kernels can be started now: %s", error)
 
     def prepare_family(self, name: str) -> None:
-        """Has what numba compiles for a family compiled into the installation's folder."""
-        self._ask(_Wanted(family=name))
+        """Has what numba compiles for a family compiled into the installation's folder, if there is one; tries once."""
+        with self._lock:
+            tried = name in self._tried
+            self._tried.add(name)
+        if not tried and cache_folder() is not None and not is_family_on_disk(name):
+            self._ask(_Wanted(family=name))
 
     def compile(self, name: str, text: str) -> bytes | None:
         """Returns the object code of a kernel, compiled now; None where it cannot be compiled."""
@@ -76,6 +84,7 @@ class KernelServer:
                 send(self._control, wanted.model_dump_json().encode())
                 return receive(self._control)
             except (OSError, EOFError):
+                self._control.close()  # a late answer would be taken for that of another request
                 _log.warning("the process for kernels is gone; jobs compile what they need, each time")
                 return b""
 
@@ -101,8 +110,7 @@ class OwnerKernels:
 
     def prepare_family(self, name: str) -> None:
         """Has what numba compiles for a family compiled, unless it is there."""
-        if not is_family_on_disk(name):
-            self._server.prepare_family(name)
+        self._server.prepare_family(name)
 
     def kernel_code(self, name: str, text: str) -> bytes | None:
         """Returns the object code of a family's kernel; None where there is none to be had."""

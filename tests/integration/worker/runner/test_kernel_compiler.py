@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,6 +154,14 @@ def test_without_a_server_there_is_no_code_and_no_failure(settings: Settings) ->
     server.close()
 
 
+def test_a_late_answer_is_not_taken_for_another(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(module, "compile_kernel", lambda _: time.sleep(1) or b"late")
+    server = KernelServer(settings)
+    assert [server.compile("explicit", "a"), server.compile("explicit", "b")] == [None, None]
+    server.close()
+
+
 def _name(pid: int) -> str:
     return Path(f"/proc/{pid}/comm").read_text().strip()
 
@@ -180,7 +189,12 @@ def test_a_family_is_compiled_for_a_preset_and_only_if_it_is_not_there(
     monkeypatch.setattr(module, "is_family_on_disk", lambda name: name == "vta")
     server = KernelServer(settings)
     kernels = OwnerKernels(settings, "ada", server)
-    for name in ("vta", "explicit", "none of ours"):
+    for name in ("vta", "explicit", "none of ours", "explicit"):  # one that leaves nothing is not tried again
         kernels.prepare_family(name)
+    assert (tmp_path / "noted").read_text() == "mvin-mvout\n"
+    server.close()
+    monkeypatch.setattr(module, "cache_folder", lambda: None)  # what would be compiled would be lost
+    server = KernelServer(settings)
+    server.prepare_family("explicit")
     assert (tmp_path / "noted").read_text() == "mvin-mvout\n"
     server.close()
