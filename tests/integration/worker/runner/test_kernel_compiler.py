@@ -144,8 +144,9 @@ def test_a_confined_process_can_neither_read_nor_write_an_owners_kernels(tmp_pat
 
 
 def test_without_a_server_there_is_no_code_and_no_failure(settings: Settings) -> None:
+    before = set(processes.descendants(os.getpid()))
     server = KernelServer(settings)
-    (child,) = [pid for pid in processes.descendants(os.getpid()) if _name(pid) == module.PROCESS_NAME[:15]]
+    (child,) = set(processes.descendants(os.getpid())) - before
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     kernels = OwnerKernels(settings, "ada", server)
@@ -162,14 +163,11 @@ def test_a_late_answer_is_not_taken_for_another(settings: Settings, monkeypatch:
     server.close()
 
 
-def _name(pid: int) -> str:
-    return Path(f"/proc/{pid}/comm").read_text().strip()
-
-
 def test_the_server_ends_with_its_supervisor_and_keeps_no_line_of_it(settings: Settings) -> None:
     ours, line = socket.socketpair()
+    before = set(processes.descendants(os.getpid()))
     server = KernelServer(settings, line)
-    (child,) = [pid for pid in processes.descendants(os.getpid()) if _name(pid) == module.PROCESS_NAME[:15]]
+    (child,) = set(processes.descendants(os.getpid())) - before
     line.close()
     ours.settimeout(10)
     assert ours.recv(1) == b""  # nobody holds the other end
