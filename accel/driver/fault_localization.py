@@ -1,13 +1,18 @@
 """Find where a wrong output began: the first launch whose result differs, and the instruction that stored it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import tvm
 from tvm import ir, relax
 
-from accel.host.host_executor import compile_module, run_compiled
-from accel.lowering.ir.host_runs import is_launch
+from accel.host.host_executor import HostFunction
+from accel.host.host_graph_reader import check_graph
+from accel.host.relax_rules import RULES
+from accel.host.relax_translation import translate
+from accel.lowering.ir.host_runs import HostRun, LaunchRun, free_vars, host_module, needed_bindings, split_main
 from accel.program.program_model import Program
 from accel.simulate.engine import Simulation, last_writer
 from accel.simulate.machine_state import segment_view
@@ -39,42 +44,69 @@ def locate_fault(
 ) -> LocatedFault | None:
     """Compare every launch's result with the packed module (as ``pack`` left it) run on the host.
 
+    Host steps run as those of a program do; only the accelerator's functions are compiled, and one after the other.
     ``inputs`` are the program's. None if all launches agree: then the host steps differ.
     """
-    ordered = [inputs[name] for name in program.inputs]
-    reference = iter(run_compiled(compile_module(_all_results(packed)), ordered))
-    for result in simulation.launches:
-        for name in result.launch.outputs:
+    values: dict[Any, list[Array]] = {
+        parameter: [inputs[name]] for parameter, name in zip(packed["main"].params, program.inputs, strict=True)
+    }
+    runs, launches = split_main(packed), iter(simulation.launches)
+    for at, run in enumerate(runs):
+        if isinstance(run, HostRun):
+            _run_host(packed, run, _read_later(runs[at + 1 :]), values)
+            continue
+        arguments = [_tensor(argument, values) for argument in run.call.args[1].fields]
+        values[run.var] = _run_region(packed[run.call.args[0]], arguments, run.var.ty)
+        for name, expected in zip(next(launches).launch.outputs, values[run.var], strict=True):
             segment = program.segments[name]
-            got, expected = segment_view(simulation.dram, segment), next(reference)
+            got = segment_view(simulation.dram, segment)
             wrong = np.argwhere(got != expected)
             if len(wrong):
-                at = tuple(int(i) for i in wrong[0])
-                address = segment.address + int(np.ravel_multi_index(at, got.shape)) * got.itemsize
-                writer = last_writer(program, simulation, address)
-                return LocatedFault(result.launch.name, name, at, int(got[at]), int(expected[at]), writer)
+                return _located(program, simulation, name, (got, expected), tuple(int(i) for i in wrong[0]))
     return None
 
 
-def _all_results(packed: ir.IRModule) -> ir.IRModule:
-    """The module with ``main`` returning every tensor that a launch stores, in order."""
-    main = packed["main"]
-    results, extra = [], []
-    bindings = [binding for block in main.body.blocks for binding in block.bindings]
-    for binding in bindings:
-        if not is_launch(packed, binding.value):
-            continue
-        if isinstance(binding.var.ty, relax.TensorType):
-            results.append(binding.var)
-            continue
-        for plane in range(len(binding.var.ty.fields)):
-            var = relax.DataflowVar(f"{binding.var.name}_{plane}", binding.var.ty.fields[plane])
-            extra.append(relax.VarBinding(var, relax.TupleGetItem(binding.var, plane)))
-            results.append(var)
-    everything = relax.Var("results", relax.TupleType([var.ty for var in results]))
-    block = relax.DataflowBlock([*bindings, *extra, relax.VarBinding(everything, relax.Tuple(results))])
-    body = relax.BlockBuilder().normalize(relax.SeqExpr([block], everything))
-    module = ir.IRModule(dict(packed.functions.items()), attrs=packed.attrs)
-    function = relax.Function(main.params, body, everything.ty, main.is_pure, main.attrs)
-    module.update_func(module.get_global_var("main"), function)
-    return module
+def _located(
+    program: Program, simulation: Simulation, name: str, values: tuple[Array, Array], at: tuple[int, ...]
+) -> LocatedFault:
+    (got, expected), segment = values, program.segments[name]
+    address = segment.address + int(np.ravel_multi_index(at, got.shape)) * got.itemsize
+    writer = last_writer(program, simulation, address)
+    launch = next(result.launch for result in simulation.launches if name in result.launch.outputs)
+    return LocatedFault(launch.name, name, at, int(got[at]), int(expected[at]), writer)
+
+
+def _read_later(runs: Sequence[HostRun | LaunchRun]) -> set[Any]:
+    bound = [[run.call] if isinstance(run, LaunchRun) else [b.value for b in run.bindings] for run in runs]
+    return {var for values in bound for value in values for var in free_vars(value)}
+
+
+def _run_host(packed: ir.IRModule, run: HostRun, later: set[Any], values: dict[Any, list[Array]]) -> None:
+    """The host's bindings that launches need; planes of a launch's result are only named."""
+    for binding in run.bindings:
+        value = binding.value
+        if isinstance(value, relax.TupleGetItem) and value.tuple_value in values:
+            values[binding.var] = [values[value.tuple_value][value.index]]
+    left = [binding for binding in run.bindings if binding.var not in values]
+    outputs = [b.var for b in left if b.var in later and isinstance(b.var.ty, relax.TensorType)]
+    if not outputs:
+        return
+    step, taken = host_module(packed, HostRun(needed_bindings(left, outputs)), outputs)
+    function = HostFunction(check_graph(translate(step, RULES)))
+    results = function.run([values[var][0] for var in taken])
+    values.update((var, [result]) for var, result in zip(outputs, results, strict=True))
+
+
+def _tensor(argument: Any, values: Mapping[Any, list[Array]]) -> Array:
+    array: Array = values[argument][0] if isinstance(argument, relax.Var) else argument.value.numpy()
+    return array
+
+
+def _run_region(function: Any, arguments: Sequence[Array], ty: Any) -> list[Array]:
+    """The results of a region, as its tensor expressions say: compiled for this machine."""
+    types = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
+    results = [np.zeros([int(extent) for extent in each.shape.values], str(each.dtype)) for each in types]
+    tensors = [tvm.runtime.tensor(np.asarray(array, order="C")) for array in (*arguments, *results)]
+    plain = function.with_attr("global_symbol", "region")
+    tvm.compile(ir.IRModule({"region": plain}), target="llvm")["region"](*tensors)
+    return [tensor.numpy() for tensor in tensors[len(arguments) :]]

@@ -128,6 +128,7 @@ def simulate_program(done: Emitted) -> Simulated:
     Raises:
         InternalError: it cannot run to its end.
         SimulationError: it asks too much of the simulator, or an expression of the document fails.
+        InvalidTensors: an index on the host is out of range.
     """
     program = done.program
     try:
@@ -151,9 +152,9 @@ def run_reference(done: Simulated) -> Referenced:
     if not seconds:
         why = "the outputs were not compared with the integer graph, as verify_seconds is 0"
         return Referenced(done.job, done, None, program, why)
-    module = done.emitted.packed.imported.module
+    imported = done.emitted.packed.imported
     try:
-        reference = reference_outputs(module, [program.image[name] for name in program.inputs], seconds)
+        reference = reference_outputs(imported, [program.image[name] for name in program.inputs], seconds)
     except OutOfTimeError:
         why = (
             f"the integer graph takes the host longer than verify_seconds, {seconds:g}; the outputs were not "

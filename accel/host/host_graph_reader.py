@@ -1,234 +1,230 @@
-"""Reading of a host step's module from untrusted text."""
+"""Reading of host graphs from untrusted text: what is read can be run, within limits that are known before."""
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tvm import ir, relax, tirx
+import onnx
 
 from accel.errors import InvalidProgram
 from accel.host import json_fields
-from accel.host.host_operators import OPERATORS, Field, attribute_fields, attributes_type, host_graph
+from accel.host.host_graph import LEAST_OPSET, HostGraph, HostNode, onnx_model
+from accel.host.host_operators import OPERATORS, check_attributes
+from accel.host.json_fields import Tensor
+from accel.util.arrays import Array
 from accel.util.strict_json import parse_json
 
+MOST_OPSET = 26
 _MOST_BYTES = 1 << 29  # of the text
 _MOST_VALUES = 1 << 20
-_NO_LIMIT = 1 << 62
+_MOST_NODES = 1 << 14
+_MOST_TENSORS = 1 << 10  # of a node
 _MOST_TOTAL_BYTES = 1 << 34  # of all tensors of a graph, which are not all alive at once
-_MOST_BINDINGS = 1 << 14
-_MOST_PARTS = 1 << 10  # of a tuple
+_STATED = 1 << 10  # elements of a constant that may say what shape a result has
 
 
-def read_host_graph(text: str, *, trust_host_code: bool = False) -> ir.IRModule:
-    """Returns the module of a text in the form of :func:`accel.host.host_graph_writer.write_host_graph`.
+@dataclass(frozen=True)
+class CheckedGraph:
+    """A host graph, and the shape and type of each of its tensors."""
 
-    Args:
-        text: the host graph.
-        trust_host_code: read TVM's own JSON too, and text of any length; wrong text of that kind may crash the process.
+    graph: HostGraph
+    types: Mapping[str, Tensor]
+
+    def signature(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Returns the shapes and types of what goes in, and of what comes out."""
+        return list(self.graph.inputs.values()), [self.types[name] for name in self.graph.outputs]
+
+
+def read_host_graph(text: str) -> CheckedGraph:
+    """Returns the graph of a text in the form of :func:`accel.host.host_graph.write_host_graph`.
 
     Raises:
-        InvalidProgram: it is not a host graph; the message names the binding.
+        InvalidProgram: it is none, or one of its tensors has no static shape; the message names the node.
+    """
+    document = parse_graph_document(text)
+    entry = json_fields.keys(document, ("opset", "inputs", "constants", "nodes", "outputs"), "the host graph")
+    return _Reader(entry).checked()
+
+
+def parse_graph_document(text: str) -> Any:
+    """Returns the JSON of a host graph of any version.
+
+    Raises:
+        InvalidProgram: it is not JSON, or larger than the limits.
     """
     try:
-        most = _NO_LIMIT if trust_host_code else _MOST_BYTES
-        document = parse_json(
-            text.encode(), most_bytes=most, most_values=_NO_LIMIT if trust_host_code else _MOST_VALUES
-        )
+        return parse_json(text.encode(), most_bytes=_MOST_BYTES, most_values=_MOST_VALUES)
     except ValueError as error:
         raise InvalidProgram(str(error)) from error
-    if isinstance(document, dict) and set(document) == {"tvm"} and isinstance(document["tvm"], str):
-        if not trust_host_code:
-            raise InvalidProgram("it holds code that is no Relax operator; run it from its model")
-        return ir.load_json(document["tvm"])
-    entry = json_fields.keys(document, ("parameters", "bindings", "results"), "the host graph")
-    return _Reader().module(entry)
 
 
 class _Reader:
-    def __init__(self) -> None:
-        self._variables: dict[str, relax.Var] = {}
-        self._builder = relax.BlockBuilder()
-        self._bytes = 0
+    def __init__(self, entry: Mapping[str, Any]) -> None:
+        self._entry = entry
+        self._known: set[str] = set()
+        self._opset = json_fields.integer(entry["opset"], "opset", LEAST_OPSET, MOST_OPSET)
 
-    def module(self, entry: Mapping[str, Any]) -> ir.IRModule:
-        parameters = [
-            self._parameter(value, f"parameter {index}")
-            for index, value in enumerate(json_fields.array(entry["parameters"], "parameters"))
-        ]
-        listed = json_fields.array(entry["bindings"], "bindings")
-        if len(listed) > _MOST_BINDINGS:
-            raise InvalidProgram(f"there are {len(listed)} bindings; the limit is {_MOST_BINDINGS}")
-        bindings = [self._binding(value, f"binding {index}") for index, value in enumerate(listed)]
-        results = [self._variable(name, "results") for name in json_fields.array(entry["results"], "results")]
-        if not results:
-            raise json_fields.wrong("results", "the name of a variable", [])
-        for var in results:
-            if not isinstance(var.ty, relax.TensorType):
-                raise json_fields.wrong("results", "tensors", str(var.name))
-        try:
-            return host_graph(parameters, bindings, results)
-        except Exception as error:  # TVM raises what it likes
-            raise InvalidProgram(f"the graph is not well formed: {_line(error)}") from error
-
-    def _parameter(self, value: Any, where: str) -> relax.Var:
-        entry = json_fields.keys(value, ("name", "dtype", "shape"), where)
-        shape, dtype = json_fields.tensor(entry, where)
-        return self._define(entry["name"], relax.Var, relax.TensorType(list(shape), dtype), where)
-
-    def _define(self, name: Any, kind: type[relax.Var], ty: Any, where: str) -> relax.Var:
-        name = json_fields.string(name, f"{where}.name")
-        if name in self._variables:
-            raise InvalidProgram(f"{where}: there is a variable {name!r} already")
-        self._check_type(ty, where)
-        var = self._variables[name] = kind(name, ty)
-        return var
-
-    def _variable(self, name: Any, where: str) -> relax.Var:
-        if not isinstance(name, str) or name not in self._variables:
-            raise json_fields.wrong(where, "the name of a variable defined before", name)
-        return self._variables[name]
-
-    def _binding(self, value: Any, where: str) -> relax.VarBinding:
-        if isinstance(value, dict) and isinstance(value.get("name"), str):
-            where = f"binding {value['name'][:60]!r}"
-        if isinstance(value, dict) and "value" in value:
-            entry = json_fields.keys(value, ("name", "value"), where)
-            bound = self._argument(entry["value"], f"{where}.value")
-        else:
-            entry = json_fields.keys(value, ("name", "op", "args"), where, optional=("attrs",))
-            bound = self._call(entry, where)
-        try:
-            bound = self._builder.normalize(bound)
-        except Exception as error:  # type inference raises what it likes
-            raise InvalidProgram(f"{where}: {_line(error)}") from error
-        return relax.VarBinding(self._define(entry["name"], relax.DataflowVar, bound.ty, where), bound)
-
-    def _call(self, entry: Mapping[str, Any], where: str) -> ir.Call:
-        operator = entry["op"]
-        if not isinstance(operator, str) or operator not in OPERATORS:
-            raise json_fields.wrong(f"{where}.op", "an operator that a host graph may call", operator)
-        arguments = [
-            self._argument(value, f"{where}.args.{index}")
-            for index, value in enumerate(json_fields.array(entry["args"], f"{where}.args"))
-        ]
-        return ir.Call(ir.Op.get(operator), arguments, self._attributes(operator, entry.get("attrs"), where))
-
-    def _attributes(self, operator: str, entry: Any, where: str) -> Any:
-        key = attributes_type(operator)
-        if not key:
-            if entry is not None:
-                raise InvalidProgram(f"{where}.attrs: {operator} has none")
-            return None
-        fields = attribute_fields(key)
-        where = f"{where}.attrs"
-        given = json_fields.keys({} if entry is None else entry, tuple(fields), where)
-        checked = {name: _attribute(field, given[name], f"{where}.{name}") for name, field in fields.items()}
-        try:
-            return ir.make_node(key, **checked)
-        except Exception as error:
-            raise InvalidProgram(f"{where}: {_line(error)}") from error
-
-    def _argument(self, value: Any, where: str) -> Any:
-        if isinstance(value, dict) and "tuple" in value:
-            items = json_fields.array(json_fields.keys(value, ("tuple",), where)["tuple"], where)
-            if len(items) > _MOST_PARTS:
-                raise json_fields.wrong(where, f"a tuple of at most {_MOST_PARTS} parts", items)
-            return ir.Tuple([self._leaf(item, f"{where}.{index}") for index, item in enumerate(items)])
-        if isinstance(value, dict) and "item" in value:
-            entry = json_fields.keys(value, ("item", "of"), where)
-            of = self._leaf(entry["of"], f"{where}.of")
-            size = len(of.ty.fields) if isinstance(of, relax.Var) and isinstance(of.ty, relax.TupleType) else 0
-            return ir.TupleGetItem(of, json_fields.integer(entry["item"], f"{where}.item", 0, size - 1))
-        return self._leaf(value, where)
-
-    def _leaf(self, value: Any, where: str) -> Any:
-        if not isinstance(value, dict):
-            raise json_fields.wrong(where, "an argument, an object with one of its tags", value)
-        if "var" in value:
-            return self._variable(json_fields.keys(value, ("var",), where)["var"], where)
-        if "shape" in value:
-            return relax.ShapeExpr(list(json_fields.shape(json_fields.keys(value, ("shape",), where)["shape"], where)))
-        if "int" in value or "float" in value:
-            return _scalar(value, where)
-        array = json_fields.constant(json_fields.keys(value, ("constant",), where)["constant"], where)
-        return relax.const(array, str(array.dtype))  # which it would narrow
-
-    def _check_type(self, ty: Any, where: str) -> None:
-        """Tensors of static shape within the limits, shapes, and a tuple of them."""
-        if isinstance(ty, relax.TupleType):
-            if len(ty.fields) > _MOST_PARTS or any(isinstance(field, relax.TupleType) for field in ty.fields):
-                raise InvalidProgram(f"{where}: a tuple has at most {_MOST_PARTS} parts, and no tuples in it")
-            for field in ty.fields:
-                self._check_type(field, where)
-        elif isinstance(ty, relax.TensorType):
-            extents = getattr(ty.shape, "values", None)
-            entry = {"shape": _integers(extents), "dtype": str(ty.dtype)}
-            if entry["shape"] is None:
-                raise InvalidProgram(f"{where}: its shape depends on the data")
-            shape, dtype = json_fields.tensor(entry, where)
-            self._bytes += math.prod(shape) * np.dtype(dtype).itemsize
-        elif not isinstance(ty, relax.ShapeType | ir.PrimType) or _integers(getattr(ty, "values", [])) is None:
-            raise InvalidProgram(f"{where}: it makes neither a tensor nor a shape")
-        if self._bytes > _MOST_TOTAL_BYTES:
-            raise InvalidProgram(
-                f"{where}: the tensors so far have {self._bytes} bytes; the limit is {_MOST_TOTAL_BYTES}"
+    def checked(self) -> CheckedGraph:
+        inputs = {}
+        for index, value in enumerate(json_fields.array(self._entry["inputs"], "inputs")):
+            item = json_fields.keys(value, ("name", "dtype", "shape"), f"input {index}")
+            inputs[self._define(item["name"], f"input {index}")] = json_fields.tensor(item, f"input {index}")
+        constants: dict[str, Array] = {}
+        for index, value in enumerate(json_fields.array(self._entry["constants"], "constants")):
+            where = f"constant {index}"
+            if not isinstance(value, dict) or "name" not in value:
+                raise json_fields.wrong(where, "an object with a name", value)
+            constants[self._define(value["name"], where)] = json_fields.constant(
+                {key: part for key, part in value.items() if key != "name"}, where
             )
+        listed = json_fields.array(self._entry["nodes"], "nodes")
+        if len(listed) > _MOST_NODES:
+            raise InvalidProgram(f"there are {len(listed)} nodes; the limit is {_MOST_NODES}")
+        nodes = tuple(self._node(value, f"node {index}") for index, value in enumerate(listed))
+        outputs = tuple(self._use(name, "outputs") for name in json_fields.array(self._entry["outputs"], "outputs"))
+        if not outputs:
+            raise json_fields.wrong("outputs", "the name of a tensor", [])
+        return check_graph(HostGraph(self._opset, inputs, constants, nodes, outputs))
+
+    def _define(self, name: Any, where: str) -> str:
+        name = json_fields.string(name, f"{where}.name")
+        if not name or name in self._known:
+            raise InvalidProgram(f"{where}: there is a tensor {name!r} already" if name else f"{where}: it has no name")
+        self._known.add(name)
+        return str(name)
+
+    def _use(self, name: Any, where: str) -> str:
+        if not isinstance(name, str) or name not in self._known:
+            raise json_fields.wrong(where, "the name of a tensor that is there before", name)
+        return name
+
+    def _node(self, value: Any, where: str) -> HostNode:
+        item = json_fields.keys(value, ("op", "inputs", "outputs"), where, optional=("attributes",))
+        op = item["op"]
+        if not isinstance(op, str) or op not in OPERATORS:
+            raise json_fields.wrong(f"{where}.op", "an operator that a host graph may call", op)
+        where = f"{where} ({op})"
+        try:
+            schema = onnx.defs.get_schema(op, self._opset)
+        except Exception as error:
+            raise InvalidProgram(f"{where}: opset {self._opset} has no such operator") from error
+        given, made = (json_fields.array(item[key], f"{where}.{key}") for key in ("inputs", "outputs"))
+        for key, names, low, high in (
+            ("inputs", given, schema.min_input, schema.max_input),
+            ("outputs", made, schema.min_output, schema.max_output),
+        ):
+            if not low <= len(names) <= min(high, _MOST_TENSORS):
+                raise json_fields.wrong(f"{where}.{key}", f"{low} to {min(high, _MOST_TENSORS)} names", names)
+        inputs = tuple("" if name == "" else self._use(name, f"{where}.inputs") for name in given)
+        if any(not name for name in inputs[: schema.min_input]):
+            raise InvalidProgram(f"{where}.inputs: one is missing that {op} needs")
+        node = HostNode(op, inputs, (), _attributes(item.get("attributes", {}), schema, where))
+        check_attributes(node, where)
+        outputs = tuple("" if name == "" else self._define(name, f"{where}.outputs") for name in made)
+        if not any(outputs):
+            raise InvalidProgram(f"{where}.outputs: it makes nothing")
+        return HostNode(op, inputs, outputs, node.attributes)
 
 
-def _integers(extents: Any) -> list[int] | None:
-    if extents is None or not all(isinstance(extent, tirx.IntImm) for extent in extents):
-        return None
-    return [int(extent) for extent in extents]
+def _attributes(entry: Any, schema: onnx.defs.OpSchema, where: str) -> dict[str, Any]:
+    where = f"{where}.attributes"
+    if not isinstance(entry, dict):
+        raise json_fields.wrong(where, "an object", entry)
+    known = schema.attributes
+    for name in entry:
+        if name not in known:
+            raise InvalidProgram(
+                f"{where}: there is no attribute {name[:60]!r}; there are {', '.join(known) or 'none'}"
+            )
+    for name, attribute in known.items():
+        if attribute.required and name not in entry:
+            raise InvalidProgram(f"{where}: {name!r} is missing")
+    return {
+        name: _attribute(str(known[name].type).rpartition(".")[2], value, f"{where}.{name}")
+        for name, value in entry.items()
+    }
 
 
-def _scalar(value: dict[str, Any], where: str) -> Any:
-    kind = "int" if "int" in value else "float"
-    entry = json_fields.keys(value, (kind, "dtype"), where)
-    dtype = json_fields.dtype(entry["dtype"], f"{where}.dtype")
-    if kind == "float":
-        if not dtype.startswith("float"):
-            raise json_fields.wrong(f"{where}.dtype", "a float's", dtype)
-        return _float(dtype, entry["float"], where)
-    if dtype.startswith("float"):
-        raise json_fields.wrong(f"{where}.dtype", "an integer's", dtype)
-    low, high = (0, 1) if dtype == "bool" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
-    return tirx.IntImm(dtype, json_fields.integer(entry["int"], where, low, min(high, (1 << 63) - 1)))
+def _attribute(kind: str, value: Any, where: str) -> Any:
+    if kind == "TENSOR":
+        return json_fields.constant(value, where)
+    single = {"INT": json_fields.integer, "FLOAT": json_fields.number, "STRING": json_fields.string}
+    if kind in single:
+        return single[kind](value, where)
+    if kind[:-1] in single:
+        return [single[kind[:-1]](item, where) for item in json_fields.array(value, where)]
+    raise InvalidProgram(f"{where}: a host graph cannot have it")
 
 
-def _float(dtype: str, value: Any, where: str) -> tirx.FloatImm:
+def check_graph(graph: HostGraph) -> CheckedGraph:
+    """Returns the graph with the shapes and types of its tensors, by ONNX's own inference.
+
+    Raises:
+        InvalidProgram: a node does not take what it is given, or the shape of a tensor depends on the data.
+    """
+    stated = {name: (array.shape, str(array.dtype)) for name, array in graph.constants.items()}
+    apart = {name: tensor for name, tensor in stated.items() if math.prod(tensor[0]) > _STATED}
+    made = [name for node in graph.nodes for name in node.outputs if name]
+    types = dict(graph.inputs) | stated
+    model = onnx_model(graph, graph.nodes, graph.inputs | apart, dict.fromkeys(made))
+    left = _inferred(model, graph, types)
+    while left:
+        known = [node for node in left if node.op in _LIKE_THEIR_DATA and node.inputs[0] in types]
+        if not known:
+            raise InvalidProgram(f"{_place(graph, left[0])} has no static shape")
+        types |= {node.outputs[0]: types[node.inputs[0]] for node in known}
+        told = {node.outputs[0]: types[node.outputs[0]] for node in known}
+        model = onnx_model(graph, graph.nodes, graph.inputs | apart, dict.fromkeys(made) | told)
+        left = _inferred(model, graph, types)
+    total = 0
+    for name, (shape, dtype) in types.items():
+        total += math.prod(shape) * np.dtype(dtype).itemsize
+        if total > _MOST_TOTAL_BYTES:
+            raise InvalidProgram(f"{name!r}: the tensors so far have {total} bytes; the limit is {_MOST_TOTAL_BYTES}")
+    return CheckedGraph(graph, types)
+
+
+_LIKE_THEIR_DATA = ("GroupNormalization", "RMSNormalization", "Swish")  # of which onnx infers nothing
+
+
+def _inferred(model: onnx.ModelProto, graph: HostGraph, types: dict[str, Tensor]) -> list[HostNode]:
+    """Adds to ``types`` what onnx infers, and returns the nodes of which it knows too little."""
     try:
-        return tirx.FloatImm(dtype, json_fields.number(value, where))
-    except ValueError as error:
-        raise json_fields.wrong(where, f"a number that {dtype} has", value) from error
+        inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    except Exception as error:  # its errors have no base class of their own
+        raise InvalidProgram(f"the graph is not well formed: {_line(error)}") from error
+    infos = {info.name: info for info in (*inferred.graph.output, *inferred.graph.value_info)}
+    left = []
+    for node in graph.nodes:
+        for name in filter(None, node.outputs):
+            tensor = infos[name].type.tensor_type if name in infos else None
+            if name in types:
+                continue
+            if tensor is None or not tensor.HasField("shape") or not tensor.elem_type:
+                left.append(node)
+            else:
+                types[name] = _tensor(infos[name], _place(graph, node))
+    return left
 
 
-def _attribute(field: Field, value: Any, where: str) -> Any:
-    if value is None and field.optional:
-        return None
-    if field.kind == "sections":
-        if isinstance(value, list):
-            return [tirx.IntImm("int64", json_fields.integer(cut, where)) for cut in value]
-        return tirx.IntImm("int64", json_fields.integer(value, where))
-    if field.many:
-        return [_single(field, item, where) for item in json_fields.array(value, where)]
-    return _single(field, value, where)
+def _place(graph: HostGraph, node: HostNode) -> str:
+    return f"node {graph.nodes.index(node)} ({node.op})"
 
 
-def _single(field: Field, value: Any, where: str) -> Any:
-    if field.kind == "bool":
-        if not isinstance(value, bool):
-            raise json_fields.wrong(where, "true or false", value)
-        return value
-    if field.kind == "int":
-        plain = json_fields.integer(value, where)
-        return tirx.IntImm("int64", plain) if field.boxed else plain
-    if field.kind == "float":
-        return _float("float32", value, where) if field.boxed else json_fields.number(value, where)
-    return json_fields.dtype(value, where) if field.kind == "dtype" else json_fields.string(value, where)
+def _tensor(info: onnx.ValueInfoProto, where: str) -> Tensor:
+    tensor = info.type.tensor_type
+    if not all(size.HasField("dim_value") for size in tensor.shape.dim):
+        raise InvalidProgram(f"{where} has no static shape")
+    try:
+        dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    except KeyError as error:
+        raise InvalidProgram(f"{where} is no tensor of numbers") from error
+    return json_fields.tensor({"shape": [size.dim_value for size in tensor.shape.dim], "dtype": dtype}, where)
 
 
 def _line(error: Exception) -> str:
-    """The last line of an error of TVM's, which has its stack before it."""
+    """The last line of an error of onnx's."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:300] if lines else type(error).__name__

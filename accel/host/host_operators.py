@@ -1,134 +1,152 @@
-"""The one form of a host step's module, the operators that it may call, and the attributes of each."""
+"""The operators that a host graph may call, the bounds of their attributes, and how much work a node is.
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, Literal
+None has a graph as an attribute, draws random numbers, or has a result whose shape depends on data.
+"""
 
-import tvm_ffi
-from tvm import ir, relax
+import math
+from collections.abc import Callable, Mapping
 
+import numpy as np
+
+from accel.errors import InvalidProgram
+from accel.host import json_fields
+from accel.host.host_graph import HostNode
 from accel.host.json_fields import Tensor
+from accel.util.arrays import Int64
 
-
-def host_graph(
-    parameters: Sequence[relax.Var], bindings: Sequence[relax.VarBinding], results: Sequence[relax.Var]
-) -> Any:
-    """Returns the module of ``bindings``; ``main`` returns one result as a tensor, several as a tuple."""
-    leaving = [relax.Var(f"{var.name}_result", var.ty) for var in results]
-    leave = [relax.VarBinding(result, var) for result, var in zip(leaving, results, strict=True)]
-    value: Any = leaving[0] if len(leaving) == 1 else relax.Tuple(leaving)
-    body = relax.SeqExpr([relax.DataflowBlock([*bindings, *leave])], value)
-    function = relax.Function(list(parameters), body, value.ty).with_attr("global_symbol", "main")
-    return relax.transform.Normalize()(ir.IRModule({"main": function}))
-
-
-def signature(module: ir.IRModule) -> tuple[list[Tensor], list[Tensor]]:
-    """Returns the shapes and types of the parameters of ``main``, and of its results."""
-    main = module["main"]
-    result = main.ret_ty
-    results = list(result.fields) if isinstance(result, relax.TupleType) else [result]
-    return [_tensor(parameter.ty) for parameter in main.params], [_tensor(ty) for ty in results]
-
-
-def _tensor(ty: relax.TensorType) -> Tensor:
-    return tuple(int(extent) for extent in ty.shape.values), str(ty.dtype)
-
-
-_ELEMENTWISE = (
-    "abs acos acosh add asin asinh astype atan atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil clip cos cosh "
-    "divide equal erf exp floor floor_divide floor_mod greater greater_equal isfinite isinf isnan left_shift less "
-    "less_equal log logical_and logical_not logical_or logical_xor maximum minimum mod multiply negative not_equal "
-    "power right_shift round rsqrt sigmoid sign sin sinh sqrt square subtract tan tanh trunc where "
-    "nn.gelu nn.gelu_tanh nn.leakyrelu nn.prelu nn.relu nn.selu nn.silu nn.softplus"
+_NAMES = (
+    "Abs Acos Acosh Add AffineGrid And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization BitShift "
+    "BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Celu CenterCropPad Clip Col2Im Concat "
+    "ConstantOfShape Conv ConvInteger ConvTranspose Cos Cosh CumSum DepthToSpace DequantizeLinear Div Dropout "
+    "DynamicQuantizeLinear Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor Gather GatherElements GatherND "
+    "Gelu Gemm GlobalAveragePool GlobalLpPool GlobalMaxPool Greater GreaterOrEqual GridSample GroupNormalization "
+    "HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN LRN LayerNormalization LeakyRelu Less "
+    "LessOrEqual Log LogSoftmax LpNormalization LpPool MatMul MatMulInteger Max MaxPool Mean "
+    "MeanVarianceNormalization Min Mish Mod Mul Neg Not OneHot Or PRelu Pad Pow QuantizeLinear RMSNormalization "
+    "Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
+    "ReduceSumSquare Relu Reshape Resize RoiAlign Round ScatterElements ScatterND Selu Shape Shrink Sigmoid Sign "
+    "Sin Sinh Size Slice Softmax Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tan Tanh "
+    "ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Where Xor"
 )
-_REDUCTIONS = "argmax argmin max mean min prod std sum variance nn.log_softmax nn.softmax"
-_CONTRACTIONS = (
-    "einsum matmul nn.attention nn.attention_bias nn.conv1d nn.conv1d_transpose nn.conv2d nn.conv2d_transpose "
-    "nn.conv3d nn.conv3d_transpose"
-)
-_WINDOWS = (
-    "nn.adaptive_avg_pool1d nn.adaptive_avg_pool2d nn.adaptive_avg_pool3d nn.avg_pool1d nn.avg_pool2d nn.avg_pool3d "
-    "nn.max_pool1d nn.max_pool2d nn.max_pool3d image.affine_grid image.grid_sample image.resize2d image.resize3d"
-)
-_NORMALISATIONS = (
-    "dequantize quantize nn.batch_norm nn.dropout nn.group_norm nn.instance_norm nn.layer_norm nn.rms_norm"
-)
-_SHAPES = (
-    "broadcast_to concat expand_dims flatten flip permute_dims repeat reshape split squeeze stack strided_slice tile "
-    "tril triu nn.batch_flatten nn.pad nn.pixel_shuffle"
-)
-_INDEXING = "gather_elements gather_nd one_hot scatter_elements scatter_nd take"
-_CREATION = "arange eye eye_like full full_like ones ones_like zeros zeros_like"
+OPERATORS = frozenset(_NAMES.split())
 
-OPERATORS = frozenset(
-    f"relax.{name}"
-    for group in (
-        _ELEMENTWISE,
-        _REDUCTIONS,
-        _CONTRACTIONS,
-        _WINDOWS,
-        _NORMALISATIONS,
-        _SHAPES,
-        _INDEXING,
-        _CREATION,
-    )
-    for name in group.split()
-)
+_LEAST = {"strides": 1, "dilations": 1, "kernel_shape": 1, "pads": 0, "group": 1, "output_padding": 0, "blocksize": 1,
+          "num_groups": 1, "output_height": 1, "output_width": 1, "sampling_ratio": 0, "size": 1, "num_outputs": 1,
+          "kernel_size": 1}  # fmt: skip
+_MOST = 1 << 24  # of such an attribute
+_REFUSED = {("Resize", "antialias", 1), ("Dropout", "training_mode", 1), ("BatchNormalization", "training_mode", 1)}
 
-# Operators of which TVM's registry does not tell the type of their attributes.
-_UNSTATED = {
-    "relax.matmul": "relax.attrs.MatmulAttrs",
-    **dict.fromkeys(("relax.argmax", "relax.argmin"), "relax.attrs.ArgmaxArgminAttrs"),
-    **dict.fromkeys(
-        [f"relax.{name}" for name in ("max", "mean", "min", "prod", "std", "sum", "variance")],
-        "relax.attrs.StatisticalAttrs",
-    ),
+
+def check_attributes(node: HostNode, where: str) -> None:
+    """Refuses attributes that an operator's implementation may trust to be sensible.
+
+    Raises:
+        InvalidProgram: the message names the attribute.
+    """
+    for name, value in node.attributes.items():
+        if (node.op, name, value if isinstance(value, int) else None) in _REFUSED:
+            raise json_fields.wrong(f"{where}.attributes.{name}", "0", value)
+        if name not in _LEAST:
+            continue
+        for item in value if isinstance(value, list) else [value]:
+            if not isinstance(item, int | float) or not _LEAST[name] <= item <= _MOST:
+                raise json_fields.wrong(f"{where}.attributes.{name}", f"integers of {_LEAST[name]} to {_MOST}", value)
+    if node.op == "ConvTranspose" and any(
+        added >= step
+        for added, step in zip(
+            node.attributes.get("output_padding", ()), node.attributes.get("strides", (1,) * 3), strict=False
+        )
+    ):
+        raise InvalidProgram(f"{where}.attributes.output_padding: expected less than the strides")
+    if node.op in _POOLS:
+        _check_window(node, where)
+
+
+def _check_window(node: HostNode, where: str) -> None:
+    kernel, pads = node.attributes.get("kernel_shape", []), node.attributes.get("pads", [])
+    if any(width >= size for width, size in zip(pads, [*kernel, *kernel], strict=False)):
+        raise InvalidProgram(f"{where}.attributes.pads: expected less than the kernel's extents; got {pads}")
+
+
+_POOLS = ("AveragePool", "LpPool", "MaxPool")
+
+
+def work_of(node: HostNode, types: Mapping[str, Tensor]) -> int:
+    """Returns about how many multiplications, additions or moves of an element a node takes."""
+    each = _EACH.get(node.op)
+    made = sum(_size(types[name]) for name in node.outputs if name)
+    read = sum(_size(types[name]) for name in node.inputs if name)
+    return read + made * (each(node, types) if each is not None else 1)
+
+
+def _size(tensor: Tensor) -> int:
+    return math.prod(tensor[0])
+
+
+def _weights(node: HostNode, types: Mapping[str, Tensor]) -> int:
+    return math.prod(types[node.inputs[1]][0][1:])
+
+
+def _depth(node: HostNode, types: Mapping[str, Tensor]) -> int:
+    shape = types[node.inputs[0]][0]
+    if node.op == "Gemm" and node.attributes.get("transA", 0):
+        return shape[0]
+    return shape[-1] if shape else 1
+
+
+def _kernel(node: HostNode, _types: Mapping[str, Tensor]) -> int:
+    return math.prod(int(extent) for extent in node.attributes.get("kernel_shape", [1]))
+
+
+def _labels(node: HostNode, types: Mapping[str, Tensor]) -> int:
+    """Products that a sum over all of an equation's labels has; axes of an ellipsis are counted again and again."""
+    extents: dict[str, int] = {}
+    others = 1
+    terms = str(node.attributes["equation"]).replace(" ", "").split("->")[0].split(",")
+    for term, name in zip(terms, node.inputs, strict=False):
+        shape = types[name][0]
+        labels = term.replace("...", "")
+        if "..." in term:
+            others *= math.prod(shape)
+        else:
+            extents |= {label: max(extents.get(label, 1), size) for label, size in zip(labels, shape, strict=False)}
+    return others * math.prod(extents.values())
+
+
+_LONG = 64  # elements of a cubic neighbourhood in three dimensions
+_EACH: dict[str, Callable[[HostNode, Mapping[str, Tensor]], int]] = {
+    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose"), _weights),
+    **dict.fromkeys(("MatMul", "MatMulInteger", "Gemm"), _depth),
+    **dict.fromkeys(_POOLS, _kernel),
+    **dict.fromkeys(("Resize", "GridSample", "TopK"), lambda _node, _types: _LONG),
+    "LRN": lambda node, _types: int(node.attributes.get("size", 1)),
+    "Einsum": _labels,
+    "RoiAlign": lambda node, types: 4 * math.prod(types[node.inputs[0]][0][2:]),
 }
 
-Kind = Literal["int", "bool", "float", "string", "dtype", "sections"]
-_KINDS: dict[str, Kind] = {
-    "int": "int",
-    "bool": "bool",
-    "float": "float",
-    "ffi.String": "string",
-    "DataType": "dtype",
-    "ir.FloatImm": "float",
-    "ir.IntImm": "int",
-    "ffi.Object": "sections",  # of split alone: a number of parts, or where to cut
-}
+
+def scratch_of(node: HostNode, types: Mapping[str, Tensor]) -> int:
+    """Returns about how many bytes a node takes beside its operands and results."""
+    if node.op in ("Conv", "ConvInteger", "ConvTranspose"):  # patches, laid out for a product of matrices
+        weights, image = types[node.inputs[1]][0], node.inputs[0] if node.op == "ConvTranspose" else node.outputs[0]
+        return 4 * math.prod(weights[1:]) * math.prod(types[image][0][2:])
+    if node.op == "Einsum":
+        return 4 * _labels(node, types)
+    if node.op in ("MatMulInteger", "Gemm", "MatMul"):
+        return sum(8 * _size(types[name]) for name in (*node.inputs, *node.outputs) if name)
+    return 0
 
 
-@dataclass(frozen=True)
-class Field:
-    """A field of an operator's attributes; ``boxed`` is TVM's type of a number that it holds as an object, or empty."""
-
-    name: str
-    kind: Kind
-    optional: bool
-    many: bool
-    boxed: str
+_INDEXED = {"Gather": 1, "GatherElements": 1, "ScatterElements": 1}
 
 
-def attributes_type(operator: str) -> str:
-    """Returns the key of TVM's type of an operator's attributes; empty if it has none."""
-    return str(ir.Op.get(operator).attrs_type_key) or _UNSTATED.get(operator, "")
-
-
-@cache
-def attribute_fields(key: str) -> dict[str, Field]:
-    """Returns the fields, by name, of the type of attributes with this ``key``."""
-    info = tvm_ffi.core._lookup_or_register_type_info_from_type_key(key)  # noqa: SLF001 # there is no public way
-    return {field.name: _field(field.name, json.loads(field.metadata["type_schema"])) for field in info.fields}
-
-
-def _field(name: str, schema: dict[str, Any]) -> Field:
-    optional = schema["type"] == "Optional"
-    if optional:
-        (schema,) = schema["args"]
-    many = schema["type"] == "ffi.Array"
-    if many:
-        (schema,) = schema["args"]
-    kind = str(schema["type"])
-    return Field(str(name), _KINDS[kind], optional, many, kind if kind.endswith("Imm") else "")
+def index_bounds(node: HostNode, types: Mapping[str, Tensor]) -> tuple[int, Int64] | None:
+    """Returns which input of a node holds indices, and the extents that they index; None if none does."""
+    shape = types[node.inputs[0]][0]
+    if node.op in _INDEXED:
+        return 1, np.array(shape[int(node.attributes.get("axis", 0))], np.int64)
+    if node.op in ("GatherND", "ScatterND"):
+        batch = int(node.attributes.get("batch_dims", 0))
+        depth = types[node.inputs[1]][0][-1]
+        return 1, np.array(shape[batch : batch + depth], np.int64)
+    return None

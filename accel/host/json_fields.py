@@ -100,7 +100,9 @@ def tensor(value: Mapping[str, Any], where: str) -> tuple[tuple[int, ...], str]:
 
 
 def constant(value: Any, where: str) -> npt.NDArray[Any]:
-    """Returns the array of ``{"dtype", "shape", "data"}``."""
+    """Returns the array of ``{"dtype", "shape", "data"}``, or of ``{"dtype", "shape", "values"}``."""
+    if isinstance(value, dict) and "values" in value:
+        return _listed(keys(value, ("dtype", "shape", "values"), where), where)
     entry = keys(value, ("dtype", "shape", "data"), where)
     extents, element = tensor(entry, where)
     if not isinstance(entry["data"], str):
@@ -115,3 +117,21 @@ def constant(value: Any, where: str) -> npt.NDArray[Any]:
     if element == "bool" and data.strip(b"\0\1"):
         raise wrong(f"{where}.data", "0 or 1 for a bool", data.strip(b"\0\1")[0])
     return np.frombuffer(data, little).astype(element).reshape(extents)
+
+
+def _listed(entry: Mapping[str, Any], where: str) -> npt.NDArray[Any]:
+    extents, element = tensor(entry, where)
+    where = f"{where}.values"
+    items = array(entry["values"], where)
+    if len(items) != math.prod(extents):
+        raise InvalidProgram(f"{where}: {len(items)} numbers for {element}{list(extents)}")
+    if element == "bool":
+        if any(not isinstance(item, bool) for item in items):
+            raise wrong(where, "true or false", items)
+    elif element.startswith("float"):
+        items = [number(item, where) for item in items]
+    else:
+        limits = np.iinfo(element)
+        items = [integer(item, where, int(limits.min), int(limits.max)) for item in items]
+    with np.errstate(over="ignore"):
+        return np.array(items, element).reshape(extents)

@@ -102,7 +102,7 @@ class OriginEntry(DocumentModel):
 class ProgramDocument(DocumentModel):
     """``program.json`` of a Program file."""
 
-    version: Literal[1] = 1
+    version: Annotated[Literal[1, 2], Field(description="1: host graphs are calls of TVM's Relax operators")] = 2
     accelerator: Any
     dram_bytes: Count
     granularity: Annotated[int, Field(strict=True, ge=1, le=MOST_DRAM_BYTES)] = 1

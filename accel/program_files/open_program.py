@@ -12,12 +12,11 @@ from accel.program_files.program_parts import assemble, load_parts
 _DOCUMENT = "program.json"
 
 
-def open_program(path: Path, *, trust_host_code: bool = False) -> Program:
+def open_program(path: Path) -> Program:
     """Reads a directory of parts, a zip of parts, or a Program file; the contents tell which form it is.
 
     Args:
         path: a directory or a file.
-        trust_host_code: as :func:`accel.program_files.program_container.load_program` has it.
 
     Raises:
         InvalidProgram: it has none of these forms, or contradicts itself.
@@ -28,18 +27,18 @@ def open_program(path: Path, *, trust_host_code: bool = False) -> Program:
             return load_parts(path)
         if not path.is_file():
             raise InvalidProgram(f"{path} is neither a file nor a directory", field="program")
-        return _open_file(path, trust_host_code=trust_host_code)
+        return _open_file(path)
     except OSError as error:
         raise InvalidProgram(f"{str(path)[:256]} cannot be read: {error.strerror}", field="program") from error
 
 
-def _open_file(path: Path, *, trust_host_code: bool) -> Program:
+def _open_file(path: Path) -> Program:
     with open_zip(path) as parts:
         inside = parts.within(_folder(parts))
         document = inside.read(_DOCUMENT, MOST_DOCUMENT_BYTES)
         if "version" not in parse_document(document):  # which parts do not have, and a Program file must
             return assemble(document, inside.read)
-    return load_program(path, trust_host_code=trust_host_code)
+    return load_program(path)
 
 
 def _folder(parts: ZipParts) -> str:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from accel.catalog.load_accelerator import parse_accelerator
 from accel.errors import InvalidProgram
+from accel.host.host_graph_reader import read_host_graph
 from accel.host.json_fields import Tensor
 from accel.program.instruction_words import read_words
 from accel.program.program_document import (
@@ -81,12 +82,11 @@ def _write(archive: zipfile.ZipFile, name: str, data: bytes | memoryview) -> Non
         entry.write(data)
 
 
-def load_program(file: Path | BinaryIO, *, trust_host_code: bool = False) -> Program:
+def load_program(file: Path | BinaryIO) -> Program:
     """Reads a Program file.
 
     Args:
         file: a path, or a file open for reading and seeking.
-        trust_host_code: take host steps that hold compiler code; only for files that this project wrote itself.
 
     Raises:
         InvalidProgram: no zip, a part that is missing or of the wrong size, or a document that contradicts itself.
@@ -95,15 +95,15 @@ def load_program(file: Path | BinaryIO, *, trust_host_code: bool = False) -> Pro
     """
     with open_zip(file) as parts:
         document = read_document(parse_document(parts.read("program.json", MOST_DOCUMENT_BYTES)), ProgramDocument)
-        program = _Reader(parts, trust_host_code=trust_host_code).program(document)
+        program = _Reader(parts, document.version).program(document)
     check_program(program)
     return program
 
 
 class _Reader:
-    def __init__(self, parts: ZipParts, *, trust_host_code: bool) -> None:
+    def __init__(self, parts: ZipParts, version: int) -> None:
         self._parts = parts
-        self._trust_host_code = trust_host_code
+        self._version = version
         self._read: set[str] = set()
         self._graphs: dict[str, tuple[str, list[Tensor], list[Tensor]]] = {}
 
@@ -175,16 +175,16 @@ class _Reader:
 
     def _host_graph(self, part: str) -> tuple[str, list[Tensor], list[Tensor]]:
         """The text of a host graph, its inputs and its outputs; it is checked once for all its steps."""
-        # without host steps no compiler is loaded
-        from accel.host.host_graph_reader import read_host_graph  # noqa: PLC0415
-        from accel.host.host_operators import signature  # noqa: PLC0415
-
         if part not in self._graphs:
             try:
                 text = self._bytes(part).decode()
             except UnicodeDecodeError as error:
                 raise InvalidProgram("it is not UTF-8") from error
-            self._graphs[part] = text, *signature(read_host_graph(text, trust_host_code=self._trust_host_code))
+            if self._version == 1:
+                from accel.host.relax_graph_reader import converted  # noqa: PLC0415 # which loads the compiler
+
+                text = converted(text)
+            self._graphs[part] = text, *read_host_graph(text).signature()
         return self._graphs[part]
 
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-from tvm import ir
 
 from accel.errors import InvalidModel, VerificationError
+from accel.frontend.integer_recovery.recover_integers import ImportedModel
 from accel.frontend.onnx_model.ort_session import session
 from accel.util.arrays import Array, Float64
 from accel.util.deadline import Deadline
@@ -16,13 +16,13 @@ from accel.verify.reference_graph import run_reference
 SQNR_CEILING_DB = 200.0  # what equal outputs report; float32 resolves less
 
 
-def reference_outputs(module: ir.IRModule, inputs: Sequence[Array], seconds: float = math.inf) -> list[Array]:
+def reference_outputs(imported: ImportedModel, inputs: Sequence[Array], seconds: float = math.inf) -> list[Array]:
     """Returns the integer graph's outputs, run on the host operator by operator; ``inputs`` in the order of ``main``.
 
     Raises:
         OutOfTimeError: running takes longer than ``seconds``.
     """
-    return run_reference(module, inputs, Deadline(seconds))
+    return run_reference(imported, inputs, Deadline(seconds))
 
 
 def check_equal(outputs: Mapping[str, Array], reference: Mapping[str, Array]) -> None:

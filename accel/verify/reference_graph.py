@@ -1,91 +1,61 @@
-"""The integer graph piece by piece: composites in numpy, everything else compiled for the host."""
+"""The integer graph piece by piece: integers and movement in numpy, the model's other operators by onnxruntime.
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+Nothing here goes through what the compiler makes of an operator: composites have rules of their own in numpy, and
+float operators are run as nodes of the QDQ model, in place of which the graph has them.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import tvm
 from tvm import ir, relax
 
-from accel.errors import CompileError, SimulationError
-from accel.host.host_executor import compile_module, run_compiled
-from accel.lowering.ir.host_runs import (
-    HostRun,
-    LaunchRun,
-    free_vars,
-    host_module,
-    main_results,
-    needed_bindings,
-    split_main,
-)
+from accel.errors import CompileError
+from accel.frontend.integer_recovery.recover_integers import ImportedModel
+from accel.host.host_executor import WORK_PER_SECOND
+from accel.host.host_graph import HostNode
+from accel.host.host_operators import work_of
+from accel.host.json_fields import Tensor
+from accel.host.onnx_calls import OnnxCall, read_onnx_call
+from accel.lowering.ir.host_runs import HostRun, LaunchRun, free_vars, main_results, split_main
 from accel.util.arrays import Array
 from accel.util.deadline import Deadline, OutOfTimeError
-from accel.verify.reference_operators import is_known, run
+from accel.verify.onnx_reference import ModelNodes
+from accel.verify.reference_operators import is_known, is_known_call, run, run_call
 
-_TOGETHER = 8  # pieces that are compiled at one time, between two looks at the clock
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A run of operators as a function of its own: its inputs, the outputs that others use, and its module."""
-
-    inputs: list[relax.Var]
-    outputs: list[relax.Var]
-    module: ir.IRModule
+Values = dict[relax.Expr, Array]
 
 
-def run_reference(module: ir.IRModule, inputs: Sequence[Array], deadline: Deadline) -> list[Array]:
+def run_reference(imported: ImportedModel, inputs: Sequence[Array], deadline: Deadline) -> list[Array]:
     """Returns the outputs of ``main`` of an integer graph; ``inputs`` in its order.
-
-    A composite is evaluated by the definitions of its operators (``accel/verify/reference_operators.py``); other
-    operators are compiled as in a program's host steps, where fusion changes no operator's result.
 
     Raises:
         OutOfTimeError: the deadline has passed, or would pass during the next operator.
+        CompileError: an operator has neither a rule nor a node of the model; none that the importer makes is such.
     """
-    runs = split_main(module, _is_known_call)
+    module = imported.module
+    runs = split_main(module, lambda _module, value: not _is_of_the_model(value))
     results = main_results(module["main"])
-    try:
-        pieces = _pieces(module, runs, results)
-    except CompileError:  # something other than a tensor goes from one piece to another
-        return run_compiled(_compiled(module, deadline), inputs)
-    values: dict[relax.Expr, Array] = dict(zip(module["main"].params, inputs, strict=True))
-    for at in range(0, len(runs), _TOGETHER):
-        few = range(at, min(at + _TOGETHER, len(runs)))
-        machine = _machine({index: pieces[index] for index in few if index in pieces}, deadline)
-        for index in few:
-            step = runs[index]
-            if isinstance(step, LaunchRun):
-                arguments = [_value(argument, values) for argument in step.call.args]
-                values[step.var] = run(module[step.call.op], arguments, deadline)
-            elif index in pieces:
-                deadline.remaining()
-                _run_piece(pieces[index], machine[_name(index)], values)
+    read = [_read(step) for step in runs]
+    nodes = ModelNodes(imported.model)
+    values: Values = dict(zip(module["main"].params, inputs, strict=True))
+    for index, step in enumerate(runs):
+        if isinstance(step, LaunchRun):
+            _evaluate(module, step, values, deadline)
+            continue
+        elsewhere = {var for other, names in enumerate(read) if other != index for var in names} | {*results}
+        outputs = [
+            binding.var
+            for binding in step.bindings
+            if binding.var in elsewhere and isinstance(binding.var.ty, relax.TensorType)
+        ]
+        if outputs:
+            _run_nodes(imported, nodes, step, outputs, values, deadline)
     return [_value(result, values) for result in results]
 
 
-def _is_known_call(module: ir.IRModule, value: Any) -> bool:
-    if not isinstance(value, ir.Call) or not isinstance(value.op, ir.GlobalVar):
-        return False
-    return isinstance(module[value.op], relax.Function) and is_known(module[value.op])
-
-
-def _pieces(
-    module: ir.IRModule, runs: Sequence[HostRun | LaunchRun], results: Iterable[relax.Expr]
-) -> dict[int, _Piece]:
-    """The host runs that have results, by their place."""
-    read = [_read(step) for step in runs]
-    pieces: dict[int, _Piece] = {}
-    for index, step in enumerate(runs):
-        if isinstance(step, LaunchRun):
-            continue
-        elsewhere = {var for other, names in enumerate(read) if other != index for var in names} | {*results}
-        outputs = [binding.var for binding in step.bindings if binding.var in elsewhere]
-        if outputs:
-            made, taken = host_module(module, HostRun(needed_bindings(step.bindings, outputs)), outputs)
-            pieces[index] = _Piece(taken, outputs, made)
-    return pieces
+def _is_of_the_model(value: Any) -> bool:
+    """A node of the model, or one of its several results."""
+    return isinstance(value, relax.TupleGetItem) or read_onnx_call(value) is not None
 
 
 def _read(step: HostRun | LaunchRun) -> set[relax.Var]:
@@ -93,38 +63,63 @@ def _read(step: HostRun | LaunchRun) -> set[relax.Var]:
     return {var for value in values for var in free_vars(value)}
 
 
-def _machine(pieces: dict[int, _Piece], deadline: Deadline) -> Any:
-    """The executable of all pieces, compiled together, so that equal operators are compiled once."""
-    if not pieces:
-        return None
-    functions: dict[Any, Any] = {}
-    for index, piece in pieces.items():
-        for variable, function in piece.module.functions.items():
-            if variable.name_hint == "main":
-                functions[_name(index)] = function.with_attr("global_symbol", _name(index))
-            else:
-                functions[variable] = function
-    return relax.VirtualMachine(_compiled(ir.IRModule(functions), deadline), tvm.cpu())
+def _evaluate(module: ir.IRModule, step: LaunchRun, values: Values, deadline: Deadline) -> None:
+    """A call of a composite, an operator that numpy has, or another name for a value."""
+    value: Any = step.call
+    if not isinstance(value, ir.Call):
+        if isinstance(value, relax.Var | ir.GenericConst):
+            values[step.var] = _value(value, values)
+        return  # a tuple is taken apart where it is used
+    if isinstance(value.op, ir.GlobalVar) and is_known(module[value.op]):
+        arguments = [_value(argument, values) for argument in value.args]
+        values[step.var] = run(module[value.op], arguments, deadline)
+    elif isinstance(value.op, ir.Op) and is_known_call(value):
+        values[step.var] = run_call(value, step.var.ty, values, deadline)
+    else:
+        raise CompileError(f"the reference has no rule for {value.op}", field=str(step.var.name))
 
 
-def _compiled(module: ir.IRModule, deadline: Deadline) -> Any:
-    try:
-        return compile_module(module, deadline.remaining())
-    except SimulationError as error:
-        if error.kind == "work-limit":  # a compiled operator cannot be stopped
-            raise OutOfTimeError from error
-        raise
+def _run_nodes(
+    imported: ImportedModel,
+    nodes: ModelNodes,
+    step: HostRun,
+    outputs: list[relax.Var],
+    values: Values,
+    deadline: Deadline,
+) -> None:
+    work = sum(_work(binding) for binding in step.bindings)
+    if work / WORK_PER_SECOND > deadline.remaining():  # an operator cannot be stopped
+        raise OutOfTimeError
+    known = {name: array for var, array in values.items() for name in imported.tensors.get(str(var.name), ())}
+    wanted = []
+    for var in outputs:
+        names = imported.tensors.get(str(var.name), ())
+        if not names:
+            raise CompileError(f"{var.name} is no tensor of the model", field=str(var.name))
+        wanted.append(names[0])
+    between = {name for bound in step.bindings for name in imported.tensors.get(str(bound.var.name), ())}
+    values.update(zip(outputs, nodes.run(wanted, known, between, deadline), strict=True))
 
 
-def _run_piece(piece: _Piece, function: Any, values: dict[relax.Expr, Array]) -> None:
-    result = function(*(tvm.runtime.tensor(np.asarray(values[var], order="C")) for var in piece.inputs))
-    several = [result] if isinstance(result, tvm.runtime.Tensor) else result
-    values.update((var, tensor.numpy()) for var, tensor in zip(piece.outputs, several, strict=True))
+def _work(binding: relax.Binding) -> int:
+    call = read_onnx_call(binding.value)
+    if call is None:
+        return 0
+    results = binding.var.ty.fields if isinstance(binding.var.ty, relax.TupleType) else [binding.var.ty]
+    return _work_of_call(call, results)
 
 
-def _name(index: int) -> str:
-    return f"piece{index}"
+def _work_of_call(call: OnnxCall, results: Sequence[relax.Type]) -> int:
+    types: dict[str, Tensor] = {}
+    names: list[str] = []
+    for place, operand in enumerate((*(operand for operand in call.operands), *results)):
+        ty = getattr(operand, "ty", operand)
+        names.append("" if operand is None else str(place))
+        if operand is not None:
+            types[str(place)] = tuple(int(extent) for extent in ty.shape.values), str(ty.dtype)
+    count = len(call.operands)
+    return work_of(HostNode(call.op, tuple(names[:count]), tuple(names[count:]), call.attributes), types)
 
 
-def _value(expr: relax.Expr, values: dict[relax.Expr, Array]) -> Array:
+def _value(expr: relax.Expr, values: Values) -> Array:
     return values[expr] if isinstance(expr, relax.Var) else expr.value.numpy()

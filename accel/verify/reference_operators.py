@@ -1,4 +1,4 @@
-"""The operators of a composite in numpy: integers, and float32 rounded once an operator.
+"""Relax operators in numpy: integers, movement, and float32 rounded once an operator.
 
 Convolutions and matrix products of int8 are exact by the matrix product of float32.
 """
@@ -80,7 +80,7 @@ def is_known(function: relax.Function) -> bool:
     if not isinstance(function.body, relax.SeqExpr) or not isinstance(function.body.body, relax.Var):
         return False
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
-    return all(isinstance(binding.value, ir.Call) and _is_known(binding.value) for binding in bindings)
+    return all(isinstance(binding.value, ir.Call) and is_known_call(binding.value) for binding in bindings)
 
 
 def run(function: relax.Function, arguments: list[Array], deadline: Deadline) -> Array:
@@ -93,23 +93,47 @@ def run(function: relax.Function, arguments: list[Array], deadline: Deadline) ->
     for block in function.body.blocks:
         for binding in block.bindings:
             deadline.remaining()
-            call = binding.value
-            operands = [values[x] if isinstance(x, relax.Var) else _literal(x) for x in call.args]
-            with np.errstate(all="ignore"):
-                result = np.asarray(_RULES[call.op.name](call, deadline, *operands))
-            assert result.dtype == np.dtype(str(binding.var.ty.dtype)), call
-            values[binding.var] = result
+            values[binding.var] = run_call(binding.value, binding.var.ty, values, deadline)
     return values[function.body.body]
 
 
-def _is_known(call: ir.Call) -> bool:
+def run_call(call: ir.Call, ty: relax.TensorType, values: Mapping[Any, Array], deadline: Deadline) -> Array:
+    """Returns the result, of the type ``ty``, of a call for which :func:`is_known_call` is true.
+
+    Raises:
+        OutOfTimeError: the deadline has passed.
+    """
+    deadline.remaining()
+    operands = [_operand(x, values) for x in call.args]
+    with np.errstate(all="ignore"):
+        result = np.asarray(_RULES[call.op.name](call, deadline, *operands))
+    if call.op.name in _RESHAPING:
+        result = result.reshape([int(extent) for extent in ty.shape.values])
+    assert result.dtype == np.dtype(str(ty.dtype)), call
+    return result
+
+
+def _operand(value: Any, values: Mapping[Any, Array]) -> Any:
+    """An array, a list of these or of numbers, or a number; None for a shape, which the result has."""
+    if isinstance(value, relax.Var):
+        return values[value]
+    if isinstance(value, relax.Tuple):
+        return [_operand(field, values) for field in value.fields]
+    return None if isinstance(value, relax.ShapeExpr) else _literal(value)
+
+
+def is_known_call(call: ir.Call) -> bool:
+    """Returns whether :func:`run_call` can run ``call``."""
     name = str(getattr(call.op, "name", ""))
     if name not in _RULES:
         return False
     if name in _CONTRACTIONS:
         narrow = all(str(argument.ty.dtype) == "int8" for argument in call.args)
         return narrow and str(call.attrs.out_dtype) == "int32" and _CONTRACTIONS[name](call)
-    return all(isinstance(x, relax.Var | tvm.ir.GenericConst) or _is_number(x) for x in call.args)
+    return all(
+        isinstance(x, relax.Var | relax.Tuple | relax.ShapeExpr | tvm.ir.GenericConst) or _is_number(x)
+        for x in call.args
+    )
 
 
 def _is_convolution(call: ir.Call) -> bool:
@@ -146,6 +170,53 @@ def _clip(_call: ir.Call, _deadline: Deadline, data: Array, low: float, high: fl
     return np.asarray(np.clip(data, kind(low), kind(high)))
 
 
+def _max_pool(call: ir.Call, _deadline: Deadline, data: Array) -> Array:
+    """What lies beyond an image is no larger than anything."""
+    (kernel, strides, (top, left, bottom, right), dilation) = (
+        [int(x) for x in given]
+        for given in (call.attrs.pool_size, call.attrs.strides, call.attrs.padding, call.attrs.dilation)
+    )
+    lowest = np.iinfo(data.dtype).min if data.dtype.kind in "iu" else -np.inf
+    height, width = (int(extent) for extent in call.ty.shape.values[2:])
+    far = [max(0, (n - 1) * s + (k - 1) * d + 1 - size) for n, s, k, d, size in zip(
+        (height, width), strides, kernel, dilation, (data.shape[2] + top + bottom, data.shape[3] + left + right),
+        strict=True,
+    )]  # fmt: skip
+    around = ((0, 0), (0, 0), (top, bottom + far[0]), (left, right + far[1]))
+    padded = np.pad(data, around, constant_values=lowest)
+    result = np.full((*data.shape[:2], height, width), lowest, data.dtype)
+    for y in range(kernel[0]):
+        for x in range(kernel[1]):
+            down, beside = y * dilation[0], x * dilation[1]
+            taps = padded[
+                :, :, down : down + (height - 1) * strides[0] + 1, beside : beside + (width - 1) * strides[1] + 1
+            ]
+            np.maximum(result, taps[:, :, :: strides[0], :: strides[1]], out=result)
+    return result
+
+
+def _pad(call: ir.Call, _deadline: Deadline, data: Array) -> Array:
+    widths = [int(width) for width in call.attrs.pad_width]
+    mode = {"constant": "constant", "replicate": "edge", "reflect": "reflect", "circular": "wrap"}
+    more = {"constant_values": data.dtype.type(call.attrs.pad_value)} if call.attrs.pad_mode == "constant" else {}
+    return np.pad(data, np.reshape(widths, (-1, 2)), mode[str(call.attrs.pad_mode)], **more)  # type: ignore[call-overload,no-any-return]
+
+
+def _slice(
+    _call: ir.Call, _deadline: Deadline, data: Array, axes: Any, begin: Any, end: Any, strides: Any = None
+) -> Array:
+    index = [slice(None)] * data.ndim
+    for place, axis in enumerate(axes):
+        index[axis] = slice(begin[place], end[place], 1 if strides is None else strides[place])
+    return data[tuple(index)]
+
+
+def _take(call: ir.Call, _deadline: Deadline, data: Array, at: Array) -> Array:
+    axis = int(call.attrs.axis)
+    return np.take(data, np.clip(at, 0, data.shape[axis] - 1), axis)
+
+
+_RESHAPING = ("relax.expand_dims", "relax.flatten", "relax.reshape", "relax.squeeze")
 _CONTRACTIONS: Mapping[str, Callable[[ir.Call], bool]] = {
     "relax.nn.conv2d": _is_convolution,
     "relax.matmul": _is_product,
@@ -163,4 +234,16 @@ _RULES: Mapping[str, Callable[..., Any]] = {
     "relax.round": _plain(np.rint),
     "relax.clip": _clip,
     "relax.astype": lambda call, _deadline, data: data.astype(str(call.attrs.dtype)),
+    "relax.nn.max_pool2d": _max_pool,
+    "relax.nn.pad": _pad,
+    "relax.strided_slice": _slice,
+    "relax.take": _take,
+    "relax.concat": lambda call, _deadline, parts: np.concatenate(parts, int(call.attrs.axis)),
+    "relax.permute_dims": lambda call, _deadline, data: np.transpose(
+        data, None if call.attrs.axes is None else [int(axis) for axis in call.attrs.axes]
+    ),
+    "relax.broadcast_to": lambda call, _deadline, data, _shape: np.broadcast_to(
+        data, [int(extent) for extent in call.ty.shape.values]
+    ),
+    **dict.fromkeys(_RESHAPING, lambda _call, _deadline, data, *_shape: data),
 }

@@ -157,9 +157,6 @@ def simulate(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of what is random.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Directory for every artifact.")] = None,
-    trust_host_code: Annotated[
-        bool, typer.Option("--trust-host-code", help="Run compiled host steps that an old file holds.")
-    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report, or the problem, as JSON.")] = False,
 ) -> None:
     """Run, time and check a program that is compiled already, in this process.
@@ -173,7 +170,7 @@ def simulate(
         from worker.records.job_request import JobOptions
 
     options = JobOptions(seed=seed, engine=engine)
-    work = ProgramJobInputs(program, accelerator, options, inputs, trust_host_code)
+    work = ProgramJobInputs(program, accelerator, options, inputs)
     raise typer.Exit(run_local(work, local_settings(), out, as_json=as_json))
 
 

@@ -13,13 +13,13 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from accel.frontend.relax_import import relax_importer
-from accel.host.host_operators import Field, attribute_fields
+from accel.host.relax_operators import Field, attribute_fields
 from accel.isa import compiled_kernels, numba_dispatcher
 from worker.execution import zip_limits
 
 ROOT = Path(__file__).parents[2]
 USES = {
-    "accel/host/host_operators.py": {"_lookup_or_register_type_info_from_type_key"},
+    "accel/host/relax_operators.py": {"_lookup_or_register_type_info_from_type_key"},
     "accel/isa/numba_dispatcher.py": {"_cache"},
     "worker/execution/zip_limits.py": {"_EndRecData", "_ECD_SIZE"},
 }

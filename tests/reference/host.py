@@ -1,5 +1,7 @@
 """Running models on the host: by onnxruntime, and by TVM."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,28 +14,66 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from accel.frontend.integer_recovery.recover_integers import ImportedModel
-from accel.host.bounded_execution import MOST_SECONDS, guard
-from accel.host.host_executor import PASSES, run_compiled
+from accel.host.host_executor import HostFunctions
+from accel.host.host_graph import write_host_graph
+from accel.host.relax_rules import RULES
+from accel.host.relax_translation import translate
+from accel.lowering.ir.host_runs import HostRun, host_module, main_results, needed_bindings
 from accel.verify.output_comparison import reference_outputs
 
 Array = npt.NDArray[Any]
 _SATURATING = {"ConvInteger", "MatMulInteger", "QGemm", "QLinearConv", "QLinearMatMul"}
 
 
-def run_relax(module: IRModule, *inputs: Array) -> list[Array]:
-    """The outputs of ``main``.
+def run_relax(graph: IRModule | ImportedModel, *inputs: Array) -> list[Array]:
+    """The outputs of ``main``: of a model, as the reference has them; of a module of Relax alone, by TVM's compiler.
 
-    Composites are evaluated operator by operator, which ``tests/accel/reference`` holds against TVM's compiler:
-    compiling them takes three hundred times as long. A module without any is compiled as a host step is, but for
-    LLVM's optimisations, which take half of the time.
+    ``tests/integration/accel/verify`` holds the reference's operators against that.
     """
-    if sum(isinstance(function, relax.Function) for function in module.functions.values()) > 1:
-        return reference_outputs(module, inputs)
+    if isinstance(graph, ImportedModel):
+        return reference_outputs(graph, inputs)
+    return run_compiled(compile_module(graph), inputs)
+
+
+def run_host(module: IRModule, *inputs: Array) -> list[Array]:
+    """The outputs of ``main`` as a host step of a program computes them."""
+    results = main_results(module["main"])
+    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
+    outputs = [result for result in results if isinstance(result, relax.Var)]
+    assert len(outputs) == len(results)
+    step, taken = host_module(module, HostRun(needed_bindings(bindings, outputs)), outputs)
+    fed = dict(zip(module["main"].params, inputs, strict=True))
+    return HostFunctions().run(write_host_graph(translate(step, RULES)), [fed[var] for var in taken])
+
+
+# No fusion: fused float operators may round otherwise than one by one, and results are compared bit by bit.
+_PASSES = (
+    relax.transform.RewriteDataflowReshape,
+    relax.transform.ToNonDataflow,
+    relax.transform.RemovePurityChecking,
+    relax.transform.CallTIRRewrite,
+    relax.transform.StaticPlanBlockMemory,
+    relax.transform.LowerAllocTensor,
+    relax.transform.KillAfterLastUse,
+    relax.transform.LowerRuntimeBuiltin,
+    relax.transform.VMShapeLower,
+    relax.transform.AttachGlobalSymbol,
+)
+
+
+def compile_module(module: IRModule) -> Any:
+    """The executable of a module with a Relax function ``main``, without LLVM's optimisations, which take long."""
     target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
     with target:
-        safe = guard(relax.transform.LegalizeOps()(module), MOST_SECONDS)
-    passes = tvm.transform.Sequential([make() for make in PASSES])
-    return run_compiled(tvm.compile(safe, target=target, relax_pipeline=passes), inputs)
+        plain = relax.transform.LegalizeOps()(module)
+    return tvm.compile(plain, target=target, relax_pipeline=tvm.transform.Sequential([make() for make in _PASSES]))
+
+
+def run_compiled(executable: Any, inputs: Sequence[Array]) -> list[Array]:
+    """The results of ``main``."""
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    result = machine["main"](*(tvm.runtime.tensor(np.asarray(array, order="C")) for array in inputs))
+    return [result.numpy()] if isinstance(result, tvm.runtime.Tensor) else [tensor.numpy() for tensor in result]
 
 
 def run_layers(imported: ImportedModel, *inputs: Array) -> dict[str, Array]:
@@ -46,7 +86,7 @@ def run_layers(imported: ImportedModel, *inputs: Array) -> dict[str, Array]:
     body = relax.BlockBuilder().normalize(relax.SeqExpr([relax.DataflowBlock(bindings)], everything))
     module = imported.module.clone()
     module["main"] = relax.Function(main.params, body, everything.ty)
-    return dict(zip([var.name for var in calls], run_relax(module, *inputs), strict=True))
+    return dict(zip([var.name for var in calls], run_relax(replace(imported, module=module), *inputs), strict=True))
 
 
 def run_onnx(model: onnx.ModelProto, inputs: dict[str, Array]) -> list[Array]:

@@ -136,7 +136,7 @@ def _execute_program(
 
 def _open_program(work: ProgramJobInputs) -> Program:
     try:
-        return open_program(work.program, trust_host_code=work.trust_host_code)
+        return open_program(work.program)
     except OSError as error:
         raise InvalidProgram(f"{work.program} cannot be read: {error.strerror or error}", field="program") from error
 

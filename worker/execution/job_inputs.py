@@ -35,7 +35,6 @@ class ProgramJobInputs:
     accelerator: str | None
     options: JobOptions
     inputs: Path | None = None
-    trust_host_code: bool = False
     sources: Sources = NO_SOURCES
 
 

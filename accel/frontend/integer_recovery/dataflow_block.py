@@ -1,6 +1,6 @@
 """A dataflow block as a graph, and its rewriting: composites take the place of runs of bindings."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,10 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from accel.frontend.fold.affine_channels import OPERATORS
-from accel.frontend.relax_import.relax_importer import ImportedNode, identifier
+from accel.frontend.relax_import.relax_importer import ImportedCall, ImportedNode, identifier
+from accel.host.host_graph import attribute_value
+from accel.host.onnx_calls import OnnxCall, make_onnx_call
+from accel.host.relax_rules import RULES
 from accel.util.arrays import Array, Float64, Int64
 
 
@@ -46,12 +49,29 @@ class Dataflow:
                 if isinstance(operand, relax.Var):
                     self._users.setdefault(operand.name, []).append(binding)
 
+    def definition(self, name: str) -> relax.Expr:
+        """Returns what the variable of that name is bound to, or a parameter itself."""
+        return self._definitions[name]
+
     def call(self, expr: relax.Expr, op: str = "") -> tvm.ir.Call | None:
         """Returns the call that ``expr`` is or is bound to, if it is one of the Relax operator ``op``."""
         value = self._definitions.get(expr.name) if isinstance(expr, relax.Var) else expr
         if not isinstance(value, tvm.ir.Call) or not isinstance(value.op, tvm.ir.Op):
             return None
         return value if op in ("", value.op.name) else None
+
+    def between(self, result: relax.Var, operands: Collection[str]) -> set[str]:
+        """Returns the variables that are computed on the way from ``operands`` to ``result``, itself among them."""
+        found: set[str] = set()
+        pending = [str(result.name)]
+        while pending:
+            name = pending.pop()
+            if name in found or name in operands:
+                continue
+            found.add(name)
+            leaves = _operands(self._definitions[name]) if name in self._definitions else []
+            pending += [str(leaf.name) for leaf in leaves if isinstance(leaf, relax.Var)]
+        return found
 
     def only_user(self, var: relax.Var) -> relax.Binding | None:
         """Returns the binding that uses ``var``, if it is used exactly once."""
@@ -222,6 +242,46 @@ class DataflowRewrite:
             self.macs[name] = macs
         return self._builder.add_func(function, name)
 
+    def restore(self, calls: Sequence[ImportedCall], opset: int) -> None:
+        """Replaces what TVM made of a node by the node itself, wherever none of that was recovered.
+
+        What only moves elements, or works on integers, stays as Relax has it, which later stages look into.
+        """
+        nodes: dict[str, relax.Expr] = {}
+        ahead: dict[str, relax.VarBinding] = {}
+        for call in calls:
+            given = {str(operand.name) for operand in call.operands if isinstance(operand, relax.Var)}
+            results = [result for result in call.results if result is not None and str(result.name) not in given]
+            made = set[str]().union(*(self.graph.between(result, given) for result in results))
+            value = _onnx_call(call, opset) if made and made <= self._kept and not self._is_plain(made) else None
+            if value is None:
+                continue
+            if len(results) == 1:
+                nodes[str(results[0].name)] = value
+                continue
+            value = self._builder.normalize(value)
+            whole = relax.DataflowVar(self._unique(f"{results[0].name}_all"), value.ty)
+            names = {str(result.name) for result in results}
+            first = next(str(binding.var.name) for binding in self._bindings if str(binding.var.name) in names)
+            ahead[first] = relax.VarBinding(whole, value)
+            if first in self.origin:
+                self.origin[str(whole.name)] = self.origin[first]
+            nodes |= {str(result.name): relax.TupleGetItem(whole, at) for at, result in enumerate(results)}
+        bindings: list[relax.Binding] = []
+        for binding in self._bindings:
+            name = str(binding.var.name)
+            bindings += [ahead[name]] if name in ahead else []
+            changed = relax.VarBinding(binding.var, self._builder.normalize(nodes[name])) if name in nodes else binding
+            bindings.append(changed)
+        self._bindings = bindings
+        self._kept -= nodes.keys()
+
+    def _is_plain(self, names: Collection[str]) -> bool:
+        """Whether what computes these variables is constant, or stays as Relax has it."""
+        return all(
+            self.graph.constant(value) is not None or is_plain(value) for value in map(self.graph.definition, names)
+        )
+
     def nodes(self, variables: Sequence[relax.Var]) -> list[str]:
         """Returns the names of the nodes that ``variables`` came from, without the quantize and dequantize nodes."""
         found = [self.origin[var.name] for var in variables if var.name in self.origin]
@@ -267,3 +327,40 @@ class DataflowRewrite:
 def _is_view(value: relax.Expr) -> bool:
     """A change of shape, which is no work."""
     return isinstance(value, tvm.ir.Call) and value.op == tvm.ir.Op.get("relax.reshape")
+
+
+_MOVES = ("relax.concat", "relax.expand_dims", "relax.flatten", "relax.permute_dims", "relax.reshape", "relax.squeeze")
+_INTEGER = (
+    "relax.add", "relax.astype", "relax.maximum", "relax.minimum", "relax.multiply", "relax.nn.max_pool2d",
+    "relax.nn.pad", "relax.strided_slice", "relax.subtract",
+)  # fmt: skip
+
+
+def is_plain(value: relax.Expr) -> bool:
+    """Returns whether a value is movement, or simple work on integers, which are as exact in Relax as in ONNX."""
+    if isinstance(value, relax.Var):
+        return True
+    if not isinstance(value, tvm.ir.Call) or not isinstance(value.op, tvm.ir.Op):
+        return False
+    name = str(value.op.name)
+    tensors = [x.ty for x in (*value.args, value) if isinstance(x.ty, relax.TensorType)]
+    integers = all(str(ty.dtype.dtype).startswith(("int", "uint")) for ty in tensors)
+    return name in RULES and (name in _MOVES or (name in _INTEGER and integers))
+
+
+def _onnx_call(call: ImportedCall, opset: int) -> relax.Expr | None:
+    """The node as a call; None if Relax cannot hold it."""
+    node = call.node
+    try:
+        attributes = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
+    except ValueError:
+        return None
+    operands = tuple(None if operand is None or _is_empty(operand) else operand for operand in call.operands)
+    there = tuple(result is not None for result in call.results)
+    results = [result.ty for result in call.results if result is not None]
+    return make_onnx_call(OnnxCall(opset, node.op_type, attributes, operands, there), results)
+
+
+def _is_empty(operand: relax.Expr) -> bool:
+    """A constant without elements, by which Resize says that an input is absent."""
+    return isinstance(operand, tvm.ir.GenericConst) and 0 in operand.value.shape

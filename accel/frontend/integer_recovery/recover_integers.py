@@ -27,25 +27,38 @@ from accel.frontend.integer_recovery.max_pool_recovery import recover_max_pool
 from accel.frontend.integer_recovery.movement_recovery import recover_movement
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.integer_recovery.signed_activations import with_signed_activations
-from accel.frontend.relax_import.relax_importer import ImportedGraph, ImportedNode, import_onnx
+from accel.frontend.relax_import.relax_importer import ImportedGraph, ImportedNode, import_onnx, is_static_shape
+from accel.host.node_support import fault_of
+from accel.host.onnx_calls import read_onnx_call
+from accel.host.relax_rules import RULES
 
 
 def check_runnable(module: IRModule, origin: Mapping[str, ImportedNode]) -> None:
-    """Refuses operators of ``main`` that do not lower to a function; ``origin`` has the node of each variable.
+    """Refuses operators of ``main`` that the host cannot run; ``origin`` has the node of each variable.
 
     Raises:
-        UnsupportedOperator: TVM imports the operator but has no implementation of it; ``field`` is ``node:<name>``.
+        UnsupportedOperator: a node is neither ONNX's own nor made of what is; ``field`` is ``node:<name>``.
     """
-    main = module.get_global_var("main")  # alone: what it calls is not asked about
-    for block in relax.transform.LegalizeOps()(IRModule({main: module[main]}))["main"].body.blocks:
+    runnable: set[str] = set()
+    for block in module["main"].body.blocks:
         for binding in block.bindings:
             call = binding.value
-            if not isinstance(call, tvm.ir.Call) or not isinstance(call.op, tvm.ir.Op):
+            if not isinstance(call, tvm.ir.Call) or isinstance(call.op, tvm.ir.GlobalVar) or _depends(binding.var.ty):
                 continue
-            if call.op.has_attr("FLegalize") and not call.op.name.startswith("relax.call_"):
-                node = origin.get(binding.var.name)
-                name, op = (node.name, node.op) if node else (binding.var.name, call.op.name)
-                raise UnsupportedOperator(f"{op}: TVM has no implementation of it for the host", field=f"node:{name}")
+            node = read_onnx_call(call)
+            if node is None:
+                fault = "" if str(call.op.name) in RULES else "the host has no implementation of it"
+            else:
+                fault = fault_of(node, binding.var.ty, runnable)
+            if fault:
+                source = origin.get(binding.var.name)
+                name, op = (source.name, source.op) if source else (binding.var.name, call.op.name)
+                raise UnsupportedOperator(f"{op}: {fault}", field=f"node:{name}")
+
+
+def _depends(ty: relax.Type) -> bool:
+    """Whether the shape of a tensor depends on the data, which is told where it should lie in DRAM."""
+    return isinstance(ty, relax.TensorType) and not is_static_shape(ty.shape)
 
 
 HOST_NODES = "cyclops.host_nodes"
@@ -68,7 +81,8 @@ class ImportedModel:
     of ``main`` that is not bound to an accelerable composite, the ONNX node it came from; its names are also
     the attribute :data:`HOST_NODES` of ``main``, JSON. ``operators`` gives the operator of each node by its
     name, ``macs`` the multiply-accumulates of each composite that has any, also its attribute ``macs``. ``causes``
-    gives, for some variables that the host prepares data or finishes results in, the reason.
+    gives, for some variables that the host prepares data or finishes results in, the reason. ``model`` is the model in
+    QDQ form as it was read, and ``tensors`` gives the names of its tensor for each variable of ``main`` that is one.
     """
 
     module: IRModule
@@ -76,6 +90,8 @@ class ImportedModel:
     operators: dict[str, str]
     macs: dict[str, int]
     causes: dict[str, str] = field(default_factory=dict)
+    model: onnx.ModelProto = field(default_factory=onnx.ModelProto)
+    tensors: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def import_integer_model(qdq: onnx.ModelProto, requantize: Requantize = "shift") -> ImportedModel:
@@ -100,7 +116,9 @@ def recover_integers(imported: ImportedGraph, requantize: Requantize = "shift") 
             continue
         if not any(recover(rewrite, binding, requantize) for recover in _RECOVERIES):
             rewrite.keep(binding)
+    rewrite.restore(imported.calls, imported.opset)
     module = rewrite.module(imported.module)
+    tensors = _tensors(imported, module)
     module = tvm.transform.Sequential(
         [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination(["main"])]
     )(module)
@@ -111,7 +129,26 @@ def recover_integers(imported: ImportedGraph, requantize: Requantize = "shift") 
         for b in kept
         if b.var.name in rewrite.origin and _on_host(module, b.value)
     }
-    return ImportedModel(_annotated(module, host, rewrite.macs), host, imported.operators, rewrite.macs, rewrite.causes)
+    return ImportedModel(
+        _annotated(module, host, rewrite.macs),
+        host,
+        imported.operators,
+        rewrite.macs,
+        rewrite.causes,
+        imported.model,
+        tensors,
+    )
+
+
+def _tensors(imported: ImportedGraph, module: IRModule) -> dict[str, tuple[str, ...]]:
+    """The names of tensors by variable of ``module``, where a variable may be another's name: one of them goes."""
+    found = dict(imported.tensors)
+    same = [binding for binding in module["main"].body.blocks[0].bindings if isinstance(binding.value, relax.Var)]
+    for binding in (*same, *reversed(same)):
+        one, other = str(binding.var.name), str(binding.value.name)
+        names = tuple(dict.fromkeys((*found.get(one, ()), *found.get(other, ()))))
+        found |= {one: names, other: names}
+    return found
 
 
 def _annotated(module: IRModule, host: dict[str, ImportedNode], macs: dict[str, int]) -> IRModule:

@@ -12,7 +12,11 @@ _LONGEST = 2048  # elements along the axis: there are as many comparisons as the
 
 
 def gather(builder: relax.BlockBuilder, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Converts Gather along an axis; indices below zero count from the end, and none reads beyond the data."""
+    """Converts Gather along an axis; indices below zero count from the end.
+
+    Raises:
+        ValueError: a constant index lies beyond the data.
+    """
     data, indices = inputs
     known = constant_of(indices)
     if not isinstance(data.ty, relax.TensorType) or (constant_of(data) is not None and known is not None):
@@ -20,6 +24,9 @@ def gather(builder: relax.BlockBuilder, inputs: Sequence[Any], attributes: Mappi
     axis = int(attributes.get("axis", 0)) % len(data.ty.shape)
     size, dtype = int(data.ty.shape[axis]), str(indices.ty.dtype)
     if known is not None:
+        outside = known[(known < -size) | (known >= size)]
+        if outside.size:
+            raise ValueError(f"index {outside[0]} lies outside the axis, which has {size} elements")
         at: relax.Expr = relax.const(np.where(known < 0, known + size, known), dtype)
     else:
         below = relax.op.less(indices, relax.const(0, dtype))

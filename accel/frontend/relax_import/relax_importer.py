@@ -4,14 +4,17 @@ TVM's importer drops the names. Ours binds the result of each node to a variable
 """
 
 import contextlib
+import dataclasses
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import onnx
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.ir import IRModule
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
@@ -19,7 +22,7 @@ from accel.errors import UnsupportedOperator
 from accel.frontend.legalize.explicit_padding import join_pads, make_padding_explicit
 from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.node_origins import origins_of
-from accel.frontend.onnx_model.onnx_nodes import name_nodes
+from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
 from accel.frontend.onnx_model.tensor_types import is_static
 from accel.frontend.relax_import.operator_converters import CONVERTERS
 
@@ -34,16 +37,33 @@ class ImportedNode:
 
 
 @dataclass(frozen=True)
+class ImportedCall:
+    """A node of the ONNX graph and what it was imported as: its operands, and the variables of its results.
+
+    An operand is None where an optional input is absent; a result is None where nothing has its name.
+    """
+
+    node: onnx.NodeProto
+    operands: tuple[relax.Expr | None, ...]
+    results: tuple[relax.Var | None, ...]
+
+
+@dataclass(frozen=True)
 class ImportedGraph:
     """A model as TVM reads it: one function ``main`` of one dataflow block, with the constants inside.
 
     ``origin`` gives for each variable bound in ``main``, by name, the node it came from; ``operators`` the
-    operator of each node, those included that were folded into another.
+    operator of each node, those included that were folded into another. ``model`` is the model that was read, of
+    ``opset``; ``calls`` are its nodes that make tensors, and ``tensors`` gives for a variable the names of its tensor.
     """
 
     module: IRModule
     origin: dict[str, ImportedNode]
     operators: dict[str, str]
+    model: onnx.ModelProto = dataclasses.field(default_factory=onnx.ModelProto)
+    opset: int = 0
+    calls: tuple[ImportedCall, ...] = ()
+    tensors: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
 
 def import_onnx(model: onnx.ModelProto) -> ImportedGraph:
@@ -72,7 +92,15 @@ def import_onnx(model: onnx.ModelProto) -> ImportedGraph:
         except Exception as error:  # what TVM refuses before it converts a node; its message names the node
             raise UnsupportedOperator(str(error), field="model") from error
     _check_shapes(module, named)
-    return ImportedGraph(module, _spread(module, importer.named), operators)
+    return ImportedGraph(
+        module,
+        _spread(module, importer.named),
+        operators,
+        named,
+        opset,
+        tuple(importer.calls(named.graph)),
+        importer.tensors(),
+    )
 
 
 def _drop_unused(graph: onnx.GraphProto) -> None:
@@ -137,6 +165,41 @@ class _NamedImporter(ONNXGraphImporter):  # type: ignore[misc]
             if result is not None:
                 return self.bb.normalize(result)
         return super()._convert_operator(op_name, inputs, attrs, opset)
+
+    def calls(self, graph: onnx.GraphProto) -> Iterator[ImportedCall]:
+        """Yields the nodes of ONNX's own operators that make variables of static shape."""
+        for node in graph.node:
+            results = [self._nodes.get(name) if name else None for name in node.output]
+            there = [isinstance(result, relax.Var) and _is_tensor(result) for result in results]
+            if node.domain not in ONNX_DOMAINS or not any(there) or not all(there[: len(node.output)]):
+                continue
+            operands = [_operand(self._nodes[name]) if name else None for name in node.input]
+            if all(operand is not None or not name for operand, name in zip(operands, node.input, strict=True)):
+                yield ImportedCall(node, tuple(operands), tuple(results))
+
+    def tensors(self) -> dict[str, tuple[str, ...]]:
+        """Returns the names of the model's tensors that each variable is."""
+        found: dict[str, tuple[str, ...]] = {}
+        for name, value in self._nodes.items():
+            if isinstance(value, relax.Var):
+                found[str(value.name)] = (*found.get(str(value.name), ()), name)
+        return found
+
+
+def _is_tensor(var: relax.Var) -> bool:
+    return isinstance(var.ty, relax.TensorType) and is_static_shape(var.ty.shape)
+
+
+def is_static_shape(shape: relax.Expr | None) -> bool:
+    """Returns whether a shape is known, and does not depend on the data."""
+    return isinstance(shape, relax.ShapeExpr) and all(isinstance(extent, tirx.IntImm) for extent in shape.values)
+
+
+def _operand(value: relax.Expr) -> relax.Expr | None:
+    """A tensor, or a shape as one; None for what is neither."""
+    if isinstance(value, relax.ShapeExpr) and is_static_shape(value):
+        return relax.const(np.array([int(extent) for extent in value.values], np.int64))
+    return value if isinstance(value, tvm.ir.GenericConst) or isinstance(value.ty, relax.TensorType) else None
 
 
 def _check_shapes(module: IRModule, model: onnx.ModelProto) -> None:

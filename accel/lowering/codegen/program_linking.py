@@ -13,7 +13,9 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy
 from accel.errors import CompiledTooLarge, CompileError
 from accel.frontend.integer_recovery.recover_integers import HOST_NODES
-from accel.host.host_graph_writer import write_host_graph
+from accel.host.host_graph import write_host_graph
+from accel.host.relax_rules import RULES
+from accel.host.relax_translation import UntranslatableError, translate
 from accel.lowering.codegen.microop_tables import expand_tables, microops_of
 from accel.lowering.codegen.region_object import LoweredModule
 from accel.lowering.ir.function_attributes import LAUNCHES, LaunchInfo, load_launches
@@ -144,15 +146,23 @@ class _Emitter:
         outputs = [binding.var for binding in bindings if binding.var in used]
         if not outputs:
             return
-        step, inputs = host_module(self.module, HostRun(bindings), outputs)
         names = [str(binding.var.name) for binding in bindings]
+        nodes = tuple(dict.fromkeys(self.nodes[name] for name in names if name in self.nodes))
+        step, inputs = host_module(self.module, HostRun(bindings), outputs)
+        taken, made = (tuple(self._place(var).name for var in group) for group in (inputs, outputs))
+        try:
+            graph = translate(step, RULES)
+        except UntranslatableError as error:
+            raise CompileError(
+                f"the host cannot run {', '.join(nodes) or names[0]}: {error}", field=f"node:{[*nodes, ''][0]}"
+            ) from error
         self.steps.append(
             HostStep(
                 name=f"host{len(self.steps)}",
-                module=write_host_graph(step),
-                nodes=tuple(dict.fromkeys(self.nodes[name] for name in names if name in self.nodes)),
-                inputs=tuple(self._place(var).name for var in inputs),
-                outputs=tuple(self._place(var).name for var in outputs),
+                module=write_host_graph(graph),
+                nodes=nodes,
+                inputs=taken,
+                outputs=made,
             )
         )
 

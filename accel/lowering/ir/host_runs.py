@@ -8,7 +8,7 @@ from tvm import ir, relax
 from tvm_ffi import structural_map
 
 from accel.errors import CompileError
-from accel.host.host_operators import host_graph
+from accel.host.relax_operators import host_graph
 from accel.lowering.ir.function_attributes import LAUNCHES, load_launches, region_of
 from accel.lowering.ir.tir_walk import collect
 

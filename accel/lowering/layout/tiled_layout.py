@@ -83,8 +83,8 @@ def unpack_tensor(planes: Sequence[relax.Expr], shape: Shape, packed: PackedActi
         return plain[0]
     value = relax.op.astype(plain[-1], "int32")  # the top byte carries the sign
     for plane in reversed(plain[:-1]):
-        low = relax.op.bitwise_and(relax.op.astype(plane, "int32"), relax.const(255, "int32"))
-        value = relax.op.bitwise_or(relax.op.left_shift(value, relax.const(8, "int32")), low)
+        low = relax.op.astype(relax.op.astype(plane, "uint8"), "int32")
+        value = relax.op.add(relax.op.left_shift(value, relax.const(8, "int32")), low)
     return value
 
 
@@ -172,13 +172,35 @@ def _taps(source: relax.Expr, window: SlidingWindow, size: tuple[int, int], beyo
     value = source
     if any(window.padding) or beyond:
         value = relax.op.nn.pad(value, [0, 0, 0, beyond, top, bottom, left, right])
-    taps = []
-    for y in range(window.kernel[0]):
-        for x in range(window.kernel[1]):
-            first = (y * window.dilation[0], x * window.dilation[1])
-            last = [f + (n - 1) * step + 1 for f, n, step in zip(first, size, window.strides, strict=True)]
-            taps.append(relax.op.strided_slice(value, [2, 3], list(first), last, list(window.strides)))
-    return relax.op.concat(taps, axis=1) if len(taps) > 1 else taps[0]
+    if window.strides == window.kernel and window.dilation == (1, 1):
+        batch, channels, *_ = (int(extent) for extent in source.ty.shape)
+        return _tiled(value, window.kernel, size, (batch, channels + beyond))
+    for axis in (3, 2):  # columns first, so that the taps of a row come one after the other
+        value = _shifted(value, window, size, axis)
+    return value
+
+
+def _tiled(value: relax.Expr, kernel: tuple[int, int], size: tuple[int, int], images: tuple[int, int]) -> relax.Expr:
+    """The taps of windows that lie side by side: each element is in one of them."""
+    whole = [extent * count for extent, count in zip(kernel, size, strict=True)]
+    cut = relax.op.strided_slice(value, [2, 3], [0, 0], whole)
+    batch, channels = images
+    apart = relax.op.reshape(cut, (batch, channels, size[0], kernel[0], size[1], kernel[1]))
+    taps = relax.op.permute_dims(apart, [0, 3, 5, 1, 2, 4])
+    return relax.op.reshape(taps, (batch, math.prod(kernel) * channels, *size))
+
+
+def _shifted(value: relax.Expr, window: SlidingWindow, size: tuple[int, int], axis: int) -> relax.Expr:
+    """The image once for each of a window's places along an axis of the plane."""
+    plane = axis - 2
+    taps, step = window.kernel[plane], window.strides[plane]
+    firsts = [at * window.dilation[plane] for at in range(taps)]
+    lasts = [first + (size[plane] - 1) * step + 1 for first in firsts]
+    parts = [
+        relax.op.strided_slice(value, [axis], [first], [last], [step])
+        for first, last in zip(firsts, lasts, strict=True)
+    ]
+    return relax.op.concat(parts, axis=1) if taps > 1 else parts[0]
 
 
 def unfold_weights(weights: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:

@@ -65,7 +65,7 @@ class Layer:
     def check(self, low: int) -> None:
         imported = import_integer_model(self.model, "scale")
         assert imported.host_nodes == {}
-        (result,) = run_relax(imported.module, *draw_inputs(self.model).values())
+        (result,) = run_relax(imported, *draw_inputs(self.model).values())
         np.testing.assert_array_equal(result, scaled(self.acc, self.factor, low))
         # each product, each sum of theirs, and the last quotient may lose half a unit in the last place
         slack = self.mass * self.factor * 2.0**-24 * (self.depth + 8)

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from accel.host.host_graph_writer import write_host_graph
+from accel.host.host_graph import write_host_graph
+from accel.host.relax_rules import RULES
+from accel.host.relax_translation import translate
 from accel.isa.decode import Decoded
 from accel.program.program_model import HostStep, InstructionOrigin, Launch, Program, Segment
 from tests.helpers.programs.golden import board
@@ -30,7 +32,7 @@ def host_module(shape: tuple[int, ...], dtype: str, compute: Any) -> str:
         with builder.dataflow():
             result = builder.emit_output(builder.emit(compute(x)))
         builder.emit_func_output(result)
-    return write_host_graph(builder.get())
+    return write_host_graph(translate(builder.get(), RULES))
 
 
 def small_program() -> Program:

@@ -13,7 +13,7 @@ from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
-from accel.errors import CyclopsError, Diagnosis, InternalError, SimulationError, VerificationError
+from accel.errors import CyclopsError, Diagnosis, InternalError, SimulationError, UnsupportedOperator, VerificationError
 from accel.isa.decode import Decoded, decode
 from accel.lowering.codegen.program_linking import emit
 from accel.program.program_model import Program
@@ -131,20 +131,13 @@ def test_what_a_document_or_a_model_asks_too_much_is_not_ours(
     assert caught.value.kind == kind
 
 
-@pytest.mark.parametrize(
-    ("op", "constants", "why"),
-    [
-        ("Trilu", {}, "Could not find an implementation for Trilu"),
-        ("Gather", {"index": np.array([99])}, "indices element out of data bounds"),
-    ],
-)
-def test_quality_that_onnxruntime_cannot_measure_is_absent(
-    op: str, constants: dict[str, np.ndarray], why: str, tmp_path: Path
-) -> None:
+def test_quality_that_onnxruntime_cannot_measure_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_model: onnx.ModelProto) -> None:
+        raise ValueError(why)
+
+    why = "Could not find an implementation"
+    monkeypatch.setattr("accel.verify.output_comparison.session", refused)
     model = conv_model(Conv(16, 16, 8, 8))
-    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in constants.items())
-    model.graph.node.append(onnx.helper.make_node(op, ["x", *constants], ["z"], name="z"))
-    model.graph.output.append(onnx.helper.make_tensor_value_info("z", onnx.TensorProto.INT8, (1, 16, 8, 8)))
     report = run_model(model.SerializeToString(), VTA, Options(), tmp_path)
     assert report.verified is True
     assert report.quantisation == []
@@ -152,3 +145,22 @@ def test_quality_that_onnxruntime_cannot_measure_is_absent(
     assert warning.kind == "no-quality"
     assert warning.detail.startswith("the quality of the outputs is not known: onnxruntime cannot run the model: ")
     assert why in warning.detail
+
+
+@pytest.mark.parametrize(
+    ("op", "constants", "why"),
+    [
+        ("Trilu", {}, "Could not find an implementation for Trilu"),
+        ("Gather", {"index": np.array([99])}, "index 99 lies outside the axis, which has 1 elements"),
+    ],
+)
+def test_a_node_that_onnxruntime_cannot_run_is_refused_by_name(
+    op: str, constants: dict[str, np.ndarray], why: str, tmp_path: Path
+) -> None:
+    model = conv_model(Conv(16, 16, 8, 8))
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in constants.items())
+    model.graph.node.append(onnx.helper.make_node(op, ["x", *constants], ["z"], name="z"))
+    model.graph.output.append(onnx.helper.make_tensor_value_info("z", onnx.TensorProto.INT8, (1, 16, 8, 8)))
+    with pytest.raises(UnsupportedOperator, match=why) as caught:
+        run_model(model.SerializeToString(), VTA, Options(), tmp_path)
+    assert caught.value.field == "node:z"

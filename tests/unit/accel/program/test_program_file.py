@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from accel.errors import InvalidAccelerator, InvalidProgram
-from accel.program.program_model import Program
+from accel.host.host_graph_reader import read_host_graph
+from accel.program.program_model import HostStep, Program
 from accel.program_files.program_container import load_program, save_program
 from accel.simulate.engine import simulate
 from tests.helpers.programs.streams import small_program
@@ -70,6 +71,37 @@ def tokens(**counts: int) -> io.BytesIO:
     return document(lambda d: d.update(initial_tokens=counts))
 
 
+def older(graph: bytes) -> io.BytesIO:
+    """A file of version 1, whose first host step is ``graph``."""
+
+    def change(parts: dict[str, bytes]) -> None:
+        document = json.loads(parts["program.json"]) | {"version": 1}
+        parts |= {"program.json": json.dumps(document).encode(), "host/0.json": graph}
+        parts["host/1.json"] = FLOAT
+
+    return changed(change)
+
+
+X_OF_VERSION_1 = b'{"name":"x","dtype":"int8","shape":[4,16]}'
+WIDE, FLOAT = (
+    b'{"parameters":[' + X_OF_VERSION_1 + b'],"bindings":[{"name":"y","op":"relax.astype","args":[{"var":"x"}],'
+    b'"attrs":{"dtype":"' + dtype + b'"}}],"results":["y"]}'
+    for dtype in (b"int32", b"float32")
+)
+
+
+def test_a_file_of_version_1_is_read_as_one_of_today() -> None:
+    now, then = load_program(saved()), load_program(older(WIDE))
+    for one, other in zip(now.steps, then.steps, strict=True):
+        if isinstance(one, HostStep):
+            assert [node.op for node in read_host_graph(other.module).graph.nodes] == ["Cast"]
+            assert read_host_graph(one.module).signature() == read_host_graph(other.module).signature()
+    again = io.BytesIO()
+    save_program(then, again)
+    with zipfile.ZipFile(again) as archive:
+        assert json.loads(archive.read("program.json"))["version"] == 2
+
+
 @pytest.mark.slow
 def test_a_program_comes_back_and_runs_the_same(tmp_path):
     before = program()
@@ -90,11 +122,11 @@ def test_a_program_comes_back_and_runs_the_same(tmp_path):
 
 
 def test_a_file_without_the_later_keys_is_read(tmp_path):
-    def older(value):
+    def shorter(value):
         for key in ("expected", "granularity"):
             value.pop(key)
 
-    loaded = load_program(document(older))
+    loaded = load_program(document(shorter))
     assert loaded.expected == {}
     assert loaded.granularity == 1
 
@@ -132,7 +164,7 @@ BAD = {
     "short image": (lambda: changed(lambda parts: parts.update({"image/0.bin": b""})), "holds 0 elements; segment"),
     "not json": (lambda: changed(lambda parts: parts.update({"program.json": b"{"})), "program.json: it is not JSON"),
     "unknown key": (lambda: document(lambda d: d.update(extra=1)), "program.json, extra"),
-    "version": (lambda: document(lambda d: d.update(version=2)), "program.json, version"),
+    "version": (lambda: document(lambda d: d.update(version=3)), "program.json, version"),
     "negative address": (lambda: document(lambda d: d["segments"][0].update(address=-1)), "segments.0.address"),
     "type": (lambda: document(lambda d: d["segments"][0].update(dtype="object")), "segments.0.dtype"),
     "overrun": (lambda: document(lambda d: d.update(dram_bytes=100)), "segment x lies at bytes 1024 to 1088"),
@@ -162,7 +194,8 @@ BAD = {
     "tokens": (lambda: tokens(store_to_compute=10**6), "initial_tokens.store_to_compute: 1000000 tokens"),
     "negative tokens": (lambda: tokens(store_to_compute=-1), "initial_tokens.store_to_compute"),
     "no host graph": (lambda: part("host/0.json", b"{}"), r"host step widen \(host/0.json\): the host graph"),
-    "host code": (lambda: part("host/0.json", b'{"tvm": "[]"}'), "host step widen .* no Relax operator; run it from"),
+    "host code": (lambda: part("host/0.json", b'{"tvm": "[]"}'), "host step widen .* the key 'opset' is missing"),
+    "old host code": (lambda: older(b'{"tvm": "[]"}'), "host step widen .* code of a compiler; run it again from"),
     "host tensors": (
         lambda: document(lambda d: d["steps"][0].update(inputs=["x", "x"])), "inputs names 2 segments, and its graph",
     ),

@@ -15,7 +15,7 @@ from tests.reference.host import draw_inputs, run_relax
 
 def check(model: onnx.ModelProto, requantize: Requantize) -> ImportedModel:
     imported = import_integer_model(model, requantize)
-    check_within_a_step(run_relax(imported.module, *draw_inputs(model).values()), model)
+    check_within_a_step(run_relax(imported, *draw_inputs(model).values()), model)
     return imported
 
 
@@ -73,7 +73,7 @@ def test_the_accumulators_bound_decides_not_the_data_at_hand() -> None:
     imported = import_integer_model(model, "multiply")
     for value in (-128, 127):
         data = np.full((2, 512), value, np.int8)
-        (result,) = run_relax(imported.module, data)
+        (result,) = run_relax(imported, data)
         wanted = 512 * 127 * (value + 128) * 0.5 * np.float32(kind.w_scale)
         assert np.abs(result.astype(int) - np.clip(wanted / _scale(model) - 128, -128, 127)).max() <= 2
 

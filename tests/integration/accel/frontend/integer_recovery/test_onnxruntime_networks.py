@@ -53,7 +53,7 @@ class Network:
         """How many steps our result of a layer is from onnxruntime's, at most."""
         part = self._extractor.extract_model(list(layer.inputs), [layer.output])
         imported = import_integer_model(part, requantize)
-        (result,) = run_relax(imported.module, *(self.values[name] for name in layer.inputs))
+        (result,) = run_relax(imported, *(self.values[name] for name in layer.inputs))
         expected = self.values[layer.output]
         assert result.dtype == expected.dtype
         return int(np.abs(result.astype(int) - expected.astype(int)).max())

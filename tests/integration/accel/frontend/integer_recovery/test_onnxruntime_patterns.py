@@ -88,7 +88,7 @@ def test_all_multiplications_are_those_of_integers(
     model = quantised_statically(graph.model(), tmp_path, types, QuantFormat.QDQ, **options)
     imported, inputs = import_integer_model(model, requantize), draw_inputs(model)
     assert sum(imported.macs.values()) == inspect_model(model.SerializeToString()).macs
-    (result,), (expected,) = run_relax(imported.module, *inputs.values()), run_onnx(model, inputs)
+    (result,), (expected,) = run_relax(imported, *inputs.values()), run_onnx(model, inputs)
     constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     last = [node for node in model.graph.node if node.op_type == "QuantizeLinear"][-1]
     # a unit that one layer is off is at most a unit or so of the next

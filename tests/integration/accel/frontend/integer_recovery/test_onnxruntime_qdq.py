@@ -53,7 +53,7 @@ def check(model: onnx.ModelProto, requantize: Requantize = "shift") -> ImportedM
     """Within one step of the last scale of onnxruntime's result."""
     inputs = draw_inputs(model)
     imported = import_integer_model(model, requantize)
-    (result,) = run_relax(imported.module, *inputs.values())
+    (result,) = run_relax(imported, *inputs.values())
     (expected,) = run_onnx(model, inputs)
     constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     last = [node for node in model.graph.node if node.op_type == "QuantizeLinear"][-1]

@@ -80,7 +80,7 @@ def test_the_epilogue_has_its_normal_form_whatever_the_scale() -> None:
 )
 def test_powers_of_two_equal_onnxruntime_exactly(model: onnx.ModelProto) -> None:
     inputs = draw_inputs(model)
-    (result,) = run_relax(import_integer_model(model, "scale").module, *inputs.values())
+    (result,) = run_relax(import_integer_model(model, "scale"), *inputs.values())
     np.testing.assert_array_equal(result, run_onnx(model, inputs)[0])
 
 
@@ -91,7 +91,7 @@ def test_the_composite_and_the_host_requantise_alike() -> None:
     shifting, scaling = (import_integer_model(layer.model, mode) for mode in ("shift", "scale"))
     assert [f.attrs["op"] for f in composites(shifting).values()] == ["conv2d", "requantize"]
     assert [f.attrs["op"] for f in composites(scaling).values()] == ["conv2d"]
-    np.testing.assert_array_equal(run_relax(shifting.module, *inputs), run_relax(scaling.module, *inputs))
+    np.testing.assert_array_equal(run_relax(shifting, *inputs), run_relax(scaling, *inputs))
 
 
 def dense_of(
@@ -106,7 +106,7 @@ def dense_of(
 
 def test_ties_go_to_the_even_neighbour() -> None:
     model = dense_of(np.arange(-128, 128, dtype=np.int8)[None], 1.0, 2.0)
-    (result,) = run_relax(import_integer_model(model, "scale").module, np.array([[1]], np.int8))
+    (result,) = run_relax(import_integer_model(model, "scale"), np.array([[1]], np.int8))
     np.testing.assert_array_equal(result, [[round(value / 2) for value in range(-128, 128)]])
 
 
@@ -114,7 +114,7 @@ def test_an_accumulator_beyond_24_bits_is_rounded_before_it_is_scaled() -> None:
     """2^24 + 1 becomes 2^24, times 5 / 2^25 is 2.5, to even 2; the exact product would round to 3."""
     data = np.array([[-128] * 1024 + [1]], np.int8)
     model = dense_of(data.T.copy(), 5 / 2**25, 1.0)
-    (result,) = run_relax(import_integer_model(model, "scale").module, data)
+    (result,) = run_relax(import_integer_model(model, "scale"), data)
     assert result.item() == 2
 
 
@@ -127,7 +127,7 @@ def test_data_whose_zero_is_not_0_are_brought_to_the_same_form(zero: np.ndarray)
     assert operators(function)[-5:] == ["astype", "multiply", "round", "clip", "astype"]
     inputs = draw_inputs(model)
     acc = (inputs["x"].astype(np.int64) - int(zero)) @ weight.astype(np.int64)
-    (result,) = run_relax(imported.module, *inputs.values())
+    (result,) = run_relax(imported, *inputs.values())
     factor = np.float64(np.float32(0.1)) * np.float32(0.7) / np.float32(33.3)
     np.testing.assert_array_equal(result, scaled(acc, factor))
 

@@ -46,7 +46,7 @@ def test_the_scale_becomes_part_of_the_epilogue(op: str, *, per_channel: bool, b
     assert str(function.ret_ty.dtype.dtype) == "int8"
     wanted = {"layer", "cast", "scaled", *(["biased"] if bias else []), "relu"}
     assert set(map(str, function.attrs["nodes"])) == wanted
-    check_within_a_step(run_relax(imported.module, *draw_inputs(model).values()), model)
+    check_within_a_step(run_relax(imported, *draw_inputs(model).values()), model)
 
 
 @pytest.mark.parametrize("op", ["ConvInteger", "MatMulInteger"])
@@ -55,7 +55,7 @@ def test_the_host_scales_by_it_where_the_accelerator_cannot(op: str) -> None:
     imported = import_integer_model(in_qdq_form(model), "scale")
     causes = [str(f.attrs["cause"]) for f in composites(imported).values() if f.attrs["op"] == "requantize"]
     assert causes == ["each channel has a scale of its own"]
-    check_within_a_step(run_relax(imported.module, *draw_inputs(model).values()), model)
+    check_within_a_step(run_relax(imported, *draw_inputs(model).values()), model)
 
 
 @pytest.mark.parametrize("op", ["ConvInteger", "MatMulInteger"])
@@ -63,5 +63,5 @@ def test_a_float_result_is_the_models_own(op: str) -> None:
     model = scaled_integers(op, per_channel=True, bias=True, quantised=False)
     imported, inputs = import_integer_model(in_qdq_form(model), "multiply"), draw_inputs(model)
     assert len(imported.macs) == 1
-    (result,) = run_relax(imported.module, *inputs.values())
+    (result,) = run_relax(imported, *inputs.values())
     np.testing.assert_array_equal(result, run_onnx(model, inputs)[0])

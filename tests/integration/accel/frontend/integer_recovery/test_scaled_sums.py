@@ -55,7 +55,7 @@ def test_a_sum_of_operands_a_power_of_two_apart_is_exact(
     a, b = (value.astype(np.int64) for value in inputs.values())
     acc = a + (b << shift) if swapped else (a << shift) + b
     factor = np.float64(finer) / output
-    (result,) = run_relax(imported.module, a.astype(np.int8), b.astype(np.int8))
+    (result,) = run_relax(imported, a.astype(np.int8), b.astype(np.int8))
     np.testing.assert_array_equal(result, scaled(acc, factor))
     check_against_onnxruntime(result, model, acc * factor, np.full(acc.shape, 512 * factor * 2**shift * 2.0**-22))
 
@@ -67,7 +67,7 @@ def test_a_sum_of_operands_too_far_apart_stays_in_float() -> None:
     imported = import_integer_model(model, "scale")
     assert not composites(imported)
     inputs = draw_inputs(model)
-    np.testing.assert_array_equal(run_relax(imported.module, *inputs.values()), run_onnx(model, inputs))
+    np.testing.assert_array_equal(run_relax(imported, *inputs.values()), run_onnx(model, inputs))
 
 
 def test_where_the_accelerator_shifts_the_weights_make_the_unit_a_power_of_two() -> None:

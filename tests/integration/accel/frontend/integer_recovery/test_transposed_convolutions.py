@@ -141,7 +141,7 @@ def test_it_is_the_definition(case: Case) -> None:
     imported = import_integer_model(model, "scale")
     assert [name.split("_")[0] for name in imported.macs] == ["conv2d"]
     assert sum(imported.macs.values()) == inspect_model(model.SerializeToString()).macs
-    (result,) = run_relax(imported.module, case.arrays()[0])
+    (result,) = run_relax(imported, case.arrays()[0])
     np.testing.assert_array_equal(result, expected(case))
     (theirs,) = run_onnx(model, {"x": case.arrays()[0]})  # in float32, which rounds large sums
     assert np.abs(theirs.astype(int) - result).max() <= 1

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from accel.errors import InvalidModel, UnsupportedOperator
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.legalize.opset_downgrade import IMPLIED
 from accel.frontend.onnx_model.model_limits import NEWEST_IR_VERSION, OPSETS, RUNTIME_IR_VERSION, RUNTIME_OPSET
 from accel.frontend.quantize.quantize_model import quantize_model
@@ -163,7 +164,9 @@ NEWER = {
 def test_new_operators_compute_what_onnxruntime_does(name: str) -> None:
     model = NEWER[name].model(NEWER[name].opsets[0])
     inputs = draw_inputs(model)
-    (found,) = reference_outputs(import_onnx(load_model(model.SerializeToString()).model).module, list(inputs.values()))
+    (found,) = reference_outputs(
+        import_integer_model(load_model(model.SerializeToString()).model), list(inputs.values())
+    )
     np.testing.assert_allclose(found, run_onnx(model, inputs)[0], rtol=1e-5, atol=1e-5)
 
 

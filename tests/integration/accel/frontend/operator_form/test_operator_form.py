@@ -35,7 +35,7 @@ def test_a_network_of_quantised_operators(tmp_path: Path) -> None:
     assert is_quantised(model)
     plain = ensure_quantised(model)
     inputs, imported = draw_inputs(model), import_integer_model(plain, "scale")
-    (result,), (expected,) = run_relax(imported.module, *inputs.values()), run_onnx(model, inputs)
+    (result,), (expected,) = run_relax(imported, *inputs.values()), run_onnx(model, inputs)
     assert np.abs(result - expected).max() <= 1.001 / 256  # the scale of any quantised softmax
     layers = {name for f in imported.module.functions.values() for name in f.attrs.get("nodes", [])}
     assert layers >= {f"{name}_quant" for name in ("first", "depthwise", "wide", "dense", "product")}

@@ -38,7 +38,7 @@ def test_a_dynamically_quantised_network(tmp_path: Path) -> None:
     plain = ensure_quantised(model)
     assert not has_operator_form(plain)
     inputs, imported = draw_inputs(model), import_integer_model(plain)
-    (result,), (expected,) = run_relax(imported.module, *inputs.values()), run_onnx(model, inputs)
+    (result,), (expected,) = run_relax(imported, *inputs.values()), run_onnx(model, inputs)
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
     assert sum(imported.macs.values()) == 5 * 5 * 6 * 27 + 6 * 5 + 5 * 4
     assert imported.operators["first_quant"] == "ConvInteger"
@@ -90,7 +90,7 @@ def test_they_are_recovered_as_integers() -> None:
     weight = np.random.default_rng(1).integers(-128, 128, (4, 2, 3, 3), dtype=np.int8)
     model = conv_integer(weight, {"z": None}, **WINDOWS[1])
     imported, inputs = import_integer_model(in_qdq_form(model)), draw_inputs(model)
-    (result,), (expected,) = run_relax(imported.module, *inputs.values()), run_onnx(model, inputs)
+    (result,), (expected,) = run_relax(imported, *inputs.values()), run_onnx(model, inputs)
     np.testing.assert_array_equal(result, expected)
     assert len(imported.macs) == 1
 
@@ -142,7 +142,7 @@ def test_a_product_of_two_activations_stays_one_of_integers() -> None:
     plain = in_qdq_form(model)
     assert [node.op_type for node in plain.graph.node] == ["MatMulInteger"]
     inputs = draw_inputs(model)
-    (result,) = run_relax(import_integer_model(ensure_quantised(model)).module, *inputs.values())
+    (result,) = run_relax(import_integer_model(ensure_quantised(model)), *inputs.values())
     np.testing.assert_array_equal(result, inputs["x"].astype(int) @ inputs["w"].astype(int))
 
 
@@ -192,7 +192,7 @@ def test_sums_beyond_what_float32_holds_are_exact() -> None:
     data = {"x": ((2, 6000), BYTES), "z": ((), BYTES)}
     model = one_operator("MatMulInteger", ["x", "w", "z"], {"w": weight}, data, WIDE)
     imported, inputs = import_integer_model(in_qdq_form(model)), draw_inputs(model)
-    (result,) = run_relax(imported.module, *inputs.values())
+    (result,) = run_relax(imported, *inputs.values())
     expected = (inputs["x"].astype(np.int64) - inputs["z"]) @ weight
     assert np.abs(expected).max() > 2**24
     np.testing.assert_array_equal(result, expected)

@@ -105,7 +105,7 @@ def test_a_single_layer_becomes_one_composite_within_one_unit_of_onnxruntime(
     assert composite.ret_ty.dtype.dtype == "int8"
     inputs = draw_inputs(model)
     (expected,) = run_onnx(model, inputs)
-    (result,) = run_relax(imported.module, *inputs.values())
+    (result,) = run_relax(imported, *inputs.values())
     assert np.abs(result - expected).max() <= 1.001 * output_scale(model)
     assert len(np.unique(result)) > 15
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.read.load_model import load_model
 from accel.frontend.read.model_inspection import inspect_model
-from accel.frontend.relax_import.relax_importer import import_onnx
 from accel.verify.output_comparison import reference_outputs
 from tests.helpers.models.light_models import LIGHT, light_model
 from tests.reference.host import draw_inputs, run_onnx
@@ -28,7 +28,7 @@ def test_a_network_computes_what_onnxruntime_does(name: str) -> None:
     loaded = load_model(data).model
     assert [tensor.name for tensor in info.inputs] == list(inputs)
     assert {node.name for node in loaded.graph.node} >= {node.name for node in model.graph.node if node.name}
-    (result,) = reference_outputs(import_onnx(loaded).module, list(inputs.values()))
+    (result,) = reference_outputs(import_integer_model(loaded), list(inputs.values()))
     (expected,) = run_onnx(model, inputs)
     assert result.shape == expected.shape == info.outputs[0].shape
     scale = float(np.abs(expected).max())

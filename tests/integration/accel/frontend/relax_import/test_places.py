@@ -8,7 +8,7 @@ from accel.frontend.integer_recovery.recover_integers import import_integer_mode
 from accel.frontend.read.load_model import load_model
 from accel.frontend.read.model_inspection import inspect_model
 from tests.helpers.models.exporter_habits import IMAGE, LINES, ROWS, Habit, f32, i64, layer, one
-from tests.reference.host import draw_inputs, run_onnx, run_relax
+from tests.reference.host import draw_inputs, run_host, run_onnx
 
 FLOAT = TensorProto.FLOAT
 HABITS = {
@@ -51,7 +51,7 @@ def test_the_host_computes_what_onnxruntime_does(name: str) -> None:
         data, inputs = model.SerializeToString(), draw_inputs(model)
         inspect_model(data)
         imported = import_integer_model(load_model(data).model)  # which refuses what cannot be compiled
-        result = run_relax(imported.module, *inputs.values())[0]
+        result = run_host(imported.module, *inputs.values())[0]
         expected = run_onnx(model, inputs)[0]
         assert result.shape == expected.shape
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)

@@ -40,7 +40,7 @@ def planned(document: dict[str, Any], model: onnx.ModelProto) -> Plan:
     assert [step.name for step in program.steps if isinstance(step, Launch)] == [one.name for one in plan.launches]
     simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
     requantize, _ = requantisation(Target(accelerator))
-    wanted = run_relax(import_integer_model(model, requantize=requantize).module, *inputs.values())
+    wanted = run_relax(import_integer_model(model, requantize=requantize), *inputs.values())
     for output, expected in zip(program.outputs, wanted, strict=True):
         np.testing.assert_array_equal(simulation.outputs[output], expected)
     return plan

@@ -64,7 +64,7 @@ def test_any_sum_is_within_a_step(
 ) -> None:
     model = addition((*scales, max(scales) * grown), zeros, dtype, relu=relu)
     imported = import_integer_model(model, requantize)
-    check_within_a_step(run_relax(imported.module, *draw_inputs(model).values()), model)
+    check_within_a_step(run_relax(imported, *draw_inputs(model).values()), model)
 
 
 @pytest.mark.parametrize("requantize", ["shift", "scale", "multiply"])
@@ -114,5 +114,5 @@ def test_sums_at_their_extremes() -> None:
         exact = (a - (zeros[0] - 128.0)) * np.float32(scales[0]) + (b - (zeros[1] - 128.0)) * np.float32(scales[1])
         wanted = np.clip(np.rint(exact / np.float32(scales[2])) + zeros[2] - 128, -128, 127)
         for requantize in ("shift", "scale", "multiply"):
-            (result,) = run_relax(import_integer_model(model, requantize).module, a, b)
+            (result,) = run_relax(import_integer_model(model, requantize), a, b)
             assert np.abs(result - wanted).max() <= 1

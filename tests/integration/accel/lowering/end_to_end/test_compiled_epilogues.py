@@ -41,7 +41,7 @@ def check(model: onnx.ModelProto, accelerator: Accelerator) -> None:
     assert any(isinstance(step, Launch) for step in program.steps)
     inputs = draw_inputs(model)
     simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)), timing=False)
-    expected = run_relax(import_integer_model(model).module, *inputs.values())
+    expected = run_relax(import_integer_model(model), *inputs.values())
     for name, wanted in zip(program.outputs, expected, strict=True):
         np.testing.assert_array_equal(simulation.outputs[name], wanted)
 
@@ -95,5 +95,5 @@ def test_accumulators_that_begin_as_the_bias(preset: str, bias: bool) -> None:
     inputs = draw_inputs(model)
     simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)), timing=False)
     mode = "scale" if preset == "output-stationary" else "shift"
-    (expected,) = run_relax(import_integer_model(model, requantize=mode).module, *inputs.values())
+    (expected,) = run_relax(import_integer_model(model, requantize=mode), *inputs.values())
     np.testing.assert_array_equal(simulation.outputs[program.outputs[0]], expected)

@@ -28,7 +28,7 @@ def check(model: onnx.ModelProto, accelerator: Accelerator) -> None:
     simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
     results = [simulation.outputs[name] for name in program.outputs]
     mode, _ = requantisation(Target(accelerator))
-    expected = run_relax(import_integer_model(model, mode).module, *inputs.values())
+    expected = run_relax(import_integer_model(model, mode), *inputs.values())
     for result, wanted in zip(results, expected, strict=True):
         np.testing.assert_array_equal(result, wanted)
     check_within_a_step(results, model)

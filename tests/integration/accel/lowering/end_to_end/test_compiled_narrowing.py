@@ -102,7 +102,7 @@ def test_the_rounding_of_an_addition_is_in_what_accumulators_begin_as() -> None:
     accelerator = changed("mvin-mvout", change)
     (region,) = regions(ADDITION, accelerator)
     assert (region.shape.kind, region.epilogue.start, region.epilogue.steps) == ("addition", "bias", ())
-    (wanted,) = run_relax(import_integer_model(ADDITION).module, *draw_inputs(ADDITION).values())
+    (wanted,) = run_relax(import_integer_model(ADDITION), *draw_inputs(ADDITION).values())
     np.testing.assert_array_equal(result(ADDITION, accelerator), wanted)
 
 
@@ -145,7 +145,7 @@ def test_the_host_adds_the_bias_where_the_accelerator_cannot(model: onnx.ModelPr
     accelerator = changed("vector", without_bias)
     (region,) = regions(model, accelerator)
     assert (region.epilogue.start, region.epilogue.has_bias, region.epilogue.result) == ("zero", False, "int32")
-    (wanted,) = run_relax(import_integer_model(model).module, *draw_inputs(model).values())
+    (wanted,) = run_relax(import_integer_model(model), *draw_inputs(model).values())
     np.testing.assert_array_equal(result(model, accelerator), wanted)
 
 

@@ -46,7 +46,7 @@ def test_resnet8(preset: str) -> None:
     assert sum(launch.macs for launch in launches) == 12_501_632  # all of them
     reference = dyadic.run(model, inputs)[model.graph.output[0].name]
     np.testing.assert_allclose(result, reference, rtol=1e-5)  # softmax is float on the host
-    (exact,) = run_relax(import_integer_model(model).module, *inputs.values())
+    (exact,) = run_relax(import_integer_model(model), *inputs.values())
     np.testing.assert_array_equal(result, exact)
 
 
@@ -78,7 +78,7 @@ def test_other_scales_keep_their_macs_on_the_accelerator(
     (result,), launches = run(model, preset, inputs)
     assert sum(launch.macs for launch in launches) == 11 * 9 * 9 * (5 * 19 + 19 * 7)
     mode, _ = requantisation(Target(load_accelerator(preset)))
-    (exact,) = run_relax(import_integer_model(model, mode).module, *inputs.values())
+    (exact,) = run_relax(import_integer_model(model, mode), *inputs.values())
     np.testing.assert_array_equal(result, exact)
     (expected,) = run_onnx(model, inputs)
     step = np.abs(np.diff(np.unique(expected))).min()

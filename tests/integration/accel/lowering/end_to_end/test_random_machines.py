@@ -56,7 +56,7 @@ def check(name: str, accelerator: Accelerator) -> None:
     inputs = draw_inputs(model)
     simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
     requantize, _ = requantisation(Target(accelerator))
-    expected = run_relax(import_integer_model(model, requantize=requantize).module, *inputs.values())
+    expected = run_relax(import_integer_model(model, requantize=requantize), *inputs.values())
     for output, wanted in zip(program.outputs, expected, strict=True):
         np.testing.assert_array_equal(simulation.outputs[output], wanted)
     assert simulation.hazards is None or not simulation.hazards.races
