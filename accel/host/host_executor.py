@@ -178,7 +178,7 @@ class _Stage:
             self._check(node, operands)
             try:
                 results = run_node(node, operands)
-            except ValueError as error:  # what shape inference did not see
+            except Exception as error:  # whatever numpy raises of what shape inference did not see
                 raise SimulationError(
                     f"a host step's {node.op} does not run: {_line(error)}", kind="host-step"
                 ) from error

@@ -16,7 +16,7 @@ from accel.util.arrays import Int64
 
 _NAMES = (
     "Abs Acos Acosh Add AffineGrid And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization BitShift "
-    "BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Celu CenterCropPad Clip Col2Im Concat "
+    "BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Celu Clip Concat "
     "ConstantOfShape Conv ConvInteger ConvTranspose Cos Cosh CumSum DepthToSpace DequantizeLinear Div Dropout "
     "DynamicQuantizeLinear Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor Gather GatherElements GatherND "
     "Gelu Gemm GlobalAveragePool GlobalLpPool GlobalMaxPool Greater GreaterOrEqual GridSample GroupNormalization "
@@ -32,7 +32,7 @@ OPERATORS = frozenset(_NAMES.split())
 
 _LEAST = {"strides": 1, "dilations": 1, "kernel_shape": 1, "pads": 0, "group": 1, "output_padding": 0, "blocksize": 1,
           "num_groups": 1, "output_height": 1, "output_width": 1, "sampling_ratio": 0, "size": 1, "num_outputs": 1,
-          "kernel_size": 1}  # fmt: skip
+          "kernel_size": 1, "block_size": 0}  # fmt: skip
 _MOST = 1 << 24  # of such an attribute
 _REFUSED = {("Resize", "antialias", 1), ("Dropout", "training_mode", 1), ("BatchNormalization", "training_mode", 1)}
 

@@ -44,6 +44,7 @@ class Dataflow:
         self.bindings: list[relax.Binding] = list(block.bindings)
         self._definitions: dict[str, relax.Expr] = {b.var.name: b.value for b in self.bindings}
         self._users: dict[str, list[relax.Binding]] = {}
+        self._constant: dict[str, bool] = {}
         for binding in self.bindings:
             for operand in _operands(binding.value):
                 if isinstance(operand, relax.Var):
@@ -113,6 +114,22 @@ class Dataflow:
             return None
         with np.errstate(all="ignore"):  # infinities are values, as they would be at run time
             return np.asarray(_FOLDED[call.op.name](call, *arguments))
+
+    def is_constant(self, expr: relax.Expr) -> bool:
+        """Returns whether :meth:`constant` has a value for ``expr``, without computing it."""
+        if isinstance(expr, tvm.ir.GenericConst):
+            return True
+        call = self.call(expr)
+        if call is None or call.op.name not in _FOLDED:
+            return False
+        name = str(expr.name) if isinstance(expr, relax.Var) else ""
+        if name not in self._constant:
+            tensors = [argument for argument in call.args if not isinstance(argument.ty, relax.ShapeType)]
+            found = all(map(self.is_constant, tensors))
+            if not name:
+                return found
+            self._constant[name] = found
+        return self._constant[name]
 
     def _transposed(self, call: tvm.ir.Call) -> QuantisedTensor | None:
         inner = self.dequantised(call.args[0])
@@ -279,7 +296,7 @@ class DataflowRewrite:
     def _is_plain(self, names: Collection[str]) -> bool:
         """Whether what computes these variables is constant, or stays as Relax has it."""
         return all(
-            self.graph.constant(value) is not None or is_plain(value) for value in map(self.graph.definition, names)
+            self.graph.is_constant(value) or is_plain(value) for value in map(self.graph.definition, names)
         )
 
     def nodes(self, variables: Sequence[relax.Var]) -> list[str]:

@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnxruntime.quantization import QuantType
 
 from accel.accelerator.document import Accelerator
@@ -278,6 +280,18 @@ def test_a_shape_of_other_elements_is_refused(dtype: str) -> None:
     text = constant(numbers(4, 2), "Reshape").replace("float32", dtype)
     with pytest.raises(SimulationError, match="host step"):
         HostFunctions().run(text, [np.ones((2, 3), dtype)])
+
+
+@settings(max_examples=30, deadline=None)
+@given(pads=st.tuples(*[st.integers(-3, 9)] * 4), mode=st.sampled_from(["constant", "reflect", "edge", "wrap"]))
+def test_pads_larger_than_the_tensor(pads: tuple[int, ...], mode: str) -> None:
+    small = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+    try:
+        (got,) = HostFunctions().run(constant(numbers(*pads), "Pad", mode=mode).replace("18", "19", 1), [small])
+    except SimulationError:
+        return
+    assert got.shape == (2 + pads[0] + pads[2], 3 + pads[1] + pads[3])
+    assert set(np.unique(got)) <= {*small.ravel(), 0.0}
 
 
 @pytest.mark.parametrize("mode", ["zeros", "border", "reflection"])
