@@ -215,13 +215,14 @@ def _slice(builder: GraphBuilder, call: ir.Call, _ty: relax.Type) -> Names:
     axes, begin, end, *strides = ([int(literal(item)) for item in argument.fields] for argument in call.args[1:])
     steps = strides[0] if strides else [1] * len(axes)
     shape = _shape(call.args[0])
-    simple = all(
-        step > 0 and 0 <= first <= past <= shape[axis]
-        for axis, first, past, step in zip(axes, begin, end, steps, strict=True)
-    )
-    if not simple:
-        raise UntranslatableError("it does not slice from front to back within the tensor")
-    return builder.node("Slice", builder.tensor(call.args[0]), *map(builder.integers, (begin, end, axes, steps)))
+    firsts, pasts = [], []
+    for axis, first, past, step in zip(axes, begin, end, steps, strict=True):
+        if not step:
+            raise UntranslatableError("it slices by no step")
+        low, high, _ = slice(first, past, step).indices(shape[axis])
+        firsts.append(low)
+        pasts.append(high if high >= 0 else -shape[axis] - 1)  # before the first element
+    return builder.node("Slice", builder.tensor(call.args[0]), *map(builder.integers, (firsts, pasts, axes, steps)))
 
 
 def _flip(builder: GraphBuilder, call: ir.Call, _ty: relax.Type) -> Names:
@@ -305,13 +306,24 @@ def _scatter_elements(builder: GraphBuilder, call: ir.Call, _ty: relax.Type) -> 
     return builder.node("ScatterElements", *given, axis=axis, reduction=how)
 
 
-def _filled(value: Callable[[ir.Call], Any]) -> Rule:
-    return lambda builder, call, ty: builder.constant(np.full(*_kind(ty), value(call)))
+def _filled(value: int) -> Rule:
+    def rule(builder: GraphBuilder, _call: ir.Call, ty: relax.Type) -> Names:
+        shape, dtype = tensor_of(ty)
+        return builder.constant(np.full(shape, value, dtype))
+
+    return rule
 
 
-def _kind(ty: relax.Type) -> tuple[tuple[int, ...], Any]:
-    shape, dtype = tensor_of(ty)
-    return shape, dtype
+def _eye(builder: GraphBuilder, call: ir.Call, ty: relax.Type) -> Names:
+    (rows, columns), dtype = tensor_of(ty)
+    return builder.constant(np.eye(rows, columns, int(literal(call.args[-1])), dtype))
+
+
+def _one_hot(builder: GraphBuilder, call: ir.Call, ty: relax.Type) -> Names:
+    at, on, off = call.args
+    depth = builder.constant(np.array(int(call.attrs.depth), np.int64))
+    values = builder.constant(np.array([literal(off), literal(on)], tensor_of(ty)[1]))
+    return builder.node("OneHot", builder.tensor(at), depth, values, axis=int(call.attrs.axis))
 
 
 def _full(builder: GraphBuilder, call: ir.Call, ty: relax.Type) -> Names:
@@ -386,10 +398,12 @@ RULES: Mapping[str, Rule] = {
     "relax.take": _take,
     "relax.gather_elements": _gather_elements,
     "relax.scatter_elements": _scatter_elements,
-    **dict.fromkeys(("relax.ones", "relax.ones_like"), _filled(lambda _call: 1)),
-    **dict.fromkeys(("relax.zeros", "relax.zeros_like"), _filled(lambda _call: 0)),
+    **dict.fromkeys(("relax.ones", "relax.ones_like"), _filled(1)),
+    **dict.fromkeys(("relax.zeros", "relax.zeros_like"), _filled(0)),
     **dict.fromkeys(("relax.full", "relax.full_like"), _full),
     "relax.arange": _arange,
+    **dict.fromkeys(("relax.eye", "relax.eye_like"), _eye),
+    "relax.one_hot": _one_hot,
     "relax.einsum": _einsum,
     **LAYER_RULES,
 }

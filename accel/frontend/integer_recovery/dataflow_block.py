@@ -295,9 +295,7 @@ class DataflowRewrite:
 
     def _is_plain(self, names: Collection[str]) -> bool:
         """Whether what computes these variables is constant, or stays as Relax has it."""
-        return all(
-            self.graph.is_constant(value) or is_plain(value) for value in map(self.graph.definition, names)
-        )
+        return all(self.graph.is_constant(value) or is_plain(value) for value in map(self.graph.definition, names))
 
     def nodes(self, variables: Sequence[relax.Var]) -> list[str]:
         """Returns the names of the nodes that ``variables`` came from, without the quantize and dequantize nodes."""

@@ -82,6 +82,6 @@ def one_hot(builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[str
     shape[axis] = count
     column = builder.normalize(relax.op.expand_dims(indices, axis))
     places = np.arange(count, dtype=dtype).reshape(shape)
-    hits = [relax.op.equal(column, relax.const(places - back)) for back in (0, count)]
+    hits = [relax.op.equal(column, relax.const(places - back, dtype)) for back in (0, count)]
     off, on = (relax.op.take(values, relax.const(np.int64(index)), 0, "clip") for index in (0, 1))
     return builder.normalize(relax.op.where(relax.op.logical_or(*hits), on, off))
