@@ -1,1 +1,1 @@
-"""Host steps: Relax functions of plain tensor operators as data that is safe to read, and their execution."""
+"""Host steps: ONNX graphs that are safe to read, made of Relax inside the compiler, and their execution."""

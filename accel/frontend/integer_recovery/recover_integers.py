@@ -8,7 +8,7 @@ composite returns its int32 accumulator, and the host requantises. Everything el
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx
@@ -81,8 +81,9 @@ class ImportedModel:
     of ``main`` that is not bound to an accelerable composite, the ONNX node it came from; its names are also
     the attribute :data:`HOST_NODES` of ``main``, JSON. ``operators`` gives the operator of each node by its
     name, ``macs`` the multiply-accumulates of each composite that has any, also its attribute ``macs``. ``causes``
-    gives, for some variables that the host prepares data or finishes results in, the reason. ``model`` is the model in
-    QDQ form as it was read, and ``tensors`` gives the names of its tensor for each variable of ``main`` that is one.
+    gives, for some variables that the host prepares data or finishes results in, the reason. ``model`` has the nodes
+    of the model in QDQ form, as it was read, that are left to the host, and ``tensors`` gives the names of its tensor
+    for each variable of ``main`` that is one.
     """
 
     module: IRModule
@@ -135,9 +136,33 @@ def recover_integers(imported: ImportedGraph, requantize: Requantize = "shift") 
         imported.operators,
         rewrite.macs,
         rewrite.causes,
-        imported.model,
+        _nodes_of_host(imported.model, kept, tensors),
         tensors,
     )
+
+
+def _nodes_of_host(
+    model: onnx.ModelProto, bindings: Sequence[relax.Binding], tensors: Mapping[str, tuple[str, ...]]
+) -> onnx.ModelProto:
+    """The model without the nodes and constants that are integer arithmetic now, most of its weights among them."""
+    bound = {name: binding.value for binding in bindings for name in tensors.get(str(binding.var.name), ())}
+    makers = {name: node for node in model.graph.node for name in node.output}
+    calls = [name for name, value in bound.items() if _is_of_model(value)]
+    wanted, needed, pending = set[str](), set[str](), [name for name in calls if name in makers]
+    while pending:
+        node = makers[pending.pop()]
+        if wanted.isdisjoint(node.output):
+            wanted.update(node.output)
+            needed.update(node.input)
+            pending += [name for name in node.input if name in makers and name not in bound]
+    found = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    found.graph.node.extend(node for node in model.graph.node if not wanted.isdisjoint(node.output))
+    found.graph.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name in needed)
+    return found
+
+
+def _is_of_model(value: relax.Expr) -> bool:
+    return isinstance(value, relax.TupleGetItem) or read_onnx_call(value) is not None
 
 
 def _tensors(imported: ImportedGraph, module: IRModule) -> dict[str, tuple[str, ...]]:

@@ -1,7 +1,7 @@
 """Conversions of our own, where TVM's importer makes a TIR function of what Relax has an operator for.
 
-A host step is kept as operators (:mod:`accel.host`); code cannot be. Each converter takes the block builder, the
-node's inputs (None where absent) and its attributes, and returns None to leave the node to TVM.
+The recovery of integers looks for operators, and a step of integers on the host is made of them. Each converter takes
+the block builder, the node's inputs (None where absent) and its attributes, and returns None to leave the node to TVM.
 """
 
 import functools
