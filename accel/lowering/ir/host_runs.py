@@ -10,7 +10,6 @@ from tvm_ffi import structural_map
 from accel.errors import CompileError
 from accel.host.relax_operators import host_graph
 from accel.lowering.ir.function_attributes import LAUNCHES, load_launches, region_of
-from accel.lowering.ir.tir_walk import collect
 
 
 @dataclass
@@ -84,7 +83,7 @@ def free_vars(value: Any) -> list[relax.Var]:
 
 
 def host_module(module: ir.IRModule, run: HostRun, outputs: list[relax.Var]) -> tuple[ir.IRModule, list[relax.Var]]:
-    """The run as a module of its own (``accel/host/host_operators.py``), and the variables it takes.
+    """The run as a module of its own (``accel/host/relax_operators.py``), and the variables it takes.
 
     Composites that the host runs are put in place of their calls.
 
@@ -102,10 +101,7 @@ def host_module(module: ir.IRModule, run: HostRun, outputs: list[relax.Var]) -> 
     names = {var: relax.Var(str(var.name), var.ty) for var in inputs}
     parameters = list(names.values())
     bindings = _renamed(module, run.bindings, names)
-    step = host_graph(parameters, bindings, [names[var] for var in outputs])
-    for variable, function in _callees(module, bindings).items():
-        step.update_func(variable, function)
-    return step, inputs
+    return host_graph(parameters, bindings, [names[var] for var in outputs]), inputs
 
 
 def _renamed(
@@ -127,12 +123,6 @@ def _renamed(
             names[binding.var] = relax.DataflowVar(str(binding.var.name), binding.var.ty)
             result.append(relax.VarBinding(names[binding.var], value))
     return result
-
-
-def _callees(module: ir.IRModule, bindings: Sequence[relax.VarBinding]) -> dict[ir.GlobalVar, Any]:
-    """The TIR functions that the bindings call."""
-    called = [variable for binding in bindings for variable in collect(binding.value, ir.GlobalVar)]
-    return {variable: module[variable] for variable in called}
 
 
 def needed_bindings(bindings: Sequence[relax.VarBinding], outputs: Iterable[relax.Var]) -> list[relax.VarBinding]:
