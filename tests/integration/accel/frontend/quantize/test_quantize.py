@@ -3,9 +3,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-import tvm
 from onnx import TensorProto, helper, numpy_helper
-from tvm import relax
 
 from accel.errors import CyclopsError, InvalidModel, InvalidTensors
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
@@ -179,8 +177,7 @@ def test_free_scales_lose_less_of_resnet8() -> None:
 
     def decibels(scales: Scales, requantize: Requantize) -> float:
         imported = import_integer_model(quantize_model(model, scales=scales), requantize)
-        main = relax.VirtualMachine(tvm.compile(imported.module, target="llvm"), tvm.cpu())["main"]
-        return sqnr(expected, np.stack([main(tvm.runtime.tensor(image["image"])).numpy() for image in images]))
+        return sqnr(expected, np.stack([run_relax(imported, image["image"])[0] for image in images]))
 
     shifted, scaled = decibels("power of two", "shift"), decibels("power of two", "scale")
     assert shifted > 25
