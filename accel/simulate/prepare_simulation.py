@@ -21,7 +21,7 @@ from accel.catalog.load_accelerator import load_accelerator, preset_names
 from accel.errors import CyclopsError
 from accel.isa import decode
 from accel.isa.compiled_kernels import cache_folder, imported_files
-from accel.isa.family import KernelProvider
+from accel.isa.family import KernelProvider, KernelSource
 from accel.isa.family_registry import family, family_of
 from accel.isa.kernel_library import adopt_code, find_kernel, host_cpu, load_kernel
 
@@ -42,7 +42,7 @@ def prepare(accelerator: Accelerator) -> None:
     found = family_of(accelerator)
     found.prepare(accelerator)
     _prepared.add(accelerator.family)
-    for source in found.kernel_sources(accelerator):
+    for source in _kernel_sources(accelerator):
         load_kernel(source)
 
 
@@ -68,7 +68,7 @@ def is_on_disk(accelerator: Accelerator) -> bool:
     Raises:
         InvalidAccelerator: its family is not installed.
     """
-    sources = family_of(accelerator).kernel_sources(accelerator)
+    sources = _kernel_sources(accelerator)
     return is_family_on_disk(accelerator.family) and all(find_kernel(source) for source in sources)
 
 
@@ -88,11 +88,18 @@ def fetch(accelerator: Accelerator, provider: KernelProvider) -> None:
     """
     if accelerator.family not in _prepared and not is_family_on_disk(accelerator.family):
         provider.prepare_family(accelerator.family)
-    for source in family_of(accelerator).kernel_sources(accelerator):
+    for source in _kernel_sources(accelerator):
         if not find_kernel(source):
             code = provider.kernel_code(source.family, source.text)
             if code is not None:
                 adopt_code(source, code)
+
+
+def _kernel_sources(accelerator: Accelerator) -> tuple[KernelSource, ...]:
+    found = family_of(accelerator)
+    if not hasattr(found, "kernel_sources"):  # a plug-in that was written before families had it
+        return ()
+    return found.kernel_sources(accelerator)
 
 
 def preset_of(name: str) -> Accelerator | None:

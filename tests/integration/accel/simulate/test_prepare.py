@@ -1,6 +1,8 @@
 import os
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from accel.isa.decode import decode
 from accel.isa.kernel_library import load_kernel
@@ -39,3 +41,13 @@ def test_a_forked_child_simulates_what_its_parent_prepared():
         timing = time_launch(decode(accelerator, np.array([[3, 0]], np.uint64)), {})
         os._exit(0 if timing.cycles == 25 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_family_that_was_written_before_kernels_were_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plug-in: it compiles in the process, as it did."""
+    prepared: list[str] = []
+    older = SimpleNamespace(prepare=lambda accelerator: prepared.append(accelerator.name))
+    monkeypatch.setattr("accel.simulate.prepare_simulation.family_of", lambda _: older)
+    monkeypatch.setattr("accel.simulate.prepare_simulation._prepared", set())
+    prepare(board())
+    assert prepared == [board().name]

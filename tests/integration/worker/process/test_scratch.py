@@ -21,10 +21,11 @@ def test_is_there_and_gone(tmp_path: Path) -> None:
 
 
 def test_what_dead_processes_left_is_swept(tmp_path: Path) -> None:
-    if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
         with scratch_directory(tmp_path, "job-1"):
             os._exit(0)
-    os.wait()
+    os.waitpid(child, 0)
     (dead,) = tmp_path.iterdir()
     (dead / "body").write_bytes(b"x")
     (tmp_path / "job-young").mkdir()
