@@ -146,7 +146,8 @@ class _Stage:
         made = {name for node in nodes for name in node.outputs if name}
         used = dict.fromkeys(name for node in nodes for name in node.inputs if name)
         self.reads = [name for name in used if name not in made and name not in graph.constants]
-        elsewhere = {name for node in graph.nodes if node not in nodes for name in node.inputs} | {*graph.outputs}
+        others = (node for node in graph.nodes if made.isdisjoint(node.outputs))
+        elsewhere = {name for node in others for name in node.inputs} | {*graph.outputs}
         self._makes = [name for node in nodes for name in node.outputs if name in elsewhere]
         self._session: Any = None
         if not in_numpy and self._makes:

@@ -23,6 +23,10 @@ class ModelNodes:
         self._model = model
         self._makers = {name: at for at, node in enumerate(model.graph.node) for name in node.output if name}
         self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
+        self._folded = set(self._constants)  # and what nodes make of constants alone; nodes come after what they read
+        for node in model.graph.node:
+            if self._folded.issuperset(node.input):
+                self._folded.update(node.output)
 
     def run(
         self, wanted: Sequence[str], known: Mapping[str, Array], between: Collection[str], deadline: Deadline
@@ -42,7 +46,7 @@ class ModelNodes:
         nodes, inputs, constants = self._between(wanted, known)
         for at in nodes:
             made = [name for name in self._model.graph.node[at].output if name]
-            if not any(name in between for name in made) and not self._is_constant(at):
+            if not any(name in between for name in made) and made[0] not in self._folded:
                 raise CompileError(f"the reference lacks the tensor {made[0]}", field=made[0])
         graph = helper.make_graph(
             [self._model.graph.node[at] for at in sorted(nodes)],
@@ -58,11 +62,6 @@ class ModelNodes:
         session = open_session(model.SerializeToString())
         fed = {name: np.asarray(known[name], order="C") for name in inputs}
         return _run_until(session, wanted, fed, deadline)
-
-    def _is_constant(self, at: int) -> bool:
-        """Whether a node works on constants alone."""
-        makers = [self._makers.get(name) for name in self._model.graph.node[at].input if name not in self._constants]
-        return all(maker is not None and self._is_constant(maker) for maker in makers if maker != at)
 
     def _between(
         self, wanted: Iterable[str], known: Mapping[str, Array]
