@@ -31,8 +31,8 @@ class Exporter(Protocol):
     def node(self, module: str, op: str) -> str:
         """The name of a node."""
 
-    def output(self, node: str) -> str:
-        """The name of what the node called ``node`` computes."""
+    def output(self, node: str, index: int = 0) -> str:
+        """The name of a result of the node called ``node``."""
 
     def parameter(self, module: str, op: str, role: str) -> str:
         """The name of a constant; ``role`` is weight, bias, mean or variance."""
@@ -44,7 +44,8 @@ class Exporter(Protocol):
 class Torch:
     """PyTorch: modules such as ``layer1.0.conv1``; half the kernel is padded on each side."""
 
-    epsilon = 1e-5
+    def __init__(self, epsilon: float = 1e-5) -> None:
+        self.epsilon = epsilon
 
     def node(self, module: str, op: str) -> str:
         """A number is the place in a sequence, which goes by its owner's name: ``/layer1/layer1.0/conv1/Conv``."""
@@ -53,9 +54,9 @@ class Torch:
             steps.append(f"{steps[-1]}.{step}" if step.isdigit() else step)
         return "/".join(["", *steps, "Conv" if op == "Depthwise" else op])
 
-    def output(self, node: str) -> str:
+    def output(self, node: str, index: int = 0) -> str:
         """As ``torch.onnx`` calls it."""
-        return f"{node}_output_0"
+        return f"{node}_output_{index}"
 
     def parameter(self, module: str, op: str, role: str) -> str:
         """The key in the state dictionary."""
@@ -80,9 +81,9 @@ class Keras:
         """As TensorFlow calls the operation."""
         return f"{self.scope}/{module}/{_KERAS_OPS.get(op, op)}"
 
-    def output(self, node: str) -> str:
-        """As TensorFlow calls an operation's first result."""
-        return f"{node}:0"
+    def output(self, node: str, index: int = 0) -> str:
+        """As TensorFlow calls an operation's results."""
+        return f"{node}:{index}"
 
     def parameter(self, module: str, op: str, role: str) -> str:
         """The operation that reads the variable."""

@@ -43,10 +43,13 @@ class Graph:
         self._initializers.append(TensorProto(name=name, dims=shape, data_type=TensorProto.FLOAT))
         return name
 
-    def node(self, op: str, name: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
-        """Add a node called ``name``; returns its output, which bears the node's name unless ``output`` is given."""
-        self._nodes.append(helper.make_node(op, list(inputs), [output or name], name=name, **attributes))
-        return output or name
+    def node(
+        self, op: str, name: str, inputs: Sequence[str], output: str | Sequence[str] = "", **attributes: Any
+    ) -> str:
+        """Add a node called ``name``; returns its first output, which bears the node's name unless it is given."""
+        outputs = [output or name] if isinstance(output, str) else list(output)
+        self._nodes.append(helper.make_node(op, list(inputs), outputs, name=name, **attributes))
+        return outputs[0]
 
     def dequantize(self, tensor: str, scale: float, zero_point: npt.NDArray[Any]) -> str:
         """Add ``DequantizeLinear`` of ``tensor``; the element type is that of ``zero_point``."""

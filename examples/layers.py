@@ -13,7 +13,11 @@ from examples.fold import fold_batch_norms
 from examples.graph import OPSET, Graph
 from examples.weights import draw_weights
 
-_CLIP_INPUTS = 11  # the first opset whose Clip has its bounds as inputs
+# the first opsets whose Clip has its bounds as inputs, Split its sizes, and ReduceMean its axes; and that has HardSwish
+_CLIP_INPUTS = 11
+_SPLIT_INPUTS = 13
+_HARD_SWISH = 14
+_REDUCE_INPUTS = 18
 
 Kernel = int | tuple[int, int]
 
@@ -38,9 +42,9 @@ class Layers:
         """Convolution over all channels, padded as the framework does."""
         return self._conv(module, "Conv", x, (filters, self.shapes[x][1], *_pair(kernel)), stride, bias=bias)
 
-    def depthwise(self, module: str, x: str, stride: int = 1, *, bias: bool = False) -> str:
-        """3x3 convolution of each channel by itself, padded as the framework does."""
-        return self._conv(module, "Depthwise", x, (self.shapes[x][1], 1, 3, 3), stride, bias=bias)
+    def depthwise(self, module: str, x: str, stride: int = 1, kernel: Kernel = 3, *, bias: bool = False) -> str:
+        """Convolution of each channel by itself, padded as the framework does."""
+        return self._conv(module, "Depthwise", x, (self.shapes[x][1], 1, *_pair(kernel)), stride, bias=bias)
 
     def batch_norm(self, module: str, x: str) -> str:
         """Batch norm over the channels."""
@@ -64,9 +68,61 @@ class Layers:
         ]
         return self._node("Clip", module, [x, *bounds], self.shapes[x])
 
+    def sigmoid(self, module: str, x: str) -> str:
+        """Logistic function."""
+        return self._node("Sigmoid", module, [x], self.shapes[x])
+
+    def silu(self, module: str, x: str) -> str:
+        """Sigmoid linear unit: ``x`` times its sigmoid, of which exporters make two nodes."""
+        return self.multiply(module, x, self.sigmoid(module, x))
+
+    def hard_sigmoid(self, module: str, x: str) -> str:
+        """Straight line from 0 at -3 to 1 at 3."""
+        return self._node("HardSigmoid", module, [x], self.shapes[x], alpha=1 / 6, beta=0.5)
+
+    def hard_swish(self, module: str, x: str) -> str:
+        """Product of ``x`` and its ``hard_sigmoid``."""
+        if self.opset < _HARD_SWISH:
+            return self.multiply(module, x, self.hard_sigmoid(module, x))
+        return self._node("HardSwish", module, [x], self.shapes[x])
+
     def add(self, module: str, a: str, b: str) -> str:
         """Residual sum."""
         return self._node("Add", module, [a, b], self.shapes[a])
+
+    def multiply(self, module: str, a: str, b: str) -> str:
+        """Product by elements; ``a`` or ``b`` may have a single value of each channel."""
+        shape = max(self.shapes[a], self.shapes[b], key=math.prod)
+        return self._node("Mul", module, [a, b], shape)
+
+    def halves(self, module: str, x: str) -> tuple[str, str]:
+        """The first and the second half of the channels."""
+        name = self.exporter.node(module, "Split")
+        half = (self.shapes[x][0], self.shapes[x][1] // 2, *self.shapes[x][2:])
+        sizes: dict[str, object] = {}
+        inputs = [x]
+        if self.opset < _SPLIT_INPUTS:
+            sizes["split"] = [half[1]] * 2
+        else:
+            inputs.append(self.graph.constant(f"{name}/split", np.full(2, half[1], np.int64)))
+        results = (self.exporter.output(name), self.exporter.output(name, 1))
+        self.graph.node("Split", name, inputs, results, axis=1, **sizes)
+        self.shapes.update(dict.fromkeys(results, half))
+        return results
+
+    def concat(self, module: str, a: str, b: str) -> str:
+        """The channels of ``a``, then those of ``b``."""
+        channels = self.shapes[a][1] + self.shapes[b][1]
+        return self._node("Concat", module, [a, b], (self.shapes[a][0], channels, *self.shapes[a][2:]), axis=1)
+
+    def reshape(self, module: str, x: str, shape: tuple[int, ...]) -> str:
+        """The elements of ``x`` in another shape."""
+        to = self.graph.constant(f"{self.exporter.node(module, 'Reshape')}/shape", np.array(shape, np.int64))
+        return self._node("Reshape", module, [x, to], shape)
+
+    def transpose(self, module: str, x: str, axes: tuple[int, ...]) -> str:
+        """The axes of ``x`` in another order."""
+        return self._node("Transpose", module, [x], tuple(self.shapes[x][axis] for axis in axes), perm=list(axes))
 
     def max_pool(self, module: str, x: str, kernel: int, stride: int) -> str:
         """Max pool, padded as the framework does."""
@@ -82,6 +138,14 @@ class Layers:
     def global_pool(self, module: str, x: str) -> str:
         """Average over the whole image."""
         return self._node("GlobalAveragePool", module, [x], (*self.shapes[x][:2], 1, 1))
+
+    def mean(self, module: str, x: str) -> str:
+        """Average over the whole image: [1, channels, height, width] to [1, channels]."""
+        shape = self.shapes[x][:2]
+        if self.opset < _REDUCE_INPUTS:
+            return self._node("ReduceMean", module, [x], shape, axes=[2, 3], keepdims=0)
+        axes = self.graph.constant(f"{self.exporter.node(module, 'ReduceMean')}/axes", np.array([2, 3], np.int64))
+        return self._node("ReduceMean", module, [x, axes], shape, keepdims=0)
 
     def flatten(self, module: str, x: str) -> str:
         """[1, channels, height, width] to [1, features]."""

@@ -11,10 +11,13 @@ from examples import light
 from examples.autoencoder import autoencoder
 from examples.conv224 import conv224
 from examples.ds_cnn import keyword_spotting
+from examples.efficientnet import efficientnet_b0
 from examples.mobilenet_v1 import mobilenet_v1, visual_wake_words
 from examples.mobilenet_v2 import mobilenet_v2
+from examples.mobilenet_v3 import mobilenet_v3
 from examples.resnet import resnet18, resnet34, resnet50
 from examples.resnet8 import resnet8
+from examples.shufflenet_v2 import shufflenet_v2
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,9 @@ NETWORKS = {
     "visual_wake_words": Network(visual_wake_words, "MLPerf Tiny's MobileNet V1 0.25, 96x96, 2 classes"),
     "mobilenet_v1": Network(mobilenet_v1, "MobileNet V1 1.0, 224x224, 1000 classes"),
     "mobilenet_v2": Network(mobilenet_v2, "MobileNet V2 1.0, 224x224, 1000 classes"),
+    "mobilenet_v3": Network(mobilenet_v3, "MobileNet V3 large, 224x224, 1000 classes"),
+    "efficientnet_b0": Network(efficientnet_b0, "EfficientNet-B0, 224x224, 1000 classes"),
+    "shufflenet_v2": Network(shufflenet_v2, "ShuffleNet V2 1.0, 224x224, 1000 classes"),
     "resnet18": Network(resnet18, "ResNet-18, 224x224, 1000 classes"),
     "resnet34": Network(resnet34, "ResNet-34, 224x224, 1000 classes"),
     "resnet50": Network(resnet50, "ResNet-50, 224x224, 1000 classes"),

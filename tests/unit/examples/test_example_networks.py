@@ -13,7 +13,7 @@ from examples.networks import build
 from tests.reference.host import draw_inputs, run_onnx
 
 IMAGES = ((1, 3, 224, 224), (1, 1000))
-SLOW = {"resnet34", "resnet50"} | {
+SLOW = {"resnet34", "resnet50", "efficientnet_b0", "shufflenet_v2"} | {
     f"light_{name}" for name in ("bvlc_alexnet", "densenet121", "inception_v2", "resnet50", "vgg19", "zfnet512")
 }
 # whose parts are those of others here
@@ -39,6 +39,9 @@ PUBLISHED = {
     # Howard et al. 2017, and Keras' count; the others as torchvision states them
     "mobilenet_v1": Published(0.569e9, 4_253_864, statistics=True),
     "mobilenet_v2": Published(0.301e9, 3_504_872),
+    "mobilenet_v3": Published(0.217e9, 5_483_032),
+    "efficientnet_b0": Published(0.386e9, 5_288_548),
+    "shufflenet_v2": Published(0.145e9, 2_278_604),
     "resnet18": Published(1.814e9, 11_689_512),
     "resnet34": Published(3.664e9, 21_797_672),
     "resnet50": Published(4.089e9, 25_557_032),
