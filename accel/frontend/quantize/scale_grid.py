@@ -10,7 +10,7 @@ import numpy.typing as npt
 Scales = Literal["power of two", "free"]
 
 _OCTAVES = 4  # how far below the scale that just holds every value to look
-_INT8_MAX = 127
+INT8_MAX = 127
 _BLOCK = 1 << 13  # elements that are looked at together: they stay in the cache, and BLAS starts no threads
 _MAX_EXPONENT = 55  # the product of two scales is still a normal float32
 
@@ -49,7 +49,7 @@ class Grid:
 
     def candidates(self, largest: float) -> list[int]:
         """Returns the candidate indices, from the power of two that just holds ``largest`` to four octaves finer."""
-        top = int(np.ceil(np.log2(largest / _INT8_MAX / self.base))) if largest > 0 else -7
+        top = int(np.ceil(np.log2(largest / INT8_MAX / self.base))) if largest > 0 else -7
         top = min(max(top, -_MAX_EXPONENT), _MAX_EXPONENT)
         return [top * self.density - finer for finer in range(_OCTAVES * self.density + 1)]
 
@@ -83,7 +83,7 @@ def squared_error(values: npt.NDArray[Any], scale: float, above: float = math.in
         s, e = scaled[: block.size], error[: block.size]
         np.divide(block, scale, out=s, dtype=np.float64)
         np.rint(s, out=e)
-        np.clip(e, -_INT8_MAX - 1, _INT8_MAX, out=e)
+        np.clip(e, -INT8_MAX - 1, INT8_MAX, out=e)
         np.subtract(e, s, out=e)
         total += float(np.dot(e, e)) * scale**2
         if total > above:

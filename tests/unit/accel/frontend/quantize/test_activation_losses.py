@@ -1,0 +1,55 @@
+"""The error of each candidate scale, counted in bins, against the error of each value by itself."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from accel.errors import InvalidModel
+from accel.frontend.quantize.activation_calibration import activation_losses
+from accel.frontend.quantize.scale_grid import GRIDS, Grid, squared_error
+
+RANDOM = np.random.default_rng(5)
+VALUES = {
+    "normal": RANDOM.standard_normal((3, 200_000)),
+    "positive": np.maximum(RANDOM.standard_normal((2, 70_000)), 0) * 1e-3,
+    "negative": -RANDOM.random((2, 999)) * 40,
+    "with outliers": RANDOM.standard_t(2, (2, 30_000)),
+    "integers": RANDOM.integers(-128, 128, (2, 5000)).astype(np.float64),
+    "zeros": np.zeros((2, 17)),
+    "samples of other sizes": RANDOM.standard_normal((3, 400)) * np.array([[1], [100], [0.01]]),
+}
+FEW = (1.0, 1.53125)  # bases: of a mean of 49 elements the second
+
+
+def losses(samples: np.ndarray, grid: Grid):
+    values = [{"x": sample.astype(np.float32)} for sample in samples]
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [samples.shape[1]]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", info[:1], info[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return activation_losses(model, {"x": grid, "y": grid}, values), np.concatenate([one["x"] for one in values])
+
+
+@pytest.mark.parametrize("grid", [*(GRIDS["power of two"].with_base(base) for base in FEW), GRIDS["free"]], ids=str)
+@pytest.mark.parametrize("kind", VALUES)
+def test_errors_are_those_of_the_values(kind: str, grid: Grid) -> None:
+    found, values = losses(VALUES[kind], grid)
+    for loss in found.values():
+        assert loss.energy == pytest.approx(np.square(values, dtype=np.float64).sum(), rel=1e-12)
+        assert list(loss.errors) == grid.candidates(float(np.abs(values).max()))
+        exact = {index: squared_error(values, grid.scale(index)) for index in loss.errors}
+        # a bin may straddle a rounding boundary unless the scales are powers of two of each other
+        assert loss.errors == pytest.approx(exact, rel=1e-12 if grid.density == 1 else 0.01, abs=1e-12)
+        if grid.density == 1:
+            best = min(exact, key=exact.__getitem__)
+            assert min(loss.errors, key=loss.errors.__getitem__) == best
+
+
+def test_the_error_of_what_int8_holds_exactly_is_nothing() -> None:
+    found, _ = losses(VALUES["integers"] / 4, GRIDS["power of two"])
+    assert [error for error in found["x"].errors.values() if error < 1e-6] == [0.0]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_refused(bad: float) -> None:
+    with pytest.raises(InvalidModel, match="not finite"):
+        losses(np.array([[1.0, 2.0], [bad, 1.0]]), GRIDS["free"])
