@@ -16,7 +16,6 @@ from accel.util.arrays import Array
 Sample = dict[str, Array]
 
 RANDOM_SAMPLES = 8
-_KEPT_BYTES = 256 << 20  # of activations, so that most networks run once
 _BINS_PER_STEP = 8  # of the finest candidate scale
 _BLOCK = 1 << 17  # elements that are counted together, as many as stay in the cache
 
@@ -50,21 +49,12 @@ def activation_losses(model: onnx.ModelProto, grids: Mapping[str, Grid], inputs:
     Raises:
         InvalidModel: onnxruntime cannot run the model.
     """
-    tensors = list(grids)
-    runs = _Runs(model, tensors, inputs)
-    ranges = dict.fromkeys(tensors, (0.0, 0.0))
-    for values in runs:
+    histograms = {name: _Histogram(grid) for name, grid in grids.items()}
+    for values in _runs(model, list(grids), inputs):
         for name, value in values.items():
-            low, high = float(value.min(initial=0)), float(value.max(initial=0))
-            if not (np.isfinite(low) and np.isfinite(high)):
+            if not histograms[name].add(value):
                 raise InvalidModel(f"the values of {name!r} are not finite on the samples", field="model")
-            ranges[name] = min(low, ranges[name][0]), max(high, ranges[name][1])
-    candidates = {name: grids[name].candidates(max(-low, high)) for name, (low, high) in ranges.items()}
-    histograms = {name: _Histogram(*ranges[name], grids[name].scale(candidates[name][-1])) for name in tensors}
-    for values in runs:
-        for name, value in values.items():
-            histograms[name].add(value)
-    return {name: histograms[name].loss(grids[name], candidates[name]) for name in tensors}
+    return {name: histogram.loss() for name, histogram in histograms.items()}
 
 
 class _Histogram:
@@ -72,50 +62,81 @@ class _Histogram:
 
     From these follows the error of int8 at any scale, as the values of a bin are mostly rounded alike. A bin is a part
     of the finest candidate scale, so that none straddles a rounding boundary of a scale that is a power of two of it;
-    where one does, its values are rounded as its middle is, which adds under a hundredth to the error.
-
-    Args:
-        low, high: the range of the values; finite, and 0 is in it.
-        finest: the finest candidate scale.
+    where one does, its values are rounded as its middle is, which adds under a hundredth to the error. Distances are
+    in widths of a bin.
     """
 
-    def __init__(self, low: float, high: float, finest: float) -> None:
-        self._width = finest / _BINS_PER_STEP
-        self._first = math.floor(low / self._width)
-        bins = math.floor(high / self._width) - self._first + 1
-        self._counts = np.zeros(bins, np.int64)
-        self._moments = np.zeros((2, bins), np.float64)
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+        self._largest = 0.0
+        self._width = self._width_for(0.0)
+        self._first = 0  # the bin of 0 begins at it
+        self._counts = np.zeros(1, np.int64)
+        self._moments = np.zeros((2, 1), np.float64)
 
-    def add(self, value: Array) -> None:
-        """Count the elements of an array, which lie within the range."""
+    def add(self, value: Array) -> bool:
+        """Count the elements of an array; returns whether all are finite, and else does nothing."""
+        low, high = float(value.min(initial=0)), float(value.max(initial=0))
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return False
+        if max(-low, high) > self._largest:
+            self._widen(max(-low, high))
+        self._extend(math.floor(low / self._width), math.floor(high / self._width))
         flat = value.reshape(-1)
         for at in range(0, flat.size, _BLOCK):
-            offset = np.divide(flat[at : at + _BLOCK], self._width, dtype=np.float64)
-            whole = np.floor(offset)
-            offset -= whole
+            within = np.divide(flat[at : at + _BLOCK], self._width, dtype=np.float64)
+            whole = np.floor(within)
+            within -= whole
             whole -= self._first
             bins = whole.astype(np.intp)
             self._counts += np.bincount(bins, minlength=self._counts.size)
-            self._moments[0] += np.bincount(bins, offset, self._counts.size)
-            offset *= offset
-            self._moments[1] += np.bincount(bins, offset, self._counts.size)
+            self._moments[0] += np.bincount(bins, within, self._counts.size)
+            within *= within
+            self._moments[1] += np.bincount(bins, within, self._counts.size)
+        return True
 
-    def loss(self, grid: Grid, candidates: Sequence[int]) -> Loss:
-        """Returns the energy of the values, and their error at the scale of each candidate."""
+    def loss(self) -> Loss:
+        """Returns the energy of the values, and their error at each candidate scale."""
         used = self._counts.nonzero()[0]
         counts, (sums, squares) = self._counts[used], self._moments[:, used]
         begins = (used + self._first).astype(np.float64)
 
         def squared(distances: Array) -> float:
-            """The squared distance of the values, in widths, from points so far below the beginnings of their bins."""
-            total = np.dot(counts * distances + 2 * sums, distances) + squares.sum()
+            """The squared distance of the values from points that lie so far below the beginnings of their bins."""
+            total = ((counts * distances + 2 * sums) * distances + squares).sum()  # np.dot would start threads
             return float(total) * self._width**2
 
         errors = {}
-        for index in candidates:
-            step = grid.scale(index) / self._width
+        for index in self._grid.candidates(self._largest):
+            step = self._grid.scale(index) / self._width
             errors[index] = squared(begins - step * np.clip(np.rint((begins + 0.5) / step), -INT8_MAX - 1, INT8_MAX))
         return Loss(squared(begins), errors)
+
+    def _width_for(self, largest: float) -> float:
+        return self._grid.scale(self._grid.candidates(largest)[-1]) / _BINS_PER_STEP
+
+    def _widen(self, largest: float) -> None:
+        """Join bins in pairs, as wider scales become candidates; the zeros before any other value fit each width."""
+        width, zeros = self._width_for(largest), not self._largest
+        while not zeros and self._width < width:
+            self._extend(self._first & ~1, self._first + self._counts.size - 1 | 1)
+            pairs = self._counts.reshape(-1, 2), *self._moments.reshape(2, -1, 2)
+            (low, high), (low_sums, sums), (low_squares, squares) = (pair.T for pair in pairs)
+            self._counts = low + high
+            self._moments = np.stack(
+                [(low_sums + sums + high) / 2, (low_squares + squares + 2 * sums + high) / 4],
+            )
+            self._first //= 2
+            self._width *= 2
+        self._largest, self._width = largest, width
+
+    def _extend(self, first: int, last: int) -> None:
+        """Have bins from ``first`` to ``last`` at least."""
+        before, after = max(self._first - first, 0), max(last - self._first - self._counts.size + 1, 0)
+        if before or after:
+            self._counts = np.pad(self._counts, (before, after))
+            self._moments = np.pad(self._moments, ((0, 0), (before, after)))
+            self._first -= before
 
 
 def _draw(random: np.random.Generator, info: onnx.ValueInfoProto) -> Array:
@@ -153,42 +174,26 @@ def _signature(info: onnx.ValueInfoProto) -> tuple[tuple[int, ...], np.dtype[Any
     )
 
 
-class _Runs:
-    """The values of ``tensors``, sample by sample; each iteration runs the model, but the first samples are cached.
+def _runs(model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample]) -> Iterator[Sample]:
+    """The values of ``tensors``, sample by sample.
 
     Raises:
-        InvalidModel: onnxruntime cannot load the model, or, during iteration, run it.
+        InvalidModel: onnxruntime cannot load the model, or run it.
     """
-
-    def __init__(self, model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sample]) -> None:
-        observed = onnx.ModelProto()
-        observed.CopyFrom(model)
-        computed = {name for node in model.graph.node for name in node.output}
-        present = {output.name for output in model.graph.output}
-        self._wanted = [name for name in tensors if name in computed]
-        observed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in self._wanted if name not in present)
-        self._given = [name for name in tensors if name not in computed]
-        self._inputs = inputs
-        self._kept: list[Sample] = []
-        self._room = _KEPT_BYTES
+    observed = onnx.ModelProto()
+    observed.CopyFrom(model)
+    computed = {name for node in model.graph.node for name in node.output}
+    present = {output.name for output in model.graph.output}
+    wanted = [name for name in tensors if name in computed]
+    observed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in present)
+    try:
+        running = session(observed, GraphOptimizationLevel.ORT_DISABLE_ALL)
+    except Exception as error:  # onnxruntime's exceptions have no common base
+        raise InvalidModel(f"onnxruntime cannot load the model: {error}", field="model") from error
+    for sample in inputs:
         try:
-            self._session = session(observed, GraphOptimizationLevel.ORT_DISABLE_ALL)
-        except Exception as error:  # onnxruntime's exceptions have no common base
-            raise InvalidModel(f"onnxruntime cannot load the model: {error}", field="model") from error
-
-    def __iter__(self) -> Iterator[Sample]:
-        for number, sample in enumerate(self._inputs):
-            values = self._kept[number] if number < len(self._kept) else self._run(sample)
-            if number == len(self._kept):
-                self._room -= sum(value.nbytes for value in values.values())
-                if self._room >= 0:
-                    self._kept.append(values)
-            yield values
-
-    def _run(self, sample: Sample) -> Sample:
-        try:
-            results = self._session.run(self._wanted, sample) if self._wanted else []
+            results = running.run(wanted, sample) if wanted else []
         except Exception as error:  # as above
             raise InvalidModel(f"onnxruntime cannot run the model: {error}", field="model") from error
-        given = {name: sample[name] for name in self._given if name in sample}
-        return dict(zip(self._wanted, results, strict=True)) | given
+        given = {name: sample[name] for name in tensors if name not in computed and name in sample}
+        yield dict(zip(wanted, results, strict=True)) | given

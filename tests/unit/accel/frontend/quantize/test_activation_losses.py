@@ -16,6 +16,7 @@ VALUES = {
     "with outliers": RANDOM.standard_t(2, (2, 30_000)),
     "integers": RANDOM.integers(-128, 128, (2, 5000)).astype(np.float64),
     "zeros": np.zeros((2, 17)),
+    "zeros first": RANDOM.standard_normal((3, 500)) * np.array([[0], [1e-4], [1e-3]]),
     "samples of other sizes": RANDOM.standard_normal((3, 400)) * np.array([[1], [100], [0.01]]),
 }
 FEW = (1.0, 1.53125)  # bases: of a mean of 49 elements the second
