@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 # what each must print, with its figures
 ROWS = {
+    "answers.py": [r"^cyclops run, ResNet-8, a size changed +vta +\d+\.\d\d +2\.5 +\d", r"^importing TVM takes \d"],
     "compile.py": [r"^compile +\d+\.\d+ +\d+\.\d"],
     "function.py": [r"^all ten +\d", r"^goal of \d+ G MAC/s"],
     "load.py": [r"^ +median ms", r"^at rest +\d+\.\d"],
@@ -22,6 +23,7 @@ ROWS = {
     "trace.py": [r"^[\d,]+ instructions, .* ms$", r" +\d+\.\d"],
 }
 FEW = {
+    "answers.py": ["resized", "--accelerator", "vta"],
     "networks.py": ["resnet8", "keyword_spotting"],
     "trials.py": ["resnet8", "--accelerator", "vta"],
     "load.py": ["cached", "uploads"],
