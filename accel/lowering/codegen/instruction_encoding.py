@@ -135,7 +135,7 @@ class _Encoding:
         )
 
     def _length(self, call: tirx.Evaluate) -> int:
-        return len(self.accelerator.parts(self.accelerator.instruction(instruction_calls.parse(call)[0])))
+        return len(self.accelerator.parts(self.accelerator.instruction(instruction_calls.name_of(call))))
 
     def _encode(self, position: CallPosition) -> None:
         """The words of one call: in each iteration one for each part, after one another."""

@@ -64,7 +64,15 @@ def site_of(statement: tirx.Evaluate) -> int | None:
 
 def with_site(statement: tirx.Evaluate, site: int) -> tirx.Stmt:
     """The same call at another site."""
-    return call(*parse(statement), site=site)
+    arguments = list(statement.value.args)
+    if site_of(statement) is not None:
+        arguments.pop()
+    return tirx.Evaluate(tirx.call_extern("int32", *arguments, f"site {site}"))
+
+
+def name_of(statement: tirx.Evaluate) -> str:
+    """The name of a call's instruction."""
+    return str(statement.value.args[0].value)
 
 
 def parse(statement: tirx.Evaluate) -> tuple[str, dict[str, Any], list[tuple[int, ...]]]:
