@@ -4,6 +4,7 @@ None has a graph as an attribute, draws random numbers, or has a result whose sh
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -37,6 +38,15 @@ _MOST = 1 << 24  # of such an attribute
 _REFUSED = {("Resize", "antialias", 1), ("Dropout", "training_mode", 1), ("BatchNormalization", "training_mode", 1)}
 
 
+_LABELS = r"[A-Za-z ]*(\.\.\.[A-Za-z ]*)?"
+_EQUATION = re.compile(rf"{_LABELS}(,{_LABELS})*(->{_LABELS})?")
+
+
+def is_equation(text: str) -> bool:
+    """Returns whether ``text`` has the form of Einsum's equations; onnx's shape inference never ends on some others."""
+    return _EQUATION.fullmatch(text) is not None
+
+
 def check_attributes(node: HostNode, where: str) -> None:
     """Refuses attributes that an operator's implementation may trust to be sensible.
 
@@ -60,6 +70,8 @@ def check_attributes(node: HostNode, where: str) -> None:
         raise InvalidProgram(f"{where}.attributes.output_padding: expected less than the strides")
     if node.op in _POOLS:
         _check_window(node, where)
+    if node.op == "Einsum" and not is_equation(node.attributes["equation"]):
+        raise json_fields.wrong(f"{where}.attributes.equation", "labels as in ij,jk->ik", node.attributes["equation"])
 
 
 def _check_window(node: HostNode, where: str) -> None:

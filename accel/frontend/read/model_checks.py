@@ -16,6 +16,7 @@ from accel.frontend.legalize.qdq_form import OPERATORS
 from accel.frontend.onnx_model.model_limits import NEWEST_IR_VERSION, OPSETS, ModelLimits
 from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, attribute_of, opset_of
 from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, check_dimensions, check_type
+from accel.host.host_operators import is_equation
 from accel.util.safe_names import name_fault, shown, tensor_fault, text_fault
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -195,6 +196,7 @@ def check_operators(model: onnx.ModelProto) -> None:
     """Refuses operators, and attributes of them, that Cyclops does not support.
 
     Raises:
+        InvalidModel: an attribute that onnx itself does not survive.
         UnsupportedOperator: the first node that uses one.
     """
     opset = opset_of(model)
@@ -217,6 +219,13 @@ def check_operators(model: onnx.ModelProto) -> None:
         except onnx.defs.SchemaError as error:
             raise UnsupportedOperator(f"{op} is not an operator of ONNX opset {opset}", field=field) from error
         check_known_before(node, opset)
+        if op == "Einsum":
+            _check_equation(attribute_of(node, "equation", None), field)
+
+
+def _check_equation(equation: object, field: str) -> None:
+    if not isinstance(equation, bytes) or not is_equation(equation.decode(errors="replace")):
+        raise InvalidModel(f"the equation of Einsum has labels, as ij,jk->ik has; it is {equation!r:.100}", field=field)
 
 
 def constants(model: onnx.ModelProto) -> Iterator[tuple[str, TensorProto]]:

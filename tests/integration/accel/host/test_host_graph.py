@@ -195,6 +195,7 @@ BAD = {
     "no result": (graph(node(outputs=[""])), "it makes nothing"),
     "another attribute": (graph(node(attributes={"axis": 1})), "there is no attribute 'axis'; there are none"),
     "no attribute": (graph(node("Concat")), "'axis' is missing"),
+    "an equation without an end": (graph(node("Einsum", attributes={"equation": "ij>"})), "equation: expected labels"),
     "an attribute of another type": (graph(node("Concat", attributes={"axis": "0"})), "axis: expected an integer"),
     "a truth value": (graph(node("Concat", attributes={"axis": True})), "axis: expected an integer"),
     "a number for text": (constant(numbers(0, 0, 0, 0), "Pad", mode=3), "mode: expected a string"),

@@ -187,6 +187,8 @@ FAULTS: list[tuple[str, Edit, type[CyclopsError], str]] = [
     ("unknown operator", set_node("Nonsense", ["x"], ["y"]), UnsupportedOperator, "node:odd"),
     ("other domain", set_node("MatMul", ["x", "w"], ["y"], domain="evil"), UnsupportedOperator, "node:odd"),
     ("random operator", set_node("RandomNormal", [], ["y"], shape=[2, 4]), UnsupportedOperator, "node:odd"),
+    ("equation without an end", set_node("Einsum", ["x"], ["y"], equation="i.j->i"), InvalidModel, "node:odd"),
+    ("equation as a number", set_node("Einsum", ["x"], ["y"], equation=3), InvalidModel, "node:odd"),
     ("split in other parts", split_in_other_parts, InvalidModel, "node:parts"),
     ("20,000 nodes", flood_of_nodes, ModelTooLarge, "model"),
     ("200,000 inputs of a node", flood_of_inputs, ModelTooLarge, "model"),
