@@ -122,15 +122,22 @@ class _Compiled(Generic[P, R]):
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """The function as numba has it."""
+        """The function as Python calls it."""
         from accel.isa.numba_dispatcher import dispatcher  # noqa: PLC0415 - it loads numba
 
         return dispatcher(self._function, module_folder(Path(self._function.__code__.co_filename)))
 
+    @functools.cached_property
+    def _helper(self) -> Any:
+        """The function as other compiled functions call it."""
+        from accel.isa.numba_dispatcher import Helper  # noqa: PLC0415 - it loads numba
+
+        return Helper(self._function)
+
     @property
     def _numba_type_(self) -> Any:
         """What numba asks an object for that it finds in a function's globals: it calls others of our functions so."""
-        return self.dispatcher._numba_type_
+        return self._helper._numba_type_
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return cast(R, self.dispatcher(*args, **kwargs))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+from numba.core.registry import CPUDispatcher
 
 from accel.isa.kernel_types import Array, Fields, Type
 
@@ -47,6 +48,23 @@ def dispatcher(function: Callable[..., Any], folder: Path | None) -> Any:
     if folder is not None:
         _keep(made, folder)
     return made
+
+
+class Helper(CPUDispatcher):  # type: ignore[misc]
+    """A function that compiled functions call, and Python never does: it has no wrapper for Python, and is not kept.
+
+    It is compiled once for all integers: numba would compile it again for each constant that it is called with, which
+    takes longer than anything that knowing the constant saves.
+    """
+
+    def __init__(self, function: Callable[..., Any], *_: Any) -> None:
+        options = {"nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        super().__init__(function, targetoptions=options)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Returns how it is called with arguments of these types."""
+        named = {name: numba.types.unliteral(each) for name, each in kws.items()}
+        return super().get_call_template([numba.types.unliteral(each) for each in args], named)
 
 
 def _keep(made: Any, folder: Path) -> None:

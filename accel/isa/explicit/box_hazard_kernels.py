@@ -67,7 +67,9 @@ def _offsets(pushes: Int64, tokens: Int64) -> Int64:
     first = np.zeros(len(tokens) + 1, np.int64)
     for queue in pushes:
         first[queue + 1] += 1
-    return np.cumsum(first)
+    for queue in range(len(tokens)):
+        first[queue + 1] += first[queue]
+    return first
 
 
 @compiled
@@ -83,8 +85,8 @@ def _has_tokens(pop_start: Int64, pops: Int64, tokens: Int64, index: int) -> boo
 def _learn_from_unit(clock: Int64, index: int, own: int, before: int) -> None:
     """An instruction knows what the one before it in its unit knew, and that this one has ended."""
     if before >= 0:
-        clock[index] = clock[before]
-        clock[index, own] += 1
+        for other in range(clock.shape[1]):  # numba takes a second for an assignment between slices
+            clock[index, other] = clock[before, other] + (other == own)
 
 
 @compiled

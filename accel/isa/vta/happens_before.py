@@ -311,10 +311,9 @@ def find_hazards(
             while place[unit] < lengths[unit]:
                 index = lists[unit, place[unit]]
                 clock, row = clocks[index], table[index]
-                if place[unit] > 0:
-                    clock[:3] = clocks[lists[unit, place[unit] - 1], :3]
-                else:
-                    clock[:3] = before[unit]
+                known_before = clocks[lists[unit, place[unit] - 1]] if place[unit] > 0 else before[unit]
+                for other in range(3):  # numba takes a second for an assignment between slices
+                    clock[other] = known_before[other]
                 if not _take(order[index], clock, tokens, pops, sent, carried, sender):
                     break
                 clock[unit] = clock[PLACE] = done[unit]

@@ -162,3 +162,21 @@ def test_a_full_disk_costs_the_cache_and_nothing_else(cache, monkeypatch):
 
     monkeypatch.setattr(type(dispatcher._cache._cache_file), "save", full)
     assert dispatcher(np.int64(1)) == 2
+
+
+def _scaled(value, factor):
+    return value * factor
+
+
+scaled = module.compiled(_scaled)
+
+
+def _total(value):
+    return scaled(value, 2) + scaled(value, 3) + scaled(5, value)
+
+
+def test_a_function_that_others_call_is_compiled_once_for_all_constants_and_kept_in_them_alone(tmp_path):
+    assert made.dispatcher(_total, tmp_path)(10) == 20 + 30 + 50
+    assert len(scaled._helper.overloads) == 1
+    assert [file.name.split(".")[1].split("-")[0] for file in tmp_path.rglob("*.nbc")] == ["_total"]
+    assert scaled(1, 7) == 7  # from Python it has a code of its own
