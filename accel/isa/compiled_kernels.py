@@ -148,9 +148,15 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     return _Compiled(function)
 
 
-def compile_now(function: Callable[..., Any], *types: Type) -> None:
-    """Compile a :func:`compiled` function for arguments of ``types``, or fetch its code, without running it."""
-    from accel.isa.numba_dispatcher import numba_type  # noqa: PLC0415 - it loads numba
+class Signature:
+    """A :func:`compiled` function, and the types of the arguments that Python calls it with."""
 
-    assert isinstance(function, _Compiled)
-    function.dispatcher.compile(tuple(numba_type(each) for each in types))
+    def __init__(self, function: Callable[..., Any], *types: Type) -> None:
+        assert isinstance(function, _Compiled)
+        self._function, self._types = function, types
+
+    def compile(self) -> None:
+        """Compiles the function for these types, or fetches its code from the disk, without running it."""
+        from accel.isa.numba_dispatcher import numba_type  # noqa: PLC0415 - it loads numba
+
+        self._function.dispatcher.compile(tuple(numba_type(each) for each in self._types))

@@ -10,7 +10,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy, Instruction
 from accel.errors import Diagnosis, SimulationError
 from accel.isa import decode_kernel as kernel
-from accel.isa.compiled_kernels import compile_now
+from accel.isa.compiled_kernels import Signature
 from accel.isa.kernel_types import MATRIX, VECTOR, Array
 from accel.util.arrays import Int64, Words
 
@@ -147,11 +147,13 @@ def _undefined(words: Words, at: int) -> SimulationError:
     )
 
 
-def prepare_decode() -> None:
-    """Compile what decoding runs, without running it."""
+def decode_signatures() -> tuple[Signature, ...]:
+    """Returns what decoding runs."""
     kind, matrix = Array("int16", 1), Array("uint64", 2)
-    compile_now(kernel.classify_words, matrix, matrix, matrix, kind)
-    compile_now(kernel.split_fields, kind, MATRIX, VECTOR, matrix, MATRIX, matrix)
+    return (
+        Signature(kernel.classify_words, matrix, matrix, matrix, kind),
+        Signature(kernel.split_fields, kind, MATRIX, VECTOR, matrix, MATRIX, matrix),
+    )
 
 
 def padding_fields(instruction: Instruction) -> tuple[str | None, ...]:

@@ -16,6 +16,7 @@ from accel.accelerator.base import DocumentPart
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.document import Accelerator
 from accel.accelerator.timing_model import TimingModel
+from accel.isa.compiled_kernels import Signature
 from accel.isa.decode import Decoded
 from accel.isa.hazard_findings import Hazards
 from accel.program.program_model import DramWindow
@@ -245,6 +246,25 @@ class Family(DocumentCheck, CostModel, FunctionalModel, CycleModel, Protocol):
 
         It runs none of it, so that forking afterwards is safe.
         """
+
+    def signatures(self) -> tuple[Signature, ...]:
+        """Returns what numba compiles, what takes longest first; a family without it has all in :meth:`prepare`.
+
+        Two processes share the work in a new installation.
+        """
+
+
+class CompiledByNumba:
+    """Part of a family of which numba compiles ``signatures``, and nothing else is to be prepared."""
+
+    def signatures(self) -> tuple[Signature, ...]:
+        """Returns what numba compiles."""
+        raise NotImplementedError
+
+    def prepare(self, accelerator: Accelerator) -> None:
+        """Compiles what numba compiles."""
+        for signature in self.signatures():
+            signature.compile()
 
 
 class NoContext:

@@ -10,8 +10,9 @@ import fcntl
 import functools
 import hashlib
 import inspect
+import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,6 +25,9 @@ from accel.isa.compiled_kernels import cache_folder, imported_files
 from accel.isa.family import KernelProvider, KernelSource
 from accel.isa.family_registry import family, family_of
 from accel.isa.kernel_library import adopt_code, find_kernel, host_cpu, load_kernel
+
+StartChild = Callable[[Callable[[], object]], int]
+"""Runs work in a forked process; returns its id."""
 
 _prepared: set[str] = set()
 """Families of which this process, or the one that it was forked from, has loaded what numba compiles."""
@@ -38,28 +42,57 @@ def prepare(accelerator: Accelerator) -> None:
     Raises:
         InvalidAccelerator: its family is not installed.
     """
-    decode.prepare_decode()
-    found = family_of(accelerator)
-    found.prepare(accelerator)
+    for signature in decode.decode_signatures():
+        signature.compile()
+    family_of(accelerator).prepare(accelerator)
     _prepared.add(accelerator.family)
     for source in _kernel_sources(accelerator):
         load_kernel(source)
 
 
-def prepare_on_disk(accelerator: Accelerator) -> None:
+def prepare_on_disk(accelerator: Accelerator, start_child: StartChild | None = None) -> None:
     """Does :func:`prepare` and notes on the disk that it was done; of several processes one compiles, and others wait.
 
-    For trusted processes alone, and presets: what it compiles is run by all.
+    For trusted processes alone: what it compiles is run by all. ``start_child`` forks a process, which does a half, so
+    that somebody who waits waits half as long.
 
     Raises:
         InvalidAccelerator: its family is not installed.
     """
     with _compiling(accelerator.family):
+        if start_child is not None and not is_on_disk(accelerator):
+            _share(_parts(accelerator), start_child)
         prepare(accelerator)
         note = _note(accelerator.family)
         if note is not None:
             with contextlib.suppress(OSError):
                 note.touch(mode=0o600)
+
+
+def _share(parts: Sequence[Callable[[], object]], start_child: StartChild) -> None:
+    """Does each of ``parts`` in this process or in a child; each takes the next when it is done with one.
+
+    What fails in the child, or cannot be begun for want of a process, is left undone there.
+    """
+    reads, writes = os.pipe()
+    os.write(writes, bytes(range(len(parts))))
+    os.close(writes)
+
+    def take() -> None:
+        while number := os.read(reads, 1):
+            parts[number[0]]()
+
+    with contextlib.suppress(OSError), open(reads, "rb", buffering=0):  # noqa: PTH123 - a descriptor
+        child = start_child(take)
+        take()
+        os.waitpid(child, 0)
+
+
+def _parts(accelerator: Accelerator) -> list[Callable[[], object]]:
+    """Returns what :func:`prepare` compiles in parts that do not depend on each other, as far as its family says so."""
+    signatures = getattr(family_of(accelerator), "signatures", tuple)  # a plug-in may have prepare alone
+    parts: list[Callable[[], object]] = [each.compile for each in (*signatures(), *decode.decode_signatures())]
+    return parts + [functools.partial(load_kernel, source) for source in _kernel_sources(accelerator)]
 
 
 def is_on_disk(accelerator: Accelerator) -> bool:

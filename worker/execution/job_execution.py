@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.dry_run import plan_loaded_model
 from accel.driver.run_model import run_loaded_model
@@ -16,18 +17,20 @@ from accel.driver.run_program import run_program
 from accel.errors import InvalidAccelerator, InvalidProgram, InvalidTensors
 from accel.frontend.read.load_model import load_externalized, load_model
 from accel.frontend.read.model_info import ModelInfo, TensorInfo
+from accel.isa.compiled_kernels import cache_folder
 from accel.isa.family import KernelProvider
 from accel.program.program_model import HostStep, Program
 from accel.program_files.open_program import open_program
 from accel.program_files.program_container import save_program
 from accel.report.plan_documents import Plan
 from accel.report.provenance import with_model
-from accel.simulate.prepare_simulation import fetch
+from accel.simulate.prepare_simulation import fetch, is_on_disk, prepare_on_disk
 from accel.util.arrays import Array
 from accel.util.content_cache import CacheStore
 from worker.config.settings import Settings
 from worker.execution.job_inputs import ModelJobInputs, ProgramJobInputs
 from worker.execution.tensor_archives import NpzArchive, as_samples, check_fit
+from worker.process.children import start_child
 from worker.records.job_record import Stage, Summary
 from worker.records.uploads import ProgramContents
 
@@ -53,7 +56,7 @@ def execute(
         settings: the limits of its inputs.
         progress: is called with each stage.
         cache: keeps compiled functions.
-        kernels: compiles simulation kernels that others may use; without it this process compiles its own.
+        kernels: compiles simulation kernels that others may use; without it this process is trusted to.
 
     Raises:
         CyclopsError: an input cannot be used, or the program is wrong.
@@ -78,8 +81,7 @@ def _execute_model(
             work.inputs, settings, _INPUTS, lambda given: check_fit(given, info.inputs, field=_INPUTS, unset=info.unset)
         )
         accelerator = load_accelerator(work.accelerator)
-        if kernels is not None:
-            fetch(accelerator, kernels)
+        _prepare(accelerator, kernels)
         run_loaded_model(
             model,
             accelerator,
@@ -92,6 +94,14 @@ def _execute_model(
             cache=cache,
         )
     return summarize(json.loads((out / "report.json").read_bytes()))
+
+
+def _prepare(accelerator: Accelerator, kernels: KernelProvider | None) -> None:
+    """Has what the simulation runs compiled, in a new installation."""
+    if kernels is not None:
+        fetch(accelerator, kernels)
+    elif cache_folder() is not None and not is_on_disk(accelerator):
+        prepare_on_disk(accelerator, start_child)
 
 
 def _calibration(work: ModelJobInputs, info: ModelInfo, settings: Settings) -> Arrays | None:
@@ -116,8 +126,7 @@ def _execute_program(
     if sources.program is None:  # the service has made the Program file, and knows it by its digest
         sources = sources.model_copy(update={"program": _program_digest(program, out)})
     program = _retargeted(program, work.accelerator)
-    if kernels is not None:
-        fetch(program.accelerator, kernels)
+    _prepare(program.accelerator, kernels)
     options = SimulateOptions(**work.options.model_dump(include=set(SimulateOptions.model_fields)))
     wanted = program_tensors(program, program.inputs)
     inputs = load_arrays(

@@ -155,7 +155,7 @@ def _answer(wanted: _Wanted, control: socket.socket, settings: Settings) -> byte
         if wanted.text is None:
             preset = preset_of(wanted.family)
             if preset is not None:
-                run_in_child(lambda: prepare_on_disk(preset))
+                run_in_child(lambda: prepare_on_disk(preset, start_child))
             return b""
         with scratch_directory(settings.scratch_dir, "kernel") as scratch:
             return _compiled_apart(wanted.family, wanted.text, scratch, settings, control)

@@ -7,10 +7,9 @@ import numpy as np
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import Copy
 from accel.accelerator.memories import DTYPE_BYTES
-from accel.isa.compiled_kernels import compile_now
+from accel.isa.compiled_kernels import Signature
 from accel.isa.decode import Decoded
 from accel.isa.explicit import accesses as columns
-from accel.isa.explicit import box_hazard_kernels
 from accel.isa.explicit import box_hazard_kernels as kernel
 from accel.isa.explicit.accesses import Accesses, accesses_of
 from accel.isa.explicit.timing import deadlock, pops_of, pushes_of, token_counts, units_of
@@ -60,9 +59,7 @@ class ExplicitHazardChecker:
         order = np.zeros(len(decoded), np.int64)
         clock = np.zeros((len(decoded), len(self._accelerator.units)), np.int64)
         units, tokens = units_of(decoded), self._tokens.copy()
-        ran = box_hazard_kernels.order_launch(
-            units, pops.start, pops.queue, pushes.start, pushes.queue, tokens, clock, order
-        )
+        ran = kernel.order_launch(units, pops.start, pops.queue, pushes.start, pushes.queue, tokens, clock, order)
         if ran < len(decoded):
             left = np.ones(len(decoded), np.bool_)
             left[order[:ran]] = False
@@ -151,10 +148,12 @@ def dram_granule(accelerator: Accelerator) -> int:
     return math.gcd(*sizes) or 1
 
 
-def prepare_hazards() -> None:
-    """Compile what the check runs, without running it."""
-    compile_now(kernel.find_unwritten, MATRIX, VECTOR, VECTOR, VECTOR, SCALAR, BYTES, MATRIX)
-    compile_now(
-        kernel.find_races, MATRIX, VECTOR, VECTOR, VECTOR, MATRIX, VECTOR, VECTOR, SCALAR, WORD_MATRIX, MATRIX
+def hazard_signatures() -> tuple[Signature, ...]:
+    """Returns what the check runs."""
+    return (
+        Signature(kernel.order_launch, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, MATRIX, VECTOR),
+        Signature(kernel.find_unwritten, MATRIX, VECTOR, VECTOR, VECTOR, SCALAR, BYTES, MATRIX),
+        Signature(
+            kernel.find_races, MATRIX, VECTOR, VECTOR, VECTOR, MATRIX, VECTOR, VECTOR, SCALAR, WORD_MATRIX, MATRIX
+        ),
     )  # fmt: skip
-    compile_now(box_hazard_kernels.order_launch, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, MATRIX, VECTOR)

@@ -9,17 +9,18 @@ from accel.accelerator.contraction import contraction
 from accel.accelerator.document import Accelerator
 from accel.accelerator.timing_model import TimingModel
 from accel.errors import InvalidAccelerator
+from accel.isa.compiled_kernels import Signature
 from accel.isa.decode import Decoded
 from accel.isa.explicit.accesses import extents_of
-from accel.isa.explicit.box_hazards import ExplicitHazardChecker, prepare_hazards
+from accel.isa.explicit.box_hazards import ExplicitHazardChecker, hazard_signatures
 from accel.isa.explicit.boxes import boxes_of, check_bounds, effort_of
 from accel.isa.explicit.costs import costs_of, cycles_of
 from accel.isa.explicit.document_parameters import ExplicitParameters
 from accel.isa.explicit.document_support import check_explicit
 from accel.isa.explicit.document_tiling_cost import tiling_cost
 from accel.isa.explicit.operations import executions_of
-from accel.isa.explicit.timing import prepare_timing, queue_names, time_launch, units_of
-from accel.isa.family import Family, KernelSource, Machine, NoContext, Work, dram_traffic
+from accel.isa.explicit.timing import queue_names, time_launch, timing_signatures, units_of
+from accel.isa.family import CompiledByNumba, Family, KernelSource, Machine, NoContext, Work, dram_traffic
 
 
 def work_of(decoded: Decoded) -> Work:
@@ -76,7 +77,7 @@ def timing_model(accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> 
     )
 
 
-class ExplicitFamily(NoContext):
+class ExplicitFamily(NoContext, CompiledByNumba):
     """Where each part of :class:`accel.isa.family.Family` stands for machines that are wholly in their document.
 
     What needs the compiler is imported where it is asked for: a document is checked without it.
@@ -118,10 +119,9 @@ class ExplicitFamily(NoContext):
 
         return document_function.source_of_text(text)
 
-    def prepare(self, accelerator: Accelerator) -> None:
-        """Compiles what numba compiles."""
-        prepare_timing()
-        prepare_hazards()
+    def signatures(self) -> tuple[Signature, ...]:
+        """Returns what numba compiles."""
+        return (*timing_signatures(), *hazard_signatures())
 
 
 FAMILY: Family = ExplicitFamily()

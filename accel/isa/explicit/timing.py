@@ -9,7 +9,7 @@ import numpy as np
 
 from accel.accelerator.document import Accelerator, HazardSync, TokenSync
 from accel.errors import SimulationError
-from accel.isa.compiled_kernels import compile_now
+from accel.isa.compiled_kernels import Signature
 from accel.isa.decode import Decoded
 from accel.isa.explicit import timing_decoupled, timing_in_order
 from accel.isa.explicit import timing_layout as layout
@@ -207,7 +207,9 @@ def deadlock(decoded: Decoded, waiting: list[int], pops: Transfers, tokens: Int6
     return SimulationError("deadlock: " + "; ".join(told), field=f"instruction:{at}", kind="deadlock", instruction=at)
 
 
-def prepare_timing() -> None:
-    """Compile the kernels, without running them."""
-    compile_now(timing_in_order.run, layout.STREAM, SCALAR, MATRIX, MATRIX)
-    compile_now(timing_decoupled.run_decoupled, layout.STREAM, layout.STATE, MATRIX, MATRIX)
+def timing_signatures() -> tuple[Signature, ...]:
+    """Returns what timing runs."""
+    return (
+        Signature(timing_decoupled.run_decoupled, layout.STREAM, layout.STATE, MATRIX, MATRIX),
+        Signature(timing_in_order.run, layout.STREAM, SCALAR, MATRIX, MATRIX),
+    )

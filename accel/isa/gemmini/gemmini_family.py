@@ -3,22 +3,24 @@
 Its stages take streams of words; :func:`takes_decoded_launch` makes each one of launches.
 """
 
-import numpy as np
-
 from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
+from accel.isa.compiled_kernels import Signature
 from accel.isa.cost_expressions import energy_of
 from accel.isa.decode import Decoded
-from accel.isa.family import Family, HazardChecker, Machine, NoKernels, Timing
+from accel.isa.family import CompiledByNumba, Family, HazardChecker, Machine, NoKernels, Timing
 from accel.isa.gemmini.document.gemmini_document import check_gemmini, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
-from accel.isa.gemmini.function.stream_machine import StreamMachine
+from accel.isa.gemmini.function.stream_machine import StreamMachine, function_signature
 from accel.isa.gemmini.gemmini_tiling_cost import tiling_cost
-from accel.isa.gemmini.stream.launch_context import LaunchContext, takes_decoded_launch
+from accel.isa.gemmini.stream.bounds_kernel import bounds_signature
+from accel.isa.gemmini.stream.launch_context import LaunchContext, context_signature, takes_decoded_launch
+from accel.isa.gemmini.stream.loop_expansion import expansion_signature
 from accel.isa.gemmini.stream.stream_check import GemminiHazardChecker, check_stream
 from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
-from accel.isa.gemmini.timing.stream_traffic import dram_accesses, effort_of, work_of
+from accel.isa.gemmini.timing.reservation_station import clock_signature
+from accel.isa.gemmini.timing.stream_traffic import accesses_signature, dram_accesses, effort_of, work_of
 from accel.program.program_model import DramWindow
 from accel.util.arrays import Bytes, Words
 
@@ -32,7 +34,7 @@ def _timing_of(words: Words, parameters: GemminiParameters, context: LaunchConte
     return Timing(timed.start, timed.end, timed.waits, timed.cycles, timed.busy, {})
 
 
-class GemminiFamily(NoKernels):
+class GemminiFamily(NoKernels, CompiledByNumba):
     """Where each part of :class:`accel.isa.family.Family` stands for Gemmini."""
 
     name = "gemmini"
@@ -69,14 +71,16 @@ class GemminiFamily(NoKernels):
         """There are none."""
         return []
 
-    def prepare(self, accelerator: Accelerator) -> None:
-        """Compile the kernels, by running them on a stream of nothing: they start no threads."""
-        parameters, words = parameters_of(accelerator), np.zeros((0, 3), np.uint64)
-        context = LaunchContext.fresh(parameters)
-        StreamMachine(parameters).run(words, np.zeros(64, np.uint8))
-        stream_timing.time_stream(words, parameters)
-        dram_accesses(words, parameters, context)
-        context.after(words, parameters)
+    def signatures(self) -> tuple[Signature, ...]:
+        """Returns what numba compiles."""
+        return (
+            expansion_signature(),
+            function_signature(),
+            clock_signature(),
+            bounds_signature(),
+            accesses_signature(),
+            context_signature(),
+        )
 
 
 class GemminiMachine:

@@ -2,21 +2,22 @@
 
 from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
+from accel.isa.compiled_kernels import Signature
 from accel.isa.cost_expressions import energy_of
-from accel.isa.family import Family, KernelSource, Machine, NoContext
+from accel.isa.family import CompiledByNumba, Family, KernelSource, Machine, NoContext
 from accel.isa.vta import vta_hazards
 from accel.isa.vta.document.vta_document_check import check_vta
 from accel.isa.vta.document.vta_parameters import VtaParameters
 from accel.isa.vta.function.functional_table import Geometry
 from accel.isa.vta.function.launch_bounds import check_bounds
-from accel.isa.vta.timing.timing_table import prepare_timing
+from accel.isa.vta.timing.timing_table import timing_signatures
 from accel.isa.vta.timing.vta_calibration import timing_model
 from accel.isa.vta.timing.vta_timing import time_launch, token_names
 from accel.isa.vta.timing.vta_work import boxes_of, effort_of, work_of
 from accel.isa.vta.vta_tiling_cost import tiling_cost
 
 
-class VtaFamily(NoContext):
+class VtaFamily(NoContext, CompiledByNumba):
     """Where each part of :class:`accel.isa.family.Family` stands for VTA.
 
     What needs the compiler is imported where it is asked for: a document is checked without it.
@@ -58,10 +59,9 @@ class VtaFamily(NoContext):
 
         return launch_kernel.source_of_text(text)
 
-    def prepare(self, accelerator: Accelerator) -> None:
-        """Compiles what numba compiles."""
-        prepare_timing()
-        vta_hazards.prepare_races()
+    def signatures(self) -> tuple[Signature, ...]:
+        """Returns what numba compiles."""
+        return (vta_hazards.hazard_signature(), *timing_signatures())
 
 
 FAMILY: Family = VtaFamily()

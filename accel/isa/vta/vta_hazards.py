@@ -14,7 +14,7 @@ import numpy as np
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy
 from accel.errors import SimulationError
-from accel.isa.compiled_kernels import compile_now
+from accel.isa.compiled_kernels import Signature
 from accel.isa.decode import Decoded
 from accel.isa.hazard_findings import Hazards, Race, Stale, Unwritten
 from accel.isa.kernel_types import BYTES, CUBE, MATRIX, SCALAR, VECTOR, WORD_MATRIX, WORDS
@@ -181,9 +181,9 @@ class VtaHazardChecker:
             self._carried[queue, : self._tokens[queue]] = kept[: self._tokens[queue]]
 
 
-def prepare_races() -> None:
-    """Compile what the check runs, without running it."""
-    compile_now(
+def hazard_signature() -> Signature:
+    """Returns what the check runs."""
+    return Signature(
         happens_before.find_hazards, MATRIX, MATRIX, MATRIX, VECTOR, VECTOR, CUBE, CUBE, VECTOR, VECTOR, WORDS, WORDS,
         VECTOR, MATRIX, SCALAR, VECTOR, BYTES, WORD_MATRIX, WORDS, VECTOR, MATRIX, MATRIX,
     )  # fmt: skip

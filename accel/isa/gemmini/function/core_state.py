@@ -6,6 +6,7 @@ import numpy as np
 
 from accel.isa.gemmini.document.gemmini_parameters import STATISTICS, GemminiParameters
 from accel.isa.gemmini.stream.configuration_registers import reset_registers, sizes
+from accel.isa.kernel_types import BYTES, MATRIX, VECTOR, WORD_MATRIX, WORDS, Array, Fields
 from accel.util.arrays import Bytes, Float32, Int8, Int32, Int64
 
 # columns of the statistics, and of their reciprocals
@@ -46,6 +47,27 @@ class Core(NamedTuple):
     result: Int32
     statistics: Int64
     reciprocals: Float32
+
+
+CORE = Fields(
+    Core,
+    (
+        VECTOR,
+        VECTOR,
+        WORDS,
+        Array("float32", 1),
+        Array("int8", 2),
+        WORD_MATRIX,
+        BYTES,
+        WORD_MATRIX,
+        WORD_MATRIX,
+        WORD_MATRIX,
+        WORD_MATRIX,
+        MATRIX,
+        Array("float32", 2),
+    ),
+)
+"""Their types, field by field."""
 
 
 def new_core(parameters: GemminiParameters) -> Core:

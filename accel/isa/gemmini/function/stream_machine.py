@@ -3,17 +3,18 @@
 import numpy as np
 
 from accel.errors import SimulationError
-from accel.isa.compiled_kernels import compiled
+from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.dram_windows import place, window_map
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
-from accel.isa.gemmini.function.core_state import Core, new_core
+from accel.isa.gemmini.function.core_state import CORE, Core, new_core
 from accel.isa.gemmini.function.mesh import fetch_operands, in_place, multiply, multiply_in_place
 from accel.isa.gemmini.function.mvin import mvin
 from accel.isa.gemmini.function.mvout import mvout
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, load_configuration_of
 from accel.isa.gemmini.stream.loop_expansion import expand_loops, loop_registers
 from accel.isa.gemmini.stream.stream_check import check_expanded
+from accel.isa.kernel_types import MATRIX
 from accel.util.arrays import Bytes, Int8, Int32, Int64, Words
 
 
@@ -88,3 +89,8 @@ def _placed(words: Int64, windows: Int64 | None) -> Int64:
     out = words.copy()
     out[moves, 1] = place(windows, words[moves, 1])
     return out
+
+
+def function_signature() -> Signature:
+    """Returns what runs a stream."""
+    return Signature(run_primitives, CORE, MATRIX)

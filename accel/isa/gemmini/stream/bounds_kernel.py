@@ -2,11 +2,12 @@
 
 from typing import NamedTuple
 
-from accel.isa.compiled_kernels import compiled
+from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.dram_windows import BEGIN, END, OFFSET
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, apply_preload, load_configuration_of
+from accel.isa.kernel_types import BYTES, MATRIX, VECTOR, WORDS, Fields
 from accel.util.arrays import Bytes, Int32, Int64
 
 # what is wrong
@@ -312,3 +313,9 @@ def check_bounds(checked: BoundsState, words: Int64, origin: Int64, bits: Int32)
         if numbers[CODE] != FINE:
             numbers[INDEX] = index
             return
+
+
+def bounds_signature() -> Signature:
+    """Returns what checks the bounds."""
+    state = Fields(BoundsState, (VECTOR, VECTOR, MATRIX, BYTES))
+    return Signature(check_bounds, state, MATRIX, VECTOR, WORDS)

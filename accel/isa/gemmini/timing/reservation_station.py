@@ -5,7 +5,7 @@ The station compares the rows that instructions read and write (ReservationStati
 
 import numpy as np
 
-from accel.isa.compiled_kernels import compiled
+from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import kernel_layout as isa
 from accel.isa.gemmini.stream.configuration_registers import apply_config, load_configuration_of
@@ -13,6 +13,7 @@ from accel.isa.gemmini.stream.configuration_registers import apply_preload as co
 from accel.isa.gemmini.timing import controllers as unit
 from accel.isa.gemmini.timing import timing_columns as at
 from accel.isa.gemmini.timing.controllers import CHANNEL
+from accel.isa.kernel_types import MATRIX, VECTOR, WORDS
 from accel.util.arrays import Int32, Int64
 
 
@@ -262,3 +263,8 @@ def run_clock(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  one loop: its 
         else:
             now = max(now, latest)
     return max(finish, wrote, now)
+
+
+def clock_signature() -> Signature:
+    """Returns what times a stream."""
+    return Signature(run_clock, MATRIX, VECTOR, VECTOR, VECTOR, VECTOR, WORDS, MATRIX, VECTOR, MATRIX, VECTOR)

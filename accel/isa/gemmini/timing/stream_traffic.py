@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from accel.isa.compiled_kernels import compiled
+from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.family import Boxes, Work, dram_traffic
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
@@ -10,6 +10,7 @@ from accel.isa.gemmini.stream import kernel_layout as at
 from accel.isa.gemmini.stream.configuration_registers import apply_config, load_configuration_of
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, expand_loops
+from accel.isa.kernel_types import MATRIX, VECTOR, WORDS
 from accel.util.arrays import Float64, Int32, Int64, Words
 
 # columns of a box
@@ -117,3 +118,8 @@ def work_of(words: Words, parameters: GemminiParameters, context: LaunchContext)
     contract = int(np.maximum(rows, _MIN_ROWS).sum())
     bus = -(-max(dram_traffic(accesses_of(expanded, context))) // parameters.dma_bus_bytes)
     return Work(contract, contract, bus, max(contract, bus))
+
+
+def accesses_signature() -> Signature:
+    """Returns what finds the accesses of DRAM."""
+    return Signature(_boxes, MATRIX, VECTOR, WORDS, MATRIX)

@@ -4,7 +4,7 @@ import numpy as np
 
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import AnyInstruction, Compute, Copy
-from accel.isa.compiled_kernels import compile_now, compiled
+from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.decode import Decoded
 from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR
 from accel.isa.vta.document.instruction_view import Vta, instructions_of
@@ -220,8 +220,10 @@ def kernel_parameters(accelerator: Accelerator) -> Int64:
     return values
 
 
-def prepare_timing() -> None:
-    """Compile what timing runs, without running it."""
+def timing_signatures() -> tuple[Signature, ...]:
+    """Returns what timing runs."""
     columns = (VECTOR,) * ROLES
-    compile_now(fill, VECTOR, columns, VECTOR, SCALAR, SCALAR, MATRIX)
-    compile_now(kernel.run_clock, MATRIX, VECTOR, MATRIX, VECTOR, MATRIX, MATRIX, MATRIX)
+    return (
+        Signature(kernel.run_clock, MATRIX, VECTOR, MATRIX, VECTOR, MATRIX, MATRIX, MATRIX),
+        Signature(fill, VECTOR, columns, VECTOR, SCALAR, SCALAR, MATRIX),
+    )

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from accel.errors import SimulationError
 from accel.isa import decode_kernel
-from accel.isa.decode import decode, prepare_decode
+from accel.isa.decode import decode, decode_signatures
 from accel.isa.vta.document.vta_configuration import VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from tests.helpers.programs.golden import board, needs_golden, words
@@ -94,7 +94,8 @@ def test_a_value_beyond_its_field_is_refused():
 
 
 def test_words_that_cannot_be_written_are_decoded_by_the_same_code():
-    prepare_decode()
+    for signature in decode_signatures():
+        signature.compile()
     words = np.array([[3, 0]], np.uint64)
     words.flags.writeable = False
     assert decode(VTA, words).kind[0] == decode(VTA, words[::-1]).kind[0] == len(VTA.instructions) - 1

@@ -1,10 +1,18 @@
+import errno
 import os
+import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
+from accel.isa.family_registry import family_of
+from accel.isa.gemmini.function import stream_machine
+from accel.isa.gemmini.stream import bounds_kernel, launch_context, loop_expansion
+from accel.isa.gemmini.timing import reservation_station, stream_traffic
 from accel.isa.kernel_library import load_kernel
 from accel.isa.vta import happens_before
 from accel.isa.vta.function import launch_kernel
@@ -13,9 +21,11 @@ from accel.isa.vta.function.vta_machine import VtaMachine
 from accel.isa.vta.timing import event_loop
 from accel.isa.vta.timing.vta_timing import time_launch
 from accel.isa.vta.vta_hazards import VtaHazardChecker
+from accel.simulate import prepare_simulation
 from accel.simulate.prepare_simulation import prepare
 from accel.util.arrays import aligned_zeros
 from tests.helpers.programs.golden import board
+from worker.process.children import start_child
 
 
 def test_after_preparing_nothing_is_compiled_any_more():
@@ -51,3 +61,48 @@ def test_a_family_that_was_written_before_kernels_were_kept(monkeypatch: pytest.
     monkeypatch.setattr("accel.simulate.prepare_simulation._prepared", set())
     prepare(board())
     assert prepared == [board().name]
+
+
+def test_a_process_that_waits_has_a_child_do_a_part(tmp_path: Path) -> None:
+    def meet(own: str, other: str) -> None:
+        (tmp_path / own).write_text(str(os.getpid()))
+        begun = time.monotonic()
+        while not (tmp_path / other).exists():
+            assert time.monotonic() - begun < 20, "the parts are done one after the other"
+            time.sleep(0.01)
+
+    prepare_simulation._share([lambda: meet("a", "b"), lambda: meet("b", "a")], start_child)
+    assert len({(tmp_path / name).read_text() for name in "ab"}) == 2
+
+
+def test_without_a_process_to_be_had_all_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(_: object) -> int:
+        raise OSError(errno.EAGAIN, "no process")
+
+    monkeypatch.setattr(prepare_simulation, "is_on_disk", lambda _: False)
+    prepare_simulation.prepare_on_disk(board(), exhausted)
+    assert len(happens_before.find_hazards.dispatcher.signatures) == 1
+
+
+def test_preparing_compiles_all_that_gemmini_runs() -> None:
+    accelerator = load_accelerator("gemmini")
+    prepare(accelerator)
+    words = np.zeros((0, 3), np.uint64)
+    family, decoded, dram = family_of(accelerator), decode(accelerator, words), aligned_zeros(64)
+    family.machine(accelerator).run(decoded, dram)
+    family.time(decoded, {})
+    family.boxes(decoded)
+    family.next_context(decoded)
+    family.check_launch(decoded, 64)
+    checker = family.hazard_checker(accelerator, {}, 64)
+    assert checker is not None
+    checker.check(decoded, dram)
+    for compiled in (
+        loop_expansion._expand,
+        stream_machine.run_primitives,
+        reservation_station.run_clock,
+        bounds_kernel.check_bounds,
+        stream_traffic._boxes,
+        launch_context._configure_all,
+    ):
+        assert len(compiled.dispatcher.signatures) == 1

@@ -17,6 +17,7 @@ from accel.simulate import prepare_simulation
 from tests.helpers import processes
 from tests.helpers.confined import need, told_by_confined
 from worker.config.settings import Settings
+from worker.process.children import start_child
 from worker.runner import kernel_compiler as module
 from worker.runner.kernel_compiler import FOLDER, KernelServer, OwnerKernels
 
@@ -179,7 +180,8 @@ def test_the_server_ends_with_its_supervisor_and_keeps_no_line_of_it(settings: S
 def test_a_family_is_compiled_for_a_preset_and_only_if_it_is_not_there(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def note(accelerator: object) -> None:
+    def note(accelerator: object, forks: object) -> None:
+        assert forks is start_child  # the job waits
         with (tmp_path / "noted").open("a") as file:
             file.write(f"{accelerator.name}\n")  # type: ignore[attr-defined]
 

@@ -10,7 +10,7 @@ import tvm
 from tvm import te
 
 import worker.runner.supervisor  # noqa: F401
-from accel.isa.compiled_kernels import compile_now, compiled
+from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.kernel_types import SCALAR, VECTOR
 from examples.single import Conv, conv_model
 from tests.helpers.confined import told_by_child, told_by_confined
@@ -27,7 +27,7 @@ def total(values: object, count: int) -> int:
 
 
 def warm() -> None:
-    compile_now(compiled(total), VECTOR, SCALAR)
+    Signature(compiled(total), VECTOR, SCALAR).compile()
 
 
 def use_numba() -> str:
