@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-import accel.isa.numba_dispatcher  # noqa: F401 - numba is loaded once, not by each process that simulates
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, preset_names
 from accel.errors import CyclopsError

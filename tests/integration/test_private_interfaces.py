@@ -3,6 +3,7 @@
 import ast
 import inspect
 import io
+import sys
 import zipfile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tvm import runtime
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from accel.frontend.relax_import import relax_importer
@@ -122,3 +124,10 @@ def test_the_tests_of_a_file_stay_in_one_process(request: pytest.FixtureRequest)
     if not request.config.getoption("loadgroup", False):
         pytest.skip("not distributed by groups")
     assert request.node.nodeid.endswith("@tests/integration/test_private_interfaces.py")
+
+
+def test_tvm_is_imported_without_what_ends_in_errors() -> None:
+    """By ``sys.modules`` and a variable of the environment, both in ``accel/__init__.py``."""
+    assert runtime.disco is None
+    assert "tvm.runtime.disco.session" not in sys.modules
+    assert "tvm.backend.cuda.script" not in sys.modules

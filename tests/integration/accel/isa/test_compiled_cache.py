@@ -1,3 +1,4 @@
+import ast
 import os
 import stat
 import subprocess
@@ -180,3 +181,22 @@ def test_a_function_that_others_call_is_compiled_once_for_all_constants_and_kept
     assert len(scaled._helper.overloads) == 1
     assert [file.name.split(".")[1].split("-")[0] for file in tmp_path.rglob("*.nbc")] == ["_total"]
     assert scaled(1, 7) == 7  # from Python it has a code of its own
+
+
+def _imports_of(path, package):
+    names = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            home = ".".join(path.relative_to(package.parent).parts[: -node.level]) if node.level else ""
+            from_ = ".".join(part for part in (home, node.module) if part)
+            names |= {from_, *(f"{from_}.{alias.name}" for alias in node.names)}
+    files = [package.parent.joinpath(*name.split(".")) for name in names if name.split(".")[0] == package.name]
+    return {file for base in files for file in (base.with_suffix(".py"), base / "__init__.py") if file.is_file()}
+
+
+def test_every_import_of_every_module_is_found():
+    package = ROOT / "accel"
+    for path in package.rglob("*.py"):
+        assert _imports_of(path, package) <= module._imported(path, package), path
