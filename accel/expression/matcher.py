@@ -72,8 +72,13 @@ class Matcher:
     scalars: Mapping[tirx.Var, tuple[str, str]]
     accept: Accept
     steps: int = MAX_STEPS
-    reason: str = ""
+    _reason: Callable[[], str] = str
     _progress: tuple[int, bool] = (-1, False)
+
+    @property
+    def reason(self) -> str:
+        """Why nothing has matched so far; written when it is asked for, as texts of expressions take long."""
+        return self._reason()
 
     def match(self, pattern: tirx.Expr, found: tirx.Expr, bound: Bound) -> Iterator[Bound]:
         """Yields every way in which ``found`` is an instance of ``pattern``, given the names bound already.
@@ -89,7 +94,7 @@ class Matcher:
             fits = True
             yield way
         if not fits and (type(pattern) is not type(found) or self._progress < (bound.count, False)):
-            self._note(bound, f"expected {self.shown(pattern)}, found {found}", of_leaf=False)
+            self._note(bound, lambda: f"expected {self.shown(pattern)}, found {found}", of_leaf=False)
 
     def shown(self, pattern: tirx.Expr) -> str:
         """Returns the text of a pattern with the statement's names."""
@@ -103,14 +108,14 @@ class Matcher:
         if not isinstance(load, TensorLoad):
             return
         if str(load.ty.dtype) != dtype:
-            self._note(bound, f"expected {name} of {dtype}, found {load} of {load.ty.dtype}")
+            self._note(bound, lambda: f"expected {name} of {dtype}, found {load} of {load.ty.dtype}")
         elif name in bound.operands:
             if same_place(bound.operands[name], load):
                 yield bound
             else:
-                self._note(bound, f"expected {name} at {bound.operands[name]}, found {load}")
+                self._note(bound, lambda: f"expected {name} at {bound.operands[name]}, found {load}")
         elif not self.accept(name, load):
-            self._note(bound, f"{load} cannot be {name}")
+            self._note(bound, lambda: f"{load} cannot be {name}")
         else:
             yield replace(bound, operands={**bound.operands, name: load})
 
@@ -126,13 +131,13 @@ class Matcher:
         elif equal(bound.scalars[name], value):
             yield bound
         else:
-            self._note(bound, f"expected {name} to be {bound.scalars[name]} again, found {value}")
+            self._note(bound, lambda: f"expected {name} to be {bound.scalars[name]} again, found {value}")
 
-    def _note(self, bound: Bound, reason: str, *, of_leaf: bool = True) -> None:
+    def _note(self, bound: Bound, reason: Callable[[], str], *, of_leaf: bool = True) -> None:
         """Store the reason of the attempt that bound most names: a leaf's first, else the last, which is the widest."""
         progress = (bound.count, of_leaf)
         if progress > self._progress or (progress == self._progress and not of_leaf):
-            self._progress, self.reason = progress, reason
+            self._progress, self._reason = progress, reason
 
     def _matches(self, pattern: Any, found: Any, bound: Bound) -> Iterator[Bound]:
         found = as_less_than(found)

@@ -3,6 +3,7 @@
 The statement's value is matched as a front end of TVM would write it.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -146,7 +147,12 @@ class _Search:
         self._name = typed.statement.target.name
         self._buffers = {name: tirx.decl_buffer((1,), kind.dtype, name) for name, kind in typed.tensors.items()}
         self._variables: dict[tuple[str, str], tirx.Var] = {}
-        self.reason = ""
+        self._reason: Callable[[], str] | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why there is no binding."""
+        return "" if self._reason is None else self._reason()
 
     def bindings(self) -> Iterator[Binding]:
         target = tirx.BufferLoad(self._store.buffer, list(self._store.indices))
@@ -157,13 +163,23 @@ class _Search:
                 for start in matcher.bind_operand(self._name, self._typed.dtype, target, Bound({}, {})):
                     for bound in matcher.match(pattern, self._store.value, start):
                         if missing := [name for name in self._names() if not bound.has(name)]:
-                            self.reason = f"{self._typed.statement}: {', '.join(missing)} could be anything"
+                            self._reason = functools.partial(self._unbound, missing)
                         elif not any(_same(bound, other) for other in seen):
                             seen.append(bound)
                             yield Binding(dict(bound.operands), dict(bound.scalars), accumulates)
             except TooManySteps:
-                matcher.reason = f"{self._typed.statement} fits {self._store.value} in too many ways to try"
-            self.reason = self.reason or f"{self._typed.statement}: {matcher.reason}"
+                self._reason = self._reason or self._too_many
+            self._reason = self._reason or functools.partial(self._unlike, matcher)
+
+    def _unbound(self, names: list[str]) -> str:
+        return f"{self._typed.statement}: {', '.join(names)} could be anything"
+
+    def _too_many(self) -> str:
+        statement = self._typed.statement
+        return f"{statement}: {statement} fits {self._store.value} in too many ways to try"
+
+    def _unlike(self, matcher: Matcher) -> str:
+        return f"{self._typed.statement}: {matcher.reason}"
 
     def _names(self) -> tuple[str, ...]:
         return (self._name, *self._typed.statement.operands, *self._typed.statement.scalars)

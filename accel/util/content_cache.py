@@ -62,6 +62,7 @@ def _seal(key: str, packed: bytes) -> bytes:
     return hashlib.sha256(key.encode() + packed).digest()
 
 
+@lru_cache(maxsize=1)
 def _compiler() -> str:
     """The version of this compiler and of TVM, and a digest of the sources of this package."""
     return " ".join([installed_version("cyclops"), installed_version("apache-tvm"), sources_digest()])
