@@ -4,12 +4,15 @@
 ``pack`` and ``emit`` stand the stages of ``accel/lowering/pipeline.py``, which every region goes through by itself.
 """
 
+import hashlib
 import logging
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+import numpy as np
+import onnx
 from tvm import transform
 
 from accel.accelerator.target import Target
@@ -34,7 +37,7 @@ from accel.driver.stage_dumps import PassTexts
 from accel.errors import InternalError, InvalidModel, SimulationError, VerificationError
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.integer_recovery.requantization import Requantize
-from accel.frontend.quantize.quantize_model import ensure_quantised
+from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
 from accel.frontend.quantize.scale_grid import Scales
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
@@ -50,6 +53,7 @@ from accel.report.job_report import make_report, run_warnings, unset_warnings
 from accel.report.report_documents import CompiledFunction
 from accel.report.simulation_report import race_record, stale_record
 from accel.simulate.engine import Simulation, simulate
+from accel.util.content_cache import SealedCache, cache_key
 from accel.util.deadline import OutOfTimeError
 from accel.verify.output_comparison import check_equal, reference_outputs
 from accel.verify.output_quality import quality_of
@@ -58,11 +62,33 @@ _log = logging.getLogger(__name__)
 _ON_THE_HOST = "every launch agrees: the host steps differ"
 
 
+_MOST_KEPT = 32 << 20  # bytes of a model in QDQ form
+
+
 def quantize(start_of_job: Compilation) -> Quantised:
-    """Returns the model in QDQ form."""
+    """Returns the model in QDQ form; that of a float model is kept, as no document changes it."""
     job = start_of_job.job
     _, scales = requantisation(job.target)
-    return Quantised(job, ensure_quantised(job.original, job.calibration, seed=job.options.seed, scales=scales))
+    cacheable = job.provenance.model is not None and not is_quantised(job.original)
+    kept = SealedCache(job.cache if cacheable else None)
+    key = _quantisation_key(job, scales)
+    known = kept.get(key)
+    if known is not None:
+        return Quantised(job, onnx.ModelProto.FromString(known))
+    model = ensure_quantised(job.original, job.calibration, seed=job.options.seed, scales=scales)
+    if model.ByteSize() <= _MOST_KEPT:
+        kept.put(key, model.SerializeToString())
+    return Quantised(job, model)
+
+
+def _quantisation_key(job: CompilationInputs, scales: Scales) -> str:
+    """The key of what the QDQ form of a float model depends on; a processor may round floats as another does not."""
+    made_from, options = job.provenance, job.options
+    calibration = hashlib.sha256()
+    for name, array in sorted((job.calibration or {}).items()):
+        calibration.update(f"{name} {array.dtype} {array.shape} ".encode() + np.ascontiguousarray(array).tobytes())
+    given = options.model_dump_json(include={"seed", "dims", "shapes"}), calibration.hexdigest(), scales
+    return cache_key("qdq", str(made_from.model), made_from.versions.model_dump_json(), str(made_from.cpu), *given)
 
 
 def import_model(done: Quantised) -> Imported:

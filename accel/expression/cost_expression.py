@@ -90,6 +90,7 @@ class Cost:
         return found
 
 
+@functools.lru_cache(maxsize=256)  # a plan asks for the same ones, tiling by tiling
 def parse_cost(text: str) -> Cost:
     """Returns the cost that ``text`` states.
 
