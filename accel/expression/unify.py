@@ -123,7 +123,7 @@ class UnificationFailure:
 
 def unify(typed: Typed, store: tirx.BufferStore, accept: Accept) -> Binding | UnificationFailure:
     """Returns the first of :func:`bindings`, or a mismatch with the reason why there is none."""
-    search = _Search(typed, store, accept)
+    search = _Search(Pattern(typed), store, accept)
     return next(search.bindings(), None) or UnificationFailure(search.reason)
 
 
@@ -138,15 +138,57 @@ def bindings(typed: Typed, store: tirx.BufferStore, accept: Accept) -> Iterator[
     operation is missing stands for the number that changes nothing, as 0 does in ``x >> n``. Floats are taken to be
     numbers: the order in a minimum decides only between zeros and on NaNs.
     """
-    return _Search(typed, store, accept).bindings()
+    return Pattern(typed).bindings(store, accept)
+
+
+class Pattern:
+    """A statement as the expressions of TIR that a store's value is unified with; they are made once for all stores."""
+
+    def __init__(self, typed: Typed) -> None:
+        self.typed = typed
+        self._buffers = {name: tirx.decl_buffer((1,), kind.dtype, name) for name, kind in typed.tensors.items()}
+        self._variables: dict[tuple[str, str], tirx.Var] = {}
+
+    @functools.cached_property
+    def forms(self) -> tuple[tuple[bool, tirx.Expr], ...]:
+        """The statement's value as it is written and as TVM simplifies it, with (true) and without what was there."""
+        statement = self.typed.statement
+        value = tvm_form(self.typed.value, self._leaf)
+        written = []
+        if statement.accumulate or statement.reduced:
+            written.append((True, tirx.Add(self._leaf(statement.target, self.typed.dtype), value)))
+        if not statement.accumulate:
+            written.append((False, value))
+        forms = []
+        for accumulates, form in written:
+            forms.append((accumulates, form))
+            simplified = _simplified(form)
+            if not structural_equal(simplified, form):
+                forms.append((accumulates, simplified))
+        return tuple(forms)
+
+    def matcher(self, accept: Accept) -> Matcher:
+        """Returns a matcher of the forms."""
+        return Matcher(
+            {buffer: (name, self.typed.tensors[name].dtype) for name, buffer in self._buffers.items()},
+            {variable: (name, self.typed.scalars[name]) for (name, _), variable in self._variables.items()},
+            accept,
+        )
+
+    def bindings(self, store: tirx.BufferStore, accept: Accept) -> Iterator[Binding]:
+        """Yields as :func:`bindings`."""
+        return _Search(self, store, accept).bindings()
+
+    def _leaf(self, leaf: Access | Scalar, dtype: str) -> tirx.Expr:
+        if isinstance(leaf, Access):
+            return tirx.BufferLoad(self._buffers[leaf.name], [tirx.const(0, "int32")])
+        return self._variables.setdefault((leaf.name, dtype), tirx.Var(leaf.name, dtype))
 
 
 class _Search:
-    def __init__(self, typed: Typed, store: tirx.BufferStore, accept: Accept) -> None:
-        self._typed, self._store, self._accept = typed, store, accept
-        self._name = typed.statement.target.name
-        self._buffers = {name: tirx.decl_buffer((1,), kind.dtype, name) for name, kind in typed.tensors.items()}
-        self._variables: dict[tuple[str, str], tirx.Var] = {}
+    def __init__(self, pattern: Pattern, store: tirx.BufferStore, accept: Accept) -> None:
+        self._pattern, self._typed, self._store, self._accept = pattern, pattern.typed, store, accept
+        self._name = self._typed.statement.target.name
         self._reason: Callable[[], str] | None = None
 
     @property
@@ -157,11 +199,11 @@ class _Search:
     def bindings(self) -> Iterator[Binding]:
         target = tirx.BufferLoad(self._store.buffer, list(self._store.indices))
         seen: list[Bound] = []
-        for accumulates, pattern in self._patterns():
-            matcher = self._matcher()
+        for accumulates, form in self._pattern.forms:
+            matcher = self._pattern.matcher(self._accept)
             try:
                 for start in matcher.bind_operand(self._name, self._typed.dtype, target, Bound({}, {})):
-                    for bound in matcher.match(pattern, self._store.value, start):
+                    for bound in matcher.match(form, self._store.value, start):
                         if missing := [name for name in self._names() if not bound.has(name)]:
                             self._reason = functools.partial(self._unbound, missing)
                         elif not any(_same(bound, other) for other in seen):
@@ -183,33 +225,6 @@ class _Search:
 
     def _names(self) -> tuple[str, ...]:
         return (self._name, *self._typed.statement.operands, *self._typed.statement.scalars)
-
-    def _matcher(self) -> Matcher:
-        return Matcher(
-            {buffer: (name, self._typed.tensors[name].dtype) for name, buffer in self._buffers.items()},
-            {variable: (name, self._typed.scalars[name]) for (name, _), variable in self._variables.items()},
-            self._accept,
-        )
-
-    def _patterns(self) -> Iterator[tuple[bool, tirx.Expr]]:
-        """The statement's value as it is written and as TVM simplifies it, with and without what was there."""
-        statement = self._typed.statement
-        value = tvm_form(self._typed.value, self._leaf)
-        forms = []
-        if statement.accumulate or statement.reduced:
-            forms.append((True, tirx.Add(self._leaf(statement.target, self._typed.dtype), value)))
-        if not statement.accumulate:
-            forms.append((False, value))
-        for accumulates, pattern in forms:
-            yield accumulates, pattern
-            simplified = _simplified(pattern)
-            if not structural_equal(simplified, pattern):
-                yield accumulates, simplified
-
-    def _leaf(self, leaf: Access | Scalar, dtype: str) -> tirx.Expr:
-        if isinstance(leaf, Access):
-            return tirx.BufferLoad(self._buffers[leaf.name], [tirx.const(0, "int32")])
-        return self._variables.setdefault((leaf.name, dtype), tirx.Var(leaf.name, dtype))
 
 
 def _same(a: Bound, b: Bound) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from tvm import tirx
@@ -15,7 +16,7 @@ from accel.accelerator.target import Target
 from accel.expression.syntax_tree import Binary, Scalar, walk, with_scalars
 from accel.expression.tir_terms import same_place
 from accel.expression.typecheck import Typed, check_statement
-from accel.expression.unify import Binding, UnificationFailure, bindings, unify
+from accel.expression.unify import Binding, Pattern, UnificationFailure, unify
 from accel.lowering.ir.affine_nest import constant_value
 from accel.lowering.ir.tir_walk import collect, loads_of, scope_of
 
@@ -119,43 +120,61 @@ class _MatchTable:
 
     def __init__(self, target: Target) -> None:
         self._accelerator = target.accelerator
-        self._known: dict[int, tuple[Semantics, dict[StructuralKey, Sequence[_Match]]]] = {}
+        self._known: dict[int, tuple[_Operation, dict[StructuralKey, Sequence[_Match]]]] = {}
 
     def matches(self, meaning: Semantics, form: StoreForm) -> Sequence[_Match]:
         """Every way in which an operation does stores of a form."""
-        _, known = self._known.setdefault(id(meaning), (meaning, {}))  # an operation that is kept keeps its id
+        if id(meaning) not in self._known:  # an operation that is kept keeps its id
+            self._known[id(meaning)] = _Operation(meaning, self._accelerator), {}
+        operation, known = self._known[id(meaning)]
         if form.key not in known:
-            known[form.key] = tuple(self._found(meaning, form))
+            known[form.key] = tuple(self._found(operation, form))
         return known[form.key]
 
-    def _found(self, meaning: Semantics, form: StoreForm) -> Iterator[_Match]:
+    def _found(self, operation: "_Operation", form: StoreForm) -> Iterator[_Match]:
+        meaning = operation.meaning
         accelerator, statement = self._accelerator, meaning.typed.statement
         if scope_of(form.store.buffer) != operand_scope(meaning, statement.target.name, accelerator):
             return
         numbers = {buffer: number for number, buffer in enumerate(form.buffers)}
-        for binding in _bindings(meaning, form.store, accelerator):
+        for binding in operation.bindings(form.store):
             if binding.accumulates == statement.accumulate:  # else it sums what it is given, and adds nothing to it
                 operands = tuple((name, numbers[load.source]) for name, load in binding.operands.items())
                 yield _Match(operands, binding.scalars, _misfit(meaning, binding, accelerator))
 
 
-def _bindings(meaning: Semantics, store: tirx.BufferStore, accelerator: Accelerator) -> Iterator[Binding]:
-    """Those of the matcher; if there are none, with the amounts of shifts taken from the store beforehand.
+class _Operation:
+    """An operation, and the patterns of what it does."""
 
-    Of ``x + (1 << n - 1) >> n`` the sum alone does not tell n.
-    """
-    accept, found = _acceptor(meaning, accelerator), False
-    for binding in bindings(meaning.typed, store, accept):
-        found = True
-        yield binding
-    if found:
-        return
-    amounts = {n for shift in collect(store.value, tirx.RShift) if (n := constant_value(shift.b)) is not None}
-    for name in sorted(_shift_amounts(meaning.typed) - set(meaning.typed.extents)):
-        for amount in sorted(amounts):
-            typed = _with_amount(meaning.typed, name, amount)
-            for binding in bindings(typed, store, accept):
-                yield replace(binding, scalars={**binding.scalars, name: tirx.const(amount, "int32")})
+    def __init__(self, meaning: Semantics, accelerator: Accelerator) -> None:
+        self.meaning = meaning
+        self._accept = _acceptor(meaning, accelerator)
+        self._pattern = Pattern(meaning.typed)
+        self._of_amount: dict[tuple[str, int], Pattern] = {}
+
+    def bindings(self, store: tirx.BufferStore) -> Iterator[Binding]:
+        """Yields those of the matcher; if there are none, with the amounts of shifts taken from the store beforehand.
+
+        Of ``x + (1 << n - 1) >> n`` the sum alone does not tell n.
+        """
+        found = False
+        for binding in self._pattern.bindings(store, self._accept):
+            found = True
+            yield binding
+        if found:
+            return
+        amounts = {n for shift in collect(store.value, tirx.RShift) if (n := constant_value(shift.b)) is not None}
+        for name in self._shifted:
+            for amount in sorted(amounts):
+                if (name, amount) not in self._of_amount:
+                    self._of_amount[name, amount] = Pattern(_with_amount(self.meaning.typed, name, amount))
+                for binding in self._of_amount[name, amount].bindings(store, self._accept):
+                    yield replace(binding, scalars={**binding.scalars, name: tirx.const(amount, "int32")})
+
+    @cached_property
+    def _shifted(self) -> list[str]:
+        typed = self.meaning.typed
+        return sorted(_shift_amounts(typed) - set(typed.extents))
 
 
 def _shift_amounts(typed: Typed) -> set[str]:
