@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm.script import tirx as T  # noqa: N812  TVM's own name for it
 
-from accel.isa.vta.function.dot_product import vector
+from accel.isa.vta.function.dot_product import KernelShape, splat, vector
 from accel.isa.vta.function.functional_table import (
     COLUMNS,
     DRAM,
@@ -30,53 +30,69 @@ from accel.isa.vta.function.functional_table import (
     TOP,
     UOP,
     WIDTH,
-    Geometry,
 )
 
 
-def _pair(dram: Any, address: Any, p: Any, block: int) -> Any:
-    """Channels 2p and 2p + 1 of the int8 vector at ``address``, as two int16 in one int32."""
-    low = T.bitwise_and(T.Cast("int32", dram[address + 2 * p]), 0xFFFF)
-    return T.bitwise_or(low, T.shift_left(T.Cast("int32", dram[address + 2 * p + 1]), 16)) if block > 1 else low
+def _packed(dram: Any, address: Any, shape: KernelShape) -> Any:
+    """The first channels of the int8 vector at ``address``, as many as there are, as one word."""
+    channels = min(shape.dot.channels, shape.geometry.block_in)
+    bits = 32 // shape.dot.channels
+    word = T.Cast("int32", dram[address])
+    if channels == shape.dot.channels == 1:
+        return word
+    for channel in reversed(range(channels)):
+        part = T.bitwise_and(T.Cast("int32", dram[address + channel]), (1 << bits) - 1)
+        word = part if channel == channels - 1 else T.bitwise_or(T.shift_left(word, bits), part)
+    return word
 
 
-def _inp_words(dram: Any, element: Any, row: Any, geometry: Geometry) -> Any:
-    """A row of a data element: int8 in order, made int16, are the pairs."""
-    block = geometry.block_in
-    at = (element * geometry.batch + row) * block
-    if geometry.pairs == 1:
-        return _pair(dram[0], at, 0, block)
-    return T.reinterpret(f"int32x{geometry.pairs}", T.Cast(f"int16x{block}", dram[0][T.Ramp(at, 1, block)]))
+def _inp_words(dram: Any, element: Any, row: Any, shape: KernelShape) -> Any:
+    """A row of a data element: int8 in order, or made int16, are the words."""
+    block, words = shape.geometry.block_in, shape.words
+    at = (element * shape.geometry.batch + row) * block
+    if block < shape.dot.channels or words == 1:
+        value = _packed(dram[0], at, shape)
+    elif shape.dot.channels == 2:
+        value = T.reinterpret(f"int32x{words}", T.Cast(f"int16x{block}", dram[0][T.Ramp(at, 1, block)]))
+    else:
+        value = dram[1][T.Ramp((element * shape.geometry.batch + row) * words, 1, words)]
+    return T.bitwise_xor(value, splat(T.int32(shape.dot.no_data), words)) if shape.dot.flipped else value
 
 
-def _wgt_lanes(geometry: Geometry) -> int:
-    """Words of a weight element that are made together: all outputs of one pair, where DRAM's words hold two pairs."""
-    return geometry.block_out if geometry.block_in % 4 == 0 else 1
+def _wgt_lanes(shape: KernelShape) -> int:
+    """Words of a weight element that are made together: all outputs of a word, where DRAM's words are full."""
+    return shape.geometry.block_out if shape.geometry.block_in % 4 == 0 else 1
 
 
-def _wgt_words(dram: Any, element: Any, w: Any, geometry: Geometry) -> Any:
-    block, outputs = geometry.block_in, geometry.block_out
-    if _wgt_lanes(geometry) == 1:
+def _wgt_words(dram: Any, element: Any, w: Any, shape: KernelShape) -> Any:
+    block, outputs = shape.geometry.block_in, shape.geometry.block_out
+    if _wgt_lanes(shape) == 1:
         p, output = w // outputs, w % outputs
-        return _pair(dram[0], (element * outputs + output) * block, p, block)
-    at = element * (outputs * block // 4) + w // 2
-    four = dram[1][T.Ramp(at, block // 4, outputs)] if outputs > 1 else dram[1][at]
+        return _packed(dram[0], (element * outputs + output) * block + p * shape.dot.channels, shape)
+    first = element * (outputs * block // 4)
+    stride = block // 4
 
-    def splat(value: Any) -> Any:
-        return T.Broadcast(value, outputs) if outputs > 1 else value
+    def four(n: Any) -> Any:
+        return dram[1][T.Ramp(first + n, stride, outputs)] if outputs > 1 else dram[1][first + n]
 
-    two = T.shift_left(four, splat(T.Cast("int32", 16 - w % 2 * 16)))  # in the upper half
-    low = T.bitwise_and(T.shift_right(T.shift_left(T.shift_right(two, splat(16)), splat(24)), splat(24)), splat(0xFFFF))
-    return T.bitwise_or(low, T.shift_left(T.shift_right(two, splat(24)), splat(16)))
+    if shape.dot.channels == 4:
+        return four(w)
+
+    def each(value: Any) -> Any:
+        return splat(value, outputs)
+
+    two = T.shift_left(four(w // 2), each(T.Cast("int32", 16 - w % 2 * 16)))  # in the upper half
+    low = T.bitwise_and(T.shift_right(T.shift_left(T.shift_right(two, each(16)), each(24)), each(24)), each(0xFFFF))
+    return T.bitwise_or(low, T.shift_left(T.shift_right(two, each(24)), each(16)))
 
 
-def _acc_words(dram: Any, element: Any, geometry: Geometry) -> Any:
-    at = element * geometry.acc_words
-    return dram[T.Ramp(at, 1, geometry.acc_words)] if geometry.acc_words > 1 else dram[at]
+def _acc_words(dram: Any, element: Any, shape: KernelShape) -> Any:
+    at = element * shape.acc_words
+    return dram[T.Ramp(at, 1, shape.acc_words)] if shape.acc_words > 1 else dram[at]
 
 
-def _acc8_words(dram: Any, element: Any, geometry: Geometry) -> Any:
-    return T.Cast(vector("int32", geometry.acc_words), _acc_words(dram, element, geometry))
+def _acc8_words(dram: Any, element: Any, shape: KernelShape) -> Any:
+    return T.Cast(vector("int32", shape.acc_words), _acc_words(dram, element, shape))
 
 
 def _uop_index(dram: Any, fields: Any, element: Any, n: Any) -> Any:
@@ -85,8 +101,11 @@ def _uop_index(dram: Any, fields: Any, element: Any, n: Any) -> Any:
 
 
 @T.inline
-def _load(pc: Any, table: Any, memory: Any, words: Any, lanes: Any, value: Any) -> None:
-    """A padded copy; ``value(element, n)`` is the n-th ``lanes`` words of the element at a DRAM address in elements."""
+def _load(pc: Any, table: Any, memory: Any, words: Any, lanes: Any, value: Any, zero: Any = 0) -> None:
+    """A padded copy; ``value(element, n)`` is the n-th ``lanes`` words of the element at a DRAM address in elements.
+
+    A word of padding is ``zero``.
+    """
     for y, x in T.grid(table[pc, HEIGHT], table[pc, WIDTH]):
         into: T.let = (table[pc, SRAM] + y * table[pc, WIDTH] + x) * words
         row: T.let = y - table[pc, TOP]
@@ -100,20 +119,20 @@ def _load(pc: Any, table: Any, memory: Any, words: Any, lanes: Any, value: Any) 
                     memory[into + n] = value(element, n)
         else:
             for w in T.vectorized(words):
-                memory[into + w] = 0
+                memory[into + w] = zero
 
 
 @T.inline
-def _store(pc: Any, table: Any, acc: Any, dram: Any, geometry: Any) -> None:
+def _store(pc: Any, table: Any, acc: Any, dram: Any, shape: Any) -> None:
     for y, x in T.grid(table[pc, ROWS], table[pc, COLUMNS]):
-        source: T.let = (table[pc, SRAM] + y * table[pc, COLUMNS] + x) * geometry.acc_words
-        into: T.let = (table[pc, DRAM] + y * table[pc, STRIDE] + x) * geometry.acc_words
-        for e in T.vectorized(geometry.acc_words):
+        source: T.let = (table[pc, SRAM] + y * table[pc, COLUMNS] + x) * shape.acc_words
+        into: T.let = (table[pc, DRAM] + y * table[pc, STRIDE] + x) * shape.acc_words
+        for e in T.vectorized(shape.acc_words):
             dram[into + e] = T.Cast("int8", acc[source + e])
 
 
 @T.inline
-def copy(pc: Any, table: Any, dram: Any, uop: Any, inp: Any, wgt: Any, acc: Any, geometry: Any) -> None:
+def copy(pc: Any, table: Any, dram: Any, uop: Any, inp: Any, wgt: Any, acc: Any, shape: Any) -> None:
     """The load or store of row ``pc``.
 
     ``dram`` is the memory as bytes and as 32-bit words, ``uop`` the indices of micro-ops and the fields they come from.
@@ -125,36 +144,37 @@ def copy(pc: Any, table: Any, dram: Any, uop: Any, inp: Any, wgt: Any, acc: Any,
             pc,
             table,
             inp,
-            geometry.inp_words,
-            geometry.pairs,
-            lambda element, n: _inp_words(dram, element, n, geometry),
+            shape.inp_words,
+            shape.words,
+            lambda element, n: _inp_words(dram, element, n, shape),
+            T.int32(shape.dot.no_data),
         )
     elif table[pc, OP] == LOAD_WGT:
         _load(
             pc,
             table,
             wgt,
-            geometry.wgt_words,
-            _wgt_lanes(geometry),
-            lambda element, n: _wgt_words(dram, element, n, geometry),
+            shape.wgt_words,
+            _wgt_lanes(shape),
+            lambda element, n: _wgt_words(dram, element, n, shape),
         )
     elif table[pc, OP] == LOAD_ACC:
         _load(
             pc,
             table,
             acc,
-            geometry.acc_words,
-            geometry.acc_words,
-            lambda element, _: _acc_words(dram[1], element, geometry),
+            shape.acc_words,
+            shape.acc_words,
+            lambda element, _: _acc_words(dram[1], element, shape),
         )
     elif table[pc, OP] == LOAD_ACC8:
         _load(
             pc,
             table,
             acc,
-            geometry.acc_words,
-            geometry.acc_words,
-            lambda element, _: _acc8_words(dram[0], element, geometry),
+            shape.acc_words,
+            shape.acc_words,
+            lambda element, _: _acc8_words(dram[0], element, shape),
         )
     else:
-        _store(pc, table, acc, dram[0], geometry)
+        _store(pc, table, acc, dram[0], shape)

@@ -1,4 +1,4 @@
-"""The matrix instruction's inner product, as the host's multiply-pairs instructions do it."""
+"""The inner product of the matrix instruction by what the host has for it, and the operands as that takes them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,11 +8,9 @@ from tvm.target import codegen
 
 from accel.isa.vta.function.functional_table import Geometry
 
-_MULTIPLY_PAIRS = (  # lanes, CPU feature, intrinsic: int16 pairs to int32 sums
-    (16, "avx512bw", "llvm.x86.avx512.pmaddw.d.512"),
-    (8, "avx2", "llvm.x86.avx2.pmadd.wd"),
-    (4, "sse2", "llvm.x86.sse2.pmadd.wd"),
-)
+_PLAIN_ROWS = 2
+_PLAIN_LANES = 16
+_FLIP = 0x80808080 - (1 << 32)  # as int32: bit 7 of four bytes
 
 
 def vector(dtype: str, lanes: int) -> str:
@@ -20,28 +18,113 @@ def vector(dtype: str, lanes: int) -> str:
     return dtype if lanes == 1 else f"{dtype}x{lanes}"
 
 
+def splat(value: Any, lanes: int) -> Any:
+    """``value`` in each lane."""
+    return T.Broadcast(value, lanes) if lanes > 1 else value
+
+
+def lanes_at(memory: Any, base: Any, lanes: int) -> Any:
+    """``lanes`` consecutive words from ``base``."""
+    return memory[T.Ramp(base, 1, lanes)] if lanes > 1 else memory[base]
+
+
+def wrapping_add(a: Any, b: Any, lanes: int) -> Any:
+    """TVM's signed addition promises the compiler that nothing overflows; the accumulator wraps."""
+    unsigned = vector("uint32", lanes)
+    return T.Cast(vector("int32", lanes), T.Cast(unsigned, a) + T.Cast(unsigned, b))
+
+
+def wrapping_subtract(a: Any, b: Any, lanes: int) -> Any:
+    """The difference, which wraps too."""
+    unsigned = vector("uint32", lanes)
+    return T.Cast(vector("int32", lanes), T.Cast(unsigned, a) - T.Cast(unsigned, b))
+
+
 @dataclass(frozen=True)
 class DotProduct:
-    """The host's multiply-pairs instruction; without one (None) the same in plain arithmetic."""
+    """An instruction of the host that multiplies words of small integers and adds their products to int32 sums.
+
+    ``lanes`` are the sums side by side. A word holds ``channels`` input channels, which are int16 where there are two
+    and int8 where there are four. ``rows`` is half of the rows of sums that the host keeps in registers. ``flipped`` says that
+    the instruction takes bytes of data as unsigned: they are kept with bit 7 flipped, so that each is 128 more.
+    Without an instruction (``intrinsic`` None) plain arithmetic does it.
+    """
 
     lanes: int
     intrinsic: str | None
+    channels: int = 2
+    rows: int = _PLAIN_ROWS
+    flipped: bool = False
 
     @staticmethod
     def of_host(geometry: Geometry, target: Any) -> "DotProduct":
-        """The widest one that fits the block."""
+        """The best one that fits the block."""
         if str(codegen.llvm_get_system_triple()).startswith("x86_64"):
-            for lanes, feature, intrinsic in _MULTIPLY_PAIRS:
-                if geometry.block_out % lanes == 0 and codegen.llvm_cpu_has_features(feature, target):
-                    return DotProduct(lanes, intrinsic)
-        return DotProduct(geometry.block_out, None)
+            for features, dot in _X86:
+                fits = geometry.block_out % dot.lanes == 0
+                if fits and all(codegen.llvm_cpu_has_features(feature, target) for feature in features):
+                    return dot
+        return DotProduct(min(geometry.block_out, _PLAIN_LANES), None)
 
-    def multiply(self, x: Any, w: Any) -> Any:
-        """int32 vectors of int16 pairs to the sums of the two products, lane by lane."""
+    @property
+    def no_data(self) -> int:
+        """A word of data whose channels are zero."""
+        return _FLIP if self.flipped else 0
+
+    def accumulate(self, sums: Any, x: Any, w: Any) -> Any:
+        """``sums``, int32 vectors, and the products of the channels in the words ``x`` and ``w``, lane by lane."""
         if self.intrinsic is None:
-            half = T.Broadcast(16, self.lanes) if self.lanes > 1 else 16
-            low = T.shift_right(T.shift_left(x, half), half) * T.shift_right(T.shift_left(w, half), half)
-            return low + T.shift_right(x, half) * T.shift_right(w, half)
-        wide = f"int16x{2 * self.lanes}"
-        x, w = T.reinterpret(wide, x), T.reinterpret(wide, w)
-        return T.call_llvm_pure_intrin(f"int32x{self.lanes}", self.intrinsic, x, w)
+            return wrapping_add(sums, self._plain(x, w), self.lanes)
+        narrow = f"int{32 // self.channels}x{self.channels * self.lanes}"
+        x, w = T.reinterpret(narrow, x), T.reinterpret(narrow, w)
+        if self.channels == 2:
+            products = T.call_llvm_pure_intrin(f"int32x{self.lanes}", self.intrinsic, x, w)
+            return wrapping_add(sums, products, self.lanes)
+        return T.call_llvm_pure_intrin(f"int32x{self.lanes}", self.intrinsic, sums, x, w)
+
+    def _plain(self, x: Any, w: Any) -> Any:
+        half = splat(16, self.lanes)
+        low = T.shift_right(T.shift_left(x, half), half) * T.shift_right(T.shift_left(w, half), half)
+        return low + T.shift_right(x, half) * T.shift_right(w, half)
+
+
+def _vnni(lanes: int) -> DotProduct:
+    return DotProduct(lanes, f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", channels=4, rows=7, flipped=True)
+
+
+_X86 = (  # with AVX-512 there are 32 registers, else 16
+    (("avx512vnni",), _vnni(16)),
+    (("avx512vnni", "avx512vl"), _vnni(8)),
+    (("avx512vnni", "avx512vl"), _vnni(4)),
+    (("avx512bw",), DotProduct(16, "llvm.x86.avx512.pmaddw.d.512", rows=7)),
+    (("avx2",), DotProduct(8, "llvm.x86.avx2.pmadd.wd", rows=4)),
+    (("sse2",), DotProduct(4, "llvm.x86.sse2.pmadd.wd", rows=4)),
+)
+
+
+@dataclass(frozen=True)
+class KernelShape:
+    """What the kernel is made for: the shapes of elements, and how the host multiplies them."""
+
+    geometry: Geometry
+    dot: DotProduct
+
+    @property
+    def words(self) -> int:
+        """int32 words that hold the input channels of a row."""
+        return -(-self.geometry.block_in // self.dot.channels)
+
+    @property
+    def acc_words(self) -> int:
+        """int32 words of one accumulator element."""
+        return self.geometry.batch * self.geometry.block_out
+
+    @property
+    def inp_words(self) -> int:
+        """int32 words of one data element."""
+        return self.geometry.batch * self.words
+
+    @property
+    def wgt_words(self) -> int:
+        """int32 words of one weight element."""
+        return self.words * self.geometry.block_out

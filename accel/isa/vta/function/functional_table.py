@@ -20,26 +20,6 @@ class Geometry:
     block_in: int
     block_out: int
 
-    @property
-    def pairs(self) -> int:
-        """Pairs of input channels in one element."""
-        return (self.block_in + 1) // 2
-
-    @property
-    def acc_words(self) -> int:
-        """int32 words of one accumulator element."""
-        return self.batch * self.block_out
-
-    @property
-    def inp_words(self) -> int:
-        """int32 words of one data element."""
-        return self.batch * self.pairs
-
-    @property
-    def wgt_words(self) -> int:
-        """int32 words of one weight element."""
-        return self.pairs * self.block_out
-
     @staticmethod
     def of(accelerator: Accelerator) -> "Geometry":
         """Those of a document that :func:`accel.isa.vta.document.vta_document_check.check_vta` takes."""

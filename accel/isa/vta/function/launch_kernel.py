@@ -7,7 +7,6 @@ Copies are in :mod:`accel.isa.vta.function.copy_kernel`. Their bounds are checke
 # TVMScript's decorators are untyped
 # mypy: disable-error-code="untyped-decorator"
 
-from dataclasses import dataclass
 from typing import Any
 
 import pydantic
@@ -17,7 +16,7 @@ from tvm.script import tirx as T  # noqa: N812  TVM's own name for it
 from accel.isa.family import KernelSource
 from accel.isa.kernel_library import host_cpu
 from accel.isa.vta.function.copy_kernel import copy
-from accel.isa.vta.function.dot_product import DotProduct, vector
+from accel.isa.vta.function.dot_product import DotProduct, KernelShape, wrapping_add
 from accel.isa.vta.function.functional_table import (
     ADD,
     BAD_DST,
@@ -51,26 +50,24 @@ from accel.isa.vta.function.functional_table import (
     TABLE,
     UOP,
     USE_IMM,
-    WGT_IN,
     WGT_INDEX,
     WGT_LIMIT,
-    WGT_OUT,
     WITH_SRC,
     Geometry,
 )
+from accel.isa.vta.function.gemm_kernel import CURSOR, Local, gemm, rows_of, sums_words
 
 _FAMILY = "vta"
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """What the kernel is made for."""
-
-    geometry: Geometry
-    dot: DotProduct
+_SHAPE: pydantic.TypeAdapter[KernelShape] = pydantic.TypeAdapter(KernelShape)
 
 
-_SHAPE: pydantic.TypeAdapter[_Shape] = pydantic.TypeAdapter(_Shape)
+def shape_of(geometry: Geometry, dot: DotProduct | None = None) -> KernelShape:
+    """Returns what the kernel is made for; ``dot`` overrides the choice of the host's instruction."""
+    if dot is None:
+        dot = DotProduct.of_host(geometry, tvm.target.Target({"kind": "llvm", "mcpu": host_cpu()}))
+    return KernelShape(geometry, dot)
 
 
 def source_of(geometry: Geometry, dot: DotProduct | None = None) -> KernelSource:
@@ -79,9 +76,7 @@ def source_of(geometry: Geometry, dot: DotProduct | None = None) -> KernelSource
     ``dot`` overrides the choice of the host's instruction. The kernel keeps no state, so one serves all machines of
     these shapes.
     """
-    if dot is None:
-        dot = DotProduct.of_host(geometry, tvm.target.Target({"kind": "llvm", "mcpu": host_cpu()}))
-    return source_of_text(_SHAPE.dump_json(_Shape(geometry, dot)).decode())
+    return source_of_text(_SHAPE.dump_json(shape_of(geometry, dot)).decode())
 
 
 def source_of_text(text: str) -> KernelSource:
@@ -95,37 +90,7 @@ def function_of(text: str) -> Any:
     Raises:
         pydantic.ValidationError: it is none.
     """
-    shape = _SHAPE.validate_json(text)
-    return _launch(shape.geometry, shape.dot)
-
-
-def _wrapping_add(a: Any, b: Any, lanes: int) -> Any:
-    """TVM's signed addition promises the compiler that nothing overflows; the accumulator wraps."""
-    unsigned = vector("uint32", lanes)
-    return T.Cast(vector("int32", lanes), T.Cast(unsigned, a) + T.Cast(unsigned, b))
-
-
-def _sum(terms: list[Any]) -> Any:
-    """A balanced tree, so that the additions do not wait for each other."""
-    while len(terms) > 1:
-        terms = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)] + terms[len(terms) & ~1 :]
-    return terms[0]
-
-
-def _matrix_row(acc: Any, inp: Any, wgt: Any, bases: tuple[Any, Any, Any], geometry: Geometry, dot: DotProduct) -> Any:
-    """``lanes`` outputs of one row: what is there plus the dot products over the block's input channels."""
-
-    def lanes_at(memory: Any, base: Any) -> Any:
-        return memory[T.Ramp(base, 1, dot.lanes)] if dot.lanes > 1 else memory[base]
-
-    def splat(value: Any) -> Any:
-        return T.Broadcast(value, dot.lanes) if dot.lanes > 1 else value
-
-    terms = [
-        dot.multiply(splat(inp[bases[1] + k]), lanes_at(wgt, bases[2] + k * geometry.block_out))
-        for k in range(geometry.pairs)
-    ]
-    return _wrapping_add(lanes_at(acc, bases[0]), _sum(terms), dot.lanes)
+    return _launch(_SHAPE.validate_json(text))
 
 
 def _operate(code: int, x: Any, y: Any) -> Any:
@@ -135,7 +100,7 @@ def _operate(code: int, x: Any, y: Any) -> Any:
     if code == MAX:
         return T.max(x, y)
     if code == ADD:
-        return _wrapping_add(x, y, 1)
+        return wrapping_add(x, y, 1)
     if code == MULTIPLY:
         return T.Cast("int32", T.Cast("uint32", x) * T.Cast("uint32", y))
     left = T.shift_left(x, T.bitwise_and(0 - y, 31))
@@ -165,43 +130,18 @@ def _check(pc: Any, table: Any, uop: Any, status: Any) -> None:
 
 
 @T.inline
-def _gemm(pc: Any, table: Any, uop: Any, inp: Any, wgt: Any, acc: Any, geometry: Any, dot: Any) -> None:
-    # read once: the compiler must think that each store to acc changes the table
-    begin: T.let = table[pc, BEGIN]
-    dst_out: T.let = table[pc, DST_OUT]
-    dst_in: T.let = table[pc, DST_IN]
-    src_out: T.let = table[pc, SRC_OUT]
-    src_in: T.let = table[pc, SRC_IN]
-    wgt_out: T.let = table[pc, WGT_OUT]
-    wgt_in: T.let = table[pc, WGT_IN]
-    for i, j, u in T.grid(table[pc, OUTER], table[pc, INNER], table[pc, COUNT]):
-        at: T.let = (begin + u) * UOP
-        dst: T.let = uop[at + DST_INDEX] + i * dst_out + j * dst_in
-        src: T.let = uop[at + SRC_INDEX] + i * src_out + j * src_in
-        wgt_: T.let = uop[at + WGT_INDEX] + i * wgt_out + j * wgt_in
-        for b, v in T.grid(geometry.batch, geometry.block_out // dot.lanes):
-            into: T.let = dst * geometry.acc_words + b * geometry.block_out + v * dot.lanes
-            data: T.let = src * geometry.inp_words + b * geometry.pairs
-            weights: T.let = wgt_ * geometry.wgt_words + v * dot.lanes
-            if dot.lanes > 1:
-                acc[T.Ramp(into, 1, dot.lanes)] = _matrix_row(acc, inp, wgt, (into, data, weights), geometry, dot)
-            else:
-                acc[into] = _matrix_row(acc, inp, wgt, (into, data, weights), geometry, dot)
-
-
-@T.inline
-def _reset(pc: Any, table: Any, uop: Any, acc: Any, geometry: Any) -> None:
+def _reset(pc: Any, table: Any, uop: Any, acc: Any, shape: Any) -> None:
     begin: T.let = table[pc, BEGIN]
     dst_out: T.let = table[pc, DST_OUT]
     dst_in: T.let = table[pc, DST_IN]
     for i, j, u in T.grid(table[pc, OUTER], table[pc, INNER], table[pc, COUNT]):
         dst: T.let = uop[(begin + u) * UOP + DST_INDEX] + i * dst_out + j * dst_in
-        for e in T.vectorized(geometry.acc_words):
-            acc[dst * geometry.acc_words + e] = 0
+        for e in T.vectorized(shape.acc_words):
+            acc[dst * shape.acc_words + e] = 0
 
 
 @T.inline
-def _alu(pc: Any, table: Any, uop: Any, acc: Any, geometry: Any, code: Any) -> None:
+def _alu(pc: Any, table: Any, uop: Any, acc: Any, shape: Any, code: Any) -> None:
     begin: T.let = table[pc, BEGIN]
     dst_out: T.let = table[pc, DST_OUT]
     dst_in: T.let = table[pc, DST_IN]
@@ -211,36 +151,36 @@ def _alu(pc: Any, table: Any, uop: Any, acc: Any, geometry: Any, code: Any) -> N
     immediate: T.let = T.Cast("int32", table[pc, IMM])
     for i, j, u in T.grid(table[pc, OUTER], table[pc, INNER], table[pc, COUNT]):
         at: T.let = (begin + u) * UOP
-        dst: T.let = (uop[at + DST_INDEX] + i * dst_out + j * dst_in) * geometry.acc_words
-        src: T.let = (uop[at + SRC_INDEX] + i * src_out + j * src_in) * geometry.acc_words
+        dst: T.let = (uop[at + DST_INDEX] + i * dst_out + j * dst_in) * shape.acc_words
+        src: T.let = (uop[at + SRC_INDEX] + i * src_out + j * src_in) * shape.acc_words
         if mode != BOTH:
             first: T.let = T.Select(mode == WITH_SRC, src, dst)
-            for e in T.vectorized(geometry.acc_words):
+            for e in T.vectorized(shape.acc_words):
                 acc[dst + e] = _operate(code, acc[first + e], immediate)
         else:
-            for e in T.vectorized(geometry.acc_words):
+            for e in T.vectorized(shape.acc_words):
                 acc[dst + e] = _operate(code, acc[dst + e], acc[src + e])
 
 
 @T.inline
-def _compute(pc: Any, table: Any, uop: Any, inp: Any, wgt: Any, acc: Any, geometry: Any, dot: Any) -> None:
+def _compute(pc: Any, table: Any, uop: Any, inp: Any, wgt: Any, acc: Any, local: Any, shape: Any) -> None:
     if table[pc, OP] == GEMM:
-        _gemm(pc, table, uop, inp, wgt, acc, geometry, dot)
+        gemm(pc, table, uop, inp, wgt, acc, local, shape)
     elif table[pc, OP] == RESET:
-        _reset(pc, table, uop, acc, geometry)
+        _reset(pc, table, uop, acc, shape)
     elif table[pc, CODE] == MIN:
-        _alu(pc, table, uop, acc, geometry, MIN)
+        _alu(pc, table, uop, acc, shape, MIN)
     elif table[pc, CODE] == MAX:
-        _alu(pc, table, uop, acc, geometry, MAX)
+        _alu(pc, table, uop, acc, shape, MAX)
     elif table[pc, CODE] == ADD:
-        _alu(pc, table, uop, acc, geometry, ADD)
+        _alu(pc, table, uop, acc, shape, ADD)
     elif table[pc, CODE] == MULTIPLY:
-        _alu(pc, table, uop, acc, geometry, MULTIPLY)
+        _alu(pc, table, uop, acc, shape, MULTIPLY)
     else:
-        _alu(pc, table, uop, acc, geometry, SHIFT_RIGHT)
+        _alu(pc, table, uop, acc, shape, SHIFT_RIGHT)
 
 
-def _launch(geometry: Geometry, dot: DotProduct) -> Any:
+def _launch(shape: KernelShape) -> Any:
     @T.prim_func(s_tir=True)
     def launch(  # noqa: PLR0913, PLR0917 - what a launch works on
         table_: T.handle,
@@ -266,14 +206,19 @@ def _launch(geometry: Geometry, dot: DotProduct) -> Any:
         wgt = T.match_buffer(wgt_, (wgt_words,), "int32")
         acc = T.match_buffer(acc_, (acc_words,), "int32")
         status = T.match_buffer(status_, (STATUS,), "int64")
+        cursor = T.alloc_buffer((CURSOR,), "int64")
+        into = T.alloc_buffer((rows_of(shape),), "int64")
+        data = T.alloc_buffer((rows_of(shape),), "int64")
+        sums = T.alloc_buffer((sums_words(shape),), "int32")
+        corrections = T.alloc_buffer((shape.geometry.block_out,), "int32")
         pc = T.int64(0)
         while pc < count and status[0] == FINE:
             if table[pc, OP] >= GEMM:
                 _check(pc, table, uop, status)
                 if status[0] == FINE:
-                    _compute(pc, table, uop, inp, wgt, acc, geometry, dot)
+                    _compute(pc, table, uop, inp, wgt, acc, Local(cursor, into, data, sums, corrections), shape)
             elif table[pc, OP] != NOTHING:
-                copy(pc, table, (dram8, dram32), (uop, fields), inp, wgt, acc, geometry)
+                copy(pc, table, (dram8, dram32), (uop, fields), inp, wgt, acc, shape)
             pc = pc + T.int64(1)
 
     return launch

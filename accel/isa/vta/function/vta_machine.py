@@ -15,7 +15,7 @@ from accel.isa.vta.function import functional_table as layout
 from accel.isa.vta.function.dot_product import DotProduct
 from accel.isa.vta.function.functional_table import Geometry, launch_table
 from accel.isa.vta.function.launch_bounds import check_bounds
-from accel.isa.vta.function.launch_kernel import source_of
+from accel.isa.vta.function.launch_kernel import shape_of, source_of
 from accel.util.arrays import Array, Bytes, Int32, Int64, aligned_zeros
 
 
@@ -29,18 +29,19 @@ class VtaMachine:
     def __init__(self, accelerator: Accelerator, *, dot: DotProduct | None = None) -> None:
         self.accelerator = accelerator
         self._view = instructions_of(accelerator)
-        self._geometry = Geometry.of(accelerator)
+        self._shape = shape_of(Geometry.of(accelerator), dot)
         self._fields = layout.microop_fields(accelerator)
-        self._launch = load_kernel(source_of(self._geometry, dot))
+        self._launch = load_kernel(source_of(self._shape.geometry, self._shape.dot))
         self.reset()
 
     def reset(self) -> None:
         """Empty the memories, as after power-on: all zero."""
-        shape = self._geometry
+        shape = self._shape
         words = (layout.UOP * 2, shape.inp_words, shape.wgt_words, shape.acc_words)
         depths = [self.accelerator.memory(name).depth for name in self._view.memories]
         uop, *others = (aligned_zeros(depth * each * 4) for depth, each in zip(depths, words, strict=True))
         self._memories: list[Array] = [uop.view(np.int64), *(memory.view(np.int32) for memory in others)]
+        self._memories[1][:] = shape.dot.no_data
 
     def accumulators(self) -> Int32:
         """A copy of the accumulator memory, (depth, batch, block)."""

@@ -1,0 +1,420 @@
+"""VTA's matrix instruction as TIR: products of matrices, in blocks of sums that stay in the host's registers.
+
+An instruction adds inp[src] x wgt[wgt] to acc[dst] in each step of its two loops and its micro-ops. It changes neither
+data nor weights, and sums of int32 that wrap are the same in any order. So steps are taken in the order in which rows
+of accumulators that meet the same weights, one after another, are summed side by side:
+
+- a loop or a run of micro-ops that stays at one dst is a sum: its steps are the terms;
+- one that moves dst and stays at the same weights is of rows. No two rows of a block have the same dst;
+- what is neither is done step by step. In the worst case each step has one row and one term.
+"""
+
+# TVMScript's decorators are untyped
+# mypy: disable-error-code="untyped-decorator"
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.script import tirx as T  # noqa: N812  TVM's own name for it
+
+from accel.isa.vta.function.dot_product import KernelShape, lanes_at, splat, wrapping_add, wrapping_subtract
+from accel.isa.vta.function.functional_table import (
+    BEGIN,
+    COUNT,
+    DST_IN,
+    DST_INDEX,
+    DST_OUT,
+    INNER,
+    OUTER,
+    SRC_IN,
+    SRC_INDEX,
+    SRC_OUT,
+    UOP,
+    WGT_IN,
+    WGT_INDEX,
+    WGT_OUT,
+)
+
+_FEW = 5
+"""So many rows take no longer one by one than as a block."""
+_CHAINS = 4
+"""Sums of one row that do not wait for each other."""
+_GROUPS = 2
+"""Groups of rows in a block."""
+_FAR = (1 << 62) - 1
+
+# The cursor: the micro-op; how many from it on are rows, and how many are terms; rows that are left; and of the next
+# row its place in the batch, its micro-op, and its steps of the loops.
+CURSOR = 8
+_MICROOP, _ROWS, _TERMS, _LEFT, _IN_BATCH, _AT_MICROOP, _AT_INNER, _AT_OUTER = range(CURSOR)
+
+
+@dataclass(frozen=True)
+class Local:
+    """Buffers on the stack: the cursor, where rows of a block begin in acc and inp, their sums, and corrections."""
+
+    cursor: Any
+    into: Any
+    data: Any
+    sums: Any
+    corrections: Any
+
+
+def rows_of(shape: KernelShape) -> int:
+    """Rows of a block."""
+    return _GROUPS * shape.dot.rows
+
+
+def sums_words(shape: KernelShape) -> int:
+    """int32 words of ``Local.sums``."""
+    return max(rows_of(shape), 2 * _CHAINS) * shape.dot.lanes
+
+
+@dataclass(frozen=True)
+class _Memories:
+    uop: Any
+    inp: Any
+    wgt: Any
+    acc: Any
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """Of both loops their extents and steps, (outer, inner); each is in one of ``rows``, ``terms`` and ``others``.
+
+    Where it is not it has extent 1.
+    """
+
+    rows: tuple[Any, Any]
+    terms: tuple[Any, Any]
+    others: tuple[Any, Any]
+    dst: tuple[Any, Any]
+    src: tuple[Any, Any]
+    wgt: tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """Terms that rows share: two loops and micro-ops from ``microop`` on; words of data and weights of the first."""
+
+    memories: _Memories
+    loops: _Loops
+    shape: KernelShape
+    microop: Any
+    count: Any
+    src: Any
+    wgt: Any
+
+    @property
+    def extents(self) -> tuple[Any, Any, Any]:
+        return (*self.loops.terms, self.count)
+
+    def data(self, outer: Any, inner: Any, n: Any) -> Any:
+        """The word where the data of a term begins, for a row that begins at 0."""
+        steps = outer * self.loops.src[0] + inner * self.loops.src[1]
+        return (self.memories.uop[(self.microop + n) * UOP + SRC_INDEX] + self.src + steps) * self.shape.inp_words
+
+    def weights(self, outer: Any, inner: Any, n: Any) -> Any:
+        """The word where the weights of a term begin."""
+        steps = outer * self.loops.wgt[0] + inner * self.loops.wgt[1]
+        return (self.memories.uop[(self.microop + n) * UOP + WGT_INDEX] + self.wgt + steps) * self.shape.wgt_words
+
+    def weights_at(self, first: Any, word: Any, v: Any) -> Any:
+        """The weights of a term that begin at ``first``: of the ``v``-th outputs, those of a word of data."""
+        lanes = self.shape.dot.lanes
+        return lanes_at(self.memories.wgt, first + word * self.shape.geometry.block_out + v * lanes, lanes)
+
+
+@T.inline
+def _put(memory: Any, base: Any, value: Any, lanes: Any) -> None:
+    if lanes > 1:
+        memory[T.Ramp(base, 1, lanes)] = value
+    else:
+        memory[base] = value
+
+
+def _multiplied(sums: Any, at: Any, x: Any, weights: Any, shape: KernelShape) -> Any:
+    """``sums`` at a place, plus the word ``x`` of data times ``weights``."""
+    lanes = shape.dot.lanes
+    return shape.dot.accumulate(lanes_at(sums, at, lanes), splat(x, lanes), weights)
+
+
+def _corrected(acc: Any, at: Any, corrections: Any, v: Any, shape: KernelShape) -> Any:
+    """What is in the accumulators, less what flipped data adds to it too much."""
+    lanes = shape.dot.lanes
+    before = lanes_at(acc, at, lanes)
+    return wrapping_subtract(before, lanes_at(corrections, v * lanes, lanes), lanes) if shape.dot.flipped else before
+
+
+@T.inline
+def _correct(terms: Any, local: Any, shape: Any) -> None:
+    """What flipped data adds to each row too much, by output: it is the same for all."""
+    for v in T.unroll(shape.geometry.block_out // shape.dot.lanes):
+        _put(local.corrections, v * shape.dot.lanes, splat(0, shape.dot.lanes), shape.dot.lanes)
+    for o, i, u in T.grid(*terms.extents):
+        w: T.let = terms.weights(o, i, u)
+        for p in T.unroll(shape.words):
+            for v in T.unroll(shape.geometry.block_out // shape.dot.lanes):
+                _put(
+                    local.corrections,
+                    v * shape.dot.lanes,
+                    _multiplied(
+                        local.corrections,
+                        v * shape.dot.lanes,
+                        T.int32(shape.dot.no_data),
+                        terms.weights_at(w, p, v),
+                        shape,
+                    ),
+                    shape.dot.lanes,
+                )
+
+
+@T.inline
+def _block(terms: Any, first: Any, rows: Any, data: Any, local: Any, shape: Any) -> None:
+    """All terms of ``rows`` rows from the one noted as ``first`` on; ``data(r)`` is the word where that of one begins."""
+    for v in T.serial(shape.geometry.block_out // shape.dot.lanes):
+        for r in T.unroll(rows):
+            _put(
+                local.sums,
+                r * shape.dot.lanes,
+                _corrected(
+                    terms.memories.acc, local.into[first + r] + v * shape.dot.lanes, local.corrections, v, shape
+                ),
+                shape.dot.lanes,
+            )
+        for o, i, u in T.grid(*terms.extents):
+            x: T.let = terms.data(o, i, u)
+            w: T.let = terms.weights(o, i, u)
+            for p in T.unroll(shape.words):
+                weights: T.let = terms.weights_at(w, p, v)
+                for r in T.unroll(rows):
+                    _put(
+                        local.sums,
+                        r * shape.dot.lanes,
+                        _multiplied(
+                            local.sums, r * shape.dot.lanes, terms.memories.inp[x + data(r) + p], weights, shape
+                        ),
+                        shape.dot.lanes,
+                    )
+        for r in T.unroll(rows):
+            _put(
+                terms.memories.acc,
+                local.into[first + r] + v * shape.dot.lanes,
+                lanes_at(local.sums, r * shape.dot.lanes, shape.dot.lanes),
+                shape.dot.lanes,
+            )
+
+
+def _evenly(local: Local, step: int, shape: KernelShape) -> Any:
+    """Whether the rows of each group begin ``step`` rows of data apart."""
+    behind = [row for row in range(rows_of(shape)) if row % shape.dot.rows]
+    apart = [local.data[row] - local.data[row - 1] == step * shape.words for row in behind]
+    return functools.reduce(T.And, apart, T.bool(True))
+
+
+def _row_data(local: Local, r: Any, step: int, shape: KernelShape) -> Any:
+    """The word where the data of row ``r`` begins, counted from its group's first.
+
+    An address that each row had by itself would have to be loaded for each: there are not as many registers.
+    """
+    group = shape.dot.rows
+    return local.data[r // group * group] + r % group * (step * shape.words)
+
+
+@T.inline
+def _blocks(terms: Any, local: Any, shape: Any) -> None:
+    """All terms of the rows noted, of which the cursor has passed as many as there are."""
+    groups: T.let = T.if_then_else(local.cursor[_LEFT] > -shape.dot.rows, T.int64(_GROUPS), T.int64(1))
+    if groups == _GROUPS and _evenly(local, 1, shape):
+        _block(terms, 0, rows_of(shape), lambda r: _row_data(local, r, 1, shape), local, shape)
+    elif groups == _GROUPS and _evenly(local, 2, shape):
+        _block(terms, 0, rows_of(shape), lambda r: _row_data(local, r, 2, shape), local, shape)
+    else:
+        for group in T.serial(groups):
+            first: T.let = group * shape.dot.rows
+            _block(terms, first, shape.dot.rows, lambda r: local.data[first + r], local, shape)
+
+
+def _row_result(acc: Any, at: Any, sums: Any, shape: KernelShape) -> Any:
+    """The accumulators of one row, and its chains; of flipped data as many are the corrections."""
+    lanes, result = shape.dot.lanes, lanes_at(acc, at, shape.dot.lanes)
+    for chain in range(_CHAINS):
+        result = wrapping_add(result, lanes_at(sums, chain * lanes, lanes), lanes)
+        if shape.dot.flipped:
+            result = wrapping_subtract(result, lanes_at(sums, (_CHAINS + chain) * lanes, lanes), lanes)
+    return result
+
+
+@T.inline
+def _row(terms: Any, local: Any, shape: Any) -> None:
+    """All terms of one row."""
+    for v in T.serial(shape.geometry.block_out // shape.dot.lanes):
+        for chain in T.unroll(2 * _CHAINS):
+            _put(local.sums, chain * shape.dot.lanes, splat(0, shape.dot.lanes), shape.dot.lanes)
+        for o, i, u in T.grid(*terms.extents):
+            x: T.let = terms.data(o, i, u) + local.data[0]
+            w: T.let = terms.weights(o, i, u)
+            for p in T.unroll(shape.words):
+                weights: T.let = terms.weights_at(w, p, v)
+                sums: T.let = p % _CHAINS * shape.dot.lanes
+                _put(
+                    local.sums,
+                    sums,
+                    _multiplied(local.sums, sums, terms.memories.inp[x + p], weights, shape),
+                    shape.dot.lanes,
+                )
+                if shape.dot.flipped:
+                    more: T.let = sums + _CHAINS * shape.dot.lanes
+                    _put(
+                        local.sums,
+                        more,
+                        _multiplied(local.sums, more, T.int32(shape.dot.no_data), weights, shape),
+                        shape.dot.lanes,
+                    )
+        _put(
+            terms.memories.acc,
+            local.into[0] + v * shape.dot.lanes,
+            _row_result(terms.memories.acc, local.into[0] + v * shape.dot.lanes, local.sums, shape),
+            shape.dot.lanes,
+        )
+
+
+@T.inline
+def _next_rows(count: Any, terms: Any, dst: Any, local: Any, shape: Any) -> None:
+    """Note where ``count`` rows begin; behind the last comes the last again, which gives the same once more."""
+    for r in T.serial(count):
+        at: T.let = (terms.microop + local.cursor[_AT_MICROOP]) * UOP
+        o: T.let = local.cursor[_AT_OUTER]
+        i: T.let = local.cursor[_AT_INNER]
+        b: T.let = local.cursor[_IN_BATCH]
+        local.into[r] = (
+            terms.memories.uop[at + DST_INDEX] + dst + o * terms.loops.dst[0] + i * terms.loops.dst[1]
+        ) * shape.acc_words + b * shape.geometry.block_out
+        local.data[r] = (
+            terms.memories.uop[at + SRC_INDEX]
+            - terms.memories.uop[terms.microop * UOP + SRC_INDEX]
+            + o * terms.loops.src[0]
+            + i * terms.loops.src[1]
+        ) * shape.inp_words + b * shape.words
+        if local.cursor[_LEFT] > 1:
+            local.cursor[_IN_BATCH] = b + 1
+            if b + 1 == shape.geometry.batch:
+                local.cursor[_IN_BATCH] = 0
+                local.cursor[_AT_MICROOP] = local.cursor[_AT_MICROOP] + 1
+                if local.cursor[_AT_MICROOP] == local.cursor[_ROWS]:
+                    local.cursor[_AT_MICROOP] = 0
+                    local.cursor[_AT_INNER] = i + 1
+                    if i + 1 == terms.loops.rows[1]:
+                        local.cursor[_AT_INNER] = 0
+                        local.cursor[_AT_OUTER] = o + 1
+        local.cursor[_LEFT] = local.cursor[_LEFT] - 1
+
+
+@T.inline
+def _product(terms: Any, dst: Any, local: Any, shape: Any) -> None:
+    """All terms of all rows; ``dst`` is what is added to the index of each row."""
+    local.cursor[_LEFT] = local.cursor[_ROWS] * terms.loops.rows[0] * terms.loops.rows[1] * shape.geometry.batch
+    for n in T.unroll(_IN_BATCH, CURSOR):
+        local.cursor[n] = 0
+    if shape.dot.flipped and local.cursor[_LEFT] > _FEW:
+        _correct(terms, local, shape)
+    while local.cursor[_LEFT] > _FEW:
+        _next_rows(rows_of(shape), terms, dst, local, shape)
+        _blocks(terms, local, shape)
+    while local.cursor[_LEFT] > 0:
+        _next_rows(1, terms, dst, local, shape)
+        _row(terms, local, shape)
+
+
+def _row_follows(uop: Any, at: Any, rows: Any, apart: Any) -> Any:
+    """Whether the micro-op ``rows`` behind the one at ``at`` meets its weights, further on, at less than ``apart``."""
+    last = at + rows * UOP
+    dst, before, first = (uop[place + DST_INDEX] for place in (last, last - UOP, at))
+    increases = T.And(dst > before, dst - first < apart)
+    return T.And(uop[last + WGT_INDEX] == uop[at + WGT_INDEX], increases)
+
+
+@T.inline
+def _run(begin: Any, count: Any, memories: Any, apart: Any, local: Any) -> None:
+    """Count the micro-ops from the one at the cursor on that are rows, or else those that are terms."""
+    at: T.let = (begin + local.cursor[_MICROOP]) * UOP
+    left: T.let = count - local.cursor[_MICROOP]
+    local.cursor[_ROWS] = 1
+    local.cursor[_TERMS] = 1
+    while T.if_then_else(
+        local.cursor[_ROWS] < left, _row_follows(memories.uop, at, local.cursor[_ROWS], apart), T.bool(False)
+    ):
+        local.cursor[_ROWS] = local.cursor[_ROWS] + 1
+    if local.cursor[_ROWS] == 1:
+        while T.if_then_else(
+            local.cursor[_TERMS] < left,
+            memories.uop[at + local.cursor[_TERMS] * UOP + DST_INDEX] == memories.uop[at + DST_INDEX],
+            T.bool(False),
+        ):
+            local.cursor[_TERMS] = local.cursor[_TERMS] + 1
+
+
+@T.inline
+def _products(begin: Any, count: Any, memories: Any, loops: Any, apart: Any, local: Any, shape: Any) -> None:
+    for o, i in T.grid(*loops.others):
+        local.cursor[_MICROOP] = 0
+        while local.cursor[_MICROOP] < count:
+            _run(begin, count, memories, apart, local)
+            microop: T.let = begin + local.cursor[_MICROOP]
+            terms: T.let = local.cursor[_TERMS]
+            src: T.let = o * loops.src[0] + i * loops.src[1]
+            wgt: T.let = o * loops.wgt[0] + i * loops.wgt[1]
+            _product(
+                _Terms(memories, loops, shape, microop, terms, src, wgt),
+                o * loops.dst[0] + i * loops.dst[1],
+                local,
+                shape,
+            )
+            local.cursor[_MICROOP] = local.cursor[_MICROOP] + T.max(local.cursor[_ROWS], local.cursor[_TERMS])
+
+
+def _extent(is_such: Any, extent: Any) -> Any:
+    return T.if_then_else(is_such, extent, T.int64(1))
+
+
+@T.inline
+def gemm(pc: Any, table: Any, uop: Any, inp: Any, wgt: Any, acc: Any, local: Any, shape: Any) -> None:
+    """The matrix instruction of row ``pc``, whose indices have been checked."""
+    # read once: the compiler must think that each store to acc changes the table
+    begin: T.let = table[pc, BEGIN]
+    count: T.let = table[pc, COUNT]
+    outer: T.let = table[pc, OUTER]
+    inner: T.let = table[pc, INNER]
+    dst_out: T.let = T.if_then_else(outer > 1, table[pc, DST_OUT], T.int64(0))  # a step that nobody takes
+    dst_in: T.let = T.if_then_else(inner > 1, table[pc, DST_IN], T.int64(0))
+    src_out: T.let = table[pc, SRC_OUT]
+    src_in: T.let = table[pc, SRC_IN]
+    wgt_out: T.let = table[pc, WGT_OUT]
+    wgt_in: T.let = table[pc, WGT_IN]
+    rows_in: T.let = T.And(dst_in > 0, wgt_in == 0)
+    distinct: T.let = T.Or(inner * dst_in <= dst_out, outer * dst_out <= dst_in)
+    rows_out: T.let = T.And(T.And(dst_out > 0, wgt_out == 0), T.Or(T.Not(rows_in), distinct))
+    far: T.let = T.min(T.if_then_else(rows_in, dst_in, T.int64(_FAR)), T.if_then_else(rows_out, dst_out, T.int64(_FAR)))
+    extent_rows_out: T.let = _extent(rows_out, outer)
+    extent_rows_in: T.let = _extent(rows_in, inner)
+    extent_terms_out: T.let = _extent(dst_out == 0, outer)
+    extent_terms_in: T.let = _extent(dst_in == 0, inner)
+    extent_others_out: T.let = _extent(T.And(dst_out > 0, T.Not(rows_out)), outer)
+    extent_others_in: T.let = _extent(T.And(dst_in > 0, T.Not(rows_in)), inner)
+    _products(
+        begin,
+        count,
+        _Memories(uop, inp, wgt, acc),
+        _Loops(
+            (extent_rows_out, extent_rows_in),
+            (extent_terms_out, extent_terms_in),
+            (extent_others_out, extent_others_in),
+            (dst_out, dst_in),
+            (src_out, src_in),
+            (wgt_out, wgt_in),
+        ),
+        far,
+        local,
+        shape,
+    )
