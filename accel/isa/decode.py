@@ -1,5 +1,6 @@
 """Instruction words to columns, for any accelerator document; a column is an array over instructions."""
 
+import functools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -89,7 +90,22 @@ class EncodingArrays:
     names: tuple[str, ...]
 
 
-def _encoding_arrays(accelerator: Accelerator) -> EncodingArrays:
+class SameAccelerator:
+    """An accelerator as the key of a cache: the same object is the same accelerator, which nothing changes."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.accelerator = accelerator
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SameAccelerator) and other.accelerator is self.accelerator
+
+    def __hash__(self) -> int:
+        return id(self.accelerator)
+
+
+@functools.lru_cache(maxsize=16)
+def _encoding_arrays(same: SameAccelerator) -> EncodingArrays:
+    accelerator = same.accelerator
     size = accelerator.word_bits // 64
     masks, values, covered = ([[0] * size for _ in accelerator.instructions] for _ in range(3))
     names: dict[str, int] = {}
@@ -132,7 +148,7 @@ def decode(accelerator: Accelerator, words: Words, first: int = 0) -> Decoded:
     """
     if words.ndim != 2 or words.shape[1] != accelerator.word_bits // 64:
         raise SimulationError(f"instructions must be (n, {accelerator.word_bits // 64}) words; got {words.shape}")
-    layout = _encoding_arrays(accelerator)
+    layout = _encoding_arrays(SameAccelerator(accelerator))
     words, kind = np.require(words, np.uint64, ["C", "A", "W"]), np.empty(len(words), np.int16)
     undefined = kernel.classify_words(words, layout.masks, layout.values, kind)
     if undefined < len(words):

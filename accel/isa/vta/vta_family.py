@@ -9,7 +9,7 @@ from accel.isa.vta import vta_hazards
 from accel.isa.vta.document.vta_document_check import check_vta
 from accel.isa.vta.document.vta_parameters import VtaParameters
 from accel.isa.vta.function.functional_table import Geometry
-from accel.isa.vta.function.launch_bounds import check_bounds
+from accel.isa.vta.function.launch_table import check_bounds, table_signature
 from accel.isa.vta.timing.timing_table import timing_signatures
 from accel.isa.vta.timing.vta_calibration import timing_model
 from accel.isa.vta.timing.vta_timing import time_launch, token_names
@@ -61,7 +61,7 @@ class VtaFamily(NoContext, CompiledByNumba):
 
     def signatures(self) -> tuple[Signature, ...]:
         """Returns what numba compiles."""
-        return (vta_hazards.hazard_signature(), *timing_signatures())
+        return (vta_hazards.hazard_signature(), table_signature(), *timing_signatures())
 
 
 FAMILY: Family = VtaFamily()

@@ -22,7 +22,8 @@ from accel.isa.vta import happens_before
 from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.document.vta_parameters import parameters_of
 from accel.isa.vta.function import functional_table
-from accel.isa.vta.function.functional_table import copy_opcode, launch_table, microop_places
+from accel.isa.vta.function.functional_table import microop_places
+from accel.isa.vta.function.launch_table import copy_opcode, launch_table
 from accel.isa.vta.timing import clock_columns
 from accel.isa.vta.timing.timing_table import instruction_table
 from accel.isa.vta.timing.vta_timing import deadlock, token_names, token_state, token_sync

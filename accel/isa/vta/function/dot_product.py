@@ -45,9 +45,9 @@ class DotProduct:
     """An instruction of the host that multiplies words of small integers and adds their products to int32 sums.
 
     ``lanes`` are the sums side by side. A word holds ``channels`` input channels, which are int16 where there are two
-    and int8 where there are four. ``rows`` is half of the rows of sums that the host keeps in registers. ``flipped`` says that
-    the instruction takes bytes of data as unsigned: they are kept with bit 7 flipped, so that each is 128 more.
-    Without an instruction (``intrinsic`` None) plain arithmetic does it.
+    and int8 where there are four. ``rows`` is half of the rows of sums that the host keeps in registers. ``flipped``
+    says that the instruction takes bytes of data as unsigned: they are kept with bit 7 flipped, so that each is 128
+    more. Without an instruction (``intrinsic`` None) plain arithmetic does it.
     """
 
     lanes: int

@@ -172,7 +172,7 @@ def _correct(terms: Any, local: Any, shape: Any) -> None:
 
 @T.inline
 def _block(terms: Any, first: Any, rows: Any, data: Any, local: Any, shape: Any) -> None:
-    """All terms of ``rows`` rows from the one noted as ``first`` on; ``data(r)`` is the word where that of one begins."""
+    """All terms of ``rows`` rows, noted from ``first`` on; ``data(r)`` is the word where the data of one begins."""
     for v in T.serial(shape.geometry.block_out // shape.dot.lanes):
         for r in T.unroll(rows):
             _put(
@@ -233,7 +233,7 @@ def _blocks(terms: Any, local: Any, shape: Any) -> None:
     else:
         for group in T.serial(groups):
             first: T.let = group * shape.dot.rows
-            _block(terms, first, shape.dot.rows, lambda r: local.data[first + r], local, shape)
+            _block(terms, first, shape.dot.rows, lambda r, first=first: local.data[first + r], local, shape)
 
 
 def _row_result(acc: Any, at: Any, sums: Any, shape: KernelShape) -> Any:
@@ -400,8 +400,8 @@ def gemm(pc: Any, table: Any, uop: Any, inp: Any, wgt: Any, acc: Any, local: Any
     extent_rows_in: T.let = _extent(rows_in, inner)
     extent_terms_out: T.let = _extent(dst_out == 0, outer)
     extent_terms_in: T.let = _extent(dst_in == 0, inner)
-    extent_others_out: T.let = _extent(T.And(dst_out > 0, T.Not(rows_out)), outer)
-    extent_others_in: T.let = _extent(T.And(dst_in > 0, T.Not(rows_in)), inner)
+    extent_others_out: T.let = _extent(T.And(dst_out != 0, T.Not(rows_out)), outer)
+    extent_others_in: T.let = _extent(T.And(dst_in != 0, T.Not(rows_in)), inner)
     _products(
         begin,
         count,

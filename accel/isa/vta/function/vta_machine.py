@@ -13,9 +13,9 @@ from accel.isa.kernel_library import load_kernel
 from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.function import functional_table as layout
 from accel.isa.vta.function.dot_product import DotProduct
-from accel.isa.vta.function.functional_table import Geometry, launch_table
-from accel.isa.vta.function.launch_bounds import check_bounds
+from accel.isa.vta.function.functional_table import Geometry
 from accel.isa.vta.function.launch_kernel import shape_of, source_of
+from accel.isa.vta.function.launch_table import checked_table
 from accel.util.arrays import Array, Bytes, Int32, Int64, aligned_zeros
 
 
@@ -55,8 +55,7 @@ class VtaMachine:
         Raises:
             SimulationError: an index out of range; instructions before it may have taken effect.
         """
-        check_bounds(decoded, len(dram))
-        table = launch_table(decoded)
+        table = checked_table(decoded, len(dram))
         status = aligned_zeros(layout.STATUS * 8).view(np.int64)
         self._launch(table, self._fields, dram.view(np.int8), dram.view(np.int32), *self._memories, status)
         if status[0] != layout.FINE:

@@ -17,7 +17,7 @@ from accel.isa.decode import decode
 from accel.isa.vta.document.instruction_view import instructions_of
 from accel.isa.vta.document.vta_configuration import VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
-from accel.isa.vta.function.launch_bounds import check_bounds
+from accel.isa.vta.function.launch_table import check_bounds
 from accel.isa.vta.function.vta_machine import VtaMachine
 from accel.isa.vta.timing.vta_timing import time_launch
 from accel.isa.vta.timing.vta_work import work_of
