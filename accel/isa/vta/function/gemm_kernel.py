@@ -12,7 +12,6 @@ of accumulators that meet the same weights, one after another, are summed side b
 # TVMScript's decorators are untyped
 # mypy: disable-error-code="untyped-decorator"
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,9 +44,10 @@ _GROUPS = 2
 _FAR = (1 << 62) - 1
 
 # The cursor: the micro-op; how many from it on are rows, and how many are terms; rows that are left; and of the next
-# row its place in the batch, its micro-op, and its steps of the loops.
-CURSOR = 8
-_MICROOP, _ROWS, _TERMS, _LEFT, _IN_BATCH, _AT_MICROOP, _AT_INNER, _AT_OUTER = range(CURSOR)
+# row its place in the batch, its micro-op, and its steps of the loops; and whether all groups of rows of a block are
+# steps of the inner loop.
+CURSOR = 9
+_MICROOP, _ROWS, _TERMS, _LEFT, _IN_BATCH, _AT_MICROOP, _AT_INNER, _AT_OUTER, _EVEN = range(CURSOR)
 
 
 @dataclass(frozen=True)
@@ -206,13 +206,6 @@ def _block(terms: Any, first: Any, rows: Any, data: Any, local: Any, shape: Any)
             )
 
 
-def _evenly(local: Local, step: int, shape: KernelShape) -> Any:
-    """Whether the rows of each group begin ``step`` rows of data apart."""
-    behind = [row for row in range(rows_of(shape)) if row % shape.dot.rows]
-    apart = [local.data[row] - local.data[row - 1] == step * shape.words for row in behind]
-    return functools.reduce(T.And, apart, T.bool(True))
-
-
 def _row_data(local: Local, r: Any, step: int, shape: KernelShape) -> Any:
     """The word where the data of row ``r`` begins, counted from its group's first.
 
@@ -226,9 +219,9 @@ def _row_data(local: Local, r: Any, step: int, shape: KernelShape) -> Any:
 def _blocks(terms: Any, local: Any, shape: Any) -> None:
     """All terms of the rows noted, of which the cursor has passed as many as there are."""
     groups: T.let = T.if_then_else(local.cursor[_LEFT] > -shape.dot.rows, T.int64(_GROUPS), T.int64(1))
-    if groups == _GROUPS and _evenly(local, 1, shape):
+    if T.And(local.cursor[_EVEN] == 1, terms.loops.src[1] == 1):
         _block(terms, 0, rows_of(shape), lambda r: _row_data(local, r, 1, shape), local, shape)
-    elif groups == _GROUPS and _evenly(local, 2, shape):
+    elif T.And(local.cursor[_EVEN] == 1, terms.loops.src[1] == 2):
         _block(terms, 0, rows_of(shape), lambda r: _row_data(local, r, 2, shape), local, shape)
     else:
         for group in T.serial(groups):
@@ -281,34 +274,69 @@ def _row(terms: Any, local: Any, shape: Any) -> None:
 
 
 @T.inline
-def _next_rows(count: Any, terms: Any, dst: Any, local: Any, shape: Any) -> None:
-    """Note where ``count`` rows begin; behind the last comes the last again, which gives the same once more."""
-    for r in T.serial(count):
-        at: T.let = (terms.microop + local.cursor[_AT_MICROOP]) * UOP
-        o: T.let = local.cursor[_AT_OUTER]
-        i: T.let = local.cursor[_AT_INNER]
-        b: T.let = local.cursor[_IN_BATCH]
-        local.into[r] = (
-            terms.memories.uop[at + DST_INDEX] + dst + o * terms.loops.dst[0] + i * terms.loops.dst[1]
-        ) * shape.acc_words + b * shape.geometry.block_out
-        local.data[r] = (
-            terms.memories.uop[at + SRC_INDEX]
-            - terms.memories.uop[terms.microop * UOP + SRC_INDEX]
-            + o * terms.loops.src[0]
-            + i * terms.loops.src[1]
-        ) * shape.inp_words + b * shape.words
-        if local.cursor[_LEFT] > 1:
-            local.cursor[_IN_BATCH] = b + 1
-            if b + 1 == shape.geometry.batch:
-                local.cursor[_IN_BATCH] = 0
-                local.cursor[_AT_MICROOP] = local.cursor[_AT_MICROOP] + 1
-                if local.cursor[_AT_MICROOP] == local.cursor[_ROWS]:
-                    local.cursor[_AT_MICROOP] = 0
-                    local.cursor[_AT_INNER] = i + 1
-                    if i + 1 == terms.loops.rows[1]:
-                        local.cursor[_AT_INNER] = 0
-                        local.cursor[_AT_OUTER] = o + 1
-        local.cursor[_LEFT] = local.cursor[_LEFT] - 1
+def _next_inner(terms: Any, steps: Any, local: Any) -> None:
+    """Take steps of the inner loop, which reach its end at most."""
+    local.cursor[_AT_INNER] = local.cursor[_AT_INNER] + steps
+    if local.cursor[_AT_INNER] == terms.loops.rows[1]:
+        local.cursor[_AT_INNER] = 0
+        local.cursor[_AT_OUTER] = local.cursor[_AT_OUTER] + 1
+
+
+@T.inline
+def _note_row(r: Any, terms: Any, dst: Any, local: Any, shape: Any) -> None:
+    """Note where the row at the cursor begins, and go on; behind the last comes the last again."""
+    at: T.let = (terms.microop + local.cursor[_AT_MICROOP]) * UOP
+    o: T.let = local.cursor[_AT_OUTER]
+    i: T.let = local.cursor[_AT_INNER]
+    b: T.let = local.cursor[_IN_BATCH]
+    local.into[r] = (
+        terms.memories.uop[at + DST_INDEX] + dst + o * terms.loops.dst[0] + i * terms.loops.dst[1]
+    ) * shape.acc_words + b * shape.geometry.block_out
+    local.data[r] = (
+        terms.memories.uop[at + SRC_INDEX]
+        - terms.memories.uop[terms.microop * UOP + SRC_INDEX]
+        + o * terms.loops.src[0]
+        + i * terms.loops.src[1]
+    ) * shape.inp_words + b * shape.words
+    if local.cursor[_LEFT] > 1:
+        local.cursor[_IN_BATCH] = b + 1
+        if b + 1 == shape.geometry.batch:
+            local.cursor[_IN_BATCH] = 0
+            local.cursor[_AT_MICROOP] = local.cursor[_AT_MICROOP] + 1
+            if local.cursor[_AT_MICROOP] == local.cursor[_ROWS]:
+                local.cursor[_AT_MICROOP] = 0
+                _next_inner(terms, 1, local)
+    local.cursor[_LEFT] = local.cursor[_LEFT] - 1
+
+
+@T.inline
+def _note_rows(terms: Any, dst: Any, local: Any, shape: Any) -> None:
+    """Note where the rows of a block begin, and whether all groups are steps of the inner loop."""
+    local.cursor[_EVEN] = 1
+    for group in T.serial(_GROUPS):
+        if shape.geometry.batch == 1 and T.And(
+            local.cursor[_ROWS] == 1, local.cursor[_AT_INNER] + shape.dot.rows <= terms.loops.rows[1]
+        ):
+            steps: T.let = local.cursor[_AT_INNER]
+            into: T.let = (
+                terms.memories.uop[terms.microop * UOP + DST_INDEX]
+                + dst
+                + local.cursor[_AT_OUTER] * terms.loops.dst[0]
+                + steps * terms.loops.dst[1]
+            ) * shape.acc_words
+            data: T.let = (local.cursor[_AT_OUTER] * terms.loops.src[0] + steps * terms.loops.src[1]) * shape.inp_words
+            for r in T.unroll(shape.dot.rows):
+                local.into[group * shape.dot.rows + r] = into + r * (terms.loops.dst[1] * shape.acc_words)
+                local.data[group * shape.dot.rows + r] = data + r * (terms.loops.src[1] * shape.inp_words)
+            local.cursor[_LEFT] = local.cursor[_LEFT] - shape.dot.rows
+            if local.cursor[_LEFT] > 0:
+                _next_inner(terms, shape.dot.rows, local)
+            else:
+                local.cursor[_AT_INNER] = steps + (shape.dot.rows - 1)
+        else:
+            local.cursor[_EVEN] = 0
+            for r in T.serial(shape.dot.rows):
+                _note_row(group * shape.dot.rows + r, terms, dst, local, shape)
 
 
 @T.inline
@@ -320,10 +348,10 @@ def _product(terms: Any, dst: Any, local: Any, shape: Any) -> None:
     if shape.dot.flipped and local.cursor[_LEFT] > _FEW:
         _correct(terms, local, shape)
     while local.cursor[_LEFT] > _FEW:
-        _next_rows(rows_of(shape), terms, dst, local, shape)
+        _note_rows(terms, dst, local, shape)
         _blocks(terms, local, shape)
     while local.cursor[_LEFT] > 0:
-        _next_rows(1, terms, dst, local, shape)
+        _note_row(0, terms, dst, local, shape)
         _row(terms, local, shape)
 
 
@@ -378,20 +406,35 @@ def _extent(is_such: Any, extent: Any) -> Any:
     return T.if_then_else(is_such, extent, T.int64(1))
 
 
+def _is_rows(table: Any, pc: Any, side: int, shape: KernelShape) -> Any:
+    """Whether a loop of the instruction, outer 0 or inner 1, steps through a group of rows and stays at its weights."""
+    long = table[pc, OUTER + side] >= shape.dot.rows
+    return T.And(long, T.And(table[pc, DST_OUT + side] > 0, table[pc, WGT_OUT + side] == 0))
+
+
+def _step(table: Any, pc: Any, column: int, swapped: Any) -> Any:
+    """A step of a loop that may be swapped with the other: their columns lie side by side."""
+    other = column + 1 if column in (DST_OUT, SRC_OUT, WGT_OUT) else column - 1
+    return T.if_then_else(swapped, table[pc, other], table[pc, column])
+
+
 @T.inline
 def gemm(pc: Any, table: Any, uop: Any, inp: Any, wgt: Any, acc: Any, local: Any, shape: Any) -> None:
     """The matrix instruction of row ``pc``, whose indices have been checked."""
     # read once: the compiler must think that each store to acc changes the table
     begin: T.let = table[pc, BEGIN]
     count: T.let = table[pc, COUNT]
-    outer: T.let = table[pc, OUTER]
-    inner: T.let = table[pc, INNER]
-    dst_out: T.let = T.if_then_else(outer > 1, table[pc, DST_OUT], T.int64(0))  # a step that nobody takes
-    dst_in: T.let = T.if_then_else(inner > 1, table[pc, DST_IN], T.int64(0))
-    src_out: T.let = table[pc, SRC_OUT]
-    src_in: T.let = table[pc, SRC_IN]
-    wgt_out: T.let = table[pc, WGT_OUT]
-    wgt_in: T.let = table[pc, WGT_IN]
+    # which loop is the inner one does not matter: let it be one of rows
+    swapped: T.let = T.And(_is_rows(table, pc, 0, shape), T.Not(_is_rows(table, pc, 1, shape)))
+    outer: T.let = T.if_then_else(swapped, table[pc, INNER], table[pc, OUTER])
+    inner: T.let = T.if_then_else(swapped, table[pc, OUTER], table[pc, INNER])
+    # a step that nobody takes is none
+    dst_out: T.let = T.if_then_else(outer > 1, _step(table, pc, DST_OUT, swapped), T.int64(0))
+    dst_in: T.let = T.if_then_else(inner > 1, _step(table, pc, DST_IN, swapped), T.int64(0))
+    src_out: T.let = _step(table, pc, SRC_OUT, swapped)
+    src_in: T.let = _step(table, pc, SRC_IN, swapped)
+    wgt_out: T.let = _step(table, pc, WGT_OUT, swapped)
+    wgt_in: T.let = _step(table, pc, WGT_IN, swapped)
     rows_in: T.let = T.And(dst_in > 0, wgt_in == 0)
     distinct: T.let = T.Or(inner * dst_in <= dst_out, outer * dst_out <= dst_in)
     rows_out: T.let = T.And(T.And(dst_out > 0, wgt_out == 0), T.Or(T.Not(rows_in), distinct))
