@@ -21,16 +21,12 @@ from accel.isa.vta.function.dot_product import KernelShape, lanes_at, splat, wra
 from accel.isa.vta.function.functional_table import (
     BEGIN,
     COUNT,
-    DST_IN,
     DST_INDEX,
     DST_OUT,
-    INNER,
     OUTER,
-    SRC_IN,
     SRC_INDEX,
     SRC_OUT,
     UOP,
-    WGT_IN,
     WGT_INDEX,
     WGT_OUT,
 )
@@ -43,6 +39,12 @@ _GROUPS = 2
 """Groups of rows in a block."""
 _FAR = (1 << 62) - 1
 
+# The plan of an instruction: of both loops extents and steps, the outer first; the extent of each for each of its uses;
+# how far rows are apart; whether the loops are swapped.
+_USES = 3
+_AS_ROWS, _AS_TERMS, _AS_OTHER = range(_USES)
+_EXTENT, _DST, _SRC, _WGT, _USE = range(0, 10, 2)
+_APART, _SWAPPED, PLAN = range(_USE + 2 * _USES, _USE + 2 * _USES + 3)
 # The cursor: the micro-op; how many from it on are rows, and how many are terms; rows that are left; and of the next
 # row its place in the batch, its micro-op, and its steps of the loops; and whether all groups of rows of a block are
 # steps of the inner loop.
@@ -52,8 +54,9 @@ _MICROOP, _ROWS, _TERMS, _LEFT, _IN_BATCH, _AT_MICROOP, _AT_INNER, _AT_OUTER, _E
 
 @dataclass(frozen=True)
 class Local:
-    """Buffers on the stack: the cursor, where rows of a block begin in acc and inp, their sums, and corrections."""
+    """Buffers on the stack: plan and cursor; where rows of a block begin in acc and inp, their sums, corrections."""
 
+    plan: Any
     cursor: Any
     into: Any
     data: Any
@@ -81,17 +84,36 @@ class _Memories:
 
 @dataclass(frozen=True)
 class _Loops:
-    """Of both loops their extents and steps, (outer, inner); each is in one of ``rows``, ``terms`` and ``others``.
+    """The instruction's loops by what they are, (outer, inner): extents, 1 where a loop is not that, and steps."""
 
-    Where it is not it has extent 1.
-    """
+    plan: Any
 
-    rows: tuple[Any, Any]
-    terms: tuple[Any, Any]
-    others: tuple[Any, Any]
-    dst: tuple[Any, Any]
-    src: tuple[Any, Any]
-    wgt: tuple[Any, Any]
+    def _pair(self, at: int) -> tuple[Any, Any]:
+        return self.plan[at], self.plan[at + 1]
+
+    @property
+    def rows(self) -> tuple[Any, Any]:
+        return self._pair(_USE + 2 * _AS_ROWS)
+
+    @property
+    def terms(self) -> tuple[Any, Any]:
+        return self._pair(_USE + 2 * _AS_TERMS)
+
+    @property
+    def others(self) -> tuple[Any, Any]:
+        return self._pair(_USE + 2 * _AS_OTHER)
+
+    @property
+    def dst(self) -> tuple[Any, Any]:
+        return self._pair(_DST)
+
+    @property
+    def src(self) -> tuple[Any, Any]:
+        return self._pair(_SRC)
+
+    @property
+    def wgt(self) -> tuple[Any, Any]:
+        return self._pair(_WGT)
 
 
 @dataclass(frozen=True)
@@ -218,7 +240,7 @@ def _row_data(local: Local, r: Any, step: int, shape: KernelShape) -> Any:
 @T.inline
 def _blocks(terms: Any, local: Any, shape: Any) -> None:
     """All terms of the rows noted, of which the cursor has passed as many as there are."""
-    groups: T.let = T.if_then_else(local.cursor[_LEFT] > -shape.dot.rows, T.int64(_GROUPS), T.int64(1))
+    groups: T.let = T.Select(local.cursor[_LEFT] > -shape.dot.rows, T.int64(_GROUPS), T.int64(1))
     if T.And(local.cursor[_EVEN] == 1, terms.loops.src[1] == 1):
         _block(terms, 0, rows_of(shape), lambda r: _row_data(local, r, 1, shape), local, shape)
     elif T.And(local.cursor[_EVEN] == 1, terms.loops.src[1] == 2):
@@ -364,14 +386,16 @@ def _row_follows(uop: Any, at: Any, rows: Any, apart: Any) -> Any:
 
 
 @T.inline
-def _run(begin: Any, count: Any, memories: Any, apart: Any, local: Any) -> None:
+def _run(begin: Any, count: Any, memories: Any, local: Any) -> None:
     """Count the micro-ops from the one at the cursor on that are rows, or else those that are terms."""
     at: T.let = (begin + local.cursor[_MICROOP]) * UOP
     left: T.let = count - local.cursor[_MICROOP]
     local.cursor[_ROWS] = 1
     local.cursor[_TERMS] = 1
     while T.if_then_else(
-        local.cursor[_ROWS] < left, _row_follows(memories.uop, at, local.cursor[_ROWS], apart), T.bool(False)
+        local.cursor[_ROWS] < left,
+        _row_follows(memories.uop, at, local.cursor[_ROWS], local.plan[_APART]),
+        T.bool(False),
     ):
         local.cursor[_ROWS] = local.cursor[_ROWS] + 1
     if local.cursor[_ROWS] == 1:
@@ -384,11 +408,11 @@ def _run(begin: Any, count: Any, memories: Any, apart: Any, local: Any) -> None:
 
 
 @T.inline
-def _products(begin: Any, count: Any, memories: Any, loops: Any, apart: Any, local: Any, shape: Any) -> None:
+def _products(begin: Any, count: Any, memories: Any, loops: Any, local: Any, shape: Any) -> None:
     for o, i in T.grid(*loops.others):
         local.cursor[_MICROOP] = 0
         while local.cursor[_MICROOP] < count:
-            _run(begin, count, memories, apart, local)
+            _run(begin, count, memories, local)
             microop: T.let = begin + local.cursor[_MICROOP]
             terms: T.let = local.cursor[_TERMS]
             src: T.let = o * loops.src[0] + i * loops.src[1]
@@ -402,20 +426,47 @@ def _products(begin: Any, count: Any, memories: Any, loops: Any, apart: Any, loc
             local.cursor[_MICROOP] = local.cursor[_MICROOP] + T.max(local.cursor[_ROWS], local.cursor[_TERMS])
 
 
-def _extent(is_such: Any, extent: Any) -> Any:
-    return T.if_then_else(is_such, extent, T.int64(1))
-
-
 def _is_rows(table: Any, pc: Any, side: int, shape: KernelShape) -> Any:
     """Whether a loop of the instruction, outer 0 or inner 1, steps through a group of rows and stays at its weights."""
     long = table[pc, OUTER + side] >= shape.dot.rows
     return T.And(long, T.And(table[pc, DST_OUT + side] > 0, table[pc, WGT_OUT + side] == 0))
 
 
-def _step(table: Any, pc: Any, column: int, swapped: Any) -> Any:
-    """A step of a loop that may be swapped with the other: their columns lie side by side."""
-    other = column + 1 if column in (DST_OUT, SRC_OUT, WGT_OUT) else column - 1
-    return T.if_then_else(swapped, table[pc, other], table[pc, column])
+def _is_apart(plan: Any, side: Any) -> Any:
+    """Whether no two steps of the loop, nor of it and the other where that is of rows, have the same dst."""
+    other = 1 - side
+    over = plan[_EXTENT + side] * plan[_DST + side] <= plan[_DST + other]
+    under = plan[_EXTENT + other] * plan[_DST + other] <= plan[_DST + side]
+    alone = plan[_USE + 2 * _AS_ROWS + other] == 1
+    return T.And(plan[_DST + side] > 0, T.Or(alone, T.Or(over, under)))
+
+
+@T.inline
+def _plan(pc: Any, table: Any, plan: Any, shape: Any) -> None:
+    """Note of both loops their extents and steps, and what each is: rows, terms, or neither."""
+    plan[_SWAPPED] = 0  # which loop is the inner one does not matter: let it be one of rows
+    if T.And(_is_rows(table, pc, 0, shape), T.Not(_is_rows(table, pc, 1, shape))):
+        plan[_SWAPPED] = 1
+    for side in T.unroll(2):
+        column: T.let = T.bitwise_xor(plan[_SWAPPED], T.int64(side))
+        plan[_EXTENT + side] = table[pc, OUTER + column]
+        plan[_DST + side] = 0
+        if plan[_EXTENT + side] > 1:  # else nobody takes the step
+            plan[_DST + side] = table[pc, DST_OUT + column]
+        plan[_SRC + side] = table[pc, SRC_OUT + column]
+        plan[_WGT + side] = table[pc, WGT_OUT + column]
+        for use in T.unroll(_USES):
+            plan[_USE + 2 * use + side] = 1
+    plan[_APART] = _FAR
+    for nth in T.unroll(2):
+        side: T.let = 1 - nth
+        if T.And(_is_apart(plan, side), plan[_WGT + side] == 0):
+            plan[_USE + 2 * _AS_ROWS + side] = plan[_EXTENT + side]
+            plan[_APART] = T.min(plan[_APART], plan[_DST + side])
+        elif plan[_DST + side] == 0:
+            plan[_USE + 2 * _AS_TERMS + side] = plan[_EXTENT + side]
+        else:
+            plan[_USE + 2 * _AS_OTHER + side] = plan[_EXTENT + side]
 
 
 @T.inline
@@ -424,40 +475,5 @@ def gemm(pc: Any, table: Any, uop: Any, inp: Any, wgt: Any, acc: Any, local: Any
     # read once: the compiler must think that each store to acc changes the table
     begin: T.let = table[pc, BEGIN]
     count: T.let = table[pc, COUNT]
-    # which loop is the inner one does not matter: let it be one of rows
-    swapped: T.let = T.And(_is_rows(table, pc, 0, shape), T.Not(_is_rows(table, pc, 1, shape)))
-    outer: T.let = T.if_then_else(swapped, table[pc, INNER], table[pc, OUTER])
-    inner: T.let = T.if_then_else(swapped, table[pc, OUTER], table[pc, INNER])
-    # a step that nobody takes is none
-    dst_out: T.let = T.if_then_else(outer > 1, _step(table, pc, DST_OUT, swapped), T.int64(0))
-    dst_in: T.let = T.if_then_else(inner > 1, _step(table, pc, DST_IN, swapped), T.int64(0))
-    src_out: T.let = _step(table, pc, SRC_OUT, swapped)
-    src_in: T.let = _step(table, pc, SRC_IN, swapped)
-    wgt_out: T.let = _step(table, pc, WGT_OUT, swapped)
-    wgt_in: T.let = _step(table, pc, WGT_IN, swapped)
-    rows_in: T.let = T.And(dst_in > 0, wgt_in == 0)
-    distinct: T.let = T.Or(inner * dst_in <= dst_out, outer * dst_out <= dst_in)
-    rows_out: T.let = T.And(T.And(dst_out > 0, wgt_out == 0), T.Or(T.Not(rows_in), distinct))
-    far: T.let = T.min(T.if_then_else(rows_in, dst_in, T.int64(_FAR)), T.if_then_else(rows_out, dst_out, T.int64(_FAR)))
-    extent_rows_out: T.let = _extent(rows_out, outer)
-    extent_rows_in: T.let = _extent(rows_in, inner)
-    extent_terms_out: T.let = _extent(dst_out == 0, outer)
-    extent_terms_in: T.let = _extent(dst_in == 0, inner)
-    extent_others_out: T.let = _extent(T.And(dst_out != 0, T.Not(rows_out)), outer)
-    extent_others_in: T.let = _extent(T.And(dst_in != 0, T.Not(rows_in)), inner)
-    _products(
-        begin,
-        count,
-        _Memories(uop, inp, wgt, acc),
-        _Loops(
-            (extent_rows_out, extent_rows_in),
-            (extent_terms_out, extent_terms_in),
-            (extent_others_out, extent_others_in),
-            (dst_out, dst_in),
-            (src_out, src_in),
-            (wgt_out, wgt_in),
-        ),
-        far,
-        local,
-        shape,
-    )
+    _plan(pc, table, local.plan, shape)
+    _products(begin, count, _Memories(uop, inp, wgt, acc), _Loops(local.plan), local, shape)

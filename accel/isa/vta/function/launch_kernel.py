@@ -55,7 +55,7 @@ from accel.isa.vta.function.functional_table import (
     WITH_SRC,
     Geometry,
 )
-from accel.isa.vta.function.gemm_kernel import CURSOR, Local, gemm, rows_of, sums_words
+from accel.isa.vta.function.gemm_kernel import CURSOR, PLAN, Local, gemm, rows_of, sums_words
 
 _FAMILY = "vta"
 
@@ -206,6 +206,7 @@ def _launch(shape: KernelShape) -> Any:
         wgt = T.match_buffer(wgt_, (wgt_words,), "int32")
         acc = T.match_buffer(acc_, (acc_words,), "int32")
         status = T.match_buffer(status_, (STATUS,), "int64")
+        plan = T.alloc_buffer((PLAN,), "int64")
         cursor = T.alloc_buffer((CURSOR,), "int64")
         into = T.alloc_buffer((rows_of(shape),), "int64")
         data = T.alloc_buffer((rows_of(shape),), "int64")
@@ -216,7 +217,7 @@ def _launch(shape: KernelShape) -> Any:
             if table[pc, OP] >= GEMM:
                 _check(pc, table, uop, status)
                 if status[0] == FINE:
-                    _compute(pc, table, uop, inp, wgt, acc, Local(cursor, into, data, sums, corrections), shape)
+                    _compute(pc, table, uop, inp, wgt, acc, Local(plan, cursor, into, data, sums, corrections), shape)
             elif table[pc, OP] != NOTHING:
                 copy(pc, table, (dram8, dram32), (uop, fields), inp, wgt, acc, shape)
             pc = pc + T.int64(1)
