@@ -8,6 +8,7 @@ indices, (depth, UOP), so that the loops that use them take no word apart.
 # TVMScript's decorators are untyped
 # mypy: disable-error-code="untyped-decorator"
 
+from collections.abc import Callable
 from typing import Any
 
 from tvm.script import tirx as T  # noqa: N812  TVM's own name for it
@@ -31,6 +32,9 @@ from accel.isa.vta.function.functional_table import (
     UOP,
     WIDTH,
 )
+
+_SHUFFLED = 64
+"""Words that the compiler puts into another order in registers."""
 
 
 def _packed(dram: Any, address: Any, shape: KernelShape) -> Any:
@@ -64,16 +68,18 @@ def _wgt_lanes(shape: KernelShape) -> int:
     return shape.geometry.block_out if shape.geometry.block_in % 4 == 0 else 1
 
 
-def _wgt_words(dram: Any, element: Any, w: Any, shape: KernelShape) -> Any:
+def _wgt_words(dram: Any, element: Any, w: int, shape: KernelShape) -> Any:
     block, outputs = shape.geometry.block_in, shape.geometry.block_out
     if _wgt_lanes(shape) == 1:
         p, output = w // outputs, w % outputs
         return _packed(dram[0], (element * outputs + output) * block + p * shape.dot.channels, shape)
-    first = element * (outputs * block // 4)
-    stride = block // 4
+    first, stride = element * (outputs * block // 4), block // 4
 
-    def four(n: Any) -> Any:
-        return dram[1][T.Ramp(first + n, stride, outputs)] if outputs > 1 else dram[1][first + n]
+    def four(n: int) -> Any:
+        """The n-th four channels of all outputs."""
+        if outputs == 1 or outputs * stride > _SHUFFLED:
+            return dram[1][T.Ramp(first + n, stride, outputs)] if outputs > 1 else dram[1][first + n]
+        return T.Shuffle([dram[1][T.Ramp(first, 1, outputs * stride)]], list(range(n, outputs * stride, stride)))
 
     if shape.dot.channels == 4:
         return four(w)
@@ -81,7 +87,7 @@ def _wgt_words(dram: Any, element: Any, w: Any, shape: KernelShape) -> Any:
     def each(value: Any) -> Any:
         return splat(value, outputs)
 
-    two = T.shift_left(four(w // 2), each(T.Cast("int32", 16 - w % 2 * 16)))  # in the upper half
+    two = T.shift_left(four(w // 2), each(16 - w % 2 * 16))  # in the upper half
     low = T.bitwise_and(T.shift_right(T.shift_left(T.shift_right(two, each(16)), each(24)), each(24)), each(0xFFFF))
     return T.bitwise_or(low, T.shift_left(T.shift_right(two, each(24)), each(16)))
 
@@ -100,26 +106,34 @@ def _uop_index(dram: Any, fields: Any, element: Any, n: Any) -> Any:
     return T.bitwise_and(T.shift_right(word, fields[2 * n]), fields[2 * n + 1])
 
 
+def _put(memory: Any, into: Any, words: int, value: Callable[[Any, int], Any], element: Any, lanes: int) -> None:
+    """Store the ``words`` of an element; ``value(element, n)`` is the n-th ``lanes`` of them."""
+    for n in range(words // lanes):
+        at = into + n * lanes
+        T.buffer_store(memory, value(element, n), [T.Ramp(at, 1, lanes) if lanes > 1 else at])
+
+
 @T.inline
 def _load(pc: Any, table: Any, memory: Any, words: Any, lanes: Any, value: Any, zero: Any = 0) -> None:
     """A padded copy; ``value(element, n)`` is the n-th ``lanes`` words of the element at a DRAM address in elements.
 
     A word of padding is ``zero``.
     """
-    for y, x in T.grid(table[pc, HEIGHT], table[pc, WIDTH]):
-        into: T.let = (table[pc, SRAM] + y * table[pc, WIDTH] + x) * words
-        row: T.let = y - table[pc, TOP]
-        column: T.let = x - table[pc, LEFT]
-        if row >= 0 and row < table[pc, ROWS] and column >= 0 and column < table[pc, COLUMNS]:
-            element: T.let = table[pc, DRAM] + row * table[pc, STRIDE] + column
-            for n in T.serial(words // lanes):
-                if lanes > 1:
-                    memory[T.Ramp(into + n * lanes, 1, lanes)] = value(element, n)
-                else:
-                    memory[into + n] = value(element, n)
-        else:
+    # read once: the compiler must think that each store to the memory changes the table
+    sram: T.let = table[pc, SRAM]
+    dram: T.let = table[pc, DRAM]
+    columns: T.let = table[pc, COLUMNS]
+    stride: T.let = table[pc, STRIDE]
+    width: T.let = table[pc, WIDTH]
+    height: T.let = table[pc, HEIGHT]
+    rows: T.let = table[pc, ROWS]
+    first: T.let = sram + table[pc, TOP] * width + table[pc, LEFT]
+    if height * width > rows * columns:
+        for e in T.serial(height * width):
             for w in T.vectorized(words):
-                memory[into + w] = zero
+                memory[(sram + e) * words + w] = zero
+    for y, x in T.grid(rows, columns):
+        _put(memory, (first + y * width + x) * words, words, value, dram + y * stride + x, lanes)
 
 
 @T.inline

@@ -148,12 +148,9 @@ class _Terms:
         return lanes_at(self.memories.wgt, first + word * self.shape.geometry.block_out + v * lanes, lanes)
 
 
-@T.inline
-def _put(memory: Any, base: Any, value: Any, lanes: Any) -> None:
-    if lanes > 1:
-        memory[T.Ramp(base, 1, lanes)] = value
-    else:
-        memory[base] = value
+def _put(memory: Any, base: Any, value: Any, lanes: int) -> None:
+    """Store ``lanes`` consecutive words."""
+    T.buffer_store(memory, value, [T.Ramp(base, 1, lanes) if lanes > 1 else base])
 
 
 def _multiplied(sums: Any, at: Any, x: Any, weights: Any, shape: KernelShape) -> Any:
