@@ -59,12 +59,16 @@ class DotProduct:
     @staticmethod
     def of_host(geometry: Geometry, target: Any) -> "DotProduct":
         """The best one that fits the block."""
-        if str(codegen.llvm_get_system_triple()).startswith("x86_64"):
-            for features, dot in _X86:
-                fits = geometry.block_out % dot.lanes == 0
-                if fits and all(codegen.llvm_cpu_has_features(feature, target) for feature in features):
-                    return dot
-        return DotProduct(min(geometry.block_out, _PLAIN_LANES), None)
+        return DotProduct.all_of_host(geometry, target)[0]
+
+    @staticmethod
+    def all_of_host(geometry: Geometry, target: Any) -> list["DotProduct"]:
+        """Those that fit the block, the best first; plain arithmetic is the last."""
+        known = _X86 if str(codegen.llvm_get_system_triple()).startswith("x86_64") else ()
+        return [
+            *(dot for features, dot in known if geometry.block_out % dot.lanes == 0 and _has(target, features)),
+            DotProduct(min(geometry.block_out, _PLAIN_LANES), None),
+        ]
 
     @property
     def no_data(self) -> int:
@@ -86,6 +90,10 @@ class DotProduct:
         half = splat(16, self.lanes)
         low = T.shift_right(T.shift_left(x, half), half) * T.shift_right(T.shift_left(w, half), half)
         return low + T.shift_right(x, half) * T.shift_right(w, half)
+
+
+def _has(target: Any, features: tuple[str, ...]) -> bool:
+    return all(codegen.llvm_cpu_has_features(feature, target) for feature in features)
 
 
 def _vnni(lanes: int) -> DotProduct:

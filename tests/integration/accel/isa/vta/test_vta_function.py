@@ -10,7 +10,6 @@ from accel.isa.decode import decode
 from accel.isa.vta.document.vta_configuration import VtaConfig
 from accel.isa.vta.document.vta_document import vta_accelerator
 from accel.isa.vta.function.dot_product import DotProduct
-from accel.isa.vta.function.functional_table import Geometry
 from accel.isa.vta.function.vta_machine import VtaMachine
 from accel.util.arrays import aligned_zeros
 from tests.helpers.marking import rest_all
@@ -94,7 +93,6 @@ def test_plain_arithmetic_gives_the_bits_of_the_dot_product_instructions():
             machine.run(stream(accelerator, program), dram)
         assert np.array_equal(with_instruction.accumulators(), without.accumulators())
         assert with_instruction.accumulators().any()
-    assert Geometry.of(accelerator).pairs == 8
 
 
 def test_an_8_bit_load_extends_the_sign():
