@@ -456,14 +456,14 @@ def _plan(pc: Any, table: Any, plan: Any, shape: Any) -> None:
             plan[_USE + 2 * use + side] = 1
     plan[_APART] = _FAR
     for nth in T.unroll(2):
-        side: T.let = 1 - nth
-        if T.And(_is_apart(plan, side), plan[_WGT + side] == 0):
-            plan[_USE + 2 * _AS_ROWS + side] = plan[_EXTENT + side]
-            plan[_APART] = T.min(plan[_APART], plan[_DST + side])
-        elif plan[_DST + side] == 0:
-            plan[_USE + 2 * _AS_TERMS + side] = plan[_EXTENT + side]
+        nearer: T.let = 1 - nth
+        if T.And(_is_apart(plan, nearer), plan[_WGT + nearer] == 0):
+            plan[_USE + 2 * _AS_ROWS + nearer] = plan[_EXTENT + nearer]
+            plan[_APART] = T.min(plan[_APART], plan[_DST + nearer])
+        elif plan[_DST + nearer] == 0:
+            plan[_USE + 2 * _AS_TERMS + nearer] = plan[_EXTENT + nearer]
         else:
-            plan[_USE + 2 * _AS_OTHER + side] = plan[_EXTENT + side]
+            plan[_USE + 2 * _AS_OTHER + nearer] = plan[_EXTENT + nearer]
 
 
 @T.inline

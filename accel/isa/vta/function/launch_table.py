@@ -211,7 +211,11 @@ def _loop_uses(role: Gemm | Alu, steps: tuple[tuple[str, int], ...]) -> list[_Us
     instruction = role.instruction
     microops, (outer, inner) = instruction.microops, instruction.loops
     assert microops is not None
-    uses = [(microops.begin, layout.BEGIN, 1), (microops.end, layout.COUNT, 1), (microops.begin, layout.COUNT, -1)]
+    uses: list[_Use] = [
+        (microops.begin, layout.BEGIN, 1),
+        (microops.end, layout.COUNT, 1),
+        (microops.begin, layout.COUNT, -1),
+    ]
     uses += [(outer.extent, layout.OUTER, 1), (inner.extent, layout.INNER, 1)]
     return uses + [(loop.factors[n], at + side, 1) for n, at in steps for side, loop in enumerate((outer, inner))]
 

@@ -52,7 +52,7 @@ GOOD, BAD_DRAM, BAD_MEMORY, BAD_PADDING, BAD_END, BAD_BEGIN, BAD_CODE = range(7)
 
 
 @compiled
-def fill_table(
+def fill_table(  # noqa: C901, PLR0912  one pass: what an instruction is taken apart by
     kind: npt.NDArray[np.int16],
     words: Words,
     fields: Int64,
