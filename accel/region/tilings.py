@@ -93,7 +93,7 @@ def tile_extents(n: int) -> list[int]:
     return sorted({-(-n // count) for count in range(1, n + 1)})
 
 
-def ceil_div(size: int, tile: Int64) -> Int64:
+def ceil_div(size: int | Int64, tile: int | Int64) -> Int64:
     """``size / tile``, rounded up."""
     return np.asarray(-(-size // tile), dtype=np.int64)
 

@@ -1,0 +1,38 @@
+"""Prices of tilings on Gemmini, against what the compiler makes of them and the clock says."""
+
+import pytest
+
+from accel.accelerator.target import Target
+from accel.catalog.load_accelerator import load_accelerator
+from accel.isa.decode import decode
+from accel.isa.family_registry import family_of
+from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
+from accel.lowering.pipeline import region_words
+from accel.region.epilogue import Epilogue, Scaling
+from accel.region.kinds import Region
+from accel.region.shapes import Convolution, PackedActivation
+
+GEMMINI = Target(load_accelerator("gemmini"))
+FAMILY = family_of(GEMMINI.accelerator)
+NONE = (0, 0, 0, 0)
+# blocks of data and their extents; groups, kernel, strides; blocks of the result and its extents
+LAYERS = {
+    "3x3": Convolution(PackedActivation.dense(1, 2, 18, 18), 2, (3, 3), (1, 1), (1, 1), NONE, 16, 16),
+    "1x1": Convolution(PackedActivation.dense(1, 8, 14, 14), 4, (1, 1), (1, 1), (1, 1), NONE, 14, 14),
+    "3x3 by 2": Convolution(PackedActivation.dense(1, 2, 33, 33), 4, (3, 3), (2, 2), (1, 1), NONE, 16, 16),
+    "depthwise": Convolution(PackedActivation.dense(1, 4, 27, 7), 4, (3, 3), (1, 1), (1, 1), NONE, 25, 5, groups=4),
+    "matrix": Convolution(PackedActivation.dense(1, 8, 1, 1), 8, (1, 1), (1, 1), (1, 1), NONE, 1, 1),
+}
+EPILOGUE = Epilogue((), start="bias", scaling=Scaling(0.01, -128, 127))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_price_is_near_the_clock(name: str) -> None:
+    layer = LAYERS[name]
+    accelerator = GEMMINI.accelerator
+    priced = plan_convolution(layer, EPILOGUE, accelerator, GEMMINI.contraction, FAMILY.tiling_cost, 40)
+    for option in priced[:: max(1, len(priced) // 4)]:
+        words = region_words(Region(layer, EPILOGUE, option.tiling), GEMMINI)
+        assert words is not None
+        cycles = FAMILY.time(decode(accelerator, words), {}).cycles
+        assert option.cycles == pytest.approx(cycles, rel=0.25), option.tiling
