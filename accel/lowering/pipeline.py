@@ -5,14 +5,16 @@ Each stage takes the module as the one before left it, and the target. To follow
 ``encode`` makes words of the call.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tvm import ir, transform
+import numpy as np
+from tvm import ir, tirx, transform
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
-from accel.lowering.codegen.region_object import region_object
+from accel.lowering.codegen.region_object import RegionObject, region_object
 from accel.lowering.codegen.scratchpad_allocation import allocate
 from accel.lowering.inject.injection import inject
 from accel.lowering.ir.function_attributes import REGION, dump_region
@@ -44,7 +46,7 @@ REGION_STAGES = (
 """Stages from a packed region to addresses; what they make of one region does not depend on the others."""
 
 _NAME = "trial"
-_DRAM_GAP = 1 << 12  # units of DRAM between tensors: no copy then shares a page with another
+_DRAM_GAP = 1 << 12  # units of DRAM, of which tensors begin at multiples: no copy then shares a page with another
 _MAX_INSTRUCTIONS = 100_000  # instructions
 
 
@@ -59,9 +61,21 @@ def region_words(region: Region, target: Target) -> Words | None:
         if _instruction_count(module, accelerator) > _MAX_INSTRUCTIONS:
             return None
         made = region_object(allocate(module, target)[_NAME], accelerator)
-    bases = [place * _DRAM_GAP for place in range(len(made.units) + bool(made.tables))]
-    words, _ = made.code.link(bases, accelerator)
+    words, _ = made.code.link(_apart(function, made), accelerator)
     return words
+
+
+def _apart(function: tirx.PrimFunc, made: RegionObject) -> list[int]:
+    """Addresses, in their units, at which no tensors overlap: nothing then waits for an address that it does not share.
+
+    They are multiples of pages.
+    """
+    step, begin, bases = _DRAM_GAP * math.lcm(*made.units), 0, []
+    for tensor, unit in zip(function.params, made.units, strict=True):
+        size = math.prod(int(extent) for extent in tensor.shape) * np.dtype(str(tensor.dtype)).itemsize
+        bases.append(begin // unit)
+        begin += -(-size // step) * step
+    return [*bases, begin // min(made.units)] if made.tables else bases
 
 
 def _instruction_count(module: ir.IRModule, accelerator: Accelerator) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from accel.accelerator.contraction import Contraction
 from accel.accelerator.cost_ranges import cost_fields
-from accel.accelerator.document import Accelerator
+from accel.accelerator.document import Accelerator, HazardSync
 from accel.accelerator.instructions import Compute, Copy, Instruction
 from accel.accelerator.memories import Memory
 from accel.expression.cost_expression import parse_cost
@@ -21,7 +21,7 @@ from accel.isa.explicit.costs import DEFAULT_CYCLES
 from accel.region.epilogue import Epilogue
 from accel.region.shapes import Convolution
 from accel.region.tilings import Candidates
-from accel.util.arrays import Float64, Int64
+from accel.util.arrays import Bools, Float64, Int64
 
 
 @dataclass
@@ -38,70 +38,92 @@ class _Units:
 
 
 def tiling_cost(
-    c: Candidates, _conv: Convolution, epilogue: Epilogue, gemm: Contraction, accelerator: Accelerator
+    c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, accelerator: Accelerator
 ) -> Float64:
     """Estimated cycles of each candidate (n,).
 
-    With two contexts of every buffer the units overlap: the busiest of them counts, or a cycle an instruction, and
-    the first loads and the last store beside. Where instructions start in the order of the program, a tile's loads
-    come before its arithmetic, and all cycles add up.
+    Where units wait for tokens, and with two contexts of every buffer, they overlap: the busiest of them counts, or a
+    cycle an instruction, and the first loads and the last store beside. Where instructions start in the order of the
+    program, loads overlap with the last instructions before them alone. With one context all cycles add up.
     """
-    costs = _Costs(accelerator)
-    ones = np.ones(len(c.out_rows))
-    taps = c.kernel_rows * c.kernel_columns
-    results, data = gemm.dst.memory, gemm.data.memory
-    units = _Units()
-
-    load = costs.copy(_copy(accelerator, data, "load"), c.data_blocks, c.data_rows, c.data_columns * gemm.data.elements)
-    units.add(load.unit, c.data_loads * load.count, load.each)
-    weights = costs.copy(
-        _copy(accelerator, gemm.weights.memory, "load"), c.out_blocks, c.in_blocks, taps * gemm.weights.elements
-    )
-    units.add(weights.unit, c.weight_loads * weights.count, weights.each)
-
-    outer, reduced = (c.out_blocks, c.out_rows, c.out_columns), (c.in_blocks, c.kernel_rows, c.kernel_columns)
-    contract = costs.compute(gemm.instruction, gemm.dst.name, outer, reduced)
-    units.add(contract.unit, c.tiles * c.reductions * contract.count, contract.each)
-    width = c.out_columns * gemm.dst.elements
-    bias = costs.copy(_copy(accelerator, results, "load"), c.out_blocks, c.out_rows, width)
-    if epilogue.start == "bias":
-        units.add(bias.unit, c.tiles * bias.count, bias.each)
-    elif gemm.zero is not None:
-        zero = costs.compute(gemm.instruction, gemm.dst.name, outer, ())
-        units.add(zero.unit, c.tiles * zero.count, zero.each)
-    if epilogue.sums:
-        again = costs.compute(gemm.instruction, gemm.dst.name, outer, ())
-        units.add(again.unit, c.tiles * epilogue.sums * again.count, again.each)
-    if epilogue.adds_operand:
-        other = costs.copy(
-            _copy(accelerator, data, "load"), c.out_blocks, c.out_rows, c.out_columns * gemm.data.elements
-        )
-        units.add(other.unit, c.tiles * other.count, other.each)
-    step = costs.compute(_elementwise(accelerator, gemm), None, outer, ())
-    units.add(step.unit, c.tiles * epilogue.passes * step.count, step.each)
-
-    store = costs.copy(_store(accelerator, gemm, epilogue), c.out_blocks, c.out_rows, width)
-    stored = epilogue.planes * store.count * store.each
-    units.add(store.unit, c.tiles * epilogue.planes * store.count, store.each)
-
-    first = load.count * load.each + weights.count * weights.each
-    return _overlapped(units, c, first + stored, (contract.unit, store.unit), accelerator) * ones
+    costs, units = _Costs(accelerator), _Units()
+    used = _uses(c, conv, epilogue, gemm, costs)
+    for each, count in used.counted(c, epilogue):
+        units.add(each.unit, count * each.count, each.each)
+    sync = accelerator.synchronisation
+    if c.contexts == 1:
+        cycles = np.asarray(sum(units.cycles.values()))
+    elif isinstance(sync, HazardSync):
+        cycles = _in_window(units, c, epilogue, used, sync.window)
+    elif sync.kind == "in_order":
+        cycles = _in_window(units, c, epilogue, used, 1)
+    else:
+        ends = used.data.cycles + used.weights.cycles + epilogue.planes * used.store.cycles
+        cycles = _overlapped(units, c, ends, (used.contract.unit, used.store.unit))
+    return np.asarray(cycles * np.ones(len(c.out_rows)))
 
 
-def _overlapped(
-    units: _Units, c: Candidates, ends: Float64, results: tuple[str, str], accelerator: Accelerator
-) -> Float64:
-    """The cycles of units that overlap as far as contexts and synchronisation let them.
+def _overlapped(units: _Units, c: Candidates, ends: Float64, results: tuple[str, str]) -> Float64:
+    """The cycles of units that overlap as far as contexts let them.
 
     ``ends`` are those of the first loads and the last store, ``results`` the units that share the result's context.
     """
-    in_order = accelerator.synchronisation.kind == "in_order"
-    if in_order or c.contexts == 1:
-        return np.asarray(sum(units.cycles.values()))
     cycles, (computes, stores) = dict(units.cycles), results
     if c.result_contexts == 1 and computes != stores:
         cycles[computes] = cycles[computes] + cycles.pop(stores)
     return np.asarray(functools.reduce(np.maximum, [*cycles.values(), units.count]) + ends)
+
+
+def _in_window(units: _Units, c: Candidates, epilogue: Epilogue, used: "_Uses", window: int) -> Float64:
+    """The cycles of units that start nothing while ``window`` instructions before it in the program have not ended.
+
+    The arithmetic of a step waits for its loads, and these begin when as many instructions are left of the step before.
+    In order one is left: the last.
+    """
+    contract, passes, store = used.contract, used.passes, used.store
+    steps, planes = c.tiles * c.reductions, epilogue.planes
+    apart, alone = contract.unit != used.data.unit, store.unit != used.data.unit
+    staying = (c.data_loads < steps, c.weight_loads < steps)
+    step = (used.data, ~staying[0]), (used.weights, ~staying[1])
+    # products of what comes first begin while the rest still comes, where as many instructions are looked at
+    ahead = np.where(
+        staying[1],
+        _ahead(used.data, contract.cycles / c.out_blocks, window) * used.tile_each,
+        _ahead(used.weights, contract.cycles, window),
+    )
+    load = _together(*step)
+    begun = _together(*step, (used.start, True))  # a tile
+    group = _together((used.data, True), (used.weights, c.weight_loads > 0), (used.start, True))  # tiles with all loads
+    stays = np.where(c.data_loads < steps, c.data_loads, np.where(c.weight_loads < steps, c.weight_loads, 0))
+
+    # cycles of the last instructions of a step, and of those of a tile
+    behind = np.minimum(window, contract.count) * contract.each * apart
+    whole = planes * store.cycles
+    if window == 1:
+        stored, free = whole, alone and (c.result_contexts > 1 or epilogue.start != "bias")
+        ending = store.each * np.float64(free)
+    else:
+        one_context = c.result_contexts == 1
+        stored = whole if one_context else np.maximum(planes * store.count - window, 0) * store.each
+        left = np.maximum(window - planes * store.count, 0)
+        last = np.minimum(left, epilogue.passes * passes.count)
+        ending = (last * passes.each + np.minimum(left - last, contract.count) * contract.each) * apart
+        ending = ending + whole * np.float64(one_context and alone)
+    tile = c.reductions * contract.cycles + used.zero.cycles + epilogue.passes * passes.cycles
+    waits = c.tiles * (c.reductions - 1) * np.maximum(load - ahead - behind, 0)
+    waits = waits + (c.tiles - stays) * np.maximum(begun - ahead - ending, 0)
+    waits = waits + stays * np.maximum(group - ending, 0)
+    waits = waits + np.minimum(group, ending)  # nothing is before the first loads
+    waits = waits + used.biases * epilogue.tensors * used.bias.cycles
+    total = c.tiles * (tile + epilogue.sums * used.sums.cycles + stored) + waits + whole - stored
+    busiest = functools.reduce(np.maximum, [*units.cycles.values(), units.count])
+    return np.asarray(np.maximum(total, busiest))
+
+
+def _biases(c: Candidates, conv: Convolution) -> Int64:
+    """How often a bias is loaded that an epilogue adds: for each group of channels, or each tile where data stay."""
+    stacks = conv.out_blocks // c.out_blocks
+    return np.where((c.data_loads < c.tiles * c.reductions) & (stacks > 1), c.tiles, stacks)
 
 
 def _copy(accelerator: Accelerator, memory: Memory, direction: Literal["load", "store"]) -> Copy | None:
@@ -134,15 +156,133 @@ class _Tile:
     count: Float64
     each: Float64
 
+    @property
+    def cycles(self) -> Float64:
+        """Of all of them."""
+        return self.count * self.each
+
 
 _NOTHING = _Tile("", np.zeros(1), np.zeros(1))
+
+
+def _together(*loads: tuple[_Tile, Bools | bool]) -> Float64:
+    """Cycles of those of the loads that there are, where each unit does its own."""
+    units: dict[str, Float64] = {}
+    for load, there in loads:
+        units[load.unit] = units.get(load.unit, np.zeros(1)) + load.cycles * there
+    return np.asarray(functools.reduce(np.maximum, units.values()))
+
+
+def _ahead(load: _Tile, products: Float64, window: int) -> Float64:
+    """Cycles of loads during which ``products`` of earlier ones go on."""
+    return np.asarray(np.minimum((np.minimum(load.count, window) - 1) * load.each, products * (1 - 1 / load.count)))
+
+
+@dataclass(frozen=True)
+class _Uses:
+    """What a tile takes of each: its loads, ``start`` that of its accumulators, its arithmetic and its store.
+
+    ``tile_each``: an instruction multiplies one tile, and not all that a loop passes.
+    """
+
+    data: _Tile
+    weights: _Tile
+    start: _Tile
+    bias: _Tile
+    operand: _Tile
+    contract: _Tile
+    zero: _Tile
+    sums: _Tile
+    passes: _Tile
+    store: _Tile
+    biases: Int64
+    tile_each: bool
+
+    def counted(self, c: Candidates, epilogue: Epilogue) -> list[tuple[_Tile, Int64]]:
+        """Each with how often the region does it."""
+        return [
+            (self.data, c.data_loads), (self.weights, c.weight_loads), (self.start, c.tiles),
+            (self.bias, epilogue.tensors * self.biases), (self.operand, c.tiles),
+            (self.contract, c.tiles * c.reductions), (self.zero, c.tiles), (self.sums, c.tiles * epilogue.sums),
+            (self.passes, c.tiles * epilogue.passes), (self.store, c.tiles * epilogue.planes),
+        ]  # fmt: skip
+
+
+def _uses(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contraction, costs: "_Costs") -> _Uses:
+    accelerator, one = costs.accelerator, np.ones_like(c.out_rows)
+    results, data, element = gemm.dst.memory, gemm.data.memory, gemm.dst.elements
+    pixels = c.out_rows * c.out_columns
+    outer, reduced = (c.out_blocks, c.out_rows, c.out_columns), (c.in_blocks, c.kernel_rows, c.kernel_columns)
+    # rows that the kernel does not pass are one line of pixels
+    dense = (c.data_columns == c.out_columns) & (c.data_rows - c.out_rows == c.kernel_rows - 1)
+    lines = (c.out_blocks, np.where(dense, pixels, c.out_rows), np.where(dense, one, c.out_columns))
+    whole = (c.out_blocks * pixels, one, one)
+    start = zero = operand = _NOTHING
+    load = _copy(accelerator, results, "load")
+    if epilogue.start == "bias":  # the same for each pixel
+        blocks, columns = np.where(pixels == 1, 1, c.out_blocks), np.where(pixels == 1, c.out_blocks, 1)
+        start = costs.copy(load, blocks, pixels, columns * element)
+    elif gemm.zero is not None:
+        zero = costs.compute(gemm.instruction, gemm.dst.name, whole, ())
+    if epilogue.adds_operand:
+        shape = _result_rectangles(c, conv, gemm.data.elements)
+        operand = costs.copy(_copy(accelerator, data, "load"), *shape)
+    return _Uses(
+        data=costs.copy(_copy(accelerator, data, "load"), *_data_rectangles(c, conv, gemm.data.elements)),
+        weights=costs.copy(
+            _copy(accelerator, gemm.weights.memory, "load"), *_weight_rectangles(c, conv, gemm.weights.elements)
+        ),
+        start=start,
+        bias=costs.copy(load, one, one, c.out_blocks * element),
+        operand=operand,
+        contract=costs.compute(gemm.instruction, gemm.dst.name, lines, reduced),
+        zero=zero,
+        sums=costs.compute(gemm.instruction, gemm.dst.name, outer, ()),
+        passes=costs.compute(_elementwise(accelerator, gemm), None, whole, ()),
+        store=costs.copy(_store(accelerator, gemm, epilogue), *_result_rectangles(c, conv, element)),
+        biases=_biases(c, conv),
+        tile_each=not gemm.instruction.loops,
+    )
+
+
+_Rectangles = tuple[Int64, Int64, Int64]  # how many of them, their rows, and elements of a row
+
+
+def _data_rectangles(c: Candidates, conv: Convolution, element: int) -> _Rectangles:
+    line = (c.data_columns == conv.data.pitch_w) & (sum(conv.padding) == 0)
+    block = line & (c.data_rows == conv.data.pitch_h)
+    # the blocks of several groups lie apart, but for those of whole groups
+    apart = np.where(c.in_blocks < conv.reduced_blocks, c.data_blocks // c.in_blocks, 1)
+    planes, rows, columns = _joined(c.data_blocks // apart, c.data_rows, c.data_columns * element, line, block)
+    return apart * planes, rows, columns
+
+
+def _result_rectangles(c: Candidates, conv: Convolution, element: int) -> _Rectangles:
+    line = c.out_columns >= conv.out_width
+    return _joined(c.out_blocks, c.out_rows, c.out_columns * element, line, line & (c.out_rows >= conv.out_height))
+
+
+def _weight_rectangles(c: Candidates, conv: Convolution, element: int) -> _Rectangles:
+    line = (c.kernel_rows == conv.kernel[0]) & (c.kernel_columns == conv.kernel[1])
+    taps = c.kernel_rows * c.kernel_columns
+    return _joined(c.out_blocks, c.in_blocks, taps * element, line, line & (c.in_blocks == conv.reduced_blocks))
+
+
+def _joined(planes: Int64, rows: Int64, columns: Int64, line: Bools, block: Bools) -> _Rectangles:
+    """Rectangles as one copy takes them: the rows of a plane are one in a ``line``, and so are planes in a ``block``.
+
+    Planes of one row are rows of one rectangle.
+    """
+    planes, columns = np.where(block, 1, planes), np.where(block, planes * columns, columns)
+    rows, columns = np.where(line, 1, rows), np.where(line, rows * columns, columns)
+    return np.where(rows == 1, 1, planes), np.where(rows == 1, planes, rows), columns
 
 
 class _Costs:
     """The document's costs at the sizes of tiles."""
 
     def __init__(self, accelerator: Accelerator) -> None:
-        self._accelerator = accelerator
+        self.accelerator = accelerator
 
     def copy(
         self, copy: Copy | None, planes: Int64, rows: Int64,
@@ -155,7 +295,7 @@ class _Costs:
         wide = np.minimum(columns, self._most(copy, names.columns, None))
         high = np.minimum(rows, self._most(copy, names.rows, copy.max_rows))
         values = {"elements": (wide * high).astype(np.float64)}
-        values["bytes"] = values["elements"] * copy.dram_bytes(self._accelerator.memory(copy.memory))
+        values["bytes"] = values["elements"] * copy.dram_bytes(self.accelerator.memory(copy.memory))
         values |= {name: size for name, size in ((names.rows, high), (names.columns, wide)) if name is not None}
         count = planes * -(-columns // wide) * -(-rows // high)
         return _Tile(copy.unit, count.astype(np.float64), self._each(copy, values))
@@ -186,16 +326,16 @@ class _Costs:
     def _most(self, instruction: Instruction, name: str | None, limit: int | None) -> int:
         if name is None:
             return 1
-        most = (1 << self._accelerator.bits(instruction, name)) - 1
+        most = (1 << self.accelerator.bits(instruction, name)) - 1
         return max(1, most if limit is None else min(most, limit))
 
     def _each(self, instruction: Instruction, sizes: dict[str, Int64] | dict[str, Float64]) -> Float64:
         """Cycles of one instruction; fields that say nothing of its size are 0, and a cost that fails then is 1."""
         cost = parse_cost(instruction.cycles or DEFAULT_CYCLES)
-        fields = cost_fields(self._accelerator, instruction)
+        fields = cost_fields(self.accelerator, instruction)
         known = {name: np.float64(0.0) for name in cost.names} | {
-            "bus_bytes": np.float64(self._accelerator.dram.bus_bytes),
-            "read_latency": np.float64(self._accelerator.dram.read_latency),
+            "bus_bytes": np.float64(self.accelerator.dram.bus_bytes),
+            "read_latency": np.float64(self.accelerator.dram.read_latency),
         }
         columns = {**known, **sizes, **{name: sizes[full] for name, full in fields.items() if full in sizes}}
         try:

@@ -46,7 +46,8 @@ def tiling_cost(
     stores = c.tiles * tile.store
     last = tile.step + tile.passes + np.where(loops.biases == c.tiles, loads.bias, 0)
     if epilogue.tensors:  # where data stay the bias is loaded after the products, behind the loads of the next tile
-        last = last + np.where(loops.data_stay, loads.bias + tile.passes + tile.clear, 0)
+        before = loads.bias + tile.passes + tile.clear + (tile.store if c.result_contexts == 1 else 0)
+        last = last + np.where(loops.data_stay, before, 0)
     serial = load + compute + tile.clear + loads.bias + (stores if c.contexts == 1 else tile.store)
     if c.result_contexts == 1:
         overlapped = np.maximum(load + last + tile.store, first + compute + stores)
@@ -173,7 +174,7 @@ def _first_loads(epilogue: Epilogue, loops: _Loops, loads: _Loads, tile: _Tile) 
 def _compute(c: Candidates, epilogue: Epilogue, loops: _Loops, loads: _Loads, tile: _Tile, load: Float64) -> Float64:
     """Cycles of the compute unit from its first product on, with what it waits for though its loads are faster."""
     whole = tile.whole(c)
-    tiles = (c.tiles - 1) * np.maximum(whole, _late(c, loads, tile))
+    tiles = np.asarray((c.tiles - 1) * np.maximum(whole, _late(c, loads, tile)), dtype=np.float64)
     # of the first tile no load came while another ended
     tiles = tiles + np.maximum(whole, tile.clear + tile.step + tile.passes + (c.reductions - 1) * loads.step)
     inner = c.tiles // loops.stacks
@@ -187,7 +188,8 @@ def _compute(c: Candidates, epilogue: Epilogue, loops: _Loops, loads: _Loads, ti
         # the channel serves a bias after the load that begins with the end of the last product
         before = loads.step + np.where(loops.weights_stay & (inner <= c.contexts), loads.weights, 0)
         waits = np.maximum(before - np.where(loops.data_stay, 0, tile.passes), 0)
-        paces = (c.tiles * whole + loops.biases * loads.bias > load) & (loops.biases > 1)
+        stored = tile.store if c.result_contexts == 1 else 0
+        paces = (c.tiles * (whole + stored) + loops.biases * loads.bias > load) & (loops.biases > 1)
         tiles = tiles + loops.biases * (loads.bias + np.where(paces, waits, 0))
     return np.asarray(tiles - tile.clear - np.where(loops.data_stay, 0, loads.bias))
 

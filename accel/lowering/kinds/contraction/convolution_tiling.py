@@ -23,7 +23,7 @@ def fits_memory(
     results = c.result_contexts * c.out_blocks * c.out_rows * c.out_columns
     more = _operands_of_sums(c, epilogue, results)
     sizes = (
-        (gemm.data, c.contexts * c.data_blocks * c.data_rows * c.data_columns + more[0]),
+        (gemm.data, c.contexts * _blocks_from_end_to_end(c, conv) * c.data_rows * c.data_columns + more[0]),
         (gemm.weights, (np.ones_like(weights) if conv.uniform else weights) + more[1]),
         (gemm.dst, results + bias),
     )
@@ -47,6 +47,12 @@ def fits_memory(
         inner = c.tiles * c.reductions // (c.weight_loads if order == "weights" else c.data_loads)
         fit &= inner >= c.contexts
     return fit
+
+
+def _blocks_from_end_to_end(c: Candidates, conv: Convolution) -> Int64:
+    """Blocks of data in a buffer: a tile of several groups has room for all of their blocks between its own."""
+    groups = c.data_blocks // c.in_blocks
+    return np.asarray((groups - 1) * conv.reduced_blocks + c.in_blocks)
 
 
 def _operands_of_sums(c: Candidates, epilogue: Epilogue, results: Int64) -> tuple[Int64, Int64]:

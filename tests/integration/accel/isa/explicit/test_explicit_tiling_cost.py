@@ -5,39 +5,65 @@ import pytest
 
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.job_stages import requantisation
-from accel.frontend.integer_recovery.recover_integers import import_integer_model
-from accel.frontend.quantize.quantize_model import ensure_quantised
+from accel.isa.decode import decode
+from accel.isa.explicit.accesses import HIGH, LOW, MEMORY, WRITES, ranges_of
 from accel.isa.explicit.document_tiling_cost import tiling_cost
-from accel.lowering.codegen.program_linking import emit
-from accel.lowering.packing.graph_packing import pack
-from accel.lowering.partition.graph_partition import partition
-from accel.lowering.pipeline import REGION_STAGES
-from accel.simulate.engine import simulate
-from examples.single import Conv, conv_model
-from tests.reference.host import draw_inputs
+from accel.isa.family_registry import family_of
+from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
+from accel.lowering.pipeline import region_words
+from accel.region.epilogue import Epilogue, Scaling
+from accel.region.kinds import Region
+from accel.region.shapes import Convolution, PackedActivation
+from accel.util.arrays import Words
+
+NONE, SAME = (0, 0, 0, 0), (1, 1, 1, 1)
+EPILOGUES = {
+    "vector": Epilogue((("add_tensor", 0), ("shift_right", 8), ("max", 0), ("min", 127))),
+    "output-stationary": Epilogue((), start="bias", scaling=Scaling(0.01, -128, 127)),
+    "mvin-mvout": Epilogue((), start="bias", result="int32"),
+}
+# blocks of data and their extents; groups, kernel, strides; blocks of the result and its extents
+MATRIX = Convolution(PackedActivation.dense(1, 128, 1, 1), 8, (1, 1), (1, 1), (1, 1), NONE, 1, 1)
+ROWS = Convolution(PackedActivation.dense(1, 27, 1, 128), 2, (1, 1), (1, 1), (1, 1), NONE, 1, 128)
+GROUPS = Convolution(PackedActivation.dense(1, 4096, 1, 1), 8, (1, 1), (1, 1), (1, 1), NONE, 1, 1, groups=8)
+LAYERS = {
+    "vector": {
+        "3x3": Convolution(PackedActivation.dense(1, 64, 8, 8), 1, (3, 3), (1, 1), (1, 1), SAME, 8, 8),
+        "3x3 by 2": Convolution(PackedActivation.dense(1, 32, 24, 24), 1, (3, 3), (2, 2), (1, 1), (0, 0, 1, 1), 12, 12),
+        "1x1": Convolution(PackedActivation.dense(1, 64, 25, 5), 1, (1, 1), (1, 1), (1, 1), NONE, 25, 5),
+        "matrix": MATRIX,
+    },
+    "output-stationary": {"rows": ROWS, "matrix": MATRIX, "groups": GROUPS},
+    "mvin-mvout": {"rows": ROWS, "matrix": MATRIX},
+}
 
 
-@pytest.mark.parametrize("preset", ["mvin-mvout", "vector", "output-stationary"])
-def test_the_price_of_the_chosen_tiling_is_near_its_cycles(preset):
-    accelerator = load_accelerator(preset)
-    target = Target(accelerator)
-    prices = []
+def words_of(target: Target, region: Region) -> Words:
+    words = region_words(region, target)
+    assert words is not None
+    return words
 
-    def recorded(candidates, *others):
-        price = tiling_cost(candidates, *others)
-        assert price.shape == candidates.out_rows.shape
-        assert np.isfinite(price).all()
-        assert (price > 0).all()
-        prices.append(price.min())
-        return price
 
-    model = conv_model(Conv(channels=24, filters=32, height=12, width=12))
-    requantize, scales = requantisation(target)
-    module = import_integer_model(ensure_quantised(model, scales=scales), requantize=requantize).module
-    module = pack(partition(module, target, recorded), target)
-    for stage in REGION_STAGES:
-        module = stage.run(module, target)
-    program = emit(module, accelerator)
-    simulation = simulate(program, dict(zip(program.inputs, draw_inputs(model).values(), strict=True)), function=False)
-    assert 0.4 < min(prices) / simulation.cycles < 2.5
+@pytest.mark.parametrize(("preset", "name"), [(preset, name) for preset in LAYERS for name in LAYERS[preset]])
+def test_the_price_is_near_the_clock_and_the_cheapest_near_the_fastest(preset: str, name: str) -> None:
+    target, layer, epilogue = Target(load_accelerator(preset)), LAYERS[preset][name], EPILOGUES[preset]
+    priced = plan_convolution(layer, epilogue, target.accelerator, target.contraction, tiling_cost, 4)
+    taken = []
+    for option in priced:
+        words = words_of(target, Region(layer, epilogue, option.tiling))
+        taken.append(family_of(target.accelerator).time(decode(target.accelerator, words), {}).cycles)
+        assert option.cycles == pytest.approx(taken[-1], rel=0.12), option.tiling
+    assert taken[0] <= 1.02 * min(taken)
+
+
+def test_a_region_alone_waits_for_no_address_of_another_tensor() -> None:
+    target = Target(load_accelerator("output-stationary"))
+    epilogue = EPILOGUES["output-stationary"]
+    (option,) = plan_convolution(ROWS, epilogue, target.accelerator, target.contraction, tiling_cost)
+    accesses = ranges_of(decode(target.accelerator, words_of(target, Region(ROWS, epilogue, option.tiling)))).table
+    dram = accesses[accesses[:, MEMORY] == len(target.accelerator.memories)]
+    stored, loaded = (dram[dram[:, WRITES] == writes] for writes in (1, 0))
+    assert len(stored)
+    assert len(loaded)
+    apart = (loaded[:, LOW, np.newaxis] >= stored[:, HIGH]) | (loaded[:, HIGH, np.newaxis] <= stored[:, LOW])
+    assert apart.all()
