@@ -1,10 +1,10 @@
 """Multiply-accumulates a second of the functional engine on ResNet-18's convolutions, warm, in one thread.
 
-Everything of the engine counts: decoding, bounds, loads, GEMM, ALU, stores. Beside it, of the same layer in the same
-run: the engine without the host's dot-product instructions; a plain scalar loop nest that TVM compiles, as the
-original functional simulator loops over micro-ops; and onnxruntime's QLinearConv, uint8 x int8. All four must
-compute the same numbers. Weights are even and biases odd, so that no sum lies halfway between two results, where
-onnxruntime rounds to even and VTA's add-and-shift rounds up.
+Everything of the engine counts: decoding, bounds, loads, GEMM, ALU, stores; the goal is half of onnxruntime's speed.
+Beside it, of the same layer in the same run: the engine without the host's dot-product instructions; a plain scalar
+loop nest that TVM compiles, as the original functional simulator loops over micro-ops; and onnxruntime's QLinearConv,
+uint8 x int8. All four must compute the same numbers. Weights are even and biases odd, so that no sum lies halfway
+between two results, where onnxruntime rounds to even and VTA's add-and-shift rounds up.
 """
 
 import accel  # noqa: F401  isort: skip - before onnxruntime, which it keeps from reporting
@@ -24,11 +24,11 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 from schedules import build, layers
 from tvm.script import tirx as T  # noqa: N812  TVM's own name for it
-from tvm.target import codegen
 
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
+from accel.isa.kernel_library import host_cpu
 from accel.isa.vta.function.dot_product import DotProduct
 from accel.isa.vta.function.functional_table import Geometry
 from accel.isa.vta.function.vta_machine import VtaMachine
@@ -37,9 +37,10 @@ from accel.simulate.engine import simulate
 from accel.util.arrays import aligned_zeros
 
 Array = npt.NDArray[Any]
-GOAL = 20e9
+GOAL = 0.5  # of onnxruntime's speed
 _BLOCK = 16
 _RUNS = 7
+HOST = tvm.target.Target({"kind": "llvm", "mcpu": host_cpu()})
 _NO_VECTORS = ["-vectorize-loops=false", "-vectorize-slp=false"]  # LLVM's own, or the nest would not be scalar
 
 
@@ -53,10 +54,6 @@ class Layer:
     pad: int
     stride: int
     shift: int
-
-
-def host_cpu() -> str:
-    return str(codegen.llvm_get_system_cpu())
 
 
 def even_and_odd(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -205,7 +202,7 @@ def compare(accelerator: Accelerator, model: onnx.ModelProto) -> tuple[int, dict
     x = np.random.default_rng(0).integers(-128, 128, shape).astype(np.int8)
     layer = layer_of(model, x)
     engine = Engine(accelerator, model, x)
-    portable = DotProduct(Geometry.of(accelerator).block_out, None)
+    portable = DotProduct.all_of_host(Geometry.of(accelerator), HOST)[-1]
     acts = {"engine": engine.runner(), "portable": engine.runner(portable)}
     acts |= {"scalar": scalar_nest(layer), "onnxruntime": onnxruntime_conv(layer)}
     results = {name: act() for name, act in acts.items()}
@@ -219,7 +216,7 @@ def main() -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     accelerator = load_accelerator("vta")
-    host = DotProduct.of_host(Geometry.of(accelerator), tvm.target.Target({"kind": "llvm", "mcpu": host_cpu()}))
+    host = DotProduct.of_host(Geometry.of(accelerator), HOST)
     print(f"the engine multiplies by {host.intrinsic or 'plain arithmetic'}; G MAC/s, one thread")
     head = ("engine", "portable", "scalar", "onnxruntime")
     print(f"{'layer':26} {'G MAC':>6}" + "".join(f" {name:>11}" for name in head) + "   /scalar  /onnxruntime")
@@ -231,8 +228,8 @@ def main() -> None:
         totals = {key: totals[key] + seconds[key] for key in head}
         print(row(name, macs, seconds))
     print(row("all ten", work, totals))
-    speed = work / totals["engine"]
-    print(f"goal of {GOAL / 1e9:.0f} G MAC/s over the ten: {'met' if speed >= GOAL else 'missed'}, {speed / 1e9:.1f}")
+    ratio = totals["onnxruntime"] / totals["engine"]
+    print(f"goal of {GOAL} of onnxruntime's speed over the ten: {'met' if ratio >= GOAL else 'missed'}, {ratio:.3f}")
 
 
 def row(name: str, macs: int, seconds: dict[str, float]) -> str:
