@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import accel.isa.vta.function.functional_table
+import accel.isa.vta.function.launch_table
 import accel.isa.vta.function.vta_machine
 import accel.simulate.machine_state
 from accel.catalog.load_accelerator import load_accelerator
@@ -38,6 +39,7 @@ def main(count: int, seed: int, state: Path) -> None:
     accel.simulate.machine_state.aligned_zeros = guarded_zeros
     accel.isa.vta.function.vta_machine.aligned_zeros = guarded_zeros
     accel.isa.vta.function.functional_table.aligned_zeros = guarded_zeros
+    accel.isa.vta.function.launch_table.aligned_zeros = guarded_zeros
     programs = base_programs()
     told: collections.Counter[str] = collections.Counter()
     slowest = 0.0

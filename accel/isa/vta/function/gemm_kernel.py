@@ -37,6 +37,8 @@ _CHAINS = 4
 """Sums of one row that do not wait for each other."""
 _GROUPS = 2
 """Groups of rows in a block."""
+_UNROLLED = 8
+"""Words of a row, at most, of which each has code of its own: more take the compiler too long."""
 _FAR = (1 << 62) - 1
 
 # The plan of an instruction: of both loops extents and steps, the outer first; the extent of each for each of its uses;
@@ -153,6 +155,11 @@ def _put(memory: Any, base: Any, value: Any, lanes: int) -> None:
     T.buffer_store(memory, value, [T.Ramp(base, 1, lanes) if lanes > 1 else base])
 
 
+def _each_word(shape: KernelShape) -> Any:
+    """The loop over the words of a row of data."""
+    return T.unroll(shape.words) if shape.words <= _UNROLLED else T.serial(shape.words)
+
+
 def _multiplied(sums: Any, at: Any, x: Any, weights: Any, shape: KernelShape) -> Any:
     """``sums`` at a place, plus the word ``x`` of data times ``weights``."""
     lanes = shape.dot.lanes
@@ -173,7 +180,7 @@ def _correct(terms: Any, local: Any, shape: Any) -> None:
         _put(local.corrections, v * shape.dot.lanes, splat(0, shape.dot.lanes), shape.dot.lanes)
     for o, i, u in T.grid(*terms.extents):
         w: T.let = terms.weights(o, i, u)
-        for p in T.unroll(shape.words):
+        for p in _each_word(shape):
             for v in T.unroll(shape.geometry.block_out // shape.dot.lanes):
                 _put(
                     local.corrections,
@@ -205,7 +212,7 @@ def _block(terms: Any, first: Any, rows: Any, data: Any, local: Any, shape: Any)
         for o, i, u in T.grid(*terms.extents):
             x: T.let = terms.data(o, i, u)
             w: T.let = terms.weights(o, i, u)
-            for p in T.unroll(shape.words):
+            for p in _each_word(shape):
                 weights: T.let = terms.weights_at(w, p, v)
                 for r in T.unroll(rows):
                     _put(
@@ -267,7 +274,7 @@ def _row(terms: Any, local: Any, shape: Any) -> None:
         for o, i, u in T.grid(*terms.extents):
             x: T.let = terms.data(o, i, u) + local.data[0]
             w: T.let = terms.weights(o, i, u)
-            for p in T.unroll(shape.words):
+            for p in _each_word(shape):
                 weights: T.let = terms.weights_at(w, p, v)
                 sums: T.let = p % _CHAINS * shape.dot.lanes
                 _put(
