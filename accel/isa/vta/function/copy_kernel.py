@@ -33,6 +33,8 @@ from accel.isa.vta.function.functional_table import (
     WIDTH,
 )
 
+_UNROLLED = 8
+"""Parts of an element, at most, of which each has code of its own: more take the compiler too long."""
 _SHUFFLED = 64
 """Words that the compiler puts into another order in registers."""
 
@@ -68,14 +70,14 @@ def _wgt_lanes(shape: KernelShape) -> int:
     return shape.geometry.block_out if shape.geometry.block_in % 4 == 0 else 1
 
 
-def _wgt_words(dram: Any, element: Any, w: int, shape: KernelShape) -> Any:
+def _wgt_words(dram: Any, element: Any, w: Any, shape: KernelShape) -> Any:
     block, outputs = shape.geometry.block_in, shape.geometry.block_out
     if _wgt_lanes(shape) == 1:
         p, output = w // outputs, w % outputs
         return _packed(dram[0], (element * outputs + output) * block + p * shape.dot.channels, shape)
     first, stride = element * (outputs * block // 4), block // 4
 
-    def four(n: int) -> Any:
+    def four(n: Any) -> Any:
         """The n-th four channels of all outputs."""
         if outputs == 1 or outputs * stride > _SHUFFLED:
             return dram[1][T.Ramp(first + n, stride, outputs)] if outputs > 1 else dram[1][first + n]
@@ -87,7 +89,8 @@ def _wgt_words(dram: Any, element: Any, w: int, shape: KernelShape) -> Any:
     def each(value: Any) -> Any:
         return splat(value, outputs)
 
-    two = T.shift_left(four(w // 2), each(16 - w % 2 * 16))  # in the upper half
+    up = 16 - w % 2 * 16 if isinstance(w, int) else T.Cast("int32", 16 - w % 2 * 16)
+    two = T.shift_left(four(w // 2), each(up))  # in the upper half
     low = T.bitwise_and(T.shift_right(T.shift_left(T.shift_right(two, each(16)), each(24)), each(24)), each(0xFFFF))
     return T.bitwise_or(low, T.shift_left(T.shift_right(two, each(24)), each(16)))
 
@@ -113,6 +116,11 @@ def _put(memory: Any, into: Any, words: int, value: Callable[[Any, int], Any], e
         T.buffer_store(memory, value(element, n), [T.Ramp(at, 1, lanes) if lanes > 1 else at])
 
 
+def _nth(value: Callable[[Any, Any], Any], n: Any) -> Callable[[Any, int], Any]:
+    """The ``n``-th part of an element as all of it."""
+    return lambda element, _: value(element, n)
+
+
 @T.inline
 def _load(pc: Any, table: Any, memory: Any, words: Any, lanes: Any, value: Any, zero: Any = 0) -> None:
     """A padded copy; ``value(element, n)`` is the n-th ``lanes`` words of the element at a DRAM address in elements.
@@ -133,7 +141,19 @@ def _load(pc: Any, table: Any, memory: Any, words: Any, lanes: Any, value: Any, 
             for w in T.vectorized(words):
                 memory[(sram + e) * words + w] = zero
     for y, x in T.grid(rows, columns):
-        _put(memory, (first + y * width + x) * words, words, value, dram + y * stride + x, lanes)
+        into: T.let = (first + y * width + x) * words
+        if words // lanes <= _UNROLLED:
+            _put(memory, into, words, value, dram + y * stride + x, lanes)
+        else:
+            for n in T.serial(words // lanes):
+                _put(
+                    memory,
+                    into + n * lanes,
+                    lanes,
+                    _nth(value, n),
+                    dram + y * stride + x,
+                    lanes,
+                )
 
 
 @T.inline

@@ -25,6 +25,7 @@ SHAPES = {
     "b16": vta_accelerator(VtaConfig(LOG_BLOCK=4, **SIZES)),
     "b8": vta_accelerator(VtaConfig(LOG_BLOCK=3, **SIZES)),
     "b32": vta_accelerator(VtaConfig(LOG_BLOCK=5, **SIZES | {"LOG_WGT_BUFF_SIZE": 15})),
+    "b64": vta_accelerator(VtaConfig(LOG_BLOCK=6, **SIZES | {"LOG_WGT_BUFF_SIZE": 16})),
     "b4x16": vta_accelerator(VtaConfig(LOG_BATCH=2, LOG_BLOCK=4, **SIZES)),
     "b2": vta_accelerator(VtaConfig(LOG_BLOCK=1, **SMALL)),
 }
@@ -125,7 +126,7 @@ def test_plain_arithmetic_sums_blocks_too(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", ["b8", "b32", "b4x16", "b2"])
+@pytest.mark.parametrize("shape", ["b8", "b32", "b64", "b4x16", "b2"])
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_blocks_of_other_shapes(shape: str, seed: int) -> None:
