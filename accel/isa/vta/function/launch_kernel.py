@@ -1,7 +1,7 @@
 """VTA's meaning as one TIR function: it runs a launch's instructions, in program order, on the machine's memories.
 
 Copies are in :mod:`accel.isa.vta.function.copy_kernel`. Their bounds are checked before
-(:mod:`accel.isa.vta.function.launch_bounds`); bounds of micro-ops here, because only here their values are known.
+(:mod:`accel.isa.vta.function.launch_table`); bounds of micro-ops here, because only here their values are known.
 """
 
 # TVMScript's decorators are untyped
