@@ -4,11 +4,13 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import pydantic
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
+from accel.report.report_documents import Report, SimulationReport
 from accel.report.verdicts import report_verdict, simulation_verdict
 from service.auth.caller import CurrentCaller, CurrentOwner
 from service.auth.route_policy import access
@@ -39,6 +41,7 @@ _Back = Annotated[str | None, Form(max_length=2000)]
 _REPORT = "report.json"
 _MOST_REPORT = 64 << 20  # bytes of a report that a page shows
 _SEE_OTHER = 303
+_REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
 
 
 @router.get("")
@@ -74,15 +77,17 @@ def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:
 
 
 def _report(artifacts: Artifacts) -> Mapping[str, Any] | None:
-    """Returns the report of an ended job; None if it left none, or one too large for a page."""
+    """Returns the report of an ended job as it is in JSON; None if it left none that a page can show."""
     try:
         size = artifacts.get(_REPORT).bytes
     except KeyError:
         return None
     if size > _MOST_REPORT:
         return None
-    report = json.loads(artifacts.read(_REPORT, 0, size))
-    return report if isinstance(report, dict) and "units" in report else None
+    try:  # the job's process wrote it, of whatever version it was
+        return _REPORTS.validate_json(artifacts.read(_REPORT, 0, size)).model_dump()
+    except pydantic.ValidationError:
+        return None
 
 
 def report_values(report: Mapping[str, Any], document: Accelerator | None) -> dict[str, Any]:

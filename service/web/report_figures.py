@@ -1,6 +1,6 @@
 """Figures of a job's report for its page: where each unit's cycles went, what limits the program, layers by rank.
 
-A report is read as JSON, not by its model: one that an earlier version wrote may lack what the model asks for.
+A report is what its model dumps, as the command line has it too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -75,6 +75,7 @@ class _Reader(HTMLParser):
     def finish(self) -> Page:
         self.close()
         page = self.page
+        page.text = page.text.replace("\N{NO-BREAK SPACE}", " ")
         page.faults += [f"<{tag}> is not ended" for tag in self._open]
         page.faults += [f"the id {name!r} is there {times} times" for name, times in page.ids.items() if times > 1]
         page.faults += [f"nothing has the id {name!r}" for name in self._references if name not in page.ids]
