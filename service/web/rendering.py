@@ -1,5 +1,6 @@
 """Rendering of pages: the templates' environment, their filters for numbers and units, and the response."""
 
+import functools
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,7 +16,8 @@ from markupsafe import Markup
 from service.auth.caller import LOCAL_CALLER, NO_OWNER, Caller
 from service.context import app_context
 from service.http.conditional import etag_matches
-from service.web.static_files import island, static_url
+from service.web.bundle import Bundle
+from service.web.static_files import static_url
 
 _KIBI = 1024
 _SECONDS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (1e-6, "µs", 1e6), (0.0, "ns", 1e9))
@@ -76,6 +78,16 @@ def short(digest: str) -> str:
     return digest[:_SHORT]
 
 
+@functools.cache
+def _bundle() -> Bundle:
+    return Bundle.read()
+
+
+def _island(name: str) -> Markup:
+    """Returns the tags that load an island."""
+    return _bundle().island(name)
+
+
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("service.web"),
@@ -88,7 +100,9 @@ def _environment() -> Environment:
     filters = (count, size, quantity, duration, percent, when, short)
     environment.filters.update({each.__name__: each for each in filters})
     environment.filters["path"] = quote
-    environment.globals.update({"static": static_url, "island": island, "version": version("cyclops")})
+    environment.globals.update(
+        {"static": static_url, "island": lambda name: _bundle().island(name), "version": version("cyclops")}
+    )
     return environment
 
 

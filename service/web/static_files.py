@@ -2,15 +2,11 @@
 
 import functools
 import hashlib
-import json
 import mimetypes
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fastapi import APIRouter, Response
-from markupsafe import Markup
 
 from service.auth.route_policy import access
 from service.http.problems import ProblemError
@@ -52,36 +48,6 @@ def static_files() -> dict[str, StaticFile]:
 def static_url(name: str) -> str:
     """Returns the address of a static file, which is another one when its content is; KeyError if there is none."""
     return f"/static/{static_files()[name].path}"
-
-
-@functools.cache
-def _manifest() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((_FOLDER / _BUILT / _MANIFEST).read_bytes())
-    return found
-
-
-@functools.cache
-def island(name: str) -> Markup:
-    """Returns the tags that load an island's script and styles, as Vite's manifest names them.
-
-    Raises:
-        KeyError: no island that was built has this name.
-    """
-    manifest = _manifest()
-    entry = next((key for key, item in manifest.items() if item.get("isEntry") and item.get("name") == name), None)
-    if entry is None:
-        raise KeyError(name)
-    styles = dict.fromkeys(style for chunk in _chunks(manifest, entry) for style in manifest[chunk].get("css", ()))
-    tags = [Markup('<link rel="stylesheet" href="/static/dist/{}">').format(style) for style in styles]
-    script = Markup('<script type="module" src="/static/dist/{}"></script>').format(manifest[entry]["file"])
-    return Markup("\n").join([*tags, script])
-
-
-def _chunks(manifest: dict[str, Any], entry: str) -> Iterator[str]:
-    """Yields the entry and all chunks that it imports at once."""
-    yield entry
-    for imported in manifest[entry].get("imports", ()):
-        yield from _chunks(manifest, imported)
 
 
 @functools.cache
