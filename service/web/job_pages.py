@@ -21,7 +21,7 @@ from service.jobs.job_id import JobId
 from service.routes import jobs as job_routes
 from service.routes import labels, retention
 from service.routes.artifacts import list_tir
-from service.web.rendering import local_path, render
+from service.web.rendering import local_path, render, short
 from service.web.report_figures import (
     CATEGORIES,
     host_groups,
@@ -40,6 +40,7 @@ router = APIRouter(prefix="/jobs/{id}", include_in_schema=False)
 _Back = Annotated[str | None, Form(max_length=2000)]
 _REPORT = "report.json"
 _MOST_REPORT = 64 << 20  # bytes of a report that a page shows
+_DIGEST = 64  # characters of the id of an uploaded document; presets have shorter names
 _SEE_OTHER = 303
 _REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
 
@@ -66,8 +67,10 @@ def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:
     artifacts = context.jobs.artifacts(job)
     report = _report(artifacts)
     document = None if report is None else _document(report, job, everything)
+    source = _source(job, context)
     return {
-        "source": _source(job, context),
+        "name": job.label or _name(job, source["label"]),
+        "source": source,
         "artifacts": artifacts.all(),
         "stages": list_tir(job.id, context.jobs).stages,
         "report": report,
@@ -151,6 +154,16 @@ def _document(report: Mapping[str, Any], job: Job, everything: Context) -> Accel
         except (KeyError, OSError):
             continue
     return None
+
+
+def _name(job: Job, source: str | None) -> str:
+    """Returns what to call a job without a label; ``source`` is that of its model or its program."""
+    if source is None:
+        return f"Job {short(job.id)}"
+    if job.accelerator is None:
+        return source
+    document = job.accelerator if len(job.accelerator) < _DIGEST else job.document.label or short(job.accelerator)
+    return f"{source} on {document}"
 
 
 def _source(job: Job, context: Context) -> dict[str, Any]:
