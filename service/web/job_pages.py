@@ -39,7 +39,7 @@ from worker.records.job_record import Job
 router = APIRouter(prefix="/jobs/{id}", include_in_schema=False)
 _Back = Annotated[str | None, Form(max_length=2000)]
 _REPORT = "report.json"
-_MOST_REPORT = 64 << 20  # bytes of a report that a page shows
+_MOST_REPORT = 8 << 20  # bytes of a report that a page shows: thousands of layers
 _DIGEST = 64  # characters of the id of an uploaded document; presets have shorter names
 _SEE_OTHER = 303
 _REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
@@ -59,7 +59,9 @@ async def show_job(
     (position,) = await context.jobs.events.positions([job.id]) if job.state == "queued" else [None]
     values = await run_in_threadpool(_values, job, context, app_context(request))
     mine = caller.owner == job.owner
-    return render(request, "job.html", job=job, position=position, mine=mine, answered=answered == "earlier", **values)
+    return await run_in_threadpool(
+        render, request, "job.html", job=job, position=position, mine=mine, answered=answered == "earlier", **values
+    )
 
 
 def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:

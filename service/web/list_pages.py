@@ -49,7 +49,8 @@ async def show_jobs(
     positions = dict(zip(queued, await context.jobs.events.positions(queued), strict=True))
     names = await run_in_threadpool(source_names, jobs, context.uploads)
     choices = await run_in_threadpool(_choices, context)
-    return render(
+    return await run_in_threadpool(
+        render,
         request,
         "jobs.html",
         jobs=jobs,

@@ -92,7 +92,9 @@ async def _form(
     values = await run_in_threadpool(_offers, context, owner)
     status = 200 if problem is None else _UNPROCESSABLE
     shown = None if problem is None else problem.model_dump(mode="json")
-    return render(request, "start.html", status, chosen=chosen, problem=shown, examples=EXAMPLES, **values)
+    return await run_in_threadpool(
+        render, request, "start.html", status, chosen=chosen, problem=shown, examples=EXAMPLES, **values
+    )
 
 
 def _offers(context: Context, owner: str) -> dict[str, Any]:
@@ -275,4 +277,4 @@ async def show_plan(
         return await _form(request, context, owner, chosen, problem_of(error))
     plan: Mapping[str, Any] = json.loads(bytes(answer.body))
     name = await run_in_threadpool(lambda: context.uploads.models.stored(model).label)
-    return render(request, "plan.html", plan=plan, chosen=chosen, name=name)
+    return await run_in_threadpool(render, request, "plan.html", plan=plan, chosen=chosen, name=name)

@@ -139,17 +139,21 @@ def test_a_report_that_is_none(quiet: Quiet, tmp_path: Path, document: object) -
 def test_the_report_of_a_program(quiet: Quiet, tmp_path: Path) -> None:
     of_model = report(HOSTILE)
     same = ("accelerator", "provenance", "warnings", "program", "timing_model")
+    one = {"index": 1, "launch": HOSTILE, "op": HOSTILE}
+    race = {"first": one, "second": one, "memory": HOSTILE, "begin": 0, "end": 1, "detail": f"race {HOSTILE}"}
     document = SimulationReport(
         **{name: getattr(of_model, name) for name in same},
         engine="both", verified=False, cycles=None, seconds=None, mismatch_count=12,
         mismatches=[{"tensor": HOSTILE, "address": 4096, "got": 1, "expected": 2, "instruction": None}],
-        race_count=None, races=[], stale_read_count=None, stale_reads=[], units=None, bytes_read=1, bytes_written=2,
+        race_count=30, races=[race], stale_read_count=None, stale_reads=[], units=None, bytes_read=1, bytes_written=2,
         tokens={HOSTILE: 3}, launches=of_model.layers,
     )  # fmt: skip
     job_id = submitted(quiet, seed=7)
     succeed(quiet, job_id, tmp_path, document.model_dump(mode="json"))
     page = show(quiet, f"/jobs/{job_id}")
     for text in (
+        "30 races",
+        f"race {HOSTILE}",
         "12 elements differ",
         "memory does not hold what was expected",
         "timing did not run",
