@@ -17,10 +17,19 @@ _DOCUMENTATION_POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'self'; connect-src 'self'; font-src 'self' data:; "
     "img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self'"
 )
+# our pages: nothing inline, and nothing of anybody else
+_PAGE_POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'self'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; font-src 'self'; connect-src 'self'"
+)
 
 
 class SecurityHeaders:
-    """ASGI middleware: adds security headers. On documentation pages they name inline scripts by digest."""
+    """ASGI middleware: adds security headers. On documentation pages they name inline scripts by digest.
+
+    Our pages tell themselves where a request is from, also where others are told nothing: without a referrer a form
+    says that its origin is ``null``, and is refused where the browser does not say ``Sec-Fetch-Site``.
+    """
 
     def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
         self._app = app
@@ -46,7 +55,10 @@ class SecurityHeaders:
                 if scope["path"] in _DOCUMENTATION_PATHS and self._policy is None:
                     held.append(message)  # until its scripts are known
                     return
-                self._add_policy(headers, _DENY_ALL)
+                page = headers.get("content-type", "").startswith("text/html")
+                if page and headers.get("referrer-policy") == "no-referrer":
+                    headers["Referrer-Policy"] = "same-origin"
+                self._add_policy(headers, _PAGE_POLICY if page else _DENY_ALL)
             elif held:
                 start = held.pop()
                 self._add_policy(

@@ -64,7 +64,8 @@ class HttpSettings(ConnectionSettings):
         str | None,
         Field(
             pattern=r"^[\x20-\x7e]*$",
-            description="in place of our own, which lets the documentation work and nothing else; empty: none",
+            description="in place of our own, which let the pages and the documentation work and nothing else; empty: "
+            "none",
         ),
     ] = None
     frame_ancestors: Annotated[
