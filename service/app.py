@@ -32,6 +32,7 @@ from service.routes import (
     reference,
     retention,
     shares,
+    timeline,
     trace,
     uploads,
 )
@@ -61,7 +62,7 @@ Every error is a problem document (RFC 9457); its `type` leads to an explanation
 """
 _ROUTES = (
     *(uploads, accelerators),
-    *(jobs, events, labels, shares, artifacts, trace, retention),
+    *(jobs, events, labels, shares, artifacts, trace, timeline, retention),
     *(reference, about, health),
 )
 # FastAPI's own: we make the traces and metrics that docs/operating.md names, and no others leave
