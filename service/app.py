@@ -36,6 +36,7 @@ from service.routes import (
     trace,
     uploads,
 )
+from service.web import static_files, timeline_page
 from worker.config.settings import Settings
 from worker.identity.api_keys import ApiKeys
 from worker.queue.reconciler import reconciler
@@ -65,6 +66,7 @@ _ROUTES = (
     *(jobs, events, labels, shares, artifacts, trace, timeline, retention),
     *(reference, about, health),
 )
+_PAGES = (static_files, timeline_page)
 # FastAPI's own: we make the traces and metrics that docs/operating.md names, and no others leave
 _NO_TELEMETRY: TelemetryConfig = {
     "tracing": False,
@@ -122,7 +124,7 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
         telemetry=_NO_TELEMETRY,
     )
     documentation = tuple(app.routes)
-    for resource in _ROUTES:
+    for resource in (*_ROUTES, *_PAGES):
         app.include_router(resource.router)
     app.add_api_route("/", _redirect_to_docs, include_in_schema=False)
     policies = RoutePolicies(app.routes, documentation)

@@ -17,6 +17,11 @@ _DOCUMENTATION_POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'self'; connect-src 'self'; font-src 'self' data:; "
     "img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self'"
 )
+# our pages: nothing inline, and nothing of anybody else
+_PAGE_POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'self'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; font-src 'self'; connect-src 'self'"
+)
 
 
 class SecurityHeaders:
@@ -46,7 +51,8 @@ class SecurityHeaders:
                 if scope["path"] in _DOCUMENTATION_PATHS and self._policy is None:
                     held.append(message)  # until its scripts are known
                     return
-                self._add_policy(headers, _DENY_ALL)
+                page = headers.get("content-type", "").startswith("text/html")
+                self._add_policy(headers, _PAGE_POLICY if page else _DENY_ALL)
             elif held:
                 start = held.pop()
                 self._add_policy(

@@ -16,7 +16,7 @@ from accel.util.arrays import Array
 MOST_BINS = 8192
 MOST_CYCLES = (1 << 32) - 1  # of a window, whose cycles are counted in 32 bits
 IDLE = "idle"
-_KINDS = {BUSY: "busy", MEMORY: "memory", "port": "memory", "fetch": "fetch", "issue": "fetch", "processor": "fetch"}
+_KINDS = {BUSY: "busy", MEMORY: "memory", "fetch": "fetch", "processor": "fetch"}
 
 
 @dataclass(frozen=True)

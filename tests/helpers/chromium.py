@@ -1,0 +1,54 @@
+"""Pages in the machine's own Chromium, as people use them."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+PROGRAM = shutil.which("chromium")
+
+
+@contextmanager
+def running_chromium() -> Iterator[Browser]:
+    """A Chromium without a window."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Visit:
+    """A page, and what it has complained of: errors of scripts, violations of the policy, requests that failed."""
+
+    page: Page
+    faults: list[str] = field(default_factory=list)
+
+    def assert_accessible(self) -> None:
+        """Nothing that axe-core calls serious or critical."""
+        found = Axe().run(self.page).response["violations"]
+        serious = [
+            (one["id"], [node["html"] for node in one["nodes"]])
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert not serious, serious
+
+
+@contextmanager
+def visiting(browser: Browser, base_url: str, **options: Any) -> Iterator[Visit]:
+    """A page in a fresh profile; ``options`` are those of Playwright's contexts. It must have no fault in the end."""
+    with browser.new_context(base_url=base_url, **options) as context:
+        page = context.new_page()
+        visit = Visit(page)
+        page.on("pageerror", lambda error: visit.faults.append(f"script: {error}"))
+        page.on("console", lambda said: visit.faults.append(f"console: {said.text}") if said.type == "error" else None)
+        page.on("requestfailed", lambda request: visit.faults.append(f"request: {request.url} {request.failure}"))
+        yield visit
+        assert not visit.faults, visit.faults
