@@ -1,5 +1,6 @@
 /** What stands around the picture: buttons, search, legend, the lines of text, the selected instruction. */
 
+import { apiUrl } from "../api";
 import { button, element } from "../dom";
 import { count, cycles, percent, time } from "../format";
 import { categoryClass } from "./colours";
@@ -25,12 +26,15 @@ export interface Controls {
   shown(view: View): void;
 }
 
+/** The most events that the API puts into a Perfetto document. */
+const MOST_EVENTS = 500_000;
+
 const KEYS =
   "+ and - or up and down zoom; left and right pan, Page Up and Page Down by a whole view; Home shows everything, " +
   "End the end; [ and ] select the instruction before and after on the unit, f fits it; m and n put markers; / searches; " +
   "Escape takes selection and markers away.";
 
-export function makeControls(home: HTMLElement, tracks: Tracks, actions: Actions): Controls {
+export function makeControls(home: HTMLElement, job: string, tracks: Tracks, actions: Actions): Controls {
   const search = element("input", { type: "search", maxlength: 200, placeholder: "operation, layer, node or number", "aria-label": "Search an instruction by operation, layer, node or number" });
   const form = element("form", { role: "search", class: "timeline-search" }, search, element("button", { type: "submit" }, "Next"));
   form.addEventListener("submit", (event) => {
@@ -50,8 +54,9 @@ export function makeControls(home: HTMLElement, tracks: Tracks, actions: Actions
   canvas.style.height = `${heightOf(tracks.tracks.length)}px`;
   const status = element("p", { role: "status", class: "timeline-status" });
   const measure = element("p", { class: "timeline-measure" });
-  const window = element("p", { class: "timeline-window quiet" });
+  const window = element("span");
   const details = element("section", { class: "timeline-details", "aria-label": "Selected instruction", hidden: true });
+  const perfetto = element("a", { download: `${job.slice(0, 12)}.perfetto.json` }, "this view for Perfetto");
   const bar = element(
     "div",
     { class: "timeline-bar" },
@@ -67,10 +72,13 @@ export function makeControls(home: HTMLElement, tracks: Tracks, actions: Actions
     ),
     form,
   );
-  home.replaceChildren(bar, window, canvas, status, measure, legend(tracks), details, keys);
+  const line = element("p", { class: "timeline-window quiet" }, window, "; ", perfetto);
+  home.replaceChildren(bar, line, canvas, status, measure, legend(tracks), details, keys);
   const shown = (view: View): void => {
     const length = view.end - view.begin;
     window.textContent = `Cycles ${count(view.begin)} to ${count(view.end)} of ${count(tracks.cycles)}: ${time(length, tracks.clock_mhz)}, ${percent(length / Math.max(tracks.cycles, 1))}`;
+    const part = { begin: Math.floor(view.begin), end: Math.max(Math.ceil(view.end), 1) };
+    perfetto.href = apiUrl(`/v1/jobs/${job}/trace`, { format: "perfetto", events: MOST_EVENTS, ...part });
   };
   return { canvas, search, status, measure, details, shown };
 }

@@ -44,7 +44,7 @@ class Timeline {
   ) {
     this.view = new View(tracks.cycles);
     this.windows = new Windows(path, tracks, (error) => this.onWindow(error));
-    this.controls = makeControls(home, tracks, {
+    this.controls = makeControls(home, job, tracks, {
       zoom: (factor) => this.move(() => this.view.zoom(factor)),
       whole: () => this.move(() => this.view.show(0, tracks.cycles)),
       mark: (which) => this.mark(which),

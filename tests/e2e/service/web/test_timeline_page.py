@@ -304,3 +304,37 @@ def test_the_trace_is_handed_over_to_perfetto(visit: Visit, job: dict) -> None:
         visit.page.get_by_role("link", name="Open in Perfetto").click()
     assert download.value.suggested_filename.endswith(".perfetto.json")
     assert '"traceEvents"' in download.value.path().read_text()
+
+
+def test_the_view_is_handed_over_to_perfetto(visit: Visit, service: Any, job: dict) -> None:
+    opened(visit.page, job, begin=500, end=900)
+    link = visit.page.get_by_role("link", name="this view for Perfetto").get_attribute("href")
+    document = service.client.get(link).json()
+    assert (document["otherData"]["begin"], document["otherData"]["end"]) == (500, 900)
+
+
+def test_two_fingers_zoom(browser: Browser, service: Any, job: dict) -> None:
+    with visiting(browser, service.url, viewport={"width": 390, "height": 800}, has_touch=True) as visit:
+        page = visit.page
+        opened(page, job)
+        begin, end = window_of(page)
+        box = page.locator("canvas").bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + 60
+        session = page.context.new_cdp_session(page)
+        for kind, apart in (("touchStart", 40), ("touchMove", 60), ("touchMove", 80), ("touchEnd", None)):
+            fingers = [] if apart is None else [{"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1}]
+            session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": fingers})
+        settled(page)
+        zoomed = window_of(page)
+        assert zoomed[1] - zoomed[0] == pytest.approx((end - begin) / 2, rel=0.05)
+        assert sum(zoomed) == pytest.approx(begin + end, rel=0.05)
+        assert page.locator("canvas").get_attribute("data-selected") == ""
+
+
+def test_a_share_link_opens_the_picture_too(visit: Visit, job: dict) -> None:
+    asked: list[str] = []
+    visit.page.on("request", lambda request: asked.append(request.url))
+    opened(visit.page, job, share=123)
+    assert window_of(visit.page)[0] == 0
+    assert all("share=123" in url for url in asked if "/v1/" in url)
+    assert any("/v1/" in url for url in asked)
