@@ -17,14 +17,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from trace import stream  # type: ignore[attr-defined]  # ours, not Python's
+from trace import stream  # ours, not Python's
 from typing import Any
 
 import numpy as np
 from loading.service import Service, service
 from timing import least
 
-from accel.program.program_model import Program
+from accel.program.program_model import Launch, Program
 from accel.simulate.engine import simulate
 from accel.trace.program_trace import Trace
 from accel.trace.timeline import Timeline
@@ -44,6 +44,7 @@ def million() -> tuple[str, Program]:
     """Where the stream comes from, and a program of several launches of it."""
     source, program = stream()
     (launch,) = program.steps
+    assert isinstance(launch, Launch)
     count = len(program.words)
     steps = tuple(replace(launch, name=f"conv{number}", begin=number * count) for number in range(LAUNCHES))
     words, origin = np.tile(program.words, (LAUNCHES, 1)), np.tile(program.origin, LAUNCHES)

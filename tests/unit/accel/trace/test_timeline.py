@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.errors import CyclopsError
+from accel.trace.program_trace import Trace
 from accel.trace.timeline import MOST_CYCLES, Timeline
 from accel.trace.timeline.slices import unit_slices
 from tests.helpers.programs.traces import CAUSES, UNITS, Held, names, pipeline_trace, random_trace, records
@@ -188,3 +190,19 @@ def test_neighbours_are_of_the_same_unit() -> None:
         mine = [record["index"] for record in found if record["unit"] == unit]
         said = [timeline.neighbours(index) for index in mine]
         assert said == list(zip([None, *mine[:-1]], [*mine[1:], None], strict=True))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(["GEMM", "dense", "中", 'c"D', "ü", "load", "nothing"]), st.data())
+def test_search_finds_the_first_row_that_a_name_belongs_to(seed: int, text: str, data: st.DataObject) -> None:
+    held = random_trace(seed, 40)
+    begin = data.draw(st.integers(0, 45))
+    end = data.draw(st.none() | st.integers(0, 45))
+
+    def named(record: dict[str, Any]) -> bool:
+        origin = record["origin"] or {"function": "", "nodes": []}
+        names = [record["op"], record["launch"], origin["function"], *origin["nodes"]]
+        return any(text.casefold() in name.casefold() for name in names)
+
+    expected = next((r["index"] for r in records(held)[begin:end] if named(r)), None)
+    assert Trace(held).search(text, begin, end) == expected
