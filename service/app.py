@@ -5,13 +5,12 @@ from collections.abc import AsyncIterator
 from importlib.metadata import version
 
 from fastapi import FastAPI
-from fastapi.responses import RedirectResponse
 from fastapi.telemetry import TelemetryConfig
 from fastapi_offline import FastAPIOffline
 from opentelemetry.trace import Tracer
 
 from service import openapi, prometheus
-from service.auth.route_policy import RoutePolicies, access
+from service.auth.route_policy import RoutePolicies
 from service.context import build_context
 from service.http import problems
 from service.middleware.access_control import AccessControl, warn_without_keys
@@ -36,7 +35,16 @@ from service.routes import (
     trace,
     uploads,
 )
-from service.web import static_files, timeline_page
+from service.web import (
+    accelerator_pages,
+    job_pages,
+    list_pages,
+    sessions,
+    start_pages,
+    static_files,
+    timeline_page,
+)
+from service.web.problem_pages import ProblemPages, unexpected_error_page
 from worker.config.settings import Settings
 from worker.identity.api_keys import ApiKeys
 from worker.queue.reconciler import reconciler
@@ -66,7 +74,7 @@ _ROUTES = (
     *(jobs, events, labels, shares, artifacts, trace, timeline, retention),
     *(reference, about, health),
 )
-_PAGES = (static_files, timeline_page)
+_PAGES = (start_pages, list_pages, job_pages, timeline_page, accelerator_pages, sessions, static_files)
 # FastAPI's own: we make the traces and metrics that docs/operating.md names, and no others leave
 _NO_TELEMETRY: TelemetryConfig = {
     "tracing": False,
@@ -126,7 +134,6 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
     documentation = tuple(app.routes)
     for resource in (*_ROUTES, *_PAGES):
         app.include_router(resource.router)
-    app.add_api_route("/", _redirect_to_docs, include_in_schema=False)
     policies = RoutePolicies(app.routes, documentation)
     openapi.install_openapi(app, policies)
     app.add_middleware(BodyLimit, settings=chosen, policies=policies)
@@ -135,6 +142,7 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
     app.add_middleware(AccessControl, settings=chosen, policies=policies)
     allow_origins(app, chosen.origins)
     app.add_middleware(CrossOriginGuard, settings=chosen)
+    app.add_middleware(ProblemPages)
     app.add_middleware(SecurityHeaders, settings=chosen)
     app.add_middleware(Compression)
     app.add_middleware(HeadAsGet)
@@ -142,10 +150,5 @@ def create_app(settings: Settings | None = None, tracer: Tracer | None = None) -
     meters.registry.register(BackendCollector(lambda: app.state.context))
     app.add_middleware(RequestObserver, meters=meters, tracer=tracer)
     problems.install_problem_handlers(app)
+    app.add_exception_handler(Exception, unexpected_error_page)
     return app
-
-
-@access("open")
-def _redirect_to_docs() -> RedirectResponse:
-    """Leads whoever opens the address in a browser to the documentation."""
-    return RedirectResponse("/docs")

@@ -6,6 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from accel.report.verdicts import report_verdict, simulation_verdict
+
 Report = Mapping[str, Any]
 
 
@@ -22,7 +24,7 @@ def print_report(report: Report, console: Console) -> None:
     for warning in report.get("warnings", ()):
         if warning["kind"] in {"not-verified", "no-quality", "unset-axis"}:
             console.print(f"warning: {warning['detail']}", markup=False, highlight=False, soft_wrap=True)
-    console.print(_report_verdict(report), style="bold")
+    console.print(report_verdict(report), style="bold")
 
 
 def energy_line(picojoules: float) -> str:
@@ -61,14 +63,6 @@ def _layer_table(report: Report) -> Table:
     return table
 
 
-def _report_verdict(report: Report) -> str:
-    if report["verified"] is None:
-        return "NOT verified" if report["layers"] else "nothing to verify: the accelerator did no work"
-    if report["verified"]:
-        return "verified: the outputs equal the reference, bit by bit"
-    return "the outputs DIFFER from the reference"
-
-
 def print_simulation(report: Report, console: Console) -> None:
     """Print the cycles, the units, the findings in words, and how far to trust the numbers."""
     print_title(_title(report), console)
@@ -76,7 +70,7 @@ def print_simulation(report: Report, console: Console) -> None:
         console.print(_unit_table(report), highlight=False)
     for line in _finding_lines(report):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    console.print(_simulation_verdict(report), style="bold", highlight=False, soft_wrap=True)
+    console.print(simulation_verdict(report), style="bold", highlight=False, soft_wrap=True)
 
 
 def _title(report: Report) -> str:
@@ -127,21 +121,3 @@ def _finding_lines(report: Report) -> Iterator[str]:
 def _more(kind: str, count: int, shown: int) -> Iterator[str]:
     if count > shown:
         yield f"and {count - shown:,} more {kind}"
-
-
-def _simulation_verdict(report: Report) -> str:
-    if report["verified"]:
-        return "verified: memory holds what was expected, and no order of the units can change it"
-    wrong = {
-        "memory does not hold what was expected": report["mismatch_count"],
-        "the result depends on how fast the units are": report["races"],
-        "on this hardware an instruction may read what was there before": report.get("stale_reads"),
-        "the program never says that it is done": report["verified"] is False,
-    }
-    for reason, found in wrong.items():
-        if found:
-            return f"NOT verified: {reason}"
-    if report["engine"] == "timing":
-        return "nothing was verified: only timing was asked for"
-    races = "races were not looked for" if report["race_count"] is None else "no races"
-    return f"nothing was verified: the program does not say what memory must hold; {races}"

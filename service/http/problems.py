@@ -127,7 +127,7 @@ def install_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(OSError, _on_system)
     app.add_exception_handler(NotStartedError, _on_not_started)
     app.add_exception_handler(BeingDeletedError, _on_erasing)
-    app.add_exception_handler(Exception, _on_exception)
+    app.add_exception_handler(Exception, unexpected_error_response)
 
 
 async def _on_http(request: Request, error: Exception) -> Response:
@@ -197,7 +197,7 @@ def store_unavailable_response(method: str, path: str, error: Exception) -> Resp
 
 async def _on_system(request: Request, error: Exception) -> Response:
     if cast(OSError, error).errno not in _NO_ROOM:
-        return await _on_exception(request, error)
+        return await unexpected_error_response(request, error)
     _log.error("%s %s: %s", request.method, request.url.path, error)
     detail = "the request was refused and nothing of it was stored; try again later"
     return problem_response(_problem("disk-full", detail), {"Retry-After": "30"})
@@ -214,7 +214,8 @@ async def _on_erasing(_request: Request, _error: Exception) -> Response:
     return problem_response(_problem("conflict", detail), {"Retry-After": "1"})
 
 
-async def _on_exception(request: Request, error: Exception) -> Response:
+async def unexpected_error_response(request: Request, error: Exception) -> Response:
+    """Logs a defect of ours under a new incident, and returns the 500 that names it."""
     incident = new_id()
     _log.error("incident %s: %s %s", incident, request.method, request.url.path, exc_info=error)
     found = _problem("internal-error", "the error has been logged under this incident; the service continues")

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.auth.caller import ANONYMOUS, LOCAL_CALLER, NO_OWNER, Caller
 from service.auth.rate_limits import RateDecision, RateLimit, RateName
 from service.auth.route_policy import MatchedPolicy, RoutePolicies
+from service.auth.session_cookie import key_in_cookie
 from service.context import AccessContext, Context
 from service.http.problems import ProblemError, problem_response, store_unavailable_response
 from worker.config.settings import Settings
@@ -78,7 +79,8 @@ class AccessControl:
         """
         if not self._keys_needed:
             return LOCAL_CALLER
-        given = _bearer_token(Headers(scope=scope))
+        headers = Headers(scope=scope)
+        given = _bearer_token(headers) or key_in_cookie(headers)
         owner = await self._owner(scope, given)
         if shared := await self._shared(scope, given, matched):
             thing, link = shared

@@ -3,6 +3,9 @@
 A browser lets any page send us requests, with whatever power the user's place in the network gives. It tells us the
 name that it asked for (``Host``) and where the page is from (``Origin``, ``Sec-Fetch-Site``), which no page can forge;
 a page whose own name was made to lead to us (DNS rebinding) asks us by that name.
+
+A session cookie comes with whatever page of the same site makes its browser ask, another port of the host among them:
+what it writes, and who logs in, must come from a page of ours, and the browser must say so.
 """
 
 import ipaddress
@@ -14,6 +17,7 @@ from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.auth.session_cookie import LOGIN_PATH, key_in_cookie
 from service.http.problems import ProblemError, problem_response
 from worker.config.http_settings import HttpSettings
 
@@ -57,6 +61,7 @@ class CrossOriginGuard:
     def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
         self._app = app
         self._origins = settings.origins
+        self._keys_needed = settings.auth != "off"
         self._names = AllowedHosts(settings.hosts, others=settings.auth != "off" and not settings.hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,6 +71,8 @@ class CrossOriginGuard:
                 headers = Headers(scope=scope)
                 self._check_host(scope["path"], headers)
                 if scope["method"] not in _READ_METHODS:
+                    if self._keys_needed and (scope["path"] == LOGIN_PATH or key_in_cookie(headers) is not None):
+                        _check_own_page(headers)
                     self._check_origin(headers)
             except ProblemError as error:
                 await problem_response(error.problem)(scope, receive, send)
@@ -105,6 +112,24 @@ class CrossOriginGuard:
             f"a page of {source} may change nothing here; its operator could add its origin to CYCLOPS_CORS_ORIGINS"
         )
         raise ProblemError("cross-origin", detail, field="Origin" if origins else "Sec-Fetch-Site")
+
+
+def _check_own_page(headers: Headers) -> None:
+    """Checks that the request comes from a page of this service, as its browser says.
+
+    Raises:
+        ProblemError: it does not, or the browser says nothing.
+    """
+    origins, sites = headers.getlist("origin"), headers.getlist("sec-fetch-site")
+    # over plain HTTP browsers say Sec-Fetch-Site to the loopback address alone
+    by_origin = len(origins) == 1 and _is_own(origins[0], headers.get("host", ""))
+    if not (set(sites) == {"same-origin"} if sites else by_origin):
+        source = ", ".join(origins)[:_SHOWN_CHARACTERS] or "another place"
+        detail = (
+            f"this came from {source}: who has logged in writes from the pages of this service alone; programs send "
+            "the key as Authorization: Bearer ..."
+        )
+        raise ProblemError("cross-origin", detail, field="Sec-Fetch-Site" if sites else "Origin")
 
 
 class AllowedHosts:

@@ -25,7 +25,11 @@ _PAGE_POLICY = (
 
 
 class SecurityHeaders:
-    """ASGI middleware: adds security headers. On documentation pages they name inline scripts by digest."""
+    """ASGI middleware: adds security headers. On documentation pages they name inline scripts by digest.
+
+    Our pages tell themselves where a request is from, also where others are told nothing: without a referrer a form
+    says that its origin is ``null``, and is refused where the browser does not say ``Sec-Fetch-Site``.
+    """
 
     def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
         self._app = app
@@ -52,6 +56,8 @@ class SecurityHeaders:
                     held.append(message)  # until its scripts are known
                     return
                 page = headers.get("content-type", "").startswith("text/html")
+                if page and headers.get("referrer-policy") == "no-referrer":
+                    headers["Referrer-Policy"] = "same-origin"
                 self._add_policy(headers, _PAGE_POLICY if page else _DENY_ALL)
             elif held:
                 start = held.pop()

@@ -1,8 +1,10 @@
-"""Static files under ``/static/``."""
+"""Static files under ``/static/``, by names that change with their contents, so that browsers keep them for good."""
 
+import functools
+import hashlib
 import mimetypes
+from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 from fastapi import APIRouter, Response
 
@@ -10,20 +12,53 @@ from service.auth.route_policy import access
 from service.http.problems import ProblemError
 
 _FOLDER = Path(__file__).parent / "static"
+_BUILT = "dist"  # what Vite has built; its names have digests already
+_MANIFEST = "manifest.json"
+_DIGITS = 12
 _HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Cross-Origin-Resource-Policy": "same-origin"}
-_FILES = {path.relative_to(_FOLDER).as_posix(): path for path in _FOLDER.rglob("*") if path.is_file()}
 router = APIRouter(prefix="/static", include_in_schema=False)
 
 
+@dataclass(frozen=True)
+class StaticFile:
+    """A static file; ``path`` is its address under ``/static/``."""
+
+    path: str
+    media_type: str
+    content: bytes
+
+
+@functools.cache
+def static_files() -> dict[str, StaticFile]:
+    """Returns the static files by name. They do not change while the process lives."""
+    found = {}
+    for file in sorted(_FOLDER.rglob("*")):
+        name = file.relative_to(_FOLDER).as_posix()
+        if not file.is_file() or name == f"{_BUILT}/{_MANIFEST}":
+            continue
+        content = file.read_bytes()
+        path = name
+        if not name.startswith(f"{_BUILT}/"):
+            path = f"{file.stem}.{hashlib.sha256(content).hexdigest()[:_DIGITS]}{file.suffix}"
+        media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        found[name] = StaticFile(path, media_type, content)
+    return found
+
+
 def static_url(name: str) -> str:
-    """Returns the address of a static file."""
-    return f"/static/{quote(name)}"
+    """Returns the address of a static file, which is another one when its content is; KeyError if there is none."""
+    return f"/static/{static_files()[name].path}"
+
+
+@functools.cache
+def _by_path() -> dict[str, StaticFile]:
+    return {file.path: file for file in static_files().values()}
 
 
 @router.get("/{path:path}")
 @access("open")
-def get_static_file(path: str) -> Response:
+async def get_static_file(path: str) -> Response:
     """A static file: script, style or picture of the pages."""
-    if (found := _FILES.get(path)) is None:
+    if (found := _by_path().get(path)) is None:
         raise ProblemError("not-found", f"there is no static file {path!r}")
-    return Response(found.read_bytes(), media_type=mimetypes.guess_type(path)[0], headers=_HEADERS)
+    return Response(found.content, media_type=found.media_type, headers=_HEADERS)

@@ -131,6 +131,10 @@ class Uploads(OwnerScopedCollection, Generic[Document]):
         [label] = self._store.read_many([key])
         return StoredUpload(document, label_of(label), created and created.replace(microsecond=0))
 
+    def labels(self, ids: list[str]) -> list[str | None]:
+        """Returns the owner's label of each id, read together; None where there is none."""
+        return [None] * len(ids) if self._ownership is None else self._ownership.labels(self._kind, ids)
+
     def page(self, before: str | None, most: int) -> tuple[list[StoredUpload[Document]], str | None]:
         """Returns a page of the owner's uploads, newest first, then the example, and the next cursor.
 

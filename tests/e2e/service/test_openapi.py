@@ -51,8 +51,3 @@ def test_the_documentation_asks_nobody_else(client: httpx2.Client) -> None:
         assert link.startswith("/"), link
         assert client.get(link).status_code == 200, link
     assert not re.search(r"https?://(?!127\.0\.0\.1)", page.text)
-
-
-def test_the_address_alone_leads_to_the_documentation(client: httpx2.Client) -> None:
-    answer = client.get("/", follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (307, "/docs")

@@ -37,9 +37,10 @@ def test_what_is_open_to_everybody(app: FastAPI, policies: RoutePolicies) -> Non
     """Whoever opens a route says so here, too."""
     named = [(method, route.path_format) for route in iter_route_contexts(app.routes) for method in route.methods or ()]
     found = {path for method, path in named if policies.declared(method, str(path)).access == "open"}
-    documentation = {"/", "/docs", "/docs/oauth2-redirect", "/openapi.json"}
+    documentation = {"/docs", "/docs/oauth2-redirect", "/openapi.json"}
     reference = {"/problems", "/problems/{slug}", "/v1/about", "/v1/schemas/accelerator"}
-    assert found == documentation | reference | {"/healthz", "/readyz"}
+    pages = {"/login", "/logout", "/static/{path}"}
+    assert found == documentation | reference | pages | {"/healthz", "/readyz"}
 
 
 def test_links_open_reading_alone(app: FastAPI, policies: RoutePolicies) -> None:
@@ -48,7 +49,7 @@ def test_links_open_reading_alone(app: FastAPI, policies: RoutePolicies) -> None
             policy = policies.declared(method, str(route.path_format))
             if policy.kind is not None:
                 assert method == "GET"
-                assert str(route.path_format).startswith(f"/v1/{policy.kind}/{{id}}")
+                assert str(route.path_format).removeprefix("/v1").startswith(f"/{policy.kind}/{{id}}")
     assert policies.declared("get", "/v1/jobs/{id}/webhooks").access == "key"
 
 

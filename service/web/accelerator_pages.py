@@ -1,0 +1,130 @@
+"""Accelerators: the list of presets and uploads, and each document, summarised and whole."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers.data import JsonLexer, YamlLexer
+
+from accel.accelerator.contraction import contraction
+from accel.accelerator.document import Accelerator, HazardSync, TokenSync
+from accel.accelerator.document_yaml import accelerator_yaml
+from accel.catalog.load_accelerator import accelerator_id
+from accel.errors import InvalidAccelerator
+from service.auth.caller import CurrentCaller, CurrentOwner
+from service.auth.route_policy import access
+from service.context import RequestContext, RequestUploads, UploadContext
+from service.http.problems import ProblemError
+from service.http.resources import AcceleratorSummary, LabelChange
+from service.routes import labels, retention
+from service.web.rendering import render
+from worker.identity.ownership import Label
+
+router = APIRouter(prefix="/accelerators", include_in_schema=False)
+_DIGEST = 64  # characters of the id of an upload; presets have shorter names
+_SEE_OTHER = 303
+
+
+@router.get("")
+@access("key")
+def show_accelerators(request: Request, uploads: RequestUploads) -> Response:
+    """The presets by name, then uploaded accelerators."""
+    ids = uploads.accelerators.ids()
+    items = [
+        AcceleratorSummary(id=name, label=label, **uploads.accelerators.summary(name)._asdict())
+        for name, label in zip(ids, uploads.accelerators.labels(ids), strict=True)
+    ]
+    return render(
+        request,
+        "accelerators.html",
+        presets=[item for item in items if len(item.id) < _DIGEST],
+        uploaded=[item for item in items if len(item.id) == _DIGEST],
+    )
+
+
+@router.get("/{id}")
+@access("link", "accelerators")
+def show_accelerator(
+    id: str,  # noqa: A002 - the API's name
+    request: Request,
+    uploads: RequestUploads,
+    caller: CurrentCaller,
+    format: Annotated[Literal["json", "yaml"], Query()] = "yaml",  # noqa: A002 - the API's name
+) -> Response:
+    """One accelerator: memories, units, instructions, how they wait, and the document itself."""
+    accelerator = _document(id, uploads)
+    [label] = uploads.accelerators.labels([id])
+    return render(
+        request,
+        "accelerator.html",
+        id=id,
+        accelerator=accelerator,
+        digest=accelerator_id(accelerator),
+        label=label,
+        mine=len(id) == _DIGEST and caller.shared is None,
+        waiting=_waiting(accelerator),
+        contracts=_contraction(accelerator),
+        format=format,
+        source=highlighted(accelerator, format),
+    )
+
+
+def _document(name: str, uploads: UploadContext) -> Accelerator:
+    try:
+        return uploads.accelerators.get(name)
+    except KeyError:
+        raise ProblemError("not-found", f"there is no accelerator {name!r}", field="id") from None
+
+
+def highlighted(accelerator: Accelerator, form: Literal["json", "yaml"]) -> Markup:
+    """Returns the document as text with a class for each kind of token; the texts in it are escaped."""
+    formatter = HtmlFormatter(nowrap=True)
+    if form == "json":
+        made = highlight(accelerator.model_dump_json(indent=2), JsonLexer(), formatter)
+    else:
+        made = highlight(accelerator_yaml(accelerator), YamlLexer(), formatter)
+    return Markup(made)  # noqa: S704 - Pygments escapes what it is given
+
+
+def _waiting(accelerator: Accelerator) -> str:
+    """Returns how the units wait for each other, in words."""
+    match accelerator.synchronisation:
+        case TokenSync(limit=limit):
+            return f"units run apart and wait for tokens, at most {limit} in a queue"
+        case HazardSync(window=window):
+            return f"units run apart and wait for addresses, in a window of {window} instructions"
+        case _:
+            return "instructions start in the order of the program"
+
+
+def _contraction(accelerator: Accelerator) -> dict[str, Any]:
+    """Returns the tile that the accelerator contracts at once; or why models cannot be compiled for it."""
+    try:
+        found = contraction(accelerator)
+    except InvalidAccelerator as error:
+        return {"macs": None, "reason": error.detail}
+    tile = " by ".join(str(extent) for extent in (found.rows, found.out_channels, found.in_channels))
+    return {"macs": found.macs, "instruction": found.instruction.name, "tile": tile}
+
+
+@router.post("/{id}/label")
+@access("key")
+def label_accelerator(
+    id: str,  # noqa: A002 - the API's name
+    uploads: RequestUploads,
+    label: Annotated[Label | None, Form()] = None,
+) -> Response:
+    """Gives an uploaded accelerator a label, or takes it away where the field is empty."""
+    labels.label_accelerator(id, LabelChange(label=label), uploads)
+    return RedirectResponse(f"/accelerators/{id}", _SEE_OTHER)
+
+
+@router.post("/{id}/delete")
+@access("key")
+def delete_accelerator(id: str, context: RequestContext, owner: CurrentOwner) -> Response:  # noqa: A002 - the API's name
+    """Erases an uploaded accelerator that no job needs."""
+    retention.delete_accelerator(id, context, owner)
+    return RedirectResponse("/accelerators", _SEE_OTHER)

@@ -1,0 +1,223 @@
+"""The page of a job: how far it is, then whether it is right, how many cycles it takes and where they went."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import pydantic
+from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from starlette.concurrency import run_in_threadpool
+
+from accel.accelerator.document import Accelerator
+from accel.report.report_documents import Report, SimulationReport
+from accel.report.verdicts import report_verdict, simulation_verdict
+from service.auth.caller import CurrentCaller, CurrentOwner
+from service.auth.route_policy import access
+from service.context import Context, RequestContext, RequestJobs, app_context
+from service.http.problems import ProblemError
+from service.http.resources import LabelChange
+from service.jobs.job_id import JobId
+from service.routes import jobs as job_routes
+from service.routes import labels, retention
+from service.routes.artifacts import list_tir
+from service.web.rendering import local_path, render
+from service.web.report_figures import (
+    CATEGORIES,
+    host_groups,
+    limit_sentence,
+    peak_macs,
+    ranked_layers,
+    unit_cycles,
+)
+from service.web.roofline import roofline
+from worker.identity.ownership import Label
+from worker.identity.share_links import ShareTarget
+from worker.records.job_artifacts import Artifacts
+from worker.records.job_record import Job
+
+router = APIRouter(prefix="/jobs/{id}", include_in_schema=False)
+_Back = Annotated[str | None, Form(max_length=2000)]
+_REPORT = "report.json"
+_MOST_REPORT = 64 << 20  # bytes of a report that a page shows
+_SEE_OTHER = 303
+_REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
+
+
+@router.get("")
+@access("link", "jobs")
+async def show_job(
+    id: JobId,  # noqa: A002 - the API's name
+    request: Request,
+    context: RequestContext,
+    caller: CurrentCaller,
+    answered: Annotated[str | None, Query(max_length=20)] = None,
+) -> Response:
+    """The page of a job, whatever state it is in."""
+    job = await run_in_threadpool(context.jobs.get, id)
+    (position,) = await context.jobs.events.positions([job.id]) if job.state == "queued" else [None]
+    values = await run_in_threadpool(_values, job, context, app_context(request))
+    mine = caller.owner == job.owner
+    return render(request, "job.html", job=job, position=position, mine=mine, answered=answered == "earlier", **values)
+
+
+def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:
+    """Returns what the page says of the job's results, and of what it was made of."""
+    artifacts = context.jobs.artifacts(job)
+    report = _report(artifacts)
+    document = None if report is None else _document(report, job, everything)
+    return {
+        "source": _source(job, context),
+        "artifacts": artifacts.all(),
+        "stages": list_tir(job.id, context.jobs).stages,
+        "report": report,
+        "categories": CATEGORIES,
+        **({} if report is None else report_values(report, document)),
+    }
+
+
+def _report(artifacts: Artifacts) -> Mapping[str, Any] | None:
+    """Returns the report of an ended job as it is in JSON; None if it left none that a page can show."""
+    try:
+        size = artifacts.get(_REPORT).bytes
+    except KeyError:
+        return None
+    if size > _MOST_REPORT:
+        return None
+    try:  # the job's process wrote it, of whatever version it was
+        return _REPORTS.validate_json(artifacts.read(_REPORT, 0, size)).model_dump()
+    except pydantic.ValidationError:
+        return None
+
+
+def report_values(report: Mapping[str, Any], document: Accelerator | None) -> dict[str, Any]:
+    """Returns what the page shows of a report.
+
+    Args:
+        report: of a model's job, or of a program's.
+        document: the accelerator's, where it is still the one of the report.
+    """
+    of_model = "layers" in report
+    layers = report["layers"] if of_model else report["launches"]
+    units, peak, cycles = unit_cycles(report), peak_macs(layers), report["cycles"]
+    macs = sum(layer["macs"] for layer in layers)
+    verdict = report_verdict(report) if of_model else simulation_verdict(report)
+    return {
+        "of_model": of_model,
+        "layers": ranked_layers(layers),
+        "units": units,
+        "limit": limit_sentence(units),
+        # the word itself is a badge
+        "verdict": verdict.removeprefix("verified: ").removeprefix("NOT verified").removeprefix(": "),
+        "why_not": [each["detail"] for each in report["warnings"] if each["kind"] == "not-verified"],
+        "bytes_read": sum(layer["bytes_read"] for layer in layers),
+        "bytes_written": sum(layer["bytes_written"] for layer in layers),
+        "macs": macs,
+        "peak": peak,
+        "utilisation": macs / (cycles * peak) if cycles and peak else None,
+        "document": document,
+        "seconds": cycles / (document.clock_mhz * 1e6) if document and cycles is not None else report.get("seconds"),
+        "roof": roofline(layers, peak, document.dram.bus_bytes) if document and cycles is not None else None,
+        "host": host_groups(report.get("host_ops", ())),
+        "options": _options(report),
+    }
+
+
+def _options(report: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the options of the run that say something."""
+    return {name: json.dumps(value) for name, value in report["provenance"]["options"].items() if value not in ([], {})}
+
+
+def _document(report: Mapping[str, Any], job: Job, everything: Context) -> Accelerator | None:
+    """Returns the accelerator's document, if it is still the one that the report is of.
+
+    Who may read the report may know it: the job's program holds it whole.
+    """
+    known, digest = everything.uploads.accelerators, report["provenance"]["accelerator"]["id"]
+    for name in (job.accelerator, digest, report["accelerator"]):
+        try:
+            if name is not None and known.digest(name) == digest:
+                return known.get(name)
+        except (KeyError, OSError):
+            continue
+    return None
+
+
+def _source(job: Job, context: Context) -> dict[str, Any]:
+    """Returns kind, id and label of the model or the program; no label where the reader does not see it."""
+    kind, digest = ("model", job.model) if job.model is not None else ("program", job.program)
+    uploads = context.uploads.models if kind == "model" else context.uploads.programs
+    try:
+        label = uploads.stored(str(digest)).label
+    except KeyError:
+        label = None
+    return {"kind": kind, "id": digest, "label": label}
+
+
+def _back_to(path: str | None, job_id: str) -> Response:
+    return RedirectResponse(local_path(path, f"/jobs/{job_id}"), _SEE_OTHER)
+
+
+@router.post("/cancel")
+@access("key")
+def cancel(id: JobId, jobs: RequestJobs, back: _Back = None) -> Response:  # noqa: A002 - the API's name
+    """Ends the job, and leads to its page."""
+    job_routes.cancel_job(id, jobs)
+    return _back_to(back, id)
+
+
+@router.post("/label")
+@access("key")
+def set_label(
+    id: JobId,  # noqa: A002 - the API's name
+    jobs: RequestJobs,
+    label: Annotated[Label | None, Form()] = None,
+    back: _Back = None,
+) -> Response:
+    """Gives the job a label, or takes it away where the field is empty."""
+    labels.label_job(id, LabelChange(label=label), jobs)
+    return _back_to(back, id)
+
+
+@router.post("/pin")
+@access("key")
+def pin(id: JobId, context: RequestContext, back: _Back = None) -> Response:  # noqa: A002 - the API's name
+    """Keeps the job when its time is over."""
+    retention.pin_job(id, context)
+    return _back_to(back, id)
+
+
+@router.post("/unpin")
+@access("key")
+def unpin(id: JobId, jobs: RequestJobs, back: _Back = None) -> Response:  # noqa: A002 - the API's name
+    """Keeps the job as long as others."""
+    retention.unpin_job(id, jobs)
+    return _back_to(back, id)
+
+
+@router.post("/delete")
+@access("key")
+def delete(id: JobId, context: RequestContext, back: _Back = None) -> Response:  # noqa: A002 - the API's name
+    """Erases the job, and leads to the list."""
+    retention.delete_job(id, context)
+    return RedirectResponse(local_path(back, "/jobs"), _SEE_OTHER)
+
+
+@router.post("/share")
+@access("key")
+def share(id: JobId, request: Request, context: RequestContext, owner: CurrentOwner) -> Response:  # noqa: A002 - the API's name
+    """Makes a link to the job, and shows it this once."""
+    if context.settings.auth == "off":
+        raise ProblemError("conflict", "no keys are needed here: the address of the page is a link already", field="id")
+    job = context.jobs.get(id)
+    token = context.access.shares.add(ShareTarget("jobs", job.id), owner)
+    address = f"{str(request.base_url).rstrip('/')}/jobs/{job.id}?share={token}"
+    return render(request, "shared.html", 201, job=job, address=address)
+
+
+@router.post("/unshare")
+@access("key")
+def unshare(id: JobId, context: RequestContext, owner: CurrentOwner, back: _Back = None) -> Response:  # noqa: A002 - the API's name
+    """Revokes every link to the job."""
+    context.access.shares.revoke(ShareTarget("jobs", context.jobs.get(id).id), owner)
+    return _back_to(back, id)

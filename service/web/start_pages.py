@@ -1,0 +1,306 @@
+"""The start page: a model, an accelerator, and what becomes of them: a plan at once, or a job."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+import pydantic
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from starlette.concurrency import run_in_threadpool
+
+from accel.accelerator.document_text import MAX_BYTES
+from accel.catalog.load_accelerator import preset_names
+from accel.errors import CyclopsError
+from accel.report.provenance import file_digest
+from service.auth.caller import CurrentOwner
+from service.auth.route_policy import access
+from service.context import Context, RequestContext
+from service.http.problems import ProblemError
+from service.http.resources import JobSubmission
+from service.jobs.submission import check_submission, plan_response, submit
+from service.uploads.canonical import canonical_model
+from service.uploads.receive import ReceivedPart, receive_parts
+from service.uploads.stored import store_upload
+from service.web.examples import EXAMPLES, example_model
+from service.web.list_pages import accelerator_names, source_names
+from service.web.rendering import render
+from worker.config.settings import Settings
+from worker.identity.ownership import MOST_LABEL
+from worker.records.job_index import JobSelection
+from worker.records.job_listing import page_of_jobs
+from worker.records.job_request import DIGEST
+from worker.records.problem_details import FieldError, Problem, problem_of
+from worker.sandbox.confined_tasks import RefusedError
+
+router = APIRouter(include_in_schema=False)
+_LATEST_JOBS = 5
+_MODELS_OFFERED = 100
+_EXAMPLE = "example:"
+_UPLOADED = "uploaded"
+_FORM_BYTES = 4 * MAX_BYTES  # the document, twice if it is typed and sent, and the other fields
+_SEE_OTHER, _UNPROCESSABLE = 303, 422
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What stands in the form.
+
+    Attributes:
+        model: ``example:NAME``, or ``uploaded``.
+        uploaded: the id of a model that was sent.
+        accelerator: the id of one, unless there is a document.
+        document: the text of an accelerator's document.
+        schedule, seed, label, fresh: as the API has them, as texts.
+    """
+
+    model: str = f"{_EXAMPLE}{EXAMPLES[0].name}"
+    uploaded: str = ""
+    accelerator: str = "vta"
+    document: str = ""
+    schedule: str = "timed"
+    seed: str = "0"
+    label: str = ""
+    fresh: str = ""
+
+
+_FIELDS = tuple(Chosen.__dataclass_fields__)
+_SENT_AS = {name: name for name in _FIELDS} | {"label": "job_label"}  # a field `label` is an upload's, and never empty
+
+
+@router.get("/")
+@access("key")
+async def show_start(
+    request: Request,
+    context: RequestContext,
+    owner: CurrentOwner,
+    model: Annotated[str | None, Query(pattern=DIGEST)] = None,
+    accelerator: Annotated[str | None, Query(max_length=100)] = None,
+    fresh: Annotated[str, Query(max_length=10)] = "",
+) -> Response:
+    """The form for a job, and the latest jobs."""
+    chosen = Chosen(accelerator=accelerator or "vta", fresh=fresh)
+    if model is not None:
+        chosen = replace(chosen, model=_UPLOADED, uploaded=model)
+    return await _form(request, context, owner, chosen)
+
+
+async def _form(
+    request: Request, context: Context, owner: str, chosen: Chosen, problem: Problem | None = None
+) -> Response:
+    values = await run_in_threadpool(_offers, context, owner)
+    status = 200 if problem is None else _UNPROCESSABLE
+    shown = None if problem is None else problem.model_dump(mode="json")
+    return render(request, "start.html", status, chosen=chosen, problem=shown, examples=EXAMPLES, **values)
+
+
+def _offers(context: Context, owner: str) -> dict[str, Any]:
+    """Returns the models and accelerators to choose from, and the latest jobs."""
+    models, _ = context.uploads.models.page(None, _MODELS_OFFERED)
+    jobs, _ = page_of_jobs(context.jobs.records, context.jobs.queue.index, JobSelection(owner), None, _LATEST_JOBS)
+    return {
+        "models": [each for each in models if each.created is not None],
+        "accelerators": accelerator_names(context.uploads),
+        "presets": preset_names(),
+        "jobs": jobs,
+        "names": source_names(jobs, context.uploads),
+    }
+
+
+def _most_bytes(settings: Settings) -> int:
+    return settings.max_model_bytes + _FORM_BYTES
+
+
+@router.post("/")
+@access("key", rate="submissions", max_body=_most_bytes)
+async def start(request: Request, context: RequestContext, owner: CurrentOwner) -> Response:
+    """Keeps what was sent, and leads to the plan or to the job; where that cannot be, to the form with the reason."""
+    settings = context.settings
+    async with receive_parts(request, settings.scratch_dir, limit=settings.max_model_files + len(_FIELDS)) as parts:
+        sent = await run_in_threadpool(_Sent.of, parts)
+        try:
+            chosen = sent.chosen
+            _submission(replace(chosen, uploaded="0" * 64, accelerator="vta"))  # before anything is stored
+            chosen = await _with_model(sent, context, owner)
+            chosen = await _with_accelerator(sent, chosen, context, owner)
+            submission = _submission(chosen)
+            if sent.do == "plan":
+                await run_in_threadpool(check_submission, submission, context)
+                return RedirectResponse(_plan_address(submission), _SEE_OTHER)
+            done, _ = await run_in_threadpool(submit, submission, owner, None, context)
+        except (ProblemError, RefusedError) as error:
+            return await _form(request, context, owner, chosen, error.problem)
+        except CyclopsError as error:
+            return await _form(request, context, owner, chosen, problem_of(error))
+    return RedirectResponse(f"/jobs/{done.job}{'?answered=earlier' if done.cached else ''}", _SEE_OTHER)
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """What the form sent.
+
+    Attributes:
+        chosen: its fields.
+        do: ``plan``, or ``run``.
+        folder: where its files lie.
+        model: the files of a model.
+        document: the file of an accelerator's document.
+    """
+
+    chosen: Chosen
+    do: str
+    folder: Path
+    model: list[ReceivedPart] = field(default_factory=list)
+    document: ReceivedPart | None = None
+
+    @classmethod
+    def of(cls, parts: Sequence[ReceivedPart]) -> "_Sent":
+        """Returns what the parts of a form say.
+
+        Raises:
+            ProblemError: a field is too long, or is not in UTF-8.
+        """
+        texts = {part.name: _text(part) for part in parts if part.filename is None}
+        files = [part for part in parts if part.filename]
+        return cls(
+            chosen=Chosen(**{name: texts[sent] for name, sent in _SENT_AS.items() if sent in texts}),
+            do=texts.get("do", "run"),
+            folder=parts[0].path.parent,
+            model=[part for part in files if part.name == "file"],
+            document=next((part for part in files if part.name == "document_file"), None),
+        )
+
+
+def _text(part: ReceivedPart) -> str:
+    most = MAX_BYTES if part.name == "document" else 1000
+    with part.path.open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ProblemError("too-large", f"it has more than {most} bytes", field=part.name[:100])
+    try:
+        return data.decode().strip()
+    except UnicodeDecodeError as error:
+        raise ProblemError("invalid-request", "it is not in UTF-8", field=part.name[:100]) from error
+
+
+def _submission(chosen: Chosen) -> JobSubmission:
+    """Returns the submission that the form asks for.
+
+    Raises:
+        ProblemError: a field of it has no such value.
+    """
+    seed = (
+        int(chosen.seed) if chosen.seed.isascii() and chosen.seed.isdigit() and len(chosen.seed) < 20 else chosen.seed
+    )
+    try:
+        return JobSubmission.model_validate(
+            {
+                "model": chosen.uploaded,
+                "accelerator": chosen.accelerator,
+                "options": {"seed": seed, "schedule": chosen.schedule},
+                "label": chosen.label or None,
+                "fresh": bool(chosen.fresh),
+            }
+        )
+    except pydantic.ValidationError as error:
+        faults = [
+            FieldError(field=".".join(map(str, each["loc"])) or "body", message=each["msg"]) for each in error.errors()
+        ]
+        detail = "; ".join(f"{each.field}: {each.message}" for each in faults)
+        raise ProblemError("invalid-request", detail, field=faults[0].field) from error
+
+
+async def _with_model(sent: _Sent, context: Context, owner: str) -> Chosen:
+    """Returns what was chosen with the id of its model, which is stored if it was not."""
+    chosen = sent.chosen
+    if sent.model:
+        name = Path(sent.model[0].filename or "").stem
+        digest = await _store_model(sent.model, _as_label(name), context, owner)
+    elif chosen.model == _UPLOADED:
+        return chosen
+    else:
+        name = chosen.model.removeprefix(_EXAMPLE)
+        found = next((each for each in EXAMPLES if each.name == name), None)
+        if found is None:
+            raise ProblemError("unknown-model", f"there is no example {name!r}", field="model")
+        data = await run_in_threadpool(example_model, name, context.settings.scratch_dir)
+        path = sent.folder / "example.onnx"
+        await run_in_threadpool(path.write_bytes, data)
+        digest = await _store_model([ReceivedPart(path, "file", "example.onnx")], found.title, context, owner)
+    return replace(chosen, model=_UPLOADED, uploaded=digest)
+
+
+async def _store_model(parts: list[ReceivedPart], name: str | None, context: Context, owner: str) -> str:
+    """Keeps a model, called ``name`` unless its owner calls it something already; returns its id."""
+    uploads = context.uploads
+    path, model = await uploads.inspections.run(lambda: canonical_model(parts, uploads.inspector), owner)
+
+    def store() -> None:
+        known = uploads.models.as_stored(model).label
+        store_upload(uploads.models, path, model, name if known is None else None)
+
+    await uploads.storing.run(store, owner)
+    return model.id
+
+
+def _as_label(name: str) -> str | None:
+    """Returns a file's name as a label, as far as it can be one."""
+    text = "".join(letter for letter in name if letter.isprintable())[:MOST_LABEL].strip()
+    return text or None
+
+
+async def _with_accelerator(sent: _Sent, chosen: Chosen, context: Context, owner: str) -> Chosen:
+    """Returns what was chosen with the id of its accelerator; a document that came along is checked and stored."""
+    if sent.document is not None:
+        path = sent.document.path
+    elif chosen.document:
+        path = sent.folder / "document"
+        await run_in_threadpool(path.write_text, chosen.document)
+    else:
+        return chosen
+    uploads = context.uploads
+    accelerator = await uploads.inspections.run(lambda: uploads.inspector.accelerator(path), owner)
+    digest = await uploads.storing.run(lambda: uploads.accelerators.add(accelerator, file_digest(path)), owner)
+    return replace(chosen, accelerator=digest, document="")
+
+
+def _plan_address(submission: JobSubmission) -> str:
+    options = submission.options
+    query = {
+        "model": submission.model,
+        "accelerator": submission.accelerator,
+        "seed": options.seed,
+        "schedule": options.schedule,
+        "label": submission.label,
+    }
+    return "/plan?" + urlencode({name: value for name, value in query.items() if value is not None})
+
+
+@router.get("/plan")
+@access("key", rate="submissions")
+async def show_plan(
+    request: Request,
+    context: RequestContext,
+    owner: CurrentOwner,
+    model: Annotated[str, Query(pattern=DIGEST)],
+    accelerator: Annotated[str, Query(max_length=100)],
+    seed: Annotated[str, Query(max_length=20)] = "0",
+    schedule: Annotated[str, Query(max_length=20)] = "timed",
+    label: Annotated[str, Query(max_length=MOST_LABEL)] = "",
+) -> Response:
+    """The plan: for each operator whether the accelerator runs it, how, and why not; and a button that runs it."""
+    chosen = Chosen(_UPLOADED, model, accelerator, schedule=schedule, seed=seed, label=label)
+    try:
+        submission = _submission(chosen)
+        await run_in_threadpool(check_submission, submission, context)
+        answer = await context.submissions.plans.run(lambda: plan_response(submission, context), owner)
+    except (ProblemError, RefusedError) as error:
+        return await _form(request, context, owner, chosen, error.problem)
+    except CyclopsError as error:
+        return await _form(request, context, owner, chosen, problem_of(error))
+    plan: Mapping[str, Any] = json.loads(bytes(answer.body))
+    name = await run_in_threadpool(lambda: context.uploads.models.stored(model).label)
+    return render(request, "plan.html", plan=plan, chosen=chosen, name=name)

@@ -1,0 +1,56 @@
+"""Every link of every page, from the start page on, in a service with jobs that have run."""
+
+from urllib.parse import urldefrag, urljoin, urlsplit
+
+import httpx2
+import pytest
+
+from examples.single import Conv, conv_model
+from tests.conftest import Service
+from tests.helpers.html_pages import HERE, read_page
+
+BROWSER = {"Accept": "text/html,*/*;q=0.8"}
+# of other tests, which share the service, there may be hundreds
+MOST = 400
+
+
+@pytest.mark.slow
+def test_every_link_leads_somewhere(service: Service) -> None:
+    job = service.wait(service.submit(conv_model(Conv(16, 16, 8, 8)).SerializeToString()))
+    program = service.client.get("/v1/programs").json()["items"][-1]["id"]
+    of_program = service.client.post("/v1/jobs", json={"program": program, "fresh": True}).headers["Location"]
+    service.wait(of_program)
+    home = f"/jobs/{job['id']}"
+    waiting, asked = ["/", home, of_program.removeprefix("/v1")], {}
+    fragments: list[tuple[str, str]] = []
+    while waiting:
+        path = waiting.pop(0)
+        if path in asked or (len(asked) >= MOST and not path.startswith(home)):
+            continue
+        answer = get(service.client, path)
+        assert answer.status_code == 200, f"{path}: {answer.status_code}"
+        asked[path] = set()
+        if not answer.headers["content-type"].startswith("text/html") or path == "/docs":
+            continue
+        page = read_page(answer.text)
+        assert page.faults == [], path
+        asked[path] = set(page.ids)
+        for link in sorted(page.links):
+            whole, fragment = urldefrag(urljoin(f"{HERE}{path}", link))
+            parts = urlsplit(whole)
+            found = parts.path + (f"?{parts.query}" if parts.query else "")
+            waiting.append(found)
+            if fragment:
+                fragments.append((found, fragment))
+    assert len(asked) > 60
+    assert {f"/v1{home}/report", f"/v1{home}/tir/flatten", "/jobs", "/models", "/accelerators/gemmini"} <= asked.keys()
+    missing = [(path, name) for path, name in fragments if asked.get(path) and name not in asked[path]]
+    assert missing == []
+
+
+def get(client: httpx2.Client, path: str) -> httpx2.Response:
+    """The answer's head, and a page's body: traces and models are large."""
+    with client.stream("GET", path, headers=BROWSER) as answer:
+        if answer.headers["content-type"].startswith("text/html"):
+            answer.read()
+        return answer

@@ -1,0 +1,116 @@
+"""The pages as people use them, in Chromium."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from service.server import listen, serving_in_thread
+from tests.conftest import Service
+from tests.helpers.chromium import PROGRAM, visiting
+from worker.config.settings import Settings
+from worker.identity.api_keys import ApiKeys
+from worker.storage.object_store import Store
+
+pytestmark = pytest.mark.slow
+JOB_MILLISECONDS = 120_000
+SEED = "170017"  # no other test's, so that no earlier job answers
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+def test_from_the_empty_page_to_a_finished_job(service: Service, browser: Browser, *, script: bool) -> None:
+    with visiting(browser, service.url, java_script_enabled=script) as visit:
+        page = visit.page
+        page.goto("/")
+        page.get_by_label("One convolution").check()
+        page.get_by_label("Seed of random inputs").fill(f"{SEED}{int(script)}")
+        page.get_by_role("button", name="Plan").click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Plan of")
+        expect(page.get_by_role("row", name="conv Conv on the accelerator")).to_be_visible()
+        page.get_by_role("button", name="Run").click()
+        expect(page.locator("#result")).to_contain_text("verified", timeout=JOB_MILLISECONDS)
+        job_id = page.url.rpartition("/")[2]
+        report = service.client.get(f"/v1/jobs/{job_id}/report").json()
+        expect(page.locator(".figures")).to_contain_text(f"{report['cycles']:,}")
+        if script:
+            # a page that has seen the job's end leaves the stream of its events
+            visit.faults[:] = [one for one in visit.faults if "/events net::ERR_ABORTED" not in one]
+            compute = report["units"]["compute"]
+            share = page.locator(".bars > div").nth(1).locator("rect.busy").evaluate(
+                "bar => bar.getBoundingClientRect().width / bar.ownerSVGElement.getBoundingClientRect().width"
+            )  # fmt: skip
+            busy = compute["busy"] - compute["stalled"].get("memory", 0)
+            assert share == pytest.approx(busy / report["cycles"], abs=0.01)
+            colour = page.locator("rect.busy").first.evaluate("bar => getComputedStyle(bar).fill")
+            assert colour == "rgb(0, 158, 115)"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+def test_pages_fit_and_are_accessible(service: Service, browser: Browser, width: int, scheme: Any) -> None:
+    if not service.client.get("/v1/jobs").json()["items"]:
+        service.client.post("/v1/jobs", json={"program": service.client.get("/v1/programs").json()["items"][-1]["id"]})
+    job_id = service.client.get("/v1/jobs/latest").json()["id"]
+    service.wait(f"/v1/jobs/{job_id}")
+    pages = ("/", "/jobs", "/models", "/accelerators", "/accelerators/vta", f"/jobs/{job_id}")
+    options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    with visiting(browser, service.url, **options) as visit:
+        for path in pages:
+            visit.page.goto(path)
+            beyond = visit.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert beyond == 0, path
+            visit.assert_accessible()
+
+
+def test_what_can_be_done_by_keyboard_alone(service: Service, browser: Browser) -> None:
+    with visiting(browser, service.url) as visit:
+        page = visit.page
+        page.goto("/jobs")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "New job"
+        page.keyboard.press("Enter")
+        page.wait_for_url("/")
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The address of an api that needs keys, and a key."""
+    data = tmp_path_factory.mktemp("locked")
+    settings = Settings(data=data, redis_url="unix:///nowhere", auth="keys")
+    key = ApiKeys(Store(settings.store_dir)).add("one", "one")[1]
+    with listen("127.0.0.1", 0) as bound, serving_in_thread(settings, bound) as url:
+        yield url, key
+
+
+@pytest.fixture(scope="module")
+def by_name(locked: tuple[str, str], browser: Browser) -> Iterator[Browser]:
+    """A Chromium to which the api is another host: it does not say ``Sec-Fetch-Site`` to it over plain HTTP."""
+    rules = "--host-resolver-rules=MAP cyclops.example 127.0.0.1"
+    with browser.browser_type.launch(executable_path=PROGRAM, args=["--no-sandbox", rules]) as other:
+        yield other
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "cyclops.example"])
+def test_logging_in_and_out(
+    locked: tuple[str, str], browser: Browser, request: pytest.FixtureRequest, host: str
+) -> None:
+    url, key = locked
+    chosen = browser if host == "127.0.0.1" else request.getfixturevalue("by_name")
+    with visiting(chosen, url.replace("127.0.0.1", host)) as visit:
+        page = visit.page
+        page.goto("/accelerators/vta")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
+        visit.assert_accessible()
+        page.get_by_label("Key").fill(key)
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url("**/accelerators/vta")
+        expect(page.get_by_role("heading", level=1)).to_have_text("VTA 16x16")
+        [cookie] = page.context.cookies()
+        assert (cookie["httpOnly"], cookie["sameSite"], cookie["secure"]) == (True, "Lax", False)
+        assert page.evaluate("document.cookie") == ""
+        page.get_by_role("button", name="Log out").click()
+        page.wait_for_url("**/login")
+        assert page.context.cookies() == []
