@@ -27,6 +27,14 @@ export function time(value: number, clockMhz: number): string {
   return `${Number(scaled.toPrecision(4)).toLocaleString("en-US")} ${unit}`;
 }
 
+/** Times on an axis: all in the unit of the last one, with the digits that tell neighbours apart. */
+export function axisTime(value: number, step: number, last: number, clockMhz: number): string {
+  const [least, unit] = TIMES.find(([from]) => last / clockMhz >= from) ?? [0, "ns"];
+  const scale = (least === 0 ? 1e3 : 1 / least) / clockMhz;
+  const digits = Math.min(Math.max(Math.ceil(-Math.log10(step * scale) - 1e-9), 0), 9);
+  return `${(value * scale).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`;
+}
+
 export function percent(share: number): string {
   return share > 0 && share < 0.0005 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`;
 }

@@ -1,6 +1,6 @@
 /** What is drawn over the lanes: layers, names of slices, the axis, the selection, its tokens, and the markers. */
 
-import { count, time } from "../format";
+import { axisTime, count } from "../format";
 import type { Colours } from "./colours";
 import type { Details } from "./details";
 import { AXIS, axisTop, LABEL, LANE, LAYERS, laneTop, WHERE } from "./layout";
@@ -138,11 +138,12 @@ function drawAxis(pen: CanvasRenderingContext2D, { view, tracks, colours, width 
     pen.moveTo(at, LAYERS);
     pen.lineTo(at, top + 5);
     pen.stroke();
-    if (at < width - 30) {
-      pen.fillStyle = colours.text;
-      pen.fillText(count(cycle), at + 3, top + 11);
-      pen.fillStyle = colours.quiet;
-      pen.fillText(time(cycle, tracks.clock_mhz), at + 3, top + 26);
+    const texts = [count(cycle), axisTime(cycle, step, view.end, tracks.clock_mhz)];
+    if (at + 3 + Math.max(...texts.map((text) => pen.measureText(text).width)) <= width) {
+      texts.forEach((text, line) => {
+        pen.fillStyle = line === 0 ? colours.text : colours.quiet;
+        pen.fillText(text, at + 3, top + 11 + 15 * line);
+      });
     }
   }
 }

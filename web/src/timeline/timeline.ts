@@ -1,6 +1,7 @@
 /** The timeline of a job: an area of lanes that zooms from the whole program to one instruction. */
 
 import { json } from "../api";
+import { count } from "../format";
 import type { Mount } from "../islands";
 import { type Colours, readColours } from "./colours";
 import { type Controls, makeControls } from "./controls";
@@ -283,7 +284,7 @@ class Timeline {
       this.details = found;
       const { record } = found;
       showDetails(panel, found, this.tracks, this.job, (other) => void this.select(other, true));
-      status.textContent = `Selected: ${record.op} on ${record.unit}, instruction ${record.index}, cycles ${record.start} to ${record.end}.`;
+      status.textContent = `Selected: ${record.op} on ${record.unit}, instruction ${count(record.index)}, cycles ${count(record.start)} to ${count(record.end)}.`;
       this.move(() => {
         this.view.selected = instruction;
         if (reveal) {

@@ -338,3 +338,9 @@ def test_a_share_link_opens_the_picture_too(visit: Visit, job: dict) -> None:
     assert window_of(visit.page)[0] == 0
     assert all("share=123" in url for url in asked if "/v1/" in url)
     assert any("/v1/" in url for url in asked)
+
+
+def test_a_jobs_page_leads_to_its_timeline(visit: Visit, job: dict) -> None:
+    visit.page.goto(f"/jobs/{job['id']}")
+    visit.page.get_by_role("link", name="Timeline").click()
+    visit.page.wait_for_selector('canvas[data-detail="fine"]')
