@@ -21,7 +21,7 @@ from service.jobs.job_id import JobId
 from service.routes import jobs as job_routes
 from service.routes import labels, retention
 from service.routes.artifacts import list_tir
-from service.web.rendering import local_path, render
+from service.web.rendering import local_path, render, short
 from service.web.report_figures import (
     CATEGORIES,
     host_groups,
@@ -40,6 +40,7 @@ router = APIRouter(prefix="/jobs/{id}", include_in_schema=False)
 _Back = Annotated[str | None, Form(max_length=2000)]
 _REPORT = "report.json"
 _MOST_REPORT = 64 << 20  # bytes of a report that a page shows
+_DIGEST = 64  # characters of the id of an uploaded document; presets have shorter names
 _SEE_OTHER = 303
 _REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
 
@@ -66,8 +67,10 @@ def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:
     artifacts = context.jobs.artifacts(job)
     report = _report(artifacts)
     document = None if report is None else _document(report, job, everything)
+    source = _source(job, context)
     return {
-        "source": _source(job, context),
+        "name": job.label or _name(job, source["label"]),
+        "source": source,
         "artifacts": artifacts.all(),
         "stages": list_tir(job.id, context.jobs).stages,
         "report": report,
@@ -99,28 +102,38 @@ def report_values(report: Mapping[str, Any], document: Accelerator | None) -> di
     """
     of_model = "layers" in report
     layers = report["layers"] if of_model else report["launches"]
-    units, peak, cycles = unit_cycles(report), peak_macs(layers), report["cycles"]
+    units, cycles = unit_cycles(report), report["cycles"]
+    machine = report.get("machine") or _machine(document)
+    peak = machine.get("peak_macs_per_cycle") or peak_macs(layers)
     macs = sum(layer["macs"] for layer in layers)
+    seconds = cycles / (machine["clock_mhz"] * 1e6) if machine and cycles is not None else report.get("seconds")
     verdict = report_verdict(report) if of_model else simulation_verdict(report)
     return {
         "of_model": of_model,
         "layers": ranked_layers(layers),
         "units": units,
-        "limit": limit_sentence(units),
+        "limit": limit_sentence(report, units),
+        "limits": report.get("limits"),
         # the word itself is a badge
         "verdict": verdict.removeprefix("verified: ").removeprefix("NOT verified").removeprefix(": "),
         "why_not": [each["detail"] for each in report["warnings"] if each["kind"] == "not-verified"],
         "bytes_read": sum(layer["bytes_read"] for layer in layers),
         "bytes_written": sum(layer["bytes_written"] for layer in layers),
-        "macs": macs,
         "peak": peak,
         "utilisation": macs / (cycles * peak) if cycles and peak else None,
-        "document": document,
-        "seconds": cycles / (document.clock_mhz * 1e6) if document and cycles is not None else report.get("seconds"),
-        "roof": roofline(layers, peak, document.dram.bus_bytes) if document and cycles is not None else None,
+        "seconds": seconds,
+        "clock_mhz": machine.get("clock_mhz"),
+        "roof": roofline(layers, peak, machine["bus_bytes_per_cycle"]) if machine and cycles is not None else None,
         "host": host_groups(report.get("host_ops", ())),
         "options": _options(report),
     }
+
+
+def _machine(document: Accelerator | None) -> Mapping[str, Any]:
+    """Returns what a report of an earlier version does not say of its machine; empty where it is not known any more."""
+    if document is None:
+        return {}
+    return {"bus_bytes_per_cycle": document.dram.bus_bytes, "clock_mhz": document.clock_mhz}
 
 
 def _options(report: Mapping[str, Any]) -> dict[str, str]:
@@ -141,6 +154,16 @@ def _document(report: Mapping[str, Any], job: Job, everything: Context) -> Accel
         except (KeyError, OSError):
             continue
     return None
+
+
+def _name(job: Job, source: str | None) -> str:
+    """Returns what to call a job without a label; ``source`` is that of its model or its program."""
+    if source is None:
+        return f"Job {short(job.id)}"
+    if job.accelerator is None:
+        return source
+    document = job.accelerator if len(job.accelerator) < _DIGEST else job.document.label or short(job.accelerator)
+    return f"{source} on {document}"
 
 
 def _source(job: Job, context: Context) -> dict[str, Any]:

@@ -24,6 +24,7 @@ router = APIRouter(include_in_schema=False)
 _JOBS_A_PAGE = 30
 _UPLOADS_A_PAGE = 50
 _MODELS_OFFERED = 100  # of those by which jobs can be filtered
+_ACCELERATORS_OFFERED = 200
 _SEE_OTHER = 303
 _Text = Annotated[str, Query(max_length=100)]
 
@@ -80,8 +81,8 @@ def _choices(context: Context) -> dict[str, Any]:
 
 
 def accelerator_names(uploads: UploadContext) -> dict[str, str]:
-    """Returns the caller's accelerators: label or title by id, presets first."""
-    ids = uploads.accelerators.ids()
+    """Returns the caller's accelerators, not all where there are many: label or title by id, presets first."""
+    ids = uploads.accelerators.ids()[:_ACCELERATORS_OFFERED]
     known = zip(ids, uploads.accelerators.labels(ids), strict=True)
     return {name: label or uploads.accelerators.summary(name).title for name, label in known}
 

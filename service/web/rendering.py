@@ -60,6 +60,15 @@ def duration(seconds: float) -> str:
     return f"{seconds * factor:.3g} {unit}"
 
 
+def energy(picojoules: float) -> str:
+    """Returns an energy in a unit of its size: ``2.70 mJ``."""
+    for unit in ("pJ", "nJ", "µJ", "mJ"):
+        if picojoules < 1000:
+            return f"{picojoules:.3g} {unit}"
+        picojoules /= 1000
+    return f"{picojoules:,.3g} J"
+
+
 def percent(share: float) -> str:
     """Returns a share as a percentage: ``12.5 %``; one that rounds to nothing and is something as ``< 0.1 %``."""
     return "< 0.1 %" if 0 < share < 0.0005 else f"{share:.1%}".replace("%", "\N{NO-BREAK SPACE}%")
@@ -86,7 +95,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    filters = (count, size, quantity, duration, percent, when, short)
+    filters = (count, size, quantity, duration, energy, percent, when, short)
     environment.filters.update({each.__name__: each for each in filters})
     environment.filters["path"] = quote
     environment.globals.update({"static": static_url, "island": Bundle.read().island, "version": version("cyclops")})

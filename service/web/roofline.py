@@ -78,12 +78,17 @@ def roofline(layers: Sequence[Mapping[str, Any]], peak: float | None, bus_bytes:
     Args:
         layers: the launches of the report, in their order.
         peak: multiply-accumulates a cycle at best; None where nothing multiplies.
-        bus_bytes: bytes a cycle over the bus at best.
+        bus_bytes: bytes a cycle over the bus at best, of reads and as many of writes; so the busier of them counts.
     """
     rated = [
-        (number, layer, layer["macs"] / (layer["bytes_read"] + layer["bytes_written"]), layer["macs"] / layer["cycles"])
+        (
+            number,
+            layer,
+            layer["macs"] / max(layer["bytes_read"], layer["bytes_written"]),
+            layer["macs"] / layer["cycles"],
+        )
         for number, layer in enumerate(layers, 1)
-        if layer["macs"] and layer["cycles"] and layer["bytes_read"] + layer["bytes_written"]
+        if layer["macs"] and layer["cycles"] and max(layer["bytes_read"], layer["bytes_written"])
     ]
     if not rated or peak is None:
         return None
@@ -128,7 +133,8 @@ def _labelled(points: list[Point]) -> list[Point]:
     ]
     made: list[Point] = []
     for point in ranked:
-        text = point.name if len(point.name) <= _NAME else f"{point.name[: _NAME - 1]}\N{HORIZONTAL ELLIPSIS}"
+        # the end of a long name tells it from others
+        text = point.name if len(point.name) <= _NAME else f"\N{HORIZONTAL ELLIPSIS}{point.name[1 - _NAME :]}"
         wide, gap = _LETTER * len(text), point.radius + 4
         for before, begin in ((False, point.x + gap), (True, point.x - gap - wide)):
             box = begin, begin + wide, point.y - _LETTER, point.y + _LETTER

@@ -64,7 +64,10 @@ class _Reader(HTMLParser):
             page.ids[given["id"]] += 1
         for name in _REFERENCES & given.keys():
             self._references += (given[name] or "").split()
+        leaves = tag == "a" and "noreferrer" in (given.get("rel") or "").split()
         for name in _ADDRESSES & given.keys():
+            if leaves and not is_here(given[name] or ""):
+                continue  # nothing is asked there until somebody goes, and nothing is told
             posts = tag == "form" and given.get("method") == "post"
             (page.posts if posts else page.links).add(given[name] or "")
         if tag == "img" and "alt" not in given:

@@ -1,27 +1,43 @@
-/** Follows a job that has not ended: its state, its place in the queue, its stages; at its end the page comes anew. */
+/** Follows a job that has not ended: its state, its place in the queue, its stages, its log; then the page comes anew. */
+const MOST_LINES = 500;
 const live = document.getElementById("live");
-const doing = document.getElementById("doing");
 const badge = live.querySelector(".badge");
+const doing = document.getElementById("doing");
 const bar = document.getElementById("progress");
+const steps = document.getElementById("steps");
+const log = document.getElementById("log");
+const lines = [];
 const events = new EventSource(live.dataset.events);
 
-events.addEventListener("state", (event) => {
-  const { state } = JSON.parse(event.data);
+function on(name, show) {
+  events.addEventListener(name, (event) => show(JSON.parse(event.data)));
+}
+
+on("state", ({ state }) => {
   badge.textContent = state;
   doing.textContent = state === "queued" ? "Waits in the queue." : "A worker has taken it.";
+  steps.replaceChildren();
 });
-events.addEventListener("position", (event) => {
-  const { position } = JSON.parse(event.data);
+on("position", ({ position }) => {
   doing.textContent =
     position === 0 ? "Next in the queue." : `${position} ${position === 1 ? "job waits" : "jobs wait"} before it.`;
 });
-events.addEventListener("stage", (event) => {
-  const { name, step, total } = JSON.parse(event.data);
+on("stage", ({ name, step, total }) => {
   doing.textContent = `Stage ${step} of ${total}: ${name}`;
   bar.max = total;
   bar.value = step - 1;
+  const item = document.createElement("li");
+  item.textContent = name;
+  steps.append(item);
+  steps.hidden = false;
 });
-events.addEventListener("end", () => {
+on("log", ({ line }) => {
+  lines.push(line);
+  log.textContent = lines.slice(-MOST_LINES).join("\n");
+  log.hidden = false;
+  log.scrollTop = log.scrollHeight;
+});
+on("end", () => {
   events.close();
   location.reload();
 });

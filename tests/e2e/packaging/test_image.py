@@ -1,6 +1,7 @@
 """The image, built for real where buildah is, and run by its user, from a root that nobody can write to."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -147,6 +148,9 @@ def test_it_serves_from_a_read_only_root(buildah: Buildah, container: str) -> No
     with running(serve, Path(root) / "data", os.environ) as service:
         job = service.wait(service.submit(conv_model(Conv(16, 16, 8, 8)).SerializeToString()), 120)
         assert job["result"]["verified"] is True
+        page = service.client.get("/", headers={"Accept": "text/html"}).raise_for_status().text
+        for link in re.findall('"(/static/[^"]+)"', page):
+            service.client.get(link).raise_for_status()
         confinement = service.client.get("/v1/about").json()["confinement"]
         assert confinement["privileges"]["active"] is True
         (first,) = processes.children(service.process.pid)

@@ -325,6 +325,31 @@ def test_problems_are_pages_for_browsers_alone(quiet: Quiet) -> None:
     assert read_page(evil.text).faults == []
 
 
+def test_a_defect_of_ours_is_a_page_too(quiet: Quiet, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError(HOSTILE)
+
+    job_id = submitted(quiet, seed=9)
+    monkeypatch.setattr("service.web.job_pages._values", fail)
+    address = f"{str(quiet.client.base_url).rstrip('/')}/jobs/{job_id}"  # the server ends such a connection
+    answer = httpx2.get(address, headers=BROWSER)
+    assert answer.status_code == 500
+    page = read_page(answer.text)
+    assert page.faults == []
+    assert "the error has been logged under this incident" in page.text
+    assert HOSTILE not in page.text
+    assert httpx2.get(address).headers["content-type"] == "application/problem+json"
+    quiet.jobs.cancel(job_id)
+
+
+def test_a_problem_links_to_its_type_alone(quiet: Quiet) -> None:
+    """The process of a job may say what it likes once it was taken over."""
+    job_id = submitted(quiet, seed=10)
+    quiet.jobs.fail(job_id, problem("x", "x", "x").model_copy(update={"type": "javascript:alert(1)"}), 1)
+    page = show(quiet, f"/jobs/{job_id}")
+    assert "javascript:alert(1)" in page.text
+
+
 def test_without_keys_there_is_no_log_in(quiet: Quiet) -> None:
     for method in ("GET", "POST"):
         answer = quiet.client.request(method, "/login", params={"next": "/jobs"}, headers=BROWSER)

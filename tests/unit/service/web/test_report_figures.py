@@ -25,7 +25,7 @@ def test_every_cycle_is_in_one_category() -> None:
 
 def test_a_program_that_was_not_timed_has_no_units() -> None:
     assert unit_cycles({"units": None}) == []
-    assert limit_sentence([]) == ""
+    assert limit_sentence({}, []) == ""
 
 
 def test_what_limits_in_a_sentence() -> None:
@@ -36,11 +36,47 @@ def test_what_limits_in_a_sentence() -> None:
     sentence = (
         "The unit compute limits it: it is at work for 90% of the cycles, and for 6% it waits for a token of load."
     )
-    assert limit_sentence(unit_cycles({"units": units})) == sentence
+    report = {"units": units, "cycles": 1000}
+    assert limit_sentence(report, unit_cycles(report)) == sentence
     units["compute"] |= {"busy": 400, "idle": 500}
-    assert limit_sentence(unit_cycles({"units": units})).startswith(
-        "No unit is at work for half of the cycles: compute"
-    )
+    assert limit_sentence(report, unit_cycles(report)).startswith("No unit is at work for half of the cycles: compute")
+    known = report | {"limits": {"sentence": "bound by the bus: with more it would take 12.0% fewer cycles"}}
+    assert limit_sentence(known, []) == "Bound by the bus: with more it would take 12.0% fewer cycles."
+    unknown = report | {"limits": {"sentence": None}}
+    assert limit_sentence(unknown, unit_cycles(report)).startswith("No unit")
+
+
+def test_what_a_report_does_not_explain_is_not_left_out() -> None:
+    units = {"execute": {"instructions": 1, "busy": 200, "stalled": {"load": 100}, "idle": 50}}
+    [unit] = unit_cycles({"units": units, "cycles": 1000})
+    assert unit.cycles == 1000
+    assert unit.share("busy") == 0.2
+    assert {(each.cause, each.cycles) for each in unit.slices if each.category == "wait-other"} == {
+        ("waits for an instruction of load", 100),
+        ("waits, and the report does not say for what", 650),
+    }
+
+
+def test_an_account_is_shown_as_it_is() -> None:
+    units = {"load": {"instructions": 3, "busy": 0, "stalled": {}, "idle": 0}}
+    account = {
+        "total": {"busy": {"gemm": 900}, "memory": {"load_wgt": 80, "memory": 5}, "fetch": {"fetch": 15}},
+        "units": {
+            "load": {"busy": {"load_wgt": 300}, "token": {"a_to_b": 500}, "other": {"x": 50}, "idle": {"ended": 150}}
+        },
+    }
+    whole, load = unit_cycles({"units": units, "cycles": 1000, "account": account})
+    assert (whole.name, whole.instructions, whole.cycles) == ("accelerator", None, 1000)
+    assert [(each.category, each.cause, each.cycles) for each in whole.slices] == [
+        ("busy", "busy: gemm", 900),
+        ("wait-memory", "memory: load_wgt", 80),
+        ("wait-memory", "waits for the bus", 5),
+        ("wait-fetch", "waits for its next instruction to be fetched", 15),
+    ]
+    assert [(each.category, each.cycles) for each in load.slices] == [
+        *(("busy", 300), ("wait-token", 500), ("wait-other", 50), ("idle", 150)),
+    ]
+    assert load.instructions == 3
 
 
 def test_layers_by_rank() -> None:
@@ -63,8 +99,8 @@ def test_operators_of_the_host_for_one_reason_are_one_group() -> None:
 
 def test_the_roof_is_where_the_machine_says() -> None:
     layers = [
-        layer("bus", macs=1000, cycles=1000, utilisation=1000 / 256_000).model_dump(),  # 0.2 MACs a byte, 1 a cycle
-        layer("peak", macs=256_000, cycles=1000, utilisation=1.0, bytes_read=500, bytes_written=12).model_dump(),
+        layer("bus", macs=1000, cycles=1000, utilisation=1000 / 256_000).model_dump(),  # 0.25 MACs a byte, 1 a cycle
+        layer("peak", macs=256_000, cycles=1000, utilisation=1.0, bytes_read=500, bytes_written=500).model_dump(),
         layer("none", macs=0, utilisation=0.0).model_dump(),
     ]
     peak = peak_macs(layers)
@@ -73,7 +109,7 @@ def test_the_roof_is_where_the_machine_says() -> None:
     assert roof is not None
     assert (roof.ridge, len(roof.points)) == (32, 2)
     by_name = {point.name: point for point in roof.points}
-    assert by_name["bus"].intensity == pytest.approx(0.2)
+    assert by_name["bus"].intensity == pytest.approx(0.25)
     assert by_name["bus"].rate == 1
     corners = [tuple(map(float, corner.split(","))) for corner in roof.roof.split()]
     assert corners[1][1] == corners[2][1] == by_name["peak"].y  # it does as many as can be

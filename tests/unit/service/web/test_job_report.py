@@ -1,0 +1,82 @@
+"""The part of a job's page that shows its report, with figures that reports of this version may lack."""
+
+from typing import Any
+
+import pytest
+
+from service.web import rendering
+from service.web.job_pages import report_values
+from service.web.report_figures import CATEGORIES
+from tests.helpers.html_pages import Page, read_page
+from tests.helpers.reports import report
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def shown(document: dict[str, Any]) -> Page:
+    values = report_values(document, None)
+    template = rendering._environment().get_template("job_report.html")
+    made = template.render(report=document, categories=CATEGORIES, **values)
+    head, foot = "<!doctype html><html><head><title></title></head><body>", "</body></html>"
+    page = read_page(f"{head}<header></header><main><h1></h1>{made}</main><footer></footer>{foot}")
+    assert page.faults == []
+    return page
+
+
+def test_what_limits_and_what_would_help() -> None:
+    fields = [{"field": f"/dram/{HOSTILE}", "before": 8, "after": HOSTILE}]
+    change = {
+        "resource": "the bus",
+        "change": f"16 {HOSTILE}",
+        "fields": fields,
+        "cycles": 1500,
+        "gain": 0.25,
+        "layers": [],
+    }
+    nothing = change | {"change": "less", "fields": [], "gain": -0.1}
+    document = report(HOSTILE).model_dump() | {
+        "limits": {"sentence": f"bound by {HOSTILE}", "changes": [change, nothing], "left_out": "3 were not tried"},
+        "machine": {"peak_macs_per_cycle": 256, "bus_bytes_per_cycle": 8, "clock_mhz": 200.0},
+        "account": {"total": {"busy": {HOSTILE: 2000}}, "units": {HOSTILE: {"idle": {"ended": 2000}}}},
+    }
+    page = shown(document)
+    for text in (
+        f"Bound by {HOSTILE}.",
+        "1,500",
+        "25.0 %",
+        "-10.0 %",
+        "8 → " + HOSTILE,
+        "3 were not tried",
+        "no field",
+    ):
+        assert text in page.text, text
+    for text in ("10 µs", "at 200 MHz", f"busy: {HOSTILE}", "accelerator", "100.0 %"):
+        assert text in page.text, text
+    assert "roofline" in page.ids  # by the report's own machine, without the document
+
+
+@pytest.mark.parametrize("left", ["nothing ran on the accelerator", None])
+def test_where_nothing_was_tried(left: str | None) -> None:
+    document = report("x").model_dump() | {"limits": {"sentence": None, "changes": [], "left_out": left}}
+    page = shown(document)
+    assert ("Nothing ran on the accelerator." in page.text) is (left is not None)
+    assert "limits it" in page.text
+
+
+def test_energy_is_shown_where_it_is_known() -> None:
+    document = report("x", energy_pj=2.7e9).model_dump()
+    document["layers"][0]["energy_pj"] = 1500.0
+    page = shown(document)
+    assert "2.7 mJ" in page.text
+    assert "1.5 nJ" in page.text
+    assert "energy" not in shown(report("x").model_dump()).text
+
+
+def test_a_machine_without_cycles_or_products() -> None:
+    layers = [
+        {**each, "cycles": 0, "macs": 0, "utilisation": 0.0, "lower_bound": 0}
+        for each in report("x").model_dump()["layers"]
+    ]
+    page = shown(report("x").model_dump() | {"layers": layers, "cycles": 0, "units": {}, "host_ops": []})
+    assert "roofline" not in page.ids
+    assert "the accelerator runs every operator" in page.text
