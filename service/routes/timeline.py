@@ -20,8 +20,6 @@ from service.routes.trace import open_trace
 router = APIRouter(prefix="/v1/jobs/{id}/timeline", tags=["results"])
 _LAST = (1 << 53) - 1  # cycle: the greatest number that every reader of JSON has exactly
 _PROBLEMS = declare_problems("not-found", "conflict")
-# a job that has ended does not change, but who may see it may
-_CACHED = {"Cache-Control": "private, max-age=3600"}
 
 
 class TimelineCategory(pydantic.BaseModel):
@@ -139,15 +137,14 @@ def get_timeline(
         data = timeline.window(begin, end, bins)
     except CyclopsError as error:
         raise ProblemError("invalid-request", error.detail, field=error.field) from error
-    return Response(data, headers=_CACHED, media_type="application/octet-stream")
+    return Response(data, media_type="application/octet-stream")
 
 
 @router.get("/tracks", summary="The tracks of the timeline", responses=_PROBLEMS)
 @access("link", "jobs")
-def get_timeline_tracks(id: JobId, jobs: RequestJobs, response: Response) -> TimelineTracks:  # noqa: A002 - the API's name
+def get_timeline_tracks(id: JobId, jobs: RequestJobs) -> TimelineTracks:  # noqa: A002 - the API's name
     """The units, categories, operations, layers and host steps that windows speak of, and where all cycles went."""
     _, timeline = _open(jobs, id)
-    response.headers.update(_CACHED)
     return TimelineTracks.model_validate(timeline.document())
 
 

@@ -15,7 +15,7 @@ router = APIRouter(include_in_schema=False)
 @access("link", "jobs")
 def show_timeline(id: JobId, request: Request, jobs: RequestJobs) -> Response:  # noqa: A002 - as in the API
     """The timeline of a job that has ended."""
-    job, tracks = jobs.get(id), get_timeline_tracks(id, jobs, Response())
+    job, tracks = jobs.get(id), get_timeline_tracks(id, jobs)
     return render(request, "timeline.html", job=job, tracks=tracks, rows=_rows(tracks))
 
 

@@ -1,6 +1,18 @@
 /** Requests to the public API, with the page's share link where it was opened by one. */
 
-export class ApiError extends Error {}
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+  ) {
+    super(message);
+  }
+
+  /** Whether the same request may be answered a little later. */
+  get passes(): boolean {
+    return this.status === 429 || this.status >= 500;
+  }
+}
 
 /** Returns the address of a part of the API for a page that a share link has opened, or a key. */
 export function apiUrl(path: string, query: Record<string, string | number> = {}): string {
@@ -19,7 +31,7 @@ export function apiUrl(path: string, query: Record<string, string | number> = {}
 export async function request(path: string, query: Record<string, string | number> = {}): Promise<Response> {
   const response = await fetch(apiUrl(path, query));
   if (!response.ok) {
-    throw new ApiError(await problemOf(response));
+    throw new ApiError(await problemOf(response), response.status);
   }
   return response;
 }

@@ -15,6 +15,7 @@ import { View } from "./view";
 import type { Slice, Tracks } from "./window";
 import { Windows } from "./windows";
 
+const FAILED = "The timeline cannot be loaded: ";
 const URL_AFTER = 250; // ms: browsers refuse an address that changes too often
 
 export const mountTimeline: Mount = async (home) => {
@@ -155,11 +156,13 @@ class Timeline {
   }
 
   private onWindow(error: Error | null): void {
-    if (error === null) {
-      this.draw();
-    } else {
-      this.controls.status.textContent = `The timeline cannot be loaded: ${error.message}`;
+    const { status } = this.controls;
+    if (error !== null) {
+      status.textContent = `${FAILED}${error.message}`;
+    } else if (status.textContent?.startsWith(FAILED) === true) {
+      status.textContent = ""; // it is asked for again
     }
+    this.draw();
   }
 
   /** The slices under a place of a lane: those of the category that is drawn at this height first. */

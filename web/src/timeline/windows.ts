@@ -1,6 +1,6 @@
 /** The windows that the server has sent: the last few, the whole timeline always, and the one that a view needs next. */
 
-import { request } from "../api";
+import { ApiError, request } from "../api";
 import type { View } from "./view";
 import { type Tracks, Window } from "./window";
 
@@ -12,6 +12,9 @@ const MOST_CYCLES = 2 ** 32 - 1;
 /** How much wider than the view a window is, so that a little panning needs no other one. */
 const WIDER = 2;
 const OVERVIEW_BINS = 2048;
+/** Time from one request to the next, and after one that failed for now: ms. */
+const APART = 40;
+const RETRY = 2000;
 
 export class Windows {
   private kept: Window[] = [];
@@ -57,17 +60,28 @@ export class Windows {
 
   private async load(begin: number, end: number, bins: number): Promise<void> {
     this.loading = true;
-    let failed: Error | null = null;
+    const began = performance.now();
+    let pause = APART;
     try {
       const query = { begin, end: Math.min(end, begin + MOST_CYCLES), bins: Math.min(bins, MOST_BINS) };
       const data = await (await request(this.path, query)).arrayBuffer();
       const found = new Window(data, this.tracks.tracks.length, this.tracks.categories.length);
       this.overview ??= found;
       this.kept = [found, ...this.kept].slice(0, KEPT);
+      this.arrived(null);
     } catch (error) {
-      failed = error instanceof Error ? error : new Error(String(error));
+      this.arrived(error instanceof Error ? error : new Error(String(error)));
+      if (error instanceof ApiError && !error.passes) {
+        return; // asking again would not help
+      }
+      pause = RETRY;
     }
-    this.loading = false;
-    this.arrived(failed);
+    setTimeout(
+      () => {
+        this.loading = false;
+        this.arrived(null);
+      },
+      Math.max(began + pause - performance.now(), 0),
+    );
   }
 }

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from examples.single import Conv, conv_model
 from tests.helpers.chromium import Visit, visiting
@@ -24,6 +24,7 @@ COLOUR = """name => {
   pen.fillRect(0, 0, 1, 1);
   return [...pen.getImageData(0, 0, 1, 1).data];
 }"""
+TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 PIXELS = """places => {
   const pen = document.querySelector("canvas").getContext("2d");
   return places.map(([x, y]) => [...pen.getImageData(x, y, 1, 1).data]);
@@ -64,7 +65,7 @@ def opened(page: Page, job: dict, **query: int) -> None:
 
 def settled(page: Page) -> None:
     """The picture is as fine as it gets; two frames later it shows what has been asked for."""
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(TWO_FRAMES)
     page.wait_for_selector('canvas[data-detail="fine"]')
 
 
@@ -344,3 +345,39 @@ def test_a_jobs_page_leads_to_its_timeline(visit: Visit, job: dict) -> None:
     visit.page.goto(f"/jobs/{job['id']}")
     visit.page.get_by_role("link", name="Timeline").click()
     visit.page.wait_for_selector('canvas[data-detail="fine"]')
+
+
+def test_a_window_that_is_refused_for_now_is_asked_for_again(visit: Visit, job: dict) -> None:
+    answers = iter([429, 503])
+
+    def refuse(route: Route) -> None:
+        status = next(answers, None)
+        if status is None:
+            route.continue_()
+        else:
+            route.fulfill(status=status, content_type="application/problem+json", body='{"detail": "too many"}')
+
+    visit.page.route(re.compile(r"/timeline\?begin=0"), refuse)
+    visit.page.goto(f"/jobs/{job['id']}/timeline")
+    expect(visit.page.get_by_role("status")).to_have_text("The timeline cannot be loaded: too many")
+    visit.page.wait_for_selector('canvas[data-detail="fine"]')
+    expect(visit.page.get_by_role("status")).to_have_text("")
+    visit.faults = [fault for fault in visit.faults if "429" not in fault and "503" not in fault]
+
+
+def test_a_job_that_is_gone_meanwhile_is_not_asked_for_again(visit: Visit, job: dict) -> None:
+    asked = []
+
+    def gone(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=404, content_type="application/problem+json", body='{"detail": "there is no job"}')
+
+    opened(visit.page, job)
+    visit.page.route(re.compile(r"/timeline\?begin="), gone)
+    visit.page.locator("canvas").focus()
+    visit.page.keyboard.press("+")
+    expect(visit.page.get_by_role("status")).to_have_text("The timeline cannot be loaded: there is no job")
+    visit.page.keyboard.press("+")
+    visit.page.evaluate(TWO_FRAMES)
+    assert len(asked) == 1
+    visit.faults = [fault for fault in visit.faults if "404" not in fault]
