@@ -41,9 +41,17 @@ function strips(window: Window, height: number, pixels: Uint32Array): Strips {
   return found;
 }
 
+/** The bin that each column from `from` to `to` shows. */
+function binsOf(window: Window, view: View, width: number, from: number, to: number): Int32Array {
+  const found = new Int32Array(width);
+  for (let x = from; x < to; x++) {
+    found[x] = window.bin(view.begin + ((x + 0.5) * view.span) / width);
+  }
+  return found;
+}
+
 export class Lanes {
   private image: ImageData | null = null;
-  private columns = new Int32Array(0);
 
   /** Draws every track's lane; `tops` are their first rows, all in pixels of the canvas. */
   draw(
@@ -57,18 +65,17 @@ export class Lanes {
     const width = context.canvas.width;
     if (this.image?.width !== width || this.image.height !== height) {
       this.image = context.createImageData(width, height);
-      this.columns = new Int32Array(width);
     }
     const image = this.image;
     const out = new Uint32Array(image.data.buffer);
     const idle = pixels[pixels.length - 1] ?? 0;
-    const parts: { window: Window; from: number; to: number; strips: Strips }[] = [];
+    const parts: { window: Window; from: number; to: number; strips: Strips; bins: Int32Array }[] = [];
     for (const window of [shown.coarse, shown.fine]) {
       if (window !== null) {
         const at = (cycle: number): number => ((cycle - view.begin) / view.span) * width;
         const from = Math.min(Math.max(Math.ceil(at(window.begin) - 0.5), 0), width);
         const to = Math.min(Math.max(Math.ceil(at(window.end) - 0.5), 0), width);
-        parts.push({ window, from, to, strips: strips(window, height, pixels) });
+        parts.push({ window, from, to, strips: strips(window, height, pixels), bins: binsOf(window, view, width, from, to) });
       }
     }
     if (parts.length === 2 && parts[1]?.from === 0 && parts[1].to === width) {
@@ -76,20 +83,16 @@ export class Lanes {
     }
     tops.forEach((top, track) => {
       out.fill(idle);
-      for (const { window, from, to, strips } of parts) {
+      for (const { window, from, to, strips, bins } of parts) {
         const lane = strips[track];
         if (lane === undefined || to <= from) {
           continue;
-        }
-        const columns = this.columns;
-        for (let x = from; x < to; x++) {
-          columns[x] = window.bin(view.begin + ((x + 0.5) * view.span) / width);
         }
         for (let row = 0; row < height; row++) {
           const target = row * width;
           const source = row * window.bins;
           for (let x = from; x < to; x++) {
-            out[target + x] = lane[source + (columns[x] ?? 0)] ?? 0;
+            out[target + x] = lane[source + (bins[x] ?? 0)] ?? 0;
           }
         }
       }

@@ -92,7 +92,7 @@ function drawNames(pen: CanvasRenderingContext2D, { window, tracks, view, width,
   }
   let names = NAMES;
   let edges = EDGES;
-  window.visit(view.begin, view.end, (slice) => {
+  window.visit(view.begin, view.end, (APART / width) * view.span, (slice) => {
     const from = Math.max(x(slice.begin), 0);
     const room = Math.min(x(slice.begin + slice.cycles), width) - from;
     if (room < APART || edges-- <= 0) {

@@ -15,6 +15,7 @@ import { View } from "./view";
 import type { Slice, Tracks } from "./window";
 import { Windows } from "./windows";
 
+const TEXTS_AFTER = 80; // ms: text moves the page's layout, which a frame has no time for
 const FAILED = "The timeline cannot be loaded: ";
 const URL_AFTER = 250; // ms: browsers refuse an address that changes too often
 
@@ -37,6 +38,7 @@ class Timeline {
   private width = 0;
   private scheduled = false;
   private written = 0;
+  private said = 0;
 
   constructor(
     home: HTMLElement,
@@ -100,6 +102,7 @@ class Timeline {
     const scale = devicePixelRatio || 1;
     this.width = Math.max(canvas.clientWidth, 1);
     canvas.width = Math.round(this.width * scale);
+    canvas.dataset["lanes"] = this.tracks.tracks.map(({ unit }, track) => `${unit}:${laneTop(track)}:${LANE}`).join(" ");
     canvas.height = Math.round(heightOf(this.tracks.tracks.length) * scale);
     this.draw();
   }
@@ -150,9 +153,13 @@ class Timeline {
     canvas.dataset["drawn"] = String(shown.fine?.records ?? 0);
     canvas.dataset["detail"] = shown.enough ? "fine" : "coarse";
     canvas.dataset["selected"] = details === null ? "" : String(details.record.index);
-    canvas.dataset["lanes"] = tracks.tracks.map(({ unit }, track) => `${unit}:${laneTop(track)}:${LANE}`).join(" ");
-    this.controls.shown(view);
-    this.controls.measure.textContent = measured(view, tracks);
+    if (this.said === 0) {
+      this.said = window.setTimeout(() => {
+        this.said = 0;
+        this.controls.shown(view);
+        this.controls.measure.textContent = measured(view, tracks);
+      }, TEXTS_AFTER);
+    }
   }
 
   private onWindow(error: Error | null): void {

@@ -138,13 +138,14 @@ export class Window {
     return found;
   }
 
-  /** Calls `visit` with each slice that is its own record and lies in part within the cycles. */
-  visit(begin: number, end: number, visit: (slice: Slice & { track: number }) => void): void {
+  /** Calls `visit` with each slice that is its own record, has `least` cycles, and lies in part within the view. */
+  visit(begin: number, end: number, least: number, visit: (slice: Slice & { track: number }) => void): void {
     const from = begin - this.begin;
     const to = end - this.begin;
     for (let record = 0; record < this.slices; record++) {
       const start = this.start[record] ?? 0;
-      if (start < to && start + (this.length[record] ?? 0) > from) {
+      const length = this.length[record] ?? 0;
+      if (length >= least && start < to && start + length > from) {
         visit(this.slice(record));
       }
     }
