@@ -1,5 +1,6 @@
 """Accelerators: the list of presets and uploads, and each document, summarised and whole."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Form, Query, Request, Response
@@ -8,6 +9,7 @@ from markupsafe import Markup
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers.data import JsonLexer, YamlLexer
+from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.contraction import contraction
 from accel.accelerator.document import Accelerator, HazardSync, TokenSync
@@ -20,18 +22,27 @@ from service.context import RequestContext, RequestUploads, UploadContext
 from service.http.problems import ProblemError
 from service.http.resources import AcceleratorSummary, LabelChange
 from service.routes import labels, retention
+from service.uploads.receive import receive_parts
+from service.web.form_files import FORM_BYTES, form_texts, sent_document, store_document
 from service.web.rendering import render
 from worker.identity.ownership import Label
+from worker.records.problem_details import Problem
+from worker.sandbox.confined_tasks import RefusedError
 
 router = APIRouter(prefix="/accelerators", include_in_schema=False)
 _DIGEST = 64  # characters of the id of an upload; presets have shorter names
-_SEE_OTHER = 303
+_PARTS = 8  # of its form
+_SEE_OTHER, _UNPROCESSABLE = 303, 422
 
 
 @router.get("")
 @access("key")
 def show_accelerators(request: Request, uploads: RequestUploads) -> Response:
-    """The presets by name, then uploaded accelerators."""
+    """The presets by name, then uploaded accelerators, and a form for one more."""
+    return _listed(request, uploads)
+
+
+def _listed(request: Request, uploads: UploadContext, problem: Problem | None = None, typed: str = "") -> Response:
     ids = uploads.accelerators.ids()
     items = [
         AcceleratorSummary(id=name, label=label, **uploads.accelerators.summary(name)._asdict())
@@ -40,9 +51,32 @@ def show_accelerators(request: Request, uploads: RequestUploads) -> Response:
     return render(
         request,
         "accelerators.html",
+        200 if problem is None else _UNPROCESSABLE,
         presets=[item for item in items if len(item.id) < _DIGEST],
         uploaded=[item for item in items if len(item.id) == _DIGEST],
+        problem=None if problem is None else problem.model_dump(mode="json"),
+        typed=typed,
     )
+
+
+@router.post("")
+@access("key", rate="uploads", max_body=lambda _settings: FORM_BYTES)
+async def add_accelerator(request: Request, context: RequestContext, owner: CurrentOwner) -> Response:
+    """Checks and keeps a document, and leads to its page; what cannot be used comes back with the reason."""
+    async with receive_parts(request, context.settings.scratch_dir, limit=_PARTS) as parts:
+        path = await run_in_threadpool(sent_document, parts)
+        try:
+            digest = await store_document(_given(path), context, owner)
+        except (ProblemError, RefusedError) as error:
+            typed = await run_in_threadpool(lambda: form_texts(parts).get("document", ""))
+            return await run_in_threadpool(_listed, request, context.uploads, error.problem, typed)
+    return RedirectResponse(f"/accelerators/{digest}", _SEE_OTHER)
+
+
+def _given(path: Path | None) -> Path:
+    if path is None:
+        raise ProblemError("invalid-request", "choose a file, or type a document", field="document")
+    return path
 
 
 @router.get("/{id}")

@@ -71,7 +71,9 @@ def energy(picojoules: float) -> str:
 
 def percent(share: float) -> str:
     """Returns a share as a percentage: ``12.5 %``; one that rounds to nothing and is something as ``< 0.1 %``."""
-    return "< 0.1 %" if 0 < share < 0.0005 else f"{share:.1%}".replace("%", "\N{NO-BREAK SPACE}%")
+    if 0 < abs(share) < 0.0005:
+        return "< 0.1 %" if share > 0 else "> -0.1 %"
+    return f"{share:.1%}".replace("%", "\N{NO-BREAK SPACE}%")
 
 
 def when(time: datetime) -> Markup:

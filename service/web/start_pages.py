@@ -12,10 +12,8 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
-from accel.accelerator.document_text import MAX_BYTES
 from accel.catalog.load_accelerator import preset_names
 from accel.errors import CyclopsError
-from accel.report.provenance import file_digest
 from service.auth.caller import CurrentOwner
 from service.auth.route_policy import access
 from service.context import Context, RequestContext
@@ -26,6 +24,7 @@ from service.uploads.canonical import canonical_model
 from service.uploads.receive import ReceivedPart, receive_parts
 from service.uploads.stored import store_upload
 from service.web.examples import EXAMPLES, example_model
+from service.web.form_files import FORM_BYTES, form_texts, sent_document, store_document
 from service.web.list_pages import accelerator_names, source_names
 from service.web.rendering import render
 from worker.config.settings import Settings
@@ -41,7 +40,6 @@ _LATEST_JOBS = 5
 _MODELS_OFFERED = 100
 _EXAMPLE = "example:"
 _UPLOADED = "uploaded"
-_FORM_BYTES = 4 * MAX_BYTES  # the document, twice if it is typed and sent, and the other fields
 _SEE_OTHER, _UNPROCESSABLE = 303, 422
 
 
@@ -111,7 +109,7 @@ def _offers(context: Context, owner: str) -> dict[str, Any]:
 
 
 def _most_bytes(settings: Settings) -> int:
-    return settings.max_model_bytes + _FORM_BYTES
+    return settings.max_model_bytes + FORM_BYTES
 
 
 @router.post("/")
@@ -125,7 +123,9 @@ async def start(request: Request, context: RequestContext, owner: CurrentOwner) 
             chosen = sent.chosen
             _submission(replace(chosen, uploaded="0" * 64, accelerator="vta"))  # before anything is stored
             chosen = await _with_model(sent, context, owner)
-            chosen = await _with_accelerator(sent, chosen, context, owner)
+            if sent.document is not None:
+                accelerator = await store_document(sent.document, context, owner)
+                chosen = replace(chosen, accelerator=accelerator, document="")
             submission = _submission(chosen)
             if sent.do == "plan":
                 await run_in_threadpool(check_submission, submission, context)
@@ -147,14 +147,14 @@ class _Sent:
         do: ``plan``, or ``run``.
         folder: where its files lie.
         model: the files of a model.
-        document: the file of an accelerator's document.
+        document: the file of an accelerator's document, if there is one.
     """
 
     chosen: Chosen
     do: str
     folder: Path
     model: list[ReceivedPart] = field(default_factory=list)
-    document: ReceivedPart | None = None
+    document: Path | None = None
 
     @classmethod
     def of(cls, parts: Sequence[ReceivedPart]) -> "_Sent":
@@ -163,27 +163,14 @@ class _Sent:
         Raises:
             ProblemError: a field is too long, or is not in UTF-8.
         """
-        texts = {part.name: _text(part) for part in parts if part.filename is None}
-        files = [part for part in parts if part.filename]
+        texts = form_texts(parts)
         return cls(
             chosen=Chosen(**{name: texts[sent] for name, sent in _SENT_AS.items() if sent in texts}),
             do=texts.get("do", "run"),
             folder=parts[0].path.parent,
-            model=[part for part in files if part.name == "file"],
-            document=next((part for part in files if part.name == "document_file"), None),
+            model=[part for part in parts if part.name == "file" and part.filename],
+            document=sent_document(parts),
         )
-
-
-def _text(part: ReceivedPart) -> str:
-    most = MAX_BYTES if part.name == "document" else 1000
-    with part.path.open("rb") as file:
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise ProblemError("too-large", f"it has more than {most} bytes", field=part.name[:100])
-    try:
-        return data.decode().strip()
-    except UnicodeDecodeError as error:
-        raise ProblemError("invalid-request", "it is not in UTF-8", field=part.name[:100]) from error
 
 
 def _submission(chosen: Chosen) -> JobSubmission:
@@ -250,21 +237,6 @@ def _as_label(name: str) -> str | None:
     """Returns a file's name as a label, as far as it can be one."""
     text = "".join(letter for letter in name if letter.isprintable())[:MOST_LABEL].strip()
     return text or None
-
-
-async def _with_accelerator(sent: _Sent, chosen: Chosen, context: Context, owner: str) -> Chosen:
-    """Returns what was chosen with the id of its accelerator; a document that came along is checked and stored."""
-    if sent.document is not None:
-        path = sent.document.path
-    elif chosen.document:
-        path = sent.folder / "document"
-        await run_in_threadpool(path.write_text, chosen.document)
-    else:
-        return chosen
-    uploads = context.uploads
-    accelerator = await uploads.inspections.run(lambda: uploads.inspector.accelerator(path), owner)
-    digest = await uploads.storing.run(lambda: uploads.accelerators.add(accelerator, file_digest(path)), owner)
-    return replace(chosen, accelerator=digest, document="")
 
 
 def _plan_address(submission: JobSubmission) -> str:

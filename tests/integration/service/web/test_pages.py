@@ -260,6 +260,32 @@ def test_accelerators(quiet: Quiet) -> None:
         show(quiet, f"/accelerators/{name}")
 
 
+def test_an_accelerator_is_added_or_comes_back(quiet: Quiet) -> None:
+    def add(**parts: tuple[str | None, bytes]) -> httpx2.Response:
+        return quiet.client.post("/accelerators", files=parts, headers=BROWSER)
+
+    document = canonical(load_accelerator("vta").model_copy(update={"title": "typed"}))
+    for parts in ({"document": (None, document)}, {"document_file": ("a.json", document), "document": (None, b"")}):
+        answer = add(**parts)
+        assert answer.status_code == 303, answer.text
+        assert "typed" in show(quiet, answer.headers["location"]).text
+    post(quiet, answer.headers["location"] + "/delete")
+    for parts, said in (
+        ({"document": (None, b" \n"), "document_file": ("", b"")}, "choose a file"),
+        ({"document": (None, f"  x: [{HOSTILE}".encode())}, "/problems/invalid-accelerator"),
+        ({"document": (None, b"x" * (1 << 20))}, "/problems/too-large"),
+        ({"document": (None, b"\xff\xff")}, "UTF-8"),
+        ({"document": (None, b"name: x")}, "accelerator"),
+    ):
+        answer = add(**parts)
+        assert answer.status_code in {413, 422}, said
+        page = read_page(answer.text)
+        assert page.faults == []
+        assert said in page.text, said
+        if said == "/problems/invalid-accelerator":
+            assert f"  x: [{HOSTILE}" in page.text
+
+
 @pytest.mark.parametrize(
     ("fields", "files", "said"),
     [

@@ -28,7 +28,15 @@ def test_times(seconds: float, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "shown"), [(0.0, "0.0 %"), (0.0001, "< 0.1 %"), (0.12345, "12.3 %"), (1.0, "100.0 %")]
+    ("share", "shown"),
+    [
+        (0.0, "0.0 %"),
+        (0.0001, "< 0.1 %"),
+        (-0.0001, "> -0.1 %"),
+        (-0.1, "-10.0 %"),
+        (0.12345, "12.3 %"),
+        (1.0, "100.0 %"),
+    ],
 )
 def test_shares(share: float, shown: str) -> None:
     assert rendering.percent(share).replace("\N{NO-BREAK SPACE}", " ") == shown

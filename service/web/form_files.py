@@ -1,0 +1,64 @@
+"""What forms send in parts: fields as texts, and the document of an accelerator, as a file or typed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from starlette.concurrency import run_in_threadpool
+
+from accel.accelerator.document_text import MAX_BYTES
+from accel.report.provenance import file_digest
+from service.context import Context
+from service.http.problems import ProblemError
+from service.uploads.receive import ReceivedPart
+
+DOCUMENT, DOCUMENT_FILE = "document", "document_file"  # names of fields
+FORM_BYTES = 4 * MAX_BYTES  # of a form but for a model: the document, typed and sent, and fields
+_FIELD_BYTES = 1000
+_SHOWN_NAME = 100
+
+
+def form_texts(parts: Sequence[ReceivedPart]) -> dict[str, str]:
+    """Returns the fields of a form that are no files, by name.
+
+    Raises:
+        ProblemError: one is too long, or is not in UTF-8.
+    """
+    return {part.name: _text(part) for part in parts if part.filename is None}
+
+
+def _text(part: ReceivedPart) -> str:
+    name = part.name[:_SHOWN_NAME]
+    most = MAX_BYTES if part.name == DOCUMENT else _FIELD_BYTES
+    with part.path.open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ProblemError("too-large", f"{name} has more than {most} bytes", field=name)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise ProblemError("invalid-request", f"{name} is not in UTF-8", field=name) from error
+    if part.name == DOCUMENT:
+        return text if text.strip() else ""  # in YAML the blanks before a line say something
+    return text.strip()
+
+
+def sent_document(parts: Sequence[ReceivedPart]) -> Path | None:
+    """Returns the file with the document that a form sent, or into which it was typed; None if there is none."""
+    for part in parts:
+        chosen = part.name == DOCUMENT_FILE and part.filename
+        if chosen or (part.name == DOCUMENT and part.filename is None and _text(part)):
+            return part.path
+    return None
+
+
+async def store_document(path: Path, context: Context, owner: str) -> str:
+    """Checks and keeps the document of an accelerator; returns its id.
+
+    Raises:
+        ProblemError: it cannot be examined within the limits, or it was not its turn in time.
+        RefusedError: it cannot be used.
+    """
+    uploads = context.uploads
+    accelerator = await uploads.inspections.run(lambda: uploads.inspector.accelerator(path), owner)
+    digest = await run_in_threadpool(file_digest, path)
+    return await uploads.storing.run(lambda: uploads.accelerators.add(accelerator, digest), owner)
