@@ -10,6 +10,11 @@ DEV := $(VENV)/.installed-dev
 PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4
 # the S3-like server of the tests: its requirements contradict ours
 BUCKET := $(VENV)/bucket/.installed
+# Node, from a wheel, and what builds the pages' scripts; nothing that is served needs them
+WEB := $(VENV)/web/.installed
+MODULES := web/node_modules/.installed
+NPM := cd web && PATH="$(CURDIR)/$(VENV)/web/bin:$$PATH" npm
+BUNDLE := service/web/static/dist
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := uv pip compile --quiet --universal --generate-hashes --only-binary :all: --python-version 3.11 --no-annotate \
 	--custom-compile-command "make lock"
@@ -19,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # scripts may load onnxruntime before anything of ours
 export ORT_DISABLE_TELEMETRY := 1
 
-.PHONY: help install demo serve test test-slow test-all test-long fingerprint mutants lint types imports format openapi examples secrets settings lock bench bench-service clean
+.PHONY: help install demo serve test test-slow test-all test-long fingerprint mutants lint types imports format openapi examples secrets settings web web-check lock bench bench-service clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -41,6 +46,15 @@ $(DEV): requirements-dev.lock $(RUN)
 $(BUCKET): requirements-bucket.lock $(DEV)
 	$(BIN)/python -m venv $(VENV)/bucket
 	$(VENV)/bucket/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	@touch $@
+
+$(WEB): requirements-web.lock | $(RUN)
+	$(BIN)/python -m venv $(VENV)/web
+	$(VENV)/web/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	@touch $@
+
+$(MODULES): web/package.json web/package-lock.json web/.npmrc $(WEB)
+	$(NPM) ci
 	@touch $@
 
 install: $(RUN) ## make .venv with everything that running needs
@@ -103,10 +117,19 @@ secrets: ## make the password that docker-compose.yml gives to Redis
 settings: $(RUN) ## write docs/settings.md
 	$(BIN)/python -m service.cli.settings_reference > docs/settings.md
 
+web: $(MODULES) ## build the pages' scripts, whose bundle is part of the repository
+	$(NPM) run --silent build
+
+web-check: $(MODULES) ## build them elsewhere, and compare with the bundle
+	@made=$$(mktemp --directory) && trap 'rm -r "$$made"' EXIT && \
+		(umask 022 && $(NPM) run --silent build -- --logLevel warn --outDir "$$made") && \
+		diff --recursive --brief "$$made" $(BUNDLE) || { echo "$(BUNDLE) is not what web/ makes: run make web"; exit 1; }
+
 lock: $(DEV) ## choose the newest versions that pyproject.toml allows
 	$(BIN)/$(LOCK) --upgrade pyproject.toml --output-file requirements.lock > /dev/null
 	$(BIN)/$(LOCK) --extra dev --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock > /dev/null
 	$(BIN)/$(LOCK) --upgrade --group bucket --output-file requirements-bucket.lock > /dev/null
+	$(BIN)/$(LOCK) --upgrade --group web --output-file requirements-web.lock > /dev/null
 
 bench: $(DEV) ## the benchmarks
 	@for script in bench/*.py; do [ ! -e "$$script" ] || $(BIN)/python "$$script" || exit; done
@@ -115,4 +138,4 @@ bench-service: $(DEV) ## the service under load; PARTS="drain --jobs 1000" for o
 	$(BIN)/python bench/load.py $(PARTS)
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) web/node_modules out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

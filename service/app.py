@@ -31,10 +31,19 @@ from service.routes import (
     reference,
     retention,
     shares,
+    timeline,
     trace,
     uploads,
 )
-from service.web import accelerator_pages, job_pages, list_pages, sessions, start_pages, static_files
+from service.web import (
+    accelerator_pages,
+    job_pages,
+    list_pages,
+    sessions,
+    start_pages,
+    static_files,
+    timeline_page,
+)
 from service.web.problem_pages import ProblemPages, unexpected_error_page
 from worker.config.settings import Settings
 from worker.identity.api_keys import ApiKeys
@@ -62,10 +71,10 @@ Every error is a problem document (RFC 9457); its `type` leads to an explanation
 """
 _ROUTES = (
     *(uploads, accelerators),
-    *(jobs, events, labels, shares, artifacts, trace, retention),
+    *(jobs, events, labels, shares, artifacts, trace, timeline, retention),
     *(reference, about, health),
 )
-_PAGES = (start_pages, list_pages, job_pages, accelerator_pages, sessions, static_files)
+_PAGES = (start_pages, list_pages, job_pages, timeline_page, accelerator_pages, sessions, static_files)
 # FastAPI's own: we make the traces and metrics that docs/operating.md names, and no others leave
 _NO_TELEMETRY: TelemetryConfig = {
     "tracing": False,

@@ -21,7 +21,7 @@ from worker.process.scratch import sweep_scratch
 from worker.queue.job_queue import JobQueue
 from worker.records.accelerator_store import Accelerators
 from worker.records.idempotency import Idempotency
-from worker.records.job_artifacts import Artifacts, TraceCache
+from worker.records.job_artifacts import Artifacts, TimelineCache, TraceCache
 from worker.records.job_record import Job
 from worker.records.job_store import Jobs
 from worker.records.result_cache import ResultCache
@@ -105,6 +105,7 @@ class JobContext:
     store: Store
     records: Jobs
     traces: TraceCache
+    timelines: TimelineCache
     queue: JobQueue
     webhooks: DeliveryOrders
     events: EventHub
@@ -244,6 +245,7 @@ def _job_context(settings: Settings, store: Store, jobs: Jobs, queue: JobQueue) 
         store=store,
         records=jobs,
         traces=TraceCache(),
+        timelines=TimelineCache(),
         queue=queue,
         webhooks=DeliveryOrders(store),
         events=EventHub(jobs, queue.waiting, blocking, quick),

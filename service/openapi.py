@@ -162,6 +162,7 @@ def _member_links(document: dict[str, Any], collection: str) -> dict[str, Any]:
         for path, operations in document["paths"].items()
         if path.startswith(home) and "{" not in path.removeprefix(home)
         for method, operation in operations.items()
+        if not any(one["in"] == "query" and one["required"] for one in operation.get("parameters", []))
     }
 
 
@@ -170,7 +171,7 @@ def _singular(collection: str) -> str:
 
 
 _JSON = "application/json"
-_PATH_EXAMPLES = {"name": "report.json", "stage": "flatten"}
+_PATH_EXAMPLES = {"name": "report.json", "stage": "flatten", "index": 1}
 _LABEL_EXAMPLE = {"label": "my first"}
 
 

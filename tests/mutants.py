@@ -25,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("accel", "worker", "service")
-_NOT_COPIED = (".git", ".venv", ".hypothesis", ".import_linter_cache", "*_cache", "__pycache__", "out")
+_NOT_COPIED = (".git", ".venv", ".hypothesis", ".import_linter_cache", "*_cache", "__pycache__", "node_modules", "out")
 _CI = "not long and not all"  # what `.ci/run` runs
 _NEAREST_SECONDS = 300.0  # a hang is no proof that something is noticed
 _ALL_SECONDS = 3600.0

@@ -11,9 +11,11 @@ from accel.trace.byte_ranges import Ranges
 from accel.trace.line_forms import csv_form, row_semantics, text_form
 from accel.trace.perfetto.perfetto_document import perfetto_form
 from accel.trace.perfetto.trace_window import TraceWindow
+from accel.trace.timeline.timeline import Timeline
 from accel.trace.trace_file import open_file, save
 from accel.trace.trace_names import TraceNames
 from accel.trace.trace_rows import Rows, RowSource
+from accel.trace.trace_search import first_match
 
 _FILE = "trace.npz"
 
@@ -62,6 +64,22 @@ class Trace:
             CyclopsError: the trace has no times, as only function ran.
         """
         return perfetto_form(self._source, window or TraceWindow(), clock_mhz)
+
+    def timeline(self) -> Timeline:
+        """Returns the timeline; each call reads all rows.
+
+        Raises:
+            CyclopsError: the trace has no times, as only function ran.
+        """
+        return Timeline.of(self._source)
+
+    def search(self, text: str, begin: int = 0, end: int | None = None) -> int | None:
+        """Returns the first instruction of rows ``[begin, end)`` whose operation or layer has ``text`` in its name.
+
+        Names are those of the operation, the launch, the function, and the nodes of the model that it comes from;
+        upper and lower case are one.
+        """
+        return first_match(self._source, text, begin, len(self) if end is None else min(end, len(self)))
 
     def save(self, directory: Path) -> None:
         """Writes ``trace.npz`` into ``directory``."""

@@ -130,6 +130,11 @@ def make_index(source: RowSource) -> Index:
     return Index(np.array(spans, np.int64).reshape(-1, 2), np.array(tokens, np.int64).reshape(len(tokens), 2, queues))
 
 
+def unit_numbers(names: TraceNames) -> Int64:
+    """Returns the unit of each operation, by its place in ``names.units``."""
+    return np.array([names.units.index(operation.unit) for operation in names.operations], np.int64)
+
+
 def end_cycles(rows: Rows) -> Int64:
     """Returns the cycle before which each row has ended (n,); a row that takes no cycles still has its own."""
     return np.maximum(rows["end"], rows["start"].astype(np.int64) + 1)

@@ -129,7 +129,7 @@ class JobResource(Job):
         None, description="jobs before it in the queue: 0 is the next one; null if it does not wait there"
     )
     links: dict[str, str] = Field(
-        description="sub-resources: self, report, outputs, trace, tir, artifacts, events, webhooks, cancel"
+        description="sub-resources: self, report, outputs, trace, timeline, tir, artifacts, events, webhooks, cancel"
     )
 
 
@@ -201,7 +201,7 @@ UploadCursor = Annotated[str | None, Query(pattern="^[0-9a-f]{78}$", description
 JobCursor = Annotated[str | None, Query(pattern="^[0-9a-f]{32}$", description=_CURSOR)]
 
 
-_PARTS = ("report", "outputs", "trace", "tir", "artifacts", "events", "webhooks", "cancel")
+_PARTS = ("report", "outputs", "trace", "timeline", "tir", "artifacts", "events", "webhooks", "cancel")
 
 
 def job_resource(job: Job, position: int | None = None, *, cached: bool = False) -> JobResource:

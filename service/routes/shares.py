@@ -19,7 +19,7 @@ from worker.storage.identifiers import ObjectKind
 router = APIRouter(prefix="/v1")
 # what a link opens beside the thing itself
 _PARTS: dict[ObjectKind, tuple[str, ...]] = {
-    "jobs": ("report", "outputs", "trace", "tir", "artifacts"),
+    "jobs": ("report", "outputs", "trace", "timeline", "tir", "artifacts"),
     "models": ("content",),
     "programs": ("content",),
     "tensors": ("content",),

@@ -63,7 +63,12 @@ class PerfettoQuery:
             raise ProblemError("invalid-request", error.detail, field=error.field) from error
 
 
-def _open(jobs: JobContext, job_id: str, artifacts: Artifacts) -> Trace:
+def open_trace(jobs: JobContext, job_id: str, artifacts: Artifacts) -> Trace:
+    """Returns the trace of a job, opened.
+
+    Raises:
+        ProblemError: the job has none, or one of another version.
+    """
     try:
         return jobs.traces.get(job_id, artifacts)
     except KeyError:
@@ -119,7 +124,7 @@ def get_trace(
     artifacts = artifacts_of(jobs, id)
     if chosen == "binary":
         return send(artifacts, "instructions.bin", conditions, filename="instructions.bin")
-    trace = _open(jobs, id, artifacts)
+    trace = open_trace(jobs, id, artifacts)
     if chosen == "json":
         begin = int(cursor or 0)
         following = str(begin + limit) if begin + limit < len(trace) else None

@@ -1,6 +1,5 @@
 """Rendering of pages: the templates' environment, their filters for numbers and units, and the response."""
 
-import functools
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
@@ -89,16 +88,6 @@ def short(digest: str) -> str:
     return digest[:_SHORT]
 
 
-@functools.cache
-def _bundle() -> Bundle:
-    return Bundle.read()
-
-
-def _island(name: str) -> Markup:
-    """Returns the tags that load an island."""
-    return _bundle().island(name)
-
-
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("service.web"),
@@ -111,9 +100,7 @@ def _environment() -> Environment:
     filters = (count, size, quantity, duration, energy, percent, when, short)
     environment.filters.update({each.__name__: each for each in filters})
     environment.filters["path"] = quote
-    environment.globals.update(
-        {"static": static_url, "island": lambda name: _bundle().island(name), "version": version("cyclops")}
-    )
+    environment.globals.update({"static": static_url, "island": Bundle.read().island, "version": version("cyclops")})
     return environment
 
 

@@ -62,6 +62,8 @@ def _name(parameters: dict[str, Any], collection: str, which: str) -> None:
         parameters["id"] = _random.choice(_KNOWN[which][collection])
     if "name" in parameters:
         parameters["name"] = _random.choice(["report.json", "tir/08-allocate.txt", "program.zip", "events.jsonl"])
+    if "index" in parameters:
+        parameters["index"] = _random.choice([0, 1, 10**6])
     if "stage" in parameters:
         parameters["stage"] = _random.choice(["flatten", "allocate", "import"])
 

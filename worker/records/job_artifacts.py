@@ -1,9 +1,10 @@
-"""The artifacts of a job, in the store under ``jobs/<id>/runs/<attempt>/``, and its trace, kept open for the next page.
+"""The artifacts of a job, in the store under ``jobs/<id>/runs/<attempt>/``, and its trace, kept open for the next.
 
 Each attempt publishes into a folder of its own, and its ``manifest.json`` last. The end of the job names the attempt
 whose files are its artifacts; what others left is nothing. No manifest: no artifacts.
 """
 
+import contextlib
 import hashlib
 import threading
 from collections import OrderedDict
@@ -15,6 +16,7 @@ from pydantic import Field
 
 from accel.trace.byte_ranges import Ranges
 from accel.trace.program_trace import Trace
+from accel.trace.timeline import Timeline
 from worker.records.job_record import Job
 from worker.storage.object_store import Store
 
@@ -155,3 +157,32 @@ class TraceCache:
             while len(self._open) > self._keep:
                 self._open.popitem(last=False)
         return found
+
+
+class TimelineCache:
+    """Keeps the timelines of ended jobs that were looked at last, up to a number of bytes; the last one in any case."""
+
+    def __init__(self, *, most_bytes: int = 1 << 28) -> None:
+        self._most_bytes = most_bytes
+        self._kept: OrderedDict[str, Timeline] = OrderedDict()
+        self._lock = threading.Lock()
+        self._building = threading.Lock()
+
+    def get(self, job_id: str, trace: Trace) -> Timeline:
+        """Returns the timeline of a job's trace, built or from the cache; one is built at a time.
+
+        Raises:
+            CyclopsError: the trace has no times, or is damaged.
+        """
+        with self._building if self._find(job_id) is None else contextlib.nullcontext():
+            found = self._find(job_id) or trace.timeline()
+        with self._lock:
+            self._kept[job_id] = found
+            self._kept.move_to_end(job_id)
+            while len(self._kept) > 1 and sum(kept.nbytes for kept in self._kept.values()) > self._most_bytes:
+                self._kept.popitem(last=False)
+        return found
+
+    def _find(self, job_id: str) -> Timeline | None:
+        with self._lock:
+            return self._kept.get(job_id)

@@ -16,13 +16,12 @@ from accel.trace.perfetto.slice_texts import (
     quoted,
     slices,
     tracks,
-    unit_numbers,
     where,
 )
 from accel.trace.perfetto.token_events import Arrows, Levels
 from accel.trace.perfetto.trace_window import View
 from accel.trace.text_columns import Part, pack, render
-from accel.trace.trace_rows import Rows, batch_length, tokens_of
+from accel.trace.trace_rows import Rows, batch_length, tokens_of, unit_numbers
 from accel.util.arrays import Int64
 
 MEMORY = "memory"

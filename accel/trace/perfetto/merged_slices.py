@@ -15,14 +15,13 @@ from accel.trace.perfetto.slice_texts import (
     quoted,
     slices,
     tracks,
-    unit_numbers,
     where,
 )
 from accel.trace.perfetto.token_events import Levels
 from accel.trace.perfetto.trace_window import View
 from accel.trace.text_columns import Part, by_group, decimal, fixed, lookup, pack, render
 from accel.trace.trace_names import TraceNames
-from accel.trace.trace_rows import STRETCH, Rows, RowSource, batch_length
+from accel.trace.trace_rows import STRETCH, Rows, RowSource, batch_length, unit_numbers
 from accel.util.arrays import Int64
 
 

@@ -116,11 +116,6 @@ class InstructionTexts:
         return by_group(rows["kind"], len(self._names.operations), lambda kind, lines: list(parts(kind, lines)))
 
 
-def unit_numbers(names: TraceNames) -> Int64:
-    """Returns the unit of each operation, by its place in ``names.units``."""
-    return np.array([names.units.index(operation.unit) for operation in names.operations], np.int64)
-
-
 def in_turn(unit: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64]:
     """Returns the starts and ends (n,), cut where the unit's next instruction begins: slices must not overlap.
 

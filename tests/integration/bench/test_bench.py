@@ -19,6 +19,10 @@ ROWS = {
     "networks.py": [r"^resnet8: compile \d", r"^keyword_spotting: compile \d", r"[\d,]+ cycles, \d\.\d+ of the bound"],
     "schedules.py": [r"^worst ratio \d\.\d+, best \d\.\d+"],
     "trials.py": [r"^vta +resnet8 +[\d,]+ +[\d,]+ +\d\.\d{4}", r"^quick takes at most \d\.\d{4} times"],
+    "timeline.py": [
+        r"^a window of [\d,]+ cycles +\d+\.\d .* plain \d",
+        r"^every window over HTTP within 50 ms: (yes|no)",
+    ],
     "timing.py": [r"instructions: decode and time +\d+\.\d+ +[\d,]+"],
     "trace.py": [r"^[\d,]+ instructions, .* ms$", r" +\d+\.\d"],
 }

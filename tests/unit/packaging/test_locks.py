@@ -22,11 +22,13 @@ def wanted_by(lock: str) -> list[str]:
         "requirements.lock": running,
         "requirements-dev.lock": running + document["project"]["optional-dependencies"]["dev"],
         "requirements-bucket.lock": document["dependency-groups"]["bucket"],
+        "requirements-web.lock": document["dependency-groups"]["web"],
     }[lock]
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock", "requirements-bucket.lock"])
+@pytest.mark.parametrize("lock", ["", "-dev", "-bucket", "-web"])
 def test_a_lock_holds_what_the_project_asks_for(lock: str) -> None:
+    lock = f"requirements{lock}.lock"
     locked = pins(lock)
     for requirement in map(Requirement, wanted_by(lock)):
         assert requirement.name in locked, f"{requirement}: run `make lock`"

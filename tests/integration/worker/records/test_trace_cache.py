@@ -7,7 +7,7 @@ from accel.errors import CyclopsError
 from accel.trace.program_trace import Trace
 from tests.helpers.programs.traces import random_trace
 from tests.helpers.records import ended
-from worker.records.job_artifacts import Artifacts, TraceCache
+from worker.records.job_artifacts import Artifacts, TimelineCache, TraceCache
 from worker.storage.object_store import Store
 
 JOBS = 5
@@ -63,3 +63,38 @@ def test_no_trace_and_a_damaged_one(store: Store, tmp_path: Path) -> None:
     (tmp_path / "out" / "trace.npz").write_bytes(b"PK")
     with pytest.raises(CyclopsError, match="cannot be read"):
         TraceCache().get("job", Artifacts(store, ended(store, tmp_path / "out")))
+
+
+def test_timelines_are_kept_up_to_a_number_of_bytes() -> None:
+    held = [Trace(random_trace(number, 3000)) for number in range(3)]
+    timelines = TimelineCache(most_bytes=held[0].timeline().nbytes * 5 // 2)
+    first, second = (timelines.get(f"job {number}", held[number]) for number in range(2))
+    assert timelines.get("job 0", held[0]) is first
+    timelines.get("job 2", held[2])
+    assert timelines.get("job 0", held[0]) is first
+    assert timelines.get("job 1", held[1]) is not second
+
+
+def test_a_timeline_larger_than_all_room_is_kept_until_the_next() -> None:
+    held = Trace(random_trace(0, 3000))
+    timelines = TimelineCache(most_bytes=1)
+    assert timelines.get("job 0", held) is timelines.get("job 0", held)
+
+
+def test_a_timeline_is_built_once_whoever_asks_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, built, asked = Trace(random_trace(0, 300)), [], threading.Barrier(4)
+    plain = Trace.timeline
+    monkeypatch.setattr(Trace, "timeline", lambda trace: built.append(1) or plain(trace))
+    timelines, found = TimelineCache(), []
+
+    def ask() -> None:
+        asked.wait()
+        found.append(timelines.get("job 0", held))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(built) == 1
+    assert len({id(timeline) for timeline in found}) == 1

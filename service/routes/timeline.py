@@ -1,0 +1,189 @@
+"""The timeline: what each unit does in every cycle, as windows for a picture; and what belongs to one instruction."""
+
+from typing import Annotated, Any, Literal
+
+import pydantic
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import Field
+
+from accel.errors import CyclopsError
+from accel.trace.program_trace import Trace
+from accel.trace.timeline import MOST_BINS, Timeline
+from service.auth.route_policy import access
+from service.context import JobContext, RequestJobs
+from service.http.declarations import declare_content, declare_problems
+from service.http.problems import ProblemError
+from service.jobs.job_id import JobId
+from service.routes.artifacts import artifacts_of
+from service.routes.trace import open_trace
+
+router = APIRouter(prefix="/v1/jobs/{id}/timeline", tags=["results"])
+_LAST = (1 << 53) - 1  # cycle: the greatest number that every reader of JSON has exactly
+_PROBLEMS = declare_problems("not-found", "conflict")
+
+
+class TimelineCategory(pydantic.BaseModel):
+    """A category of cycles."""
+
+    name: str = Field(description="`busy`, or what was waited for", examples=["load_to_compute"])
+    kind: Literal["busy", "memory", "token", "fetch", "other"] = Field(
+        description="what it is of, by which it is drawn"
+    )
+
+
+class TimelineTrack(pydantic.BaseModel):
+    """A unit of the accelerator."""
+
+    unit: str
+    cycles: dict[str, int] = Field(description="cycles by category, and `idle`; they add up to those of the timeline")
+
+
+class TimelineOperation(pydantic.BaseModel):
+    """An instruction of the accelerator."""
+
+    name: str
+    unit: str
+
+
+class TimelineLaunch(pydantic.BaseModel):
+    """A launch, which runs a layer, and its cycles ``[begin, end)``."""
+
+    name: str
+    begin: int
+    end: int
+
+
+class TimelineHost(pydantic.BaseModel):
+    """A host step, which takes no cycles."""
+
+    name: str
+    cycle: int
+
+
+class TimelineTracks(pydantic.BaseModel):
+    """What the numbers in a window stand for, each by its place in a list, and the sums of every track."""
+
+    accelerator: str
+    clock_mhz: float
+    cycles: int = Field(description="when all has ended")
+    instructions: int
+    categories: list[TimelineCategory]
+    tracks: list[TimelineTrack]
+    operations: list[TimelineOperation]
+    launches: list[TimelineLaunch]
+    hosts: list[TimelineHost]
+
+
+class TokenDependence(pydantic.BaseModel):
+    """A token that an instruction takes as it starts, or sends as it ends."""
+
+    queue: str
+    role: Literal["takes", "sends"]
+    instruction: int | None = Field(
+        description="who sent it, or takes it; null: it was there at the start, or is never taken"
+    )
+    unit: str | None = Field(description="that one's unit")
+    op: str | None = Field(description="its operation")
+    start: int | None = Field(description="its first cycle")
+    end: int | None = Field(description="the cycle after its last: as the token is sent")
+
+
+class TimelineInstruction(pydantic.BaseModel):
+    """An instruction, and what it has to do with others."""
+
+    record: dict[str, Any] = Field(description="the record of the trace")
+    previous: int | None = Field(description="the one before it in its unit's part of the program")
+    next: int | None = Field(description="the one after it")
+    dependences: list[TokenDependence]
+
+
+class TimelineMatch(pydantic.BaseModel):
+    """What a search has found."""
+
+    instruction: int | None = Field(description="its place in the trace; null: nothing has the text")
+
+
+def _open(jobs: JobContext, job_id: str) -> tuple[Trace, Timeline]:
+    trace = open_trace(jobs, job_id, artifacts_of(jobs, job_id))
+    try:
+        return trace, jobs.timelines.get(job_id, trace)
+    except CyclopsError as error:
+        raise ProblemError("not-found", error.detail, field="id") from error
+
+
+@router.get(
+    "",
+    summary="A window of the timeline",
+    response_class=Response,
+    responses=declare_content("the window; its format is in docs/timeline.md", "application/octet-stream") | _PROBLEMS,
+)
+@access("link", "jobs")
+def get_timeline(
+    id: JobId,  # noqa: A002 - the API's name
+    jobs: RequestJobs,
+    begin: Annotated[int, Query(ge=0, le=_LAST, description="its first cycle")] = 0,
+    end: Annotated[
+        int | None, Query(ge=1, le=_LAST, description="the cycle before which it ends; else the timeline's end")
+    ] = None,
+    bins: Annotated[int, Query(ge=1, le=MOST_BINS, description="equal parts, such as one a pixel")] = 1024,
+) -> Response:
+    """What each unit did in these cycles: slices at least as long as a bin, and sums by bin and category of the others.
+
+    Slices are of one category each, as `timeline/tracks` lists them: at work, or waiting for something. A window ends
+    with the timeline at the latest.
+    """
+    _, timeline = _open(jobs, id)
+    try:
+        data = timeline.window(begin, end, bins)
+    except CyclopsError as error:
+        raise ProblemError("invalid-request", error.detail, field=error.field) from error
+    return Response(data, media_type="application/octet-stream")
+
+
+@router.get("/tracks", summary="The tracks of the timeline", responses=_PROBLEMS)
+@access("link", "jobs")
+def get_timeline_tracks(id: JobId, jobs: RequestJobs) -> TimelineTracks:  # noqa: A002 - the API's name
+    """The units, categories, operations, layers and host steps that windows speak of, and where all cycles went."""
+    _, timeline = _open(jobs, id)
+    return TimelineTracks.model_validate(timeline.document())
+
+
+@router.get("/instructions/{index}", summary="An instruction of the timeline", responses=_PROBLEMS)
+@access("link", "jobs")
+def get_timeline_instruction(
+    id: JobId,  # noqa: A002 - the API's name
+    index: Annotated[int, Path(ge=0, le=_LAST, description="its place in the trace", examples=[0])],
+    jobs: RequestJobs,
+) -> TimelineInstruction:
+    """The instruction as the trace has it, its neighbours on its unit, and at the other end of each token whom."""
+    trace, timeline = _open(jobs, id)
+    found = trace.page(index, 1)
+    if not found:
+        raise ProblemError("not-found", f"the trace has {len(trace)} instructions, the first is 0", field="index")
+    before, following = timeline.neighbours(index)
+    return TimelineInstruction(
+        record=found[0],
+        previous=before,
+        next=following,
+        dependences=[_dependence(trace, **one) for one in timeline.dependences(index)],
+    )
+
+
+def _dependence(trace: Trace, queue: str, role: Literal["takes", "sends"], instruction: int | None) -> TokenDependence:
+    there = trace.page(instruction, 1)[0] if instruction is not None else {}
+    said = {name: there.get(name) for name in ("unit", "op", "start", "end")}
+    return TokenDependence(queue=queue, role=role, instruction=instruction, **said)
+
+
+@router.get("/search", summary="Search the timeline", responses=_PROBLEMS)
+@access("link", "jobs")
+def search_timeline(
+    id: JobId,  # noqa: A002 - the API's name
+    jobs: RequestJobs,
+    text: Annotated[str, Query(min_length=1, max_length=200, description="part of a name", examples=["gemm"])],
+    begin: Annotated[int, Query(ge=0, le=_LAST, description="the first instruction to look at")] = 0,
+) -> TimelineMatch:
+    """The first instruction, from `begin` on and then from the start, whose operation, layer or node has the text."""
+    trace = open_trace(jobs, id, artifacts_of(jobs, id))
+    found = trace.search(text, begin)
+    return TimelineMatch(instruction=trace.search(text, 0, begin) if found is None else found)

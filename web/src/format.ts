@@ -1,0 +1,40 @@
+/** Numbers as text, with their units. */
+
+const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const TIMES: [number, string][] = [
+  [1e6, "s"],
+  [1e3, "ms"],
+  [1, "µs"],
+  [0, "ns"],
+];
+
+export function count(value: number): string {
+  return whole.format(value);
+}
+
+export function cycles(value: number): string {
+  return `${count(value)} ${Math.abs(value) === 1 ? "cycle" : "cycles"}`;
+}
+
+/** The time of some cycles by a clock, in a unit of its size. */
+export function time(value: number, clockMhz: number): string {
+  const microseconds = value / clockMhz;
+  if (microseconds === 0) {
+    return "0 s";
+  }
+  const [least, unit] = TIMES.find(([from]) => Math.abs(microseconds) >= from) ?? [0, "ns"];
+  const scaled = least === 0 ? microseconds * 1e3 : microseconds / least;
+  return `${Number(scaled.toPrecision(4)).toLocaleString("en-US")} ${unit}`;
+}
+
+/** Times on an axis: all in the unit of the last one, with the digits that tell neighbours apart. */
+export function axisTime(value: number, step: number, last: number, clockMhz: number): string {
+  const [least, unit] = TIMES.find(([from]) => last / clockMhz >= from) ?? [0, "ns"];
+  const scale = (least === 0 ? 1e3 : 1 / least) / clockMhz;
+  const digits = Math.min(Math.max(Math.ceil(-Math.log10(step * scale) - 1e-9), 0), 9);
+  return `${(value * scale).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`;
+}
+
+export function percent(share: number): string {
+  return share > 0 && share < 0.0005 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`;
+}

@@ -1,0 +1,108 @@
+/** The selected instruction: what the trace says of it, and whose tokens it takes and sends. */
+
+import { apiUrl } from "../api";
+import { button, element } from "../dom";
+import { count, cycles, time } from "../format";
+import type { Tracks } from "./window";
+
+/** `GET /v1/jobs/ID/timeline/instructions/N`. */
+export interface Details {
+  record: {
+    index: number;
+    launch: string;
+    unit: string;
+    op: string;
+    does: string;
+    fields: Record<string, number>;
+    start: number;
+    end: number;
+    waited_for: { cause: string; cycles: number; on: string }[];
+    origin: { nodes: string[]; function: string; site: number; pragma: string; stage: string } | null;
+  };
+  previous: number | null;
+  next: number | null;
+  dependences: Token[];
+}
+
+export interface Token {
+  queue: string;
+  role: "takes" | "sends";
+  instruction: number | null;
+  unit: string | null;
+  op: string | null;
+  start: number | null;
+  end: number | null;
+}
+
+/** Fills the panel with an instruction; `select` goes to another one. */
+export function showDetails(
+  panel: HTMLElement,
+  details: Details,
+  tracks: Tracks,
+  job: string,
+  select: (instruction: number) => void,
+): void {
+  const { record } = details;
+  const facts: [string, (Node | string)[]][] = [
+    ["Cycles", [`${count(record.start)} to ${count(record.end)}: ${cycles(record.end - record.start)}, ${time(record.end - record.start, tracks.clock_mhz)}`]],
+    ["Layer", [record.launch]],
+    ["Waited", waits(record.waited_for, tracks)],
+    ["Tokens", tokens(details.dependences, select)],
+  ];
+  if (record.does !== "") {
+    facts.push(["Does", [element("code", {}, record.does)]]);
+  }
+  const fields = Object.entries(record.fields).map(([name, value]) => `${name}=${value}`);
+  facts.push(["Fields", [fields.length > 0 ? element("code", {}, fields.join(" ")) : "none"]]);
+  if (record.origin !== null) {
+    const { nodes, function: made, site, pragma, stage } = record.origin;
+    facts.push(["From", [`${nodes.join(", ") || "no node"}; `, element("code", {}, made), `, site ${site}${pragma === "" ? "" : `, ${pragma}`}, ${stage}`]]);
+  }
+  const step = (to: number | null, text: string, label: string): HTMLButtonElement => {
+    const made = button(text, () => to !== null && select(to), label);
+    made.disabled = to === null;
+    return made;
+  };
+  const trace = apiUrl(`/v1/jobs/${job}/trace`, { cursor: record.index, limit: 1 });
+  panel.replaceChildren(
+    element("h2", {}, element("code", {}, record.op), ` on ${record.unit}, instruction ${count(record.index)}`),
+    list(facts),
+    element(
+      "p",
+      { class: "row" },
+      step(details.previous, "Previous", "previous instruction of this unit, key ["),
+      step(details.next, "Next", "next instruction of this unit, key ]"),
+      element("a", { href: trace }, "its record as JSON"),
+    ),
+  );
+  panel.hidden = false;
+}
+
+function list(facts: [string, (Node | string)[]][]): HTMLElement {
+  const made = element("dl", { class: "facts" });
+  for (const [term, said] of facts) {
+    made.append(element("dt", {}, term), element("dd", {}, ...said));
+  }
+  return made;
+}
+
+function waits(waited: Details["record"]["waited_for"], tracks: Tracks): string[] {
+  const found = waited.map(({ on, cycles: lost }) => `${cycles(lost)} for ${on} (${time(lost, tracks.clock_mhz)})`);
+  return [found.length > 0 ? found.join(", ") : "for nothing"];
+}
+
+function tokens(dependences: Token[], select: (instruction: number) => void): (Node | string)[] {
+  if (dependences.length === 0) {
+    return ["none"];
+  }
+  const lines = dependences.map(({ queue, role, instruction, op, end, start }) => {
+    if (instruction === null) {
+      return element("li", {}, role === "takes" ? `takes one of ${queue} that was there at the start` : `sends one to ${queue} that nothing takes`);
+    }
+    const other = button(`${op ?? ""} ${count(instruction)}`, () => select(instruction));
+    return role === "takes"
+      ? element("li", {}, `takes one of ${queue} from `, other, `, which ended at ${count(end ?? 0)}`)
+      : element("li", {}, `sends one to ${queue} for `, other, `, which starts at ${count(start ?? 0)}`);
+  });
+  return [element("ul", { class: "plain" }, ...lines)];
+}
