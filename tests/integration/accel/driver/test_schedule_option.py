@@ -19,7 +19,7 @@ class _EmittedError(Exception):
 
 
 def _words(schedule: Schedule, out: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, int]:
-    """The instruction words of a job that finds whatever it times last the fastest, and everything slow, and how much it timed."""
+    """The instruction words of a job that finds all slow, what it times last the fastest; and how much it timed."""
     timed: list[Words] = []
 
     def cycles(words: Words, *_: object) -> int:
