@@ -57,6 +57,10 @@ class Timing:
     it ran. ``cycles`` is when the launch is over: when FINISH ended, or without one the last instruction. ``busy``
     maps a unit to its cycles at work. ``tokens`` are those left in each queue. Arrays may be of any signed
     integers.
+
+    ``blockers`` says of a cause whose fault it was: the number of the unit that was waited for, for all instructions
+    or for each (n,), -1 where it was none; or ``PREVIOUS``, the unit of the instruction before it in the program.
+    ``activity`` is what the units did where instructions are not that, as a loop instruction that is many.
     """
 
     start: Signed
@@ -65,6 +69,31 @@ class Timing:
     cycles: int
     busy: dict[str, int]
     tokens: dict[str, int]
+    blockers: Mapping[str, "Signed | int"] = field(default_factory=dict)
+    activity: "Activity | None" = None
+
+
+PREVIOUS = -2
+"""A blocker: the unit of the instruction before in the program, until that has started."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """The pieces of work of a launch, m of them, those of a unit in its order.
+
+    ``unit`` (m,) and ``kind`` (m,) are indices into the document's units and instructions. A piece ran from ``start``
+    to ``end`` (m,), of which it lost the last ``held`` (m,) cycles to memory. ``waits`` maps a cause to the cycles
+    (m,) that it lost to it before: one cause after the other, the last one until the start. ``blockers`` are as in
+    :class:`Timing`.
+    """
+
+    unit: Signed
+    kind: Signed
+    start: Signed
+    end: Signed
+    held: Signed
+    waits: Mapping[str, Signed]
+    blockers: Mapping[str, "Signed | int"]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from accel.program.program_model import Program
-from accel.report.layer_report import layers_of, total_energy
+from accel.report.layer_report import layers_of, total_account, total_energy
 from accel.report.report_documents import HostOp, Macs, ProgramWarning, Provenance, Quality, Report, WarningKind
 from accel.report.simulation_report import program_size, timing_model_of, unit_times, warnings_of
 from accel.simulate.engine import Simulation
@@ -35,6 +35,7 @@ def make_report(
         energy_pj=total_energy(layers),
         macs=Macs(total=total_macs, accelerator=macs, share=macs / total_macs if total_macs else 0.0),
         units=unit_times(simulation, program.accelerator),
+        account=total_account(simulation),
         warnings=[
             *run_warnings("not-verified", unverified),
             *warnings,

@@ -7,7 +7,8 @@ from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.family import Timing, dram_traffic
 from accel.isa.family_registry import family_of
-from accel.report.report_documents import Layer
+from accel.report.report_documents import CycleAccount, Layer
+from accel.simulate import cycle_account
 from accel.simulate.engine import LaunchResult, Simulation
 from accel.util.arrays import Bools, Int64
 
@@ -43,7 +44,21 @@ def _layer(result: LaunchResult, accelerator: Accelerator, gemm: Contraction | N
         bytes_written=written,
         instructions=launch.count,
         energy_pj=family.energy(decoded),
+        account=account_document(result.account) if result.account else None,
     )
+
+
+def account_document(account: cycle_account.CycleAccount) -> CycleAccount:
+    """Returns the account as the report has it."""
+    return CycleAccount.model_validate({"total": account.total, "units": account.units})
+
+
+def total_account(simulation: Simulation) -> CycleAccount | None:
+    """Returns where the cycles of all launches went; None where they were not timed."""
+    accounts = [result.account for result in simulation.launches if result.account is not None]
+    if not accounts:
+        return None
+    return account_document(cycle_account.merge_accounts(accounts))
 
 
 def total_energy(layers: list[Layer]) -> float | None:

@@ -77,6 +77,27 @@ class Provenance(pydantic.BaseModel):
     )
 
 
+CycleCategory = Literal["busy", "memory", "token", "fetch", "other", "idle"]
+CycleShares = dict[CycleCategory, dict[str, int]]
+
+
+class CycleAccount(pydantic.BaseModel):
+    """Where every cycle went, by category and cause: each is of one category, and they add up to all cycles.
+
+    The categories are `busy` (the causes are instructions), `memory`, `token` (queues), `fetch`, `other` and `idle`.
+    """
+
+    total: CycleShares = Field(
+        description="of the accelerator as a whole: what its compute unit does, and where that waits, what the unit "
+        "does that it waits for; `memory` are its copies, and those that it waits for",
+        examples=[{"busy": {"gemm": 900}, "memory": {"load_wgt": 80}, "fetch": {"fetch": 20}}],
+    )
+    units: dict[str, CycleShares] = Field(
+        description="of each unit; `busy` while an instruction of it runs, else what its next one waits for",
+        examples=[{"compute": {"busy": {"gemm": 900}, "token": {"load_to_compute": 100}}}],
+    )
+
+
 class Layer(pydantic.BaseModel):
     """One launch: a layer of the model on the accelerator. Times in cycles, sizes in bytes."""
 
@@ -103,6 +124,9 @@ class Layer(pydantic.BaseModel):
     instructions: int
     energy_pj: float | None = Field(
         None, description="picojoules of the instructions whose energy the accelerator says; null if it says none"
+    )
+    account: CycleAccount | None = Field(
+        None, description="where its cycles went; null where timing did not run, and in reports of earlier versions"
     )
 
 
@@ -194,6 +218,9 @@ class Report(pydantic.BaseModel):
     energy_pj: float | None = Field(None, description="picojoules of all launches, as in their rows")
     macs: Macs
     units: dict[str, UnitTime]
+    account: CycleAccount | None = Field(
+        None, description="where the cycles of all launches went; null in reports of earlier versions"
+    )
     warnings: list[ProgramWarning]
     layers: list[Layer]
     host_ops: list[HostOp]
@@ -277,6 +304,11 @@ class SimulationReport(pydantic.BaseModel):
     stale_reads: list[StaleRecord] = Field(description="the first of them")
     warnings: list[ProgramWarning]
     units: dict[str, UnitTime] | None = Field(description="null where timing did not run")
+    account: CycleAccount | None = Field(
+        None,
+        description="where the cycles of all launches went; null where timing did not run, and in reports of earlier "
+        "versions",
+    )
     bytes_read: int
     bytes_written: int
     energy_pj: float | None = Field(None, description="picojoules of all launches, as in their rows")

@@ -11,7 +11,7 @@ from accel.accelerator.timing_model import TimingModel
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards, Race, Stale, Unwritten
 from accel.program.program_model import HostStep, Launch, Program
-from accel.report.layer_report import layers_of, total_energy
+from accel.report.layer_report import layers_of, total_account, total_energy
 from accel.report.report_documents import (
     Engine,
     Instruction,
@@ -58,6 +58,7 @@ def make_simulation_report(
         stale_reads=[stale_record(read, simulation) for read in hazards.stale[:_SHOWN]],
         warnings=warnings,
         units=unit_times(simulation, program.accelerator) if timed else None,
+        account=total_account(simulation),
         bytes_read=sum(launch.bytes_read for launch in launches),
         bytes_written=sum(launch.bytes_written for launch in launches),
         energy_pj=total_energy(launches),

@@ -24,6 +24,8 @@ from accel.isa.compiled_kernels import cache_folder, imported_files
 from accel.isa.family import KernelProvider, KernelSource
 from accel.isa.family_registry import family, family_of
 from accel.isa.kernel_library import adopt_code, find_kernel, host_cpu, load_kernel
+from accel.simulate import cycle_account
+from accel.simulate.cycle_account import prepare_account
 
 _prepared: set[str] = set()
 """Families of which this process, or the one that it was forked from, has loaded what numba compiles."""
@@ -39,6 +41,7 @@ def prepare(accelerator: Accelerator) -> None:
         InvalidAccelerator: its family is not installed.
     """
     decode.prepare_decode()
+    prepare_account()
     found = family_of(accelerator)
     found.prepare(accelerator)
     _prepared.add(accelerator.family)
@@ -131,7 +134,7 @@ def _note(name: str) -> Path | None:
 def _family_state(name: str) -> str | None:
     """Returns a digest of what numba's code for a family depends on; numba looks at paths and times of files too."""
     try:
-        sources = {Path(inspect.getfile(type(family(name)))), Path(decode.__file__)}
+        sources = {Path(inspect.getfile(type(family(name)))), Path(decode.__file__), Path(cycle_account.__file__)}
         files = {file for source in sources for file in imported_files(source)}
         states = [f"{file} {(status := file.stat()).st_mtime_ns} {status.st_size}" for file in sorted(files)]
     except (CyclopsError, OSError, TypeError, ValueError):  # not installed; not a file, or not of this package

@@ -15,8 +15,8 @@ from accel.isa.explicit import timing_decoupled, timing_in_order
 from accel.isa.explicit import timing_layout as layout
 from accel.isa.explicit.accesses import ranges_of
 from accel.isa.explicit.costs import cycles_of, doing
-from accel.isa.family import Timing
-from accel.isa.kernel_types import MATRIX, SCALAR
+from accel.isa.family import PREVIOUS, Timing
+from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR
 from accel.util.arrays import Int64
 
 
@@ -113,9 +113,10 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
     state = _state(accelerator, stream.unit, token_counts(accelerator, tokens))
     times = np.zeros((layout.TIMES, count), np.int64)
     waits = np.zeros((layout.CAUSES + len(names), count), np.int64)
+    blockers = np.full(count, -1, np.int64)
     if kind == "in_order":
-        timing_in_order.run(stream, len(accelerator.units), times, waits)
-    elif timing_decoupled.run_decoupled(stream, state, times, waits) < count:
+        timing_in_order.run(stream, len(accelerator.units), times, waits, blockers)
+    elif timing_decoupled.run_decoupled(stream, state, times, waits, blockers) < count:
         waiting = sorted(int(index) for index in state.units[layout.NEXT] if index < count)
         raise deadlock(decoded, waiting, Transfers(stream.pop_start, stream.pops), state.tokens)
     start, end = times
@@ -128,6 +129,11 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
         cycles=int(end.max(initial=0)),
         busy=dict(zip(accelerator.units, busy.tolist(), strict=True)),
         tokens=dict(zip(names, state.tokens.tolist(), strict=True)),
+        blockers={
+            "issue": PREVIOUS,
+            "hazard": blockers,
+            **{name: accelerator.units.index(queue[0]) for name, queue in zip(names, queues(accelerator), strict=True)},
+        },
     )
 
 
@@ -209,5 +215,5 @@ def deadlock(decoded: Decoded, waiting: list[int], pops: Transfers, tokens: Int6
 
 def prepare_timing() -> None:
     """Compile the kernels, without running them."""
-    compile_now(timing_in_order.run, layout.STREAM, SCALAR, MATRIX, MATRIX)
-    compile_now(timing_decoupled.run_decoupled, layout.STREAM, layout.STATE, MATRIX, MATRIX)
+    compile_now(timing_in_order.run, layout.STREAM, SCALAR, MATRIX, MATRIX, VECTOR)
+    compile_now(timing_decoupled.run_decoupled, layout.STREAM, layout.STATE, MATRIX, MATRIX, VECTOR)

@@ -27,9 +27,10 @@ def _context_after(words: Words, parameters: GemminiParameters, context: LaunchC
     return context.after(words, parameters)
 
 
-def _timing_of(words: Words, parameters: GemminiParameters, context: LaunchContext, _tokens: dict[str, int]) -> Timing:
-    timed = stream_timing.time_stream(words, parameters, context)
-    return Timing(timed.start, timed.end, timed.waits, timed.cycles, timed.busy, {})
+def _timing_of(decoded: Decoded, _tokens: dict[str, int]) -> Timing:
+    timed = takes_decoded_launch(stream_timing.time_stream)(decoded)
+    activity = stream_timing.activity_of(decoded, timed)
+    return Timing(timed.start, timed.end, timed.waits, timed.cycles, timed.busy, {}, activity=activity)
 
 
 class GemminiFamily(NoKernels):
@@ -48,7 +49,7 @@ class GemminiFamily(NoKernels):
     effort = staticmethod(takes_decoded_launch(effort_of))
     boxes = staticmethod(takes_decoded_launch(dram_accesses))
 
-    time = staticmethod(takes_decoded_launch(_timing_of))
+    time = staticmethod(_timing_of)
     work = staticmethod(takes_decoded_launch(work_of))
     energy = staticmethod(energy_of)
     timing_model = staticmethod(timing_model)

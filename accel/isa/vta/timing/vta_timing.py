@@ -117,6 +117,10 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
         cycles=_finish(decoded, end),
         busy=dict(zip(accelerator.units, units[layout.BUSY].tolist(), strict=True)),
         tokens=dict(zip(names, counters.tolist(), strict=True)),
+        blockers={
+            name: accelerator.units.index(sender)
+            for name, (sender, _) in zip(names, token_queues(accelerator), strict=True)
+        },
     )
 
 
