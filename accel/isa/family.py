@@ -6,7 +6,7 @@ found by the entry point ``cyclops.isa`` under its name (:mod:`accel.isa.family_
 the reports know no family by name.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -126,6 +126,7 @@ class Work:
     ``compute_cycles``: of the unit that contracts; ``contract_cycles`` the part of it that multiplies.
     ``bus_cycles``: the bytes over the bus. ``lower_bound``: cycles that no order of these instructions goes below.
     ``macs_per_cycle``: multiply-accumulates a cycle at best; None where the contraction does one iteration a cycle.
+    ``bus_bytes``: bytes over the bus a cycle; None where it is what the document's ``dram`` says.
     """
 
     contract_cycles: int
@@ -133,6 +134,29 @@ class Work:
     bus_cycles: int
     lower_bound: int
     macs_per_cycle: float | None = None
+    bus_bytes: int | None = None
+
+
+TimeLaunch = Callable[[Decoded, dict[str, int]], Timing]
+
+
+@dataclass(frozen=True)
+class Variation:
+    """A resource changed.
+
+    Attributes:
+        resource: what a program is bound by that gains from it, such as ``the bus``.
+        change: what it would have then, such as ``16 bytes a beat``.
+        fields: JSON pointer in the document to (before, after); empty where no document says it.
+        time: times a launch as :meth:`CycleModel.time` does, with the change.
+        eases: categories and causes of a program's account of which it may take something.
+    """
+
+    resource: str
+    change: str
+    fields: Mapping[str, tuple[float | str | None, float | str | None]]
+    time: TimeLaunch
+    eases: frozenset[str] = frozenset()
 
 
 class Machine(Protocol):
@@ -249,6 +273,9 @@ class CycleModel(Protocol):
         Raises:
             SimulationError: a deadlock.
         """
+
+    def variations(self, accelerator: Accelerator, /) -> Sequence[Variation]:
+        """Returns resources, each changed alone, that a report tries to say what limits a program."""
 
     def work(self, decoded: Decoded, /) -> Work:
         """Returns the work of a launch."""

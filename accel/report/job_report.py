@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from accel.program.program_model import Program
-from accel.report.layer_report import layers_of, total_account, total_energy
+from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
+from accel.report.program_limits import limits_of
 from accel.report.report_documents import HostOp, Macs, ProgramWarning, Provenance, Quality, Report, WarningKind
-from accel.report.simulation_report import program_size, timing_model_of, unit_times, warnings_of
+from accel.report.simulation_report import program_size, seconds_of, timing_model_of, unit_times, warnings_of
 from accel.simulate.engine import Simulation
 
 
@@ -32,10 +33,13 @@ def make_report(
         provenance=provenance,
         verified=True if layers and not unverified else None,
         cycles=simulation.cycles,
+        seconds=seconds_of(simulation, program.accelerator),
         energy_pj=total_energy(layers),
         macs=Macs(total=total_macs, accelerator=macs, share=macs / total_macs if total_macs else 0.0),
         units=unit_times(simulation, program.accelerator),
         account=total_account(simulation),
+        limits=limits_of(program, simulation),
+        machine=machine_of(layers, simulation, program.accelerator),
         warnings=[
             *run_warnings("not-verified", unverified),
             *warnings,

@@ -39,11 +39,12 @@ class CycleAccount:
     """Cycles by category and cause; those of ``total``, and of each of ``units``, add up to all cycles.
 
     The causes of ``busy`` are instructions; those of ``memory`` in ``total`` are the copies that the compute unit runs
-    or waits for, and ``memory`` where the bus served others.
+    or waits for, and ``memory`` where the bus served others. It is of ``pieces`` pieces of work.
     """
 
     total: Shares
     units: dict[str, Shares]
+    pieces: int
 
 
 def account_launch(decoded: Decoded, timing: Timing) -> CycleAccount:
@@ -82,6 +83,7 @@ def account_launch(decoded: Decoded, timing: Timing) -> CycleAccount:
     return CycleAccount(
         total=_merged(names.in_total(unit == main, row) for unit, row in enumerate(total)),
         units={name: names.of_unit(row) for name, row in zip(accelerator.units, by_unit, strict=True)},
+        pieces=count,
     )
 
 
@@ -92,6 +94,7 @@ def merge_accounts(accounts: Iterable[CycleAccount]) -> CycleAccount:
     return CycleAccount(
         total=_merged(account.total for account in found),
         units={unit: _merged(account.units.get(unit, {}) for account in found) for unit in units},
+        pieces=sum(account.pieces for account in found),
     )
 
 

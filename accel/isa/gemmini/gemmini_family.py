@@ -9,7 +9,7 @@ from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
 from accel.isa.cost_expressions import energy_of
 from accel.isa.decode import Decoded
-from accel.isa.family import Family, HazardChecker, Machine, NoKernels, Timing
+from accel.isa.family import Family, HazardChecker, Machine, NoKernels, Timing, Variation
 from accel.isa.gemmini.document.gemmini_document import check_gemmini, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine
@@ -19,6 +19,7 @@ from accel.isa.gemmini.stream.stream_check import GemminiHazardChecker, check_st
 from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
 from accel.isa.gemmini.timing.stream_traffic import dram_accesses, effort_of, work_of
+from accel.isa.variations import Scaled, scaled_variations
 from accel.program.program_model import DramWindow
 from accel.util.arrays import Bytes, Words
 
@@ -31,6 +32,20 @@ def _timing_of(decoded: Decoded, _tokens: dict[str, int]) -> Timing:
     timed = takes_decoded_launch(stream_timing.time_stream)(decoded)
     activity = stream_timing.activity_of(decoded, timed)
     return Timing(timed.start, timed.end, timed.waits, timed.cycles, timed.busy, {}, activity=activity)
+
+
+_RESOURCES = (
+    Scaled("the bus", "{} bytes a cycle", ["/parameters/dma_bus_bytes"]),
+    Scaled("the memory latency", "a memory latency of {} cycles", ["/parameters/memory_latency"], half=True),
+    Scaled("the requests in flight", "{} requests in flight", ["/parameters/requests_in_flight"]),
+    Scaled("the processor", "an instruction every {} cycles", ["/parameters/issue_cycles"], ["fetch"], half=True),
+    Scaled(
+        "the reservation station",
+        "twice its entries",
+        [f"/parameters/{unit}_entries" for unit in ("load", "execute", "store")],
+        ["reservation_station"],
+    ),
+)
 
 
 class GemminiFamily(NoKernels):
@@ -57,6 +72,10 @@ class GemminiFamily(NoKernels):
     def first_context(self, accelerator: Accelerator, windows: tuple[DramWindow, ...]) -> LaunchContext:
         """Returns the registers after power-on."""
         return LaunchContext.fresh(parameters_of(accelerator), windows)
+
+    def variations(self, accelerator: Accelerator) -> list[Variation]:
+        """Returns what a Gemmini can be timed with."""
+        return list(scaled_variations(accelerator, self, _RESOURCES))
 
     def machine(self, accelerator: Accelerator) -> Machine:
         """Returns a machine that takes decoded launches."""
