@@ -25,6 +25,7 @@ from service.routes import (
     about,
     accelerators,
     artifacts,
+    compare,
     events,
     health,
     jobs,
@@ -61,7 +62,7 @@ Every error is a problem document (RFC 9457); its `type` leads to an explanation
 """
 _ROUTES = (
     *(uploads, accelerators),
-    *(jobs, events, labels, shares, artifacts, trace, retention),
+    *(jobs, events, labels, shares, artifacts, trace, compare, retention),
     *(reference, about, health),
 )
 # FastAPI's own: we make the traces and metrics that docs/operating.md names, and no others leave

@@ -217,6 +217,21 @@ def trace(
 
 
 @app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(help="The run before: the folder that --out named, or its report.json.")],
+    b: Annotated[Path, typer.Argument(help="The run after, in the same way.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison, or the problem, as JSON.")] = False,
+) -> None:
+    """Say what differs between two runs: documents, versions, cycles by layer, and where the cycles went.
+
+    Exit status: 0 done, whatever differs, 2 one of them cannot be read.
+    """
+    from service.cli.compare_reports import compare_local
+
+    raise typer.Exit(compare_local(a, b, Console(), Console(stderr=True), as_json=as_json))
+
+
+@app.command()
 def demo(out: Annotated[Path, typer.Option(help="Directory for every artifact.")] = Path("out/demo")) -> None:
     """Start the service, run ResNet-8 on VTA through it, and show what came of it."""
     from service.cli.demo import DemoFailedError
