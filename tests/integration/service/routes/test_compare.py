@@ -11,6 +11,7 @@ import pytest
 from accel.driver.run_options import SimulateOptions
 from accel.driver.run_program import run_program
 from accel.program.program_model import Program
+from accel.report.memory_documents import MemoryPlan, OnChipMemory
 from tests.helpers.idle_service import Quiet, quiet_service
 from tests.helpers.programs.streams import small_program
 from tests.helpers.records import RESULT, publish_all
@@ -88,6 +89,20 @@ def test_a_job_of_an_earlier_version_is_compared_without_its_document(
     assert (found["document"], found["causes"]) == (None, None)
     assert "accelerator.json of a" in found["document_left_out"]
     assert found["difference"] < 0
+
+
+def test_a_memory_plan_is_served_and_a_program_has_none(
+    quiet: Quiet, two: tuple[str, str], is_problem: Check, tmp_path: Path
+) -> None:
+    found = is_problem(quiet.client.get(f"/v1/jobs/{two[0]}/memory"), 404, "not-found", "name")
+    assert found["detail"] == "the job has left no 'memory.json'"
+    plan = MemoryPlan(memories=[OnChipMemory(name="inp", elements=8, element_bytes=16)], layers=[])
+    (tmp_path / "memory.json").write_text(plan.model_dump_json())
+    job_id = quiet.post(quiet.request(seed=7))["id"]
+    quiet.succeed(job_id, tmp_path)
+    answer = quiet.client.get(f"/v1/jobs/{job_id}/memory")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert MemoryPlan.model_validate_json(answer.content) == plan
 
 
 def test_jobs_that_have_no_report(quiet: Quiet, two: tuple[str, str], is_problem: Check, tmp_path: Path) -> None:
