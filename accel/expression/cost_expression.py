@@ -90,6 +90,7 @@ class Cost:
         return found
 
 
+@functools.lru_cache(256)  # a launch asks for the same few, and a report times it several times
 def parse_cost(text: str) -> Cost:
     """Returns the cost that ``text`` states.
 

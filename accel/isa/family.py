@@ -60,7 +60,7 @@ class Timing:
 
     ``blockers`` says of a cause whose fault it was: the number of the unit that was waited for, for all instructions
     or for each (n,), -1 where it was none; or ``PREVIOUS``, the unit of the instruction before it in the program.
-    ``activity`` is what the units did where instructions are not that, as a loop instruction that is many.
+    ``activity`` returns what the units did where instructions are not that, as a loop instruction that is many.
     """
 
     start: Signed
@@ -70,7 +70,7 @@ class Timing:
     busy: dict[str, int]
     tokens: dict[str, int]
     blockers: Mapping[str, "Signed | int"] = field(default_factory=dict)
-    activity: "Activity | None" = None
+    activity: Callable[[], "Activity"] | None = None
 
 
 PREVIOUS = -2

@@ -5,7 +5,7 @@ for one document can be timed with the other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pydantic
@@ -66,7 +66,7 @@ def with_fields(accelerator: Accelerator, family: Family, values: Mapping[str, A
 
 def time_of(family: Family, changed: Accelerator) -> TimeLaunch:
     """Returns how launches are timed on another document, whose instruction words are the same."""
-    return lambda decoded, tokens: family.time(replace(decoded, accelerator=changed), tokens)
+    return lambda decoded, tokens: family.time(decoded.on(changed), tokens)
 
 
 def _complete(accelerator: Accelerator, family: Family) -> dict[str, Any]:

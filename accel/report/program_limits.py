@@ -30,8 +30,7 @@ def limits_of(program: Program, simulation: Simulation) -> Limits:
     promise = _by_cause(merge_accounts(each.account for each in simulation.launches if each.account is not None).total)
     known = sorted(family.variations(program.accelerator), key=lambda each: -sum(promise[name] for name in each.eases))
     tried = known[: MOST_PIECES // max(pieces, 1)]
-    changes = [change for each in tried if (change := _change(each, program, simulation)) is not None]
-    changes.sort(key=lambda change: change.cycles)
+    changes = sorted(_changes(tried, program, simulation), key=lambda change: change.cycles)
     left = f"{len(known) - len(tried)} of {len(known)} changes were not tried, as the program is too large"
     return Limits(sentence=_sentence(changes), changes=changes, left_out=left if len(tried) < len(known) else None)
 
@@ -49,17 +48,33 @@ def _nothing(reason: str) -> Limits:
     return Limits(sentence=None, changes=[], left_out=reason)
 
 
-def _change(variation: Variation, program: Program, simulation: Simulation) -> Change | None:
-    """The program with one change; None where the clock cannot run it so, as a cost that no longer is a number."""
-    sync, tokens = program.accelerator.synchronisation, dict(program.initial_tokens)
-    layers = []
+def _changes(variations: Sequence[Variation], program: Program, simulation: Simulation) -> list[Change]:
+    """The program with each change; without those that the clock cannot run, as a cost that no longer is a number."""
+    sync = program.accelerator.synchronisation
+    carried = sync.kind == "tokens" and sync.carry
+    layers: list[list[int] | None] = [[] for _ in variations]
+    tokens = [dict(program.initial_tokens) for _ in variations]
     for result in simulation.launches:
-        try:
-            timing = variation.time(result.decoded, tokens)
-        except CyclopsError:
-            return None
-        layers.append(timing.cycles)
-        tokens = timing.tokens if sync.kind == "tokens" and sync.carry else {}
+        decoded = result.decoded
+        for number, variation in enumerate(variations):
+            taken = layers[number]
+            if taken is None:
+                continue
+            try:
+                timing = variation.time(decoded, tokens[number])
+            except CyclopsError:
+                layers[number] = None
+                continue
+            taken.append(timing.cycles)
+            tokens[number] = timing.tokens if carried else {}
+    return [
+        _change(variation, taken, simulation.cycles)
+        for variation, taken in zip(variations, layers, strict=True)
+        if taken is not None
+    ]
+
+
+def _change(variation: Variation, layers: list[int], cycles: int) -> Change:
     return Change(
         resource=variation.resource,
         change=variation.change,
@@ -68,7 +83,7 @@ def _change(variation: Variation, program: Program, simulation: Simulation) -> C
             for field, (before, after) in variation.fields.items()
         ],
         cycles=sum(layers),
-        gain=1 - sum(layers) / simulation.cycles,
+        gain=1 - sum(layers) / cycles,
         layers=layers,
     )
 

@@ -49,7 +49,8 @@ class CycleAccount:
 
 def account_launch(decoded: Decoded, timing: Timing) -> CycleAccount:
     """Returns where the cycles of a launch went, those up to ``timing.cycles``."""
-    accelerator, activity = decoded.accelerator, timing.activity or _activity_of(decoded, timing)
+    accelerator = decoded.accelerator
+    activity = _activity_of(decoded, timing) if timing.activity is None else timing.activity()
     causes = [cause for cause, cycles in activity.waits.items() if cycles.any()]
     unit = np.asarray(activity.unit, np.int64)
     count, units = len(unit), len(accelerator.units)

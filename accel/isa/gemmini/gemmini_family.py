@@ -3,6 +3,8 @@
 Its stages take streams of words; :func:`takes_decoded_launch` makes each one of launches.
 """
 
+import functools
+
 import numpy as np
 
 from accel.accelerator.base import DocumentPart
@@ -30,7 +32,7 @@ def _context_after(words: Words, parameters: GemminiParameters, context: LaunchC
 
 def _timing_of(decoded: Decoded, _tokens: dict[str, int]) -> Timing:
     timed = takes_decoded_launch(stream_timing.time_stream)(decoded)
-    activity = stream_timing.activity_of(decoded, timed)
+    activity = functools.partial(stream_timing.activity_of, decoded, timed)
     return Timing(timed.start, timed.end, timed.waits, timed.cycles, timed.busy, {}, activity=activity)
 
 

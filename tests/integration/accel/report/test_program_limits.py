@@ -144,3 +144,11 @@ def test_a_program_whose_cycles_were_not_counted_has_no_speed():
     layers = layers_of(simulation, program.accelerator)
     assert [(layer.account, layer.roofline.achieved) for layer in layers] == [(None, None)] * 2
     assert machine_of(layers, simulation, program.accelerator).peak_macs_per_cycle == 256
+
+
+def test_a_family_that_was_written_before_there_were_changes_says_so(monkeypatch):
+    program = small_program()
+    simulation = simulate(program, {"x": np.zeros((4, 16), np.int8)})
+    monkeypatch.setattr(program_limits, "family_of", lambda _: object())
+    limits = limits_of(program, simulation)
+    assert (limits.changes, limits.left_out) == ([], "the family vta names nothing that could be changed")

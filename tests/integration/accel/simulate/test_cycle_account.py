@@ -29,7 +29,7 @@ def pieces_of(decoded, timing):
     """The pieces in program order: of the activity where a family has one, else the instructions."""
     accelerator = decoded.accelerator
     if timing.activity is not None:
-        found = timing.activity
+        found = timing.activity()
         units, kinds, held, waits = found.unit, found.kind, found.held, found.waits
         start, end = found.start, found.end
     else:
@@ -189,3 +189,26 @@ def test_accounts_of_launches_add_up():
         unit: flat(found) + flat(found) for unit, found in one.units.items()
     }
     assert both.total["memory"]["load_uop"] == 2 * one.total["memory"]["load_uop"] > 0
+
+
+def test_a_family_that_names_no_blockers_has_its_waits_as_they_are():
+    accelerator = board()
+    decoded = stream(
+        accelerator,
+        [
+            ("load_inp", {"y_size": 1, "x_size": 40, "x_stride": 40, "push_next": 1}),
+            ("load_uop", {"pop_prev": 1}),
+            ("finish", {}),
+        ],
+    )
+    timing = family_of(accelerator).time(decoded, {})
+    waited = int(timing.waits["load_to_compute"].sum())
+    followed = account_launch(decoded, timing)
+    assert "token" not in followed.total
+    assert followed.total["memory"]["load_inp"] == waited > 0
+    older = account_launch(decoded, dataclasses.replace(timing, blockers={}))
+    assert older.total["token"] == {"load_to_compute": waited}
+    silent = account_launch(decoded, dataclasses.replace(timing, blockers={}, waits={}))
+    assert silent.total["other"] == {"unknown": waited + int(timing.waits["fetch"][1:].sum())}  # of the compute unit
+    for found in (followed, older, silent):
+        assert flat(found.total).total() == timing.cycles
