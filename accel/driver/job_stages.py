@@ -48,6 +48,7 @@ from accel.program.program_model import renamed
 from accel.report.host_ops import host_ops
 from accel.report.job_memory import memory_plan
 from accel.report.job_report import make_report, run_warnings, unset_warnings
+from accel.report.program_limits import limits_of
 from accel.report.report_documents import CompiledFunction
 from accel.report.simulation_report import race_record, stale_record
 from accel.simulate.engine import Simulation, simulate
@@ -213,7 +214,8 @@ def report_job(done: Assessed) -> Reported:
         unverified=run.unverified,
         warnings=[*run_warnings("no-quality", done.quality.missing), *unset_warnings(job.info.unset)],
     )
-    report = report.model_copy(update={"functions": run.functions})
+    limits = limits_of(run.program, run.simulation, every=job.options.limits == "all")
+    report = report.model_copy(update={"functions": run.functions, "limits": limits})
     return Reported(job, run.program, run.simulation, report, memory_plan(run.program, run.simulation, run.buffers))
 
 

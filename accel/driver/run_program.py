@@ -62,7 +62,11 @@ def run_program(
     )
     begin("report")
     report = make_simulation_report(
-        program, simulation, options.engine, provenance(sources, program.accelerator, options.model_dump(mode="json"))
+        program,
+        simulation,
+        options.engine,
+        provenance(sources, program.accelerator, options.model_dump(mode="json")),
+        every_change=options.limits == "all",
     )
     if out is not None:
         save_tensors(out / "outputs.npz", simulation.outputs)

@@ -15,11 +15,11 @@ MOST_PIECES = 6_000_000  # pieces of work that are timed, over all changes: some
 _LITTLE = 0.01  # share of the cycles below which a change does not help
 
 
-def limits_of(program: Program, simulation: Simulation) -> Limits:
+def limits_of(program: Program, simulation: Simulation, *, every: bool = False) -> Limits:
     """Returns what each change would save; nothing is compiled, and what the program does stays the same.
 
-    A program too large to be timed as often is timed only with those changes that may take most of its account, and
-    says so: what is tried depends on the program, never on how fast the host is.
+    Unless ``every`` change is wanted, a program too large to be timed as often is timed only with those that may take
+    most of its account, and says so: what is tried depends on the program, never on how fast the host is.
     """
     family = family_of(program.accelerator)
     pieces = sum(result.account.pieces for result in simulation.launches if result.account is not None)
@@ -29,9 +29,9 @@ def limits_of(program: Program, simulation: Simulation) -> Limits:
         return _nothing("nothing ran on the accelerator")
     promise = _by_cause(merge_accounts(each.account for each in simulation.launches if each.account is not None).total)
     known = sorted(family.variations(program.accelerator), key=lambda each: -sum(promise[name] for name in each.eases))
-    tried = known[: MOST_PIECES // max(pieces, 1)]
+    tried = known if every else known[: MOST_PIECES // max(pieces, 1)]
     changes = sorted(_changes(tried, program, simulation), key=lambda change: change.cycles)
-    left = f"{len(known) - len(tried)} of {len(known)} changes were not tried, as the program is too large"
+    left = f"{len(known) - len(tried)} of {len(known)} changes were not tried, as the program is large: ask for all"
     return Limits(sentence=_sentence(changes), changes=changes, left_out=left if len(tried) < len(known) else None)
 
 

@@ -33,9 +33,9 @@ _SHOWN = 10  # mismatches, races and warnings of a kind that a report lists
 
 
 def make_simulation_report(
-    program: Program, simulation: Simulation, engine: Engine, provenance: Provenance
+    program: Program, simulation: Simulation, engine: Engine, provenance: Provenance, *, every_change: bool = False
 ) -> SimulationReport:
-    """Returns the report of ``program`` as it ran."""
+    """Returns the report of ``program`` as it ran; ``every_change`` is tried, or of a large program some."""
     function, timed = engine != "timing", engine != "function"
     count, mismatches = _mismatches(program, simulation) if function else (0, [])
     hazards = simulation.hazards or Hazards((), ())
@@ -60,7 +60,7 @@ def make_simulation_report(
         warnings=warnings,
         units=unit_times(simulation, program.accelerator) if timed else None,
         account=total_account(simulation),
-        limits=limits_of(program, simulation) if timed else None,
+        limits=limits_of(program, simulation, every=every_change) if timed else None,
         machine=machine_of(launches, simulation, program.accelerator),
         bytes_read=sum(launch.bytes_read for launch in launches),
         bytes_written=sum(launch.bytes_written for launch in launches),

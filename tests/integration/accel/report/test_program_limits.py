@@ -8,7 +8,8 @@ import pytest
 
 from accel.catalog.load_accelerator import check_accelerator, load_accelerator, parse_accelerator
 from accel.driver.run_model import run_model
-from accel.driver.run_options import Options
+from accel.driver.run_options import Options, SimulateOptions
+from accel.driver.run_program import run_program
 from accel.isa.family_registry import family_of
 from accel.program.program_model import Launch
 from accel.program_files.program_container import load_program
@@ -98,7 +99,11 @@ def test_what_is_left_out_for_the_size_is_named(monkeypatch):
     limits = limits_of(program, simulation)
     assert {change.resource for change in limits.changes} == {"the bus", "the read latency", "the reads in flight"}
     assert "memory" in simulation.launches[0].account.total  # most of it, so that those are tried which may ease it
-    assert limits.left_out == "5 of 8 changes were not tried, as the program is too large"
+    assert limits.left_out == "5 of 8 changes were not tried, as the program is large: ask for all"
+    assert len(limits_of(program, simulation, every=True).changes) == 8
+    for wanted, count in (("some", 3), ("all", 8)):
+        report = run_program(program, SimulateOptions(limits=wanted), None)
+        assert len(report.limits.changes) == count
     monkeypatch.setattr(program_limits, "MOST_PIECES", 1)
     assert (limits_of(program, simulation).sentence, limits_of(program, simulation).changes) == (None, [])
 
