@@ -21,7 +21,7 @@ from accel.isa.decode import Decoded
 from accel.isa.family import PREVIOUS, Activity, Timing
 from accel.isa.family_registry import family_of
 from accel.isa.kernel_types import MATRIX, VECTOR
-from accel.util.arrays import Int64
+from accel.util.arrays import Int64, Signed
 
 Shares = dict[str, dict[str, int]]
 """Cycles by category and, within it, by cause."""
@@ -31,7 +31,7 @@ _FETCHES = frozenset({"fetch", "processor"})
 _MEMORY = "memory"  # the cause of what an instruction lost while it ran
 _ENDED = "ended"  # the cause of a unit that has no next instruction
 _UNKNOWN = "unknown"  # of a wait that its family does not explain
-_NOTED = -3  # the blocker stands beside each instruction
+_NOTED = -3  # the blocker stands beside each instruction, in the first row for that; in the next ones below
 
 
 @dataclass(frozen=True)
@@ -54,25 +54,27 @@ def account_launch(decoded: Decoded, timing: Timing) -> CycleAccount:
     causes = [cause for cause, cycles in activity.waits.items() if cycles.any()]
     unit = np.asarray(activity.unit, np.int64)
     count, units = len(unit), len(accelerator.units)
-    waits = np.zeros((len(causes), count), np.int64)
-    noted = np.full(count, -1, np.int64)
-    modes = np.full(len(causes), -1, np.int64)
+    waits, modes = np.empty((len(causes), count), np.int64), np.empty(len(causes), np.int64)
+    noted: list[Signed] = []
     for number, cause in enumerate(causes):
         waits[number] = activity.waits[cause]
         blocker = activity.blockers.get(cause, -1)
         if isinstance(blocker, int):
             modes[number] = blocker
         else:
-            modes[number], noted = _NOTED, np.asarray(blocker, np.int64)
+            modes[number] = _NOTED - len(noted)
+            noted.append(blocker)
     codes = len(causes) + len(accelerator.instructions) + _OTHERS
     by_unit, total = np.zeros((units, codes), np.int64), np.zeros((units, codes), np.int64)
     main = accelerator.units.index(_compute_unit(accelerator))
-    end = np.asarray(activity.end, np.int64)
-    within = np.where(end <= timing.cycles, end, -1)
+    rows = (unit, activity.kind, activity.start, activity.end, activity.held, *noted)
+    pieces = np.empty((len(rows), count), np.int64)
+    for number, row in enumerate(rows):
+        pieces[number] = row
+    within = np.where(pieces[_END] <= timing.cycles, pieces[_END], -1)
     last = int(unit[within.argmax()]) if count else main
-    pieces = np.stack([unit, np.asarray(activity.kind, np.int64), np.asarray(activity.start, np.int64), end])
     _sweep(
-        np.vstack([pieces, np.asarray(activity.held, np.int64), noted]),
+        pieces,
         waits,
         modes,
         np.argsort(unit, kind="stable"),
@@ -225,8 +227,8 @@ def _blocker(state: Int64, pieces: Int64, modes: Int64, time: int) -> int:
     if state[_CODE] >= len(modes):
         return -1
     mode, piece = modes[state[_CODE]], state[_PIECE]
-    if mode == _NOTED:
-        return int(pieces[_WHOSE, piece])
+    if mode <= _NOTED:
+        return int(pieces[_WHOSE + _NOTED - mode, piece])
     if mode == PREVIOUS:
         return int(pieces[_UNIT, piece - 1]) if piece > 0 and pieces[_START, piece - 1] > time else -1
     return int(mode)
@@ -236,8 +238,9 @@ def _blocker(state: Int64, pieces: Int64, modes: Int64, time: int) -> int:
 def _sweep(pieces: Int64, waits: Int64, modes: Int64, order: Int64, facts: Int64, by_unit: Int64, total: Int64) -> None:
     """Add up the cycles of each unit (units, codes), and of the unit at which the compute unit's waits end.
 
-    ``pieces`` are (6, m), ``waits`` (causes, m), ``modes`` the blockers (causes,), ``order`` (m,) the pieces unit by
-    unit; ``facts`` are the compute unit, the unit that ends last, the cycles, and the number of instructions.
+    ``pieces`` are (5, m) and a row for each cause that has blockers of its own, ``waits`` (causes, m), ``modes`` the
+    blockers (causes,), ``order`` (m,) the pieces unit by unit; ``facts`` are the compute unit, the unit that ends last,
+    the cycles, and the number of instructions.
     """
     main, last, cycles, kinds = facts[0], facts[1], facts[2], facts[3]
     units, causes = len(by_unit), len(waits)

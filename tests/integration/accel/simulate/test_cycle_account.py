@@ -212,3 +212,17 @@ def test_a_family_that_names_no_blockers_has_its_waits_as_they_are():
     assert silent.total["other"] == {"unknown": waited + int(timing.waits["fetch"][1:].sum())}  # of the compute unit
     for found in (followed, older, silent):
         assert flat(found.total).total() == timing.cycles
+
+
+def test_several_causes_may_each_have_blockers_by_instruction():
+    accelerator = board()
+    load = {"y_size": 1, "x_size": 40, "x_stride": 40, "push_next": 1}
+    decoded = stream(accelerator, [("load_inp", load), ("load_uop", {"pop_prev": 1}), ("finish", {})])
+    timing = family_of(accelerator).time(decoded, {})
+    units = accelerator.units
+    by_instruction = {
+        "fetch": np.full(3, units.index("store"), np.int64),  # which has nothing to do: no fault of its
+        "load_to_compute": np.full(3, units.index("load"), np.int64),
+    }
+    found = account_launch(decoded, dataclasses.replace(timing, blockers=by_instruction))
+    assert found == account_launch(decoded, timing)
