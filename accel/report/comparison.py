@@ -18,8 +18,8 @@ from accel.report.report_documents import CycleAccount, FieldDifference, Layer, 
 from accel.util.strict_json import parse_json
 
 AnyReport = Report | SimulationReport
-MOST_BYTES = 64 << 20  # of a report or a document that is read
-_MOST_VALUES = 4_000_000
+MOST_BYTES = 32 << 20  # of a report or a document that is read; one of ResNet-50 has 150 kB
+_MOST_VALUES = 1_000_000
 _ABSENT = object()
 
 

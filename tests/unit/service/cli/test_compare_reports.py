@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from service.cli.commands import app
 from service.cli.compare_reports import compare_local
 from tests.unit.accel.report.test_comparison import account, layer, report
 
@@ -67,3 +69,9 @@ def test_json_is_the_comparison_or_the_problem(runs: tuple[Path, Path], capsys: 
     assert json.loads(capsys.readouterr().out)["difference"] == -400
     assert compare_local(runs[0], Path("/nowhere"), console, console, as_json=True) == 2
     assert json.loads(capsys.readouterr().out)["type"] == "/problems/invalid-report"
+
+
+def test_the_command_compares_what_it_is_given(runs: tuple[Path, Path]) -> None:
+    found = CliRunner().invoke(app, ["compare", str(runs[0]), str(runs[1]), "--json"])
+    assert (found.exit_code, json.loads(found.stdout)["difference"]) == (0, -400)
+    assert CliRunner().invoke(app, ["compare", str(runs[0]), str(runs[1] / "x")]).exit_code == 2
