@@ -242,7 +242,7 @@ def _faster_units(accelerator: Accelerator, family: Family) -> Iterator[Variatio
         changed = with_fields(accelerator, family, {field: after for field, (_, after) in fields.items()})
         if fields and changed is not None:
             names = frozenset(each.name for each in accelerator.instructions if each.unit == unit)
-            yield Variation(f"the unit {unit}", change, fields, time_of(family, changed), names)
+            yield Variation(f"the {unit} unit", change, fields, time_of(family, changed), names)
 
 
 def prepare_timing() -> None:

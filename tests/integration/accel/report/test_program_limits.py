@@ -26,7 +26,7 @@ EXPECTED = {
     | {"gemm", "alu", "store_out"},
     "gemmini": {"the bus", "the memory latency", "the requests in flight", "the processor", "the reservation station"},
     "vector": {"the bus", "the read latency", "the window", "the ports of the memories"}
-    | {"the unit load", "the unit vector", "the unit store"},
+    | {"the load unit", "the vector unit", "the store unit"},
 }
 
 
