@@ -117,6 +117,13 @@ class UnsupportedOperator(InvalidModel):
     title = "Neither the accelerator nor the host can run an operator."
 
 
+class InvalidReport(CyclopsError):
+    """A report that cannot be compared: malformed, or of a version whose reports had another form."""
+
+    type = "invalid-report"
+    title = "The report cannot be used."
+
+
 class InvalidTensors(CyclopsError):
     """An npz file, or one of its arrays, does not fit the model's inputs."""
 

@@ -24,6 +24,7 @@ from service.routes import (
     about,
     accelerators,
     artifacts,
+    compare,
     events,
     health,
     jobs,
@@ -71,7 +72,7 @@ Every error is a problem document (RFC 9457); its `type` leads to an explanation
 """
 _ROUTES = (
     *(uploads, accelerators),
-    *(jobs, events, labels, shares, artifacts, trace, timeline, retention),
+    *(jobs, events, labels, shares, artifacts, trace, timeline, compare, retention),
     *(reference, about, health),
 )
 _PAGES = (start_pages, list_pages, job_pages, timeline_page, accelerator_pages, sessions, static_files)

@@ -181,6 +181,8 @@ def add_examples(document: dict[str, Any]) -> None:
     for path, operations in paths.items():
         for method, operation in operations.items():
             for parameter in operation.get("parameters", []):
+                if path == "/v1/compare" and parameter["required"]:
+                    parameter["example"] = LATEST
                 if parameter["in"] == "path":
                     parameter["example"] = _PATH_EXAMPLES.get(parameter["name"]) or _example_id(method, path)
         if "patch" in operations:

@@ -3,6 +3,7 @@
 A phase has what later stages need and nothing else: the model's weights go when the last stage that reads them is done.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import onnx
 from tvm import ir
 
 from accel.accelerator.target import Target
+from accel.catalog.load_accelerator import canonical
 from accel.driver.run_options import Options
 from accel.driver.stage_chain import Phase, StageDump
 from accel.driver.stage_dumps import describe_model, describe_program
@@ -17,9 +19,11 @@ from accel.frontend.integer_recovery.recover_integers import ImportedModel
 from accel.frontend.onnx_model.external_data import with_embedded_data
 from accel.frontend.read.model_info import ModelInfo
 from accel.lowering.codegen.region_cache import RegionCache
+from accel.lowering.ir.function_attributes import ScratchpadBuffer
 from accel.lowering.partition.autotune import Measure
 from accel.program.program_model import Program
 from accel.program_files.program_container import little_endian, save_program
+from accel.report.memory_documents import MemoryPlan
 from accel.report.report_documents import CompiledFunction, HostOp, Provenance, Report
 from accel.simulate.engine import Simulation
 from accel.trace.trace_builder import make_trace
@@ -29,6 +33,7 @@ from accel.verify.input_tensors import Tensors, save_tensors
 from accel.verify.output_quality import Qualities
 
 PROGRAM_FILE = "program.zip"
+Buffers = Mapping[str, tuple[ScratchpadBuffer, ...]]
 
 
 @dataclass(frozen=True)
@@ -138,11 +143,15 @@ class Lowered(Compilation):
 
 @dataclass(frozen=True)
 class Emitted(Compilation):
-    """The program, with the inputs of this run, so that it can be run again without the model."""
+    """The program, with the inputs of this run, so that it can be run again without the model.
+
+    ``buffers`` are those of its functions on the chip, by function.
+    """
 
     packed: Packed
     functions: list[CompiledFunction]
     program: Program
+    buffers: Buffers
 
     def dump(self) -> StageDump:
         """Returns the program as text."""
@@ -193,6 +202,7 @@ class Verified(Compilation):
     host_ops: list[HostOp]
     functions: list[CompiledFunction]
     program: Program
+    buffers: Buffers
     simulation: Simulation
     outputs: dict[str, Array]
     unverified: str
@@ -213,8 +223,11 @@ class Reported(Compilation):
     program: Program
     simulation: Simulation
     report: Report
+    memory: MemoryPlan
 
     def save(self, out: Path) -> None:
-        """Write the trace, if the options want it."""
+        """Write ``memory.json`` and ``accelerator.json``, and the trace, if the options want it."""
+        (out / "memory.json").write_text(self.memory.model_dump_json() + "\n", encoding="utf-8")
+        (out / "accelerator.json").write_bytes(canonical(self.program.accelerator))
         if self.job.options.trace:
             make_trace(self.program, self.simulation).save(out)

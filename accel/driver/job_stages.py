@@ -49,7 +49,9 @@ from accel.lowering.partition.graph_partition import partition
 from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.program.program_model import renamed
 from accel.report.host_ops import host_ops
+from accel.report.job_memory import memory_plan
 from accel.report.job_report import make_report, run_warnings, unset_warnings
+from accel.report.program_limits import limits_of
 from accel.report.report_documents import CompiledFunction
 from accel.report.simulation_report import race_record, stale_record
 from accel.simulate.engine import Simulation, simulate
@@ -140,12 +142,14 @@ def lower_regions(stage: RegionStage) -> Callable[[Lowered], Lowered]:
 def emit_program(done: Lowered) -> Emitted:
     """Returns the program; its inputs and outputs are called as the model's are."""
     job, info = done.job, done.job.info
-    program = emit(done.regions.lowered(), job.target.accelerator)
+    lowered = done.regions.lowered()
+    program = emit(lowered, job.target.accelerator)
     ours, theirs = (*program.inputs, *program.outputs), (*info.inputs, *info.outputs)
     program = renamed(program, {old: tensor.name for old, tensor in zip(ours, theirs, strict=True)})
     fed = {name: job.feeds[tensor.name] for name, tensor in zip(program.inputs, info.inputs, strict=True)}
     functions = [CompiledFunction(name=name, cached=cached) for name, cached in done.regions.cached.items()]
-    return Emitted(job, done.packed, functions, replace(program, image=program.image | fed))
+    buffers = {name: region.buffers for name, region in lowered.objects.items()}
+    return Emitted(job, done.packed, functions, replace(program, image=program.image | fed), buffers)
 
 
 def simulate_program(done: Emitted) -> Simulated:
@@ -211,6 +215,7 @@ def compare_outputs(done: Referenced) -> Verified:
         packed.host_ops,
         emitted.functions,
         emitted.program,
+        emitted.buffers,
         simulated.simulation,
         simulated.outputs,
         done.unverified,
@@ -235,8 +240,9 @@ def report_job(done: Assessed) -> Reported:
         unverified=run.unverified,
         warnings=[*run_warnings("no-quality", done.quality.missing), *unset_warnings(job.info.unset)],
     )
-    report = report.model_copy(update={"functions": run.functions})
-    return Reported(job, run.program, run.simulation, report)
+    limits = limits_of(run.program, run.simulation, every=job.options.limits == "all")
+    report = report.model_copy(update={"functions": run.functions, "limits": limits})
+    return Reported(job, run.program, run.simulation, report, memory_plan(run.program, run.simulation, run.buffers))
 
 
 def requantisation(target: Target) -> tuple[Requantize, Scales]:

@@ -51,7 +51,8 @@ def run_model(  # noqa: PLR0913  a run has many inputs
         accelerator: the target.
         options: seed and what to keep.
         out: an existing directory. It receives ``report.json``, ``outputs.npz``, ``inputs.npz``,
-            ``model.qdq.onnx``, ``program.zip``, ``instructions.bin``, ``trace.npz`` and ``tir/``.
+            ``model.qdq.onnx``, ``program.zip``, ``instructions.bin``, ``trace.npz``, ``memory.json``,
+            ``accelerator.json`` and ``tir/``.
         inputs: an array for each model input; else seeded random.
         calibration: samples for each model input, for quantising a float model; else seeded random.
         sources: the files that these were read from, for the report.

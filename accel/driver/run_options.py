@@ -12,6 +12,9 @@ from accel.report.report_documents import Engine
 Schedule = Literal["quick", "timed"]
 """How a tiling is chosen: by the planner's estimates alone, or by timing those that it prices alike."""
 
+Tried = Literal["some", "all"]
+"""Which changes a report tries."""
+
 _Name = Annotated[str, Field(max_length=512)]
 _Extent = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
 
@@ -23,6 +26,11 @@ class RunOptions(pydantic.BaseModel):
 
     seed: int = Field(0, ge=0, le=2**32 - 1, strict=True, description="seed of the random inputs and calibration data")
     trace: bool = Field(True, strict=True, description="whether to keep the trace of every instruction")
+    limits: Tried = Field(
+        "some",
+        description="which changes of the accelerator the report tries, to say what limits the program: `all`, or of a "
+        "large program only `some`, which take seconds",
+    )
 
 
 class Options(RunOptions):

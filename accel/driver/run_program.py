@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from accel.catalog.load_accelerator import canonical
 from accel.driver.run_options import SimulateOptions, StageProgress
 from accel.program.program_model import Program
 from accel.report.provenance import NO_SOURCES, Sources, provenance
@@ -32,8 +33,8 @@ def run_program(
     Args:
         program: what to run.
         options: the engine, the seed, and whether to keep the trace.
-        out: an existing directory, or None. It receives ``report.json``, ``outputs.npz``, ``instructions.bin`` and
-            ``trace.npz``.
+        out: an existing directory, or None. It receives ``report.json``, ``outputs.npz``, ``instructions.bin``,
+            ``trace.npz`` and ``accelerator.json``.
         inputs: arrays for inputs of the program; the others are as the program has them, else seeded random. What the
             program expects is of its own data: with other arrays in their place nothing is expected.
         sources: the files that these were read from, for the report.
@@ -61,11 +62,16 @@ def run_program(
     )
     begin("report")
     report = make_simulation_report(
-        program, simulation, options.engine, provenance(sources, program.accelerator, options.model_dump(mode="json"))
+        program,
+        simulation,
+        options.engine,
+        provenance(sources, program.accelerator, options.model_dump(mode="json")),
+        every_change=options.limits == "all",
     )
     if out is not None:
         save_tensors(out / "outputs.npz", simulation.outputs)
         (out / "instructions.bin").write_bytes(program.words.astype("<u8").tobytes())
+        (out / "accelerator.json").write_bytes(canonical(program.accelerator))
         if options.trace:
             make_trace(program, simulation).save(out)
         (out / "report.json").write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 """Instruction words to columns, for any accelerator document; a column is an array over instructions."""
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -66,6 +66,13 @@ class Decoded:
     def rows(self, instruction: Instruction) -> Int64:
         """Indices of the instructions of that sort."""
         return np.flatnonzero(self.kind == self.accelerator.instructions.index(instruction))
+
+    def on(self, accelerator: Accelerator) -> "Decoded":
+        """The same instructions on another document that encodes them in the same way; fields are not split anew."""
+        other = replace(self, accelerator=accelerator)
+        if "_split" in self.__dict__:
+            other.__dict__["_split"] = self._split
+        return other
 
     def slice(self, begin: int, end: int) -> "Decoded":
         """Instructions ``[begin, end)``."""

@@ -6,7 +6,7 @@ found by the entry point ``cyclops.isa`` under its name (:mod:`accel.isa.family_
 the reports know no family by name.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -58,6 +58,10 @@ class Timing:
     it ran. ``cycles`` is when the launch is over: when FINISH ended, or without one the last instruction. ``busy``
     maps a unit to its cycles at work. ``tokens`` are those left in each queue. Arrays may be of any signed
     integers.
+
+    ``blockers`` says of a cause whose fault it was: the number of the unit that was waited for, for all instructions
+    or for each (n,), -1 where it was none; or ``PREVIOUS``, the unit of the instruction before it in the program.
+    ``activity`` returns what the units did where instructions are not that, as a loop instruction that is many.
     """
 
     start: Signed
@@ -66,6 +70,31 @@ class Timing:
     cycles: int
     busy: dict[str, int]
     tokens: dict[str, int]
+    blockers: Mapping[str, "Signed | int"] = field(default_factory=dict)
+    activity: Callable[[], "Activity"] | None = None
+
+
+PREVIOUS = -2
+"""A blocker: the unit of the instruction before in the program, until that has started."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """The pieces of work of a launch, m of them, those of a unit in its order.
+
+    ``unit`` (m,) and ``kind`` (m,) are indices into the document's units and instructions. A piece ran from ``start``
+    to ``end`` (m,), of which it lost the last ``held`` (m,) cycles to memory. ``waits`` maps a cause to the cycles
+    (m,) that it lost to it before: one cause after the other, the last one until the start. ``blockers`` are as in
+    :class:`Timing`.
+    """
+
+    unit: Signed
+    kind: Signed
+    start: Signed
+    end: Signed
+    held: Signed
+    waits: Mapping[str, Signed]
+    blockers: Mapping[str, "Signed | int"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +127,7 @@ class Work:
     ``compute_cycles``: of the unit that contracts; ``contract_cycles`` the part of it that multiplies.
     ``bus_cycles``: the bytes over the bus. ``lower_bound``: cycles that no order of these instructions goes below.
     ``macs_per_cycle``: multiply-accumulates a cycle at best; None where the contraction does one iteration a cycle.
+    ``bus_bytes``: bytes over the bus a cycle; None where it is what the document's ``dram`` says.
     """
 
     contract_cycles: int
@@ -105,6 +135,29 @@ class Work:
     bus_cycles: int
     lower_bound: int
     macs_per_cycle: float | None = None
+    bus_bytes: int | None = None
+
+
+TimeLaunch = Callable[[Decoded, dict[str, int]], Timing]
+
+
+@dataclass(frozen=True)
+class Variation:
+    """A resource changed.
+
+    Attributes:
+        resource: what a program is bound by that gains from it, such as ``the bus``.
+        change: what it would have then, such as ``16 bytes a beat``.
+        fields: JSON pointer in the document to (before, after); empty where no document says it.
+        time: times a launch as :meth:`CycleModel.time` does, with the change.
+        eases: categories and causes of a program's account of which it may take something.
+    """
+
+    resource: str
+    change: str
+    fields: Mapping[str, tuple[float | str | None, float | str | None]]
+    time: TimeLaunch
+    eases: frozenset[str] = frozenset()
 
 
 class Machine(Protocol):
@@ -221,6 +274,9 @@ class CycleModel(Protocol):
         Raises:
             SimulationError: a deadlock.
         """
+
+    def variations(self, accelerator: Accelerator, /) -> Sequence[Variation]:
+        """Returns resources, each changed alone, that a report tries to say what limits a program."""
 
     def work(self, decoded: Decoded, /) -> Work:
         """Returns the work of a launch."""

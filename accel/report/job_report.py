@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from accel.program.program_model import Program
-from accel.report.layer_report import layers_of, total_energy
+from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
 from accel.report.report_documents import HostOp, Macs, ProgramWarning, Provenance, Quality, Report, WarningKind
-from accel.report.simulation_report import program_size, timing_model_of, unit_times, warnings_of
+from accel.report.simulation_report import program_size, seconds_of, timing_model_of, unit_times, warnings_of
 from accel.simulate.engine import Simulation
 
 
@@ -20,7 +20,7 @@ def make_report(
     unverified: str = "",
     warnings: Sequence[ProgramWarning] = (),
 ) -> Report:
-    """Returns the report without the stages' times, which the caller appends at the end.
+    """Returns the report without its limits and the stages' times, which the caller appends at the end.
 
     ``verified`` is true or null here: outputs that differ, and races, have raised before. ``unverified`` is the reason
     why outputs were not compared, if any; ``warnings`` are further warnings of the whole run.
@@ -32,9 +32,12 @@ def make_report(
         provenance=provenance,
         verified=True if layers and not unverified else None,
         cycles=simulation.cycles,
+        seconds=seconds_of(simulation, program.accelerator),
         energy_pj=total_energy(layers),
         macs=Macs(total=total_macs, accelerator=macs, share=macs / total_macs if total_macs else 0.0),
         units=unit_times(simulation, program.accelerator),
+        account=total_account(simulation),
+        machine=machine_of(layers, simulation, program.accelerator),
         warnings=[
             *run_warnings("not-verified", unverified),
             *warnings,

@@ -7,7 +7,8 @@ from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.family import Timing, dram_traffic
 from accel.isa.family_registry import family_of
-from accel.report.report_documents import Layer
+from accel.report.report_documents import CycleAccount, Layer, Machine, Roofline
+from accel.simulate import cycle_account
 from accel.simulate.engine import LaunchResult, Simulation
 from accel.util.arrays import Bools, Int64
 
@@ -43,7 +44,47 @@ def _layer(result: LaunchResult, accelerator: Accelerator, gemm: Contraction | N
         bytes_written=written,
         instructions=launch.count,
         energy_pj=family.energy(decoded),
+        account=account_document(result.account) if result.account else None,
+        roofline=_roofline(launch.macs, cycles, best, (work.bus_cycles, max(read, written))),
     )
+
+
+def _roofline(macs: int, cycles: int, peak: float, moved: tuple[int, int]) -> Roofline:
+    """``moved``: the bytes of the busier of reads and writes, after the cycles that the bus needs for them."""
+    bus_cycles, nbytes = moved
+    return Roofline(
+        peak=peak,
+        intensity=macs / nbytes if nbytes else None,
+        attainable=min(peak, macs / bus_cycles) if bus_cycles else peak,
+        achieved=macs / cycles if cycles else None,
+    )
+
+
+def machine_of(layers: list[Layer], simulation: Simulation, accelerator: Accelerator) -> Machine:
+    """Returns the lines of the roofline that ``layers`` are in."""
+    peak = max((layer.roofline.peak for layer in layers if layer.roofline is not None), default=0.0)
+    gemm, bus_bytes = _contraction(accelerator), None
+    if simulation.launches:  # the family may know the bus by another parameter: any launch says it
+        shortest = min(simulation.launches, key=lambda result: len(result.kind))
+        bus_bytes = family_of(accelerator).work(shortest.decoded).bus_bytes
+    return Machine(
+        peak_macs_per_cycle=peak or (float(gemm.macs) if gemm else None),
+        bus_bytes_per_cycle=bus_bytes or accelerator.dram.bus_bytes,
+        clock_mhz=accelerator.clock_mhz,
+    )
+
+
+def account_document(account: cycle_account.CycleAccount) -> CycleAccount:
+    """Returns the account as the report has it."""
+    return CycleAccount.model_validate({"total": account.total, "units": account.units})
+
+
+def total_account(simulation: Simulation) -> CycleAccount | None:
+    """Returns where the cycles of all launches went; None where they were not timed."""
+    accounts = [result.account for result in simulation.launches if result.account is not None]
+    if not accounts:
+        return None
+    return account_document(cycle_account.merge_accounts(accounts))
 
 
 def total_energy(layers: list[Layer]) -> float | None:

@@ -77,6 +77,82 @@ class Provenance(pydantic.BaseModel):
     )
 
 
+CycleCategory = Literal["busy", "memory", "token", "fetch", "other", "idle"]
+CycleShares = dict[CycleCategory, dict[str, int]]
+
+
+class CycleAccount(pydantic.BaseModel):
+    """Where every cycle went, by category and cause: each is of one category, and they add up to all cycles.
+
+    The categories are `busy` (the causes are instructions), `memory`, `token` (queues), `fetch`, `other` and `idle`.
+    """
+
+    total: CycleShares = Field(
+        description="of the accelerator as a whole: what its compute unit does, and where that waits, what the unit "
+        "does that it waits for; `memory` are its copies, and those that it waits for",
+        examples=[{"busy": {"gemm": 900}, "memory": {"load_wgt": 80}, "fetch": {"fetch": 20}}],
+    )
+    units: dict[str, CycleShares] = Field(
+        description="of each unit; `busy` while an instruction of it runs, else what its next one waits for",
+        examples=[{"compute": {"busy": {"gemm": 900}, "token": {"load_to_compute": 100}}}],
+    )
+
+
+class FieldDifference(pydantic.BaseModel):
+    """A place in an accelerator's document that has two values."""
+
+    field: str = Field(description="its JSON pointer (RFC 6901)", examples=["/dram/bus_bytes"])
+    before: Any = Field(description="null where it is not there", examples=[8])
+    after: Any = Field(description="null where it is not there", examples=[16])
+
+
+class Change(pydantic.BaseModel):
+    """The program timed with one resource changed: cycles of the same clock, over the same instructions."""
+
+    resource: str = Field(description="what the program is bound by, if it gains", examples=["the bus"])
+    change: str = Field(description="what there would be of it", examples=["16 bytes a beat"])
+    fields: list[FieldDifference] = Field(description="of the document; none where it has no field for it")
+    cycles: int = Field(description="of all launches, with the change")
+    gain: float = Field(description="share of the cycles that it saves; below 0 where it takes more")
+    layers: list[int] = Field(description="the same by launch, as in `layers`")
+
+
+class Limits(pydantic.BaseModel):
+    """What limits the program, and what would help most; only the clock was run again, nothing was compiled anew."""
+
+    sentence: str | None = Field(
+        description="the change that saves most, in words; null where nothing was tried",
+        examples=["bound by the bus: with 16 bytes a beat it would take 12.0% fewer cycles"],
+    )
+    changes: list[Change] = Field(description="all that was tried, the one that saves most first")
+    left_out: str | None = Field(None, description="why changes were not tried, or not all")
+
+
+class Machine(pydantic.BaseModel):
+    """The accelerator's limits, from its document: the lines of a roofline."""
+
+    peak_macs_per_cycle: float | None = Field(
+        description="multiply-accumulates a cycle at best; null where it has no contraction. Where costs are the "
+        "document's, what the best launch of this program can"
+    )
+    bus_bytes_per_cycle: int = Field(description="bytes a cycle, of reads and as many of writes")
+    clock_mhz: float
+
+
+class Roofline(pydantic.BaseModel):
+    """A launch in the roofline model; reads and writes have a channel each, so that the busier one counts."""
+
+    peak: float = Field(description="macs a cycle that its products do at best; 0 without a contraction")
+    intensity: float | None = Field(
+        description="macs a byte of the busier of reads and writes; null where it moves nothing"
+    )
+    attainable: float = Field(
+        description="macs a cycle that no schedule of its instructions goes above: the less of what the contraction "
+        "and the bus can"
+    )
+    achieved: float | None = Field(description="macs / cycles; null where timing did not run")
+
+
 class Layer(pydantic.BaseModel):
     """One launch: a layer of the model on the accelerator. Times in cycles, sizes in bytes."""
 
@@ -104,6 +180,10 @@ class Layer(pydantic.BaseModel):
     energy_pj: float | None = Field(
         None, description="picojoules of the instructions whose energy the accelerator says; null if it says none"
     )
+    account: CycleAccount | None = Field(
+        None, description="where its cycles went; null where timing did not run, and in reports of earlier versions"
+    )
+    roofline: Roofline | None = Field(None, description="null in reports of earlier versions")
 
 
 class UnitTime(pydantic.BaseModel):
@@ -191,9 +271,17 @@ class Report(pydantic.BaseModel):
         "if the accelerator did no multiply-accumulate, or, as a warning says, they were not compared"
     )
     cycles: int = Field(description="cycles of the accelerator over all launches; host steps cost none")
+    seconds: float | None = Field(
+        None, description="the same by the accelerator's clock; null in reports of earlier versions"
+    )
     energy_pj: float | None = Field(None, description="picojoules of all launches, as in their rows")
     macs: Macs
     units: dict[str, UnitTime]
+    account: CycleAccount | None = Field(
+        None, description="where the cycles of all launches went; null in reports of earlier versions"
+    )
+    limits: Limits | None = Field(None, description="what limits it; null in reports of earlier versions")
+    machine: Machine | None = Field(None, description="null in reports of earlier versions")
     warnings: list[ProgramWarning]
     layers: list[Layer]
     host_ops: list[HostOp]
@@ -277,6 +365,13 @@ class SimulationReport(pydantic.BaseModel):
     stale_reads: list[StaleRecord] = Field(description="the first of them")
     warnings: list[ProgramWarning]
     units: dict[str, UnitTime] | None = Field(description="null where timing did not run")
+    account: CycleAccount | None = Field(
+        None,
+        description="where the cycles of all launches went; null where timing did not run, and in reports of earlier "
+        "versions",
+    )
+    limits: Limits | None = Field(None, description="what limits it; null as `account` is")
+    machine: Machine | None = Field(None, description="null in reports of earlier versions")
     bytes_read: int
     bytes_written: int
     energy_pj: float | None = Field(None, description="picojoules of all launches, as in their rows")

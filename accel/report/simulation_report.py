@@ -11,7 +11,8 @@ from accel.accelerator.timing_model import TimingModel
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards, Race, Stale, Unwritten
 from accel.program.program_model import HostStep, Launch, Program
-from accel.report.layer_report import layers_of, total_energy
+from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
+from accel.report.program_limits import limits_of
 from accel.report.report_documents import (
     Engine,
     Instruction,
@@ -32,9 +33,9 @@ _SHOWN = 10  # mismatches, races and warnings of a kind that a report lists
 
 
 def make_simulation_report(
-    program: Program, simulation: Simulation, engine: Engine, provenance: Provenance
+    program: Program, simulation: Simulation, engine: Engine, provenance: Provenance, *, every_change: bool = False
 ) -> SimulationReport:
-    """Returns the report of ``program`` as it ran."""
+    """Returns the report of ``program`` as it ran; ``every_change`` is tried, or of a large program some."""
     function, timed = engine != "timing", engine != "function"
     count, mismatches = _mismatches(program, simulation) if function else (0, [])
     hazards = simulation.hazards or Hazards((), ())
@@ -49,7 +50,7 @@ def make_simulation_report(
         engine=engine,
         verified=verified,
         cycles=simulation.cycles if timed else None,
-        seconds=simulation.cycles / (program.accelerator.clock_mhz * 1e6) if timed else None,
+        seconds=seconds_of(simulation, program.accelerator) if timed else None,
         mismatch_count=count,
         mismatches=mismatches,
         race_count=None if simulation.hazards is None else len(hazards.races),
@@ -58,6 +59,9 @@ def make_simulation_report(
         stale_reads=[stale_record(read, simulation) for read in hazards.stale[:_SHOWN]],
         warnings=warnings,
         units=unit_times(simulation, program.accelerator) if timed else None,
+        account=total_account(simulation),
+        limits=limits_of(program, simulation, every=every_change) if timed else None,
+        machine=machine_of(launches, simulation, program.accelerator),
         bytes_read=sum(launch.bytes_read for launch in launches),
         bytes_written=sum(launch.bytes_written for launch in launches),
         energy_pj=total_energy(launches),
@@ -183,6 +187,11 @@ def _stray(stray: Stray, simulation: Simulation) -> ProgramWarning:
         detail=f"instruction {stray.instruction} ({instruction.op}) writes bytes {stray.begin} to {stray.end - 1} of "
         "dram, which no segment holds",
     )
+
+
+def seconds_of(simulation: Simulation, accelerator: Accelerator) -> float:
+    """Returns the time of all launches by the accelerator's clock."""
+    return simulation.cycles / (accelerator.clock_mhz * 1e6)
 
 
 def unit_times(simulation: Simulation, accelerator: Accelerator) -> dict[str, UnitTime]:

@@ -16,6 +16,7 @@ from accel.isa.family import Boxes, Timing
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
 from accel.program.program_model import HostStep, Launch, Program
+from accel.simulate.cycle_account import CycleAccount, account_launch
 from accel.simulate.machine_state import MachineState
 from accel.simulate.segment_bounds import Stray
 from accel.util.arrays import Array, Bytes, Words, narrowed
@@ -38,7 +39,7 @@ class LaunchResult:
 
     ``words`` (n, word_bits / 64) are its instructions, ``kind`` (n,) their sorts; their fields, which take many times
     the memory, are decoded again when they are asked for. ``first_cycle`` is where it begins on the program's clock,
-    which stands still during host steps.
+    which stands still during host steps. ``account`` says where its cycles went; None where it was not timed.
     """
 
     launch: Launch
@@ -48,6 +49,7 @@ class LaunchResult:
     context: object
     first_cycle: int
     timing: Timing | None
+    account: CycleAccount | None = None
 
     @property
     def decoded(self) -> Decoded:
@@ -122,9 +124,15 @@ def simulate(
         runner.write_before(step)
         _in_launch(step, lambda: runner.check(decoded))  # noqa: B023
         _give_back(step)
-        measured = _in_launch(step, lambda: _narrow(family.time(decoded, tokens))) if timing else None  # noqa: B023
+        measured = account = None
+        if timing:
+            measured = _in_launch(step, lambda: family.time(decoded, tokens))  # noqa: B023
+            account = account_launch(decoded, measured)
+            measured = _narrow(measured)
         words = program.words[step.begin : step.begin + step.count]
-        launches.append(LaunchResult(step, program.accelerator, words, decoded.kind, context, cycles, measured))
+        launches.append(
+            LaunchResult(step, program.accelerator, words, decoded.kind, context, cycles, measured, account)
+        )
         if measured is not None:
             tokens = measured.tokens if sync.kind == "tokens" and sync.carry else {}
             cycles += measured.cycles
@@ -143,9 +151,10 @@ def _give_back(launch: Launch) -> None:
 
 
 def _narrow(timing: Timing) -> Timing:
-    """The timing in the narrowest integers: there may be tens of millions of instructions."""
+    """The timing in the narrowest integers, without what the account alone needs: there may be tens of millions."""
     waits = {cause: narrowed(lost) for cause, lost in timing.waits.items()}
-    return replace(timing, start=narrowed(timing.start), end=narrowed(timing.end), waits=waits)
+    start, end = narrowed(timing.start), narrowed(timing.end)
+    return replace(timing, start=start, end=end, waits=waits, blockers={}, activity=None)
 
 
 def _in_launch(launch: Launch, act: Callable[[], T]) -> T:

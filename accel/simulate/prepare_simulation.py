@@ -20,10 +20,11 @@ from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, preset_names
 from accel.errors import CyclopsError
 from accel.isa import decode
-from accel.isa.compiled_kernels import cache_folder, imported_files
+from accel.isa.compiled_kernels import Signature, cache_folder, imported_files
 from accel.isa.family import KernelProvider, KernelSource
 from accel.isa.family_registry import family, family_of
 from accel.isa.kernel_library import adopt_code, find_kernel, host_cpu, load_kernel
+from accel.simulate import cycle_account
 
 StartChild = Callable[[Callable[[], object]], int]
 """Runs work in a forked process; returns its id."""
@@ -41,7 +42,7 @@ def prepare(accelerator: Accelerator) -> None:
     Raises:
         InvalidAccelerator: its family is not installed.
     """
-    for signature in decode.decode_signatures():
+    for signature in _common_signatures():
         signature.compile()
     family_of(accelerator).prepare(accelerator)
     _prepared.add(accelerator.family)
@@ -90,8 +91,13 @@ def _share(parts: Sequence[Callable[[], object]], start_child: StartChild) -> No
 def _parts(accelerator: Accelerator) -> list[Callable[[], object]]:
     """Returns what :func:`prepare` compiles in parts that do not depend on each other, as far as its family says so."""
     signatures = getattr(family_of(accelerator), "signatures", tuple)  # a plug-in may have prepare alone
-    parts: list[Callable[[], object]] = [each.compile for each in (*signatures(), *decode.decode_signatures())]
+    parts: list[Callable[[], object]] = [each.compile for each in (*signatures(), *_common_signatures())]
     return parts + [functools.partial(load_kernel, source) for source in _kernel_sources(accelerator)]
+
+
+def _common_signatures() -> tuple[Signature, ...]:
+    """Returns what numba compiles for all families."""
+    return (cycle_account.account_signature(), *decode.decode_signatures())
 
 
 def is_on_disk(accelerator: Accelerator) -> bool:
@@ -163,7 +169,7 @@ def _note(name: str) -> Path | None:
 def _family_state(name: str) -> str | None:
     """Returns a digest of what numba's code for a family depends on; numba looks at paths and times of files too."""
     try:
-        sources = {Path(inspect.getfile(type(family(name)))), Path(decode.__file__)}
+        sources = {Path(inspect.getfile(type(family(name)))), Path(decode.__file__), Path(cycle_account.__file__)}
         files = {file for source in sources for file in imported_files(source)}
         states = [f"{file} {(status := file.stat()).st_mtime_ns} {status.st_size}" for file in sorted(files)]
     except (CyclopsError, OSError, TypeError, ValueError):  # not installed; not a file, or not of this package

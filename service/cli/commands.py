@@ -11,6 +11,7 @@ from service.cli import accelerator_commands, keys_commands
 from service.cli.options import (
     Data,
     Dim,
+    Limits,
     Shape,
     collection_paused,
     dims_of,
@@ -118,6 +119,7 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
     verify_seconds: Annotated[
         float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
     ] = 300,
+    limits: Limits = "some",
     out: Annotated[Path | None, typer.Option(help="Directory for every artifact.")] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Directory that keeps compiled functions for the next run.")
@@ -138,6 +140,7 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         host_nodes=tuple(host or ()),
         schedule=schedule,
         verify_seconds=verify_seconds,
+        limits=limits,
         dims=dims_of(dim),
         shapes=shapes_of(shape),
     )
@@ -156,6 +159,7 @@ def simulate(
         Path | None, typer.Option(help="npz file, one array for each input; else the program's own, else random.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of what is random.")] = 0,
+    limits: Limits = "some",
     out: Annotated[Path | None, typer.Option(help="Directory for every artifact.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report, or the problem, as JSON.")] = False,
 ) -> None:
@@ -169,7 +173,7 @@ def simulate(
         from worker.execution.job_inputs import ProgramJobInputs
         from worker.records.job_request import JobOptions
 
-    options = JobOptions(seed=seed, engine=engine)
+    options = JobOptions(seed=seed, engine=engine, limits=limits)
     work = ProgramJobInputs(program, accelerator, options, inputs)
     raise typer.Exit(run_local(work, local_settings(), out, as_json=as_json))
 
@@ -214,6 +218,21 @@ def trace(
     from service.cli.trace_export import write_trace
 
     raise typer.Exit(write_trace(directory, form, out, (events, begin, end), clock_mhz))
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(help="The run before: the folder that --out named, or its report.json.")],
+    b: Annotated[Path, typer.Argument(help="The run after, in the same way.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison, or the problem, as JSON.")] = False,
+) -> None:
+    """Say what differs between two runs: documents, versions, cycles by layer, and where the cycles went.
+
+    Exit status: 0 done, whatever differs, 2 one of them cannot be read.
+    """
+    from service.cli.compare_reports import compare_local
+
+    raise typer.Exit(compare_local(a, b, Console(), Console(stderr=True), as_json=as_json))
 
 
 @app.command()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 from rich.console import Console
@@ -110,6 +110,10 @@ def _variable(name: object) -> str:
     return f"CYCLOPS_{name}".upper()
 
 
+Limits = Annotated[
+    Literal["some", "all"],
+    typer.Option(help="Which changes of the accelerator are tried to say what limits it; some, where it is large."),
+]
 _LARGEST = 2**31 - 1
 _EXTENTS = re.compile(r"[0-9]{1,10}(,[0-9]{1,10})*", re.ASCII)
 

@@ -6,7 +6,7 @@ from fastapi import Depends, Path
 from starlette.concurrency import run_in_threadpool
 
 from service.auth.caller import CurrentCaller
-from service.context import RequestJobs
+from service.context import JobContext, RequestJobs
 from service.http.problems import ProblemError
 from worker.records.job_index import JobSelection
 from worker.records.job_listing import page_of_jobs
@@ -21,10 +21,20 @@ async def _job_id(
 ) -> str:
     if id != LATEST:
         return id
-    selection = JobSelection(caller.owner)
-    page, _ = await run_in_threadpool(page_of_jobs, jobs.records, jobs.queue.index, selection, None, 1)
+    return await run_in_threadpool(resolve_job_id, id, jobs, caller.owner, "id")
+
+
+def resolve_job_id(text: str, jobs: JobContext, owner: str, field: str) -> str:
+    """Returns the id as given, or of ``latest`` that of the job which the owner has submitted last.
+
+    Raises:
+        ProblemError: there is none yet; ``field`` says where that was asked for.
+    """
+    if text != LATEST:
+        return text
+    page, _ = page_of_jobs(jobs.records, jobs.queue.index, JobSelection(owner), None, 1)
     if not page:
-        raise ProblemError("not-found", "you have no job yet: submit one", field="id")
+        raise ProblemError("not-found", "you have no job yet: submit one", field=field)
     return page[0].id
 
 

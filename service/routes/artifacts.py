@@ -3,6 +3,7 @@
 from fastapi import APIRouter, Response
 from fastapi.responses import StreamingResponse
 
+from accel.report.memory_documents import MemoryPlan
 from accel.report.report_documents import Report, SimulationReport
 from service.auth.route_policy import access
 from service.context import JobContext, RequestJobs
@@ -66,6 +67,23 @@ def get_report(id: JobId, jobs: RequestJobs, conditions: Conditions) -> Response
     Of a program: cycles, verification, mismatches, races, warnings, and what each unit did and waited for.
     """
     return send(artifacts_of(jobs, id), "report.json", conditions)
+
+
+@router.get(
+    "/memory",
+    summary="The memory plan",
+    response_class=StreamingResponse,
+    responses=declare_document("the memory plan of a model's job", MemoryPlan)
+    | CONDITIONAL_RESPONSES
+    | declare_problems("not-found", "conflict"),
+)
+@access("link", "jobs")
+def get_memory(id: JobId, jobs: RequestJobs, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
+    """Who lies where in each on-chip memory, and from when to when, layer by layer.
+
+    Of a program's job there is none: nothing in a program says what its addresses hold.
+    """
+    return send(artifacts_of(jobs, id), "memory.json", conditions)
 
 
 @router.get(

@@ -19,8 +19,17 @@ from accel.isa.explicit.document_parameters import ExplicitParameters
 from accel.isa.explicit.document_support import check_explicit
 from accel.isa.explicit.document_tiling_cost import tiling_cost
 from accel.isa.explicit.operations import executions_of
-from accel.isa.explicit.timing import queue_names, time_launch, timing_signatures, units_of
-from accel.isa.family import CompiledByNumba, Family, KernelSource, Machine, NoContext, Work, dram_traffic
+from accel.isa.explicit.timing import queue_names, time_launch, timing_signatures, units_of, variations_of
+from accel.isa.family import (
+    CompiledByNumba,
+    Family,
+    KernelSource,
+    Machine,
+    NoContext,
+    Variation,
+    Work,
+    dram_traffic,
+)
 
 
 def work_of(decoded: Decoded) -> Work:
@@ -100,6 +109,10 @@ class ExplicitFamily(NoContext, CompiledByNumba):
     work = staticmethod(work_of)
     energy = staticmethod(energy_of)
     timing_model = staticmethod(timing_model)
+
+    def variations(self, accelerator: Accelerator) -> list[Variation]:
+        """Returns what a machine of the document can be timed with."""
+        return variations_of(accelerator, self)
 
     def machine(self, accelerator: Accelerator) -> Machine:
         """Returns a machine whose kernels TVM compiles."""

@@ -3,20 +3,23 @@
 Token queues are those from a unit to a unit that some instruction pops from or pushes to.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from accel.accelerator.document import Accelerator, HazardSync, TokenSync
 from accel.errors import SimulationError
+from accel.expression.cost_expression import parse_cost
 from accel.isa.compiled_kernels import Signature
 from accel.isa.decode import Decoded
 from accel.isa.explicit import timing_decoupled, timing_in_order
 from accel.isa.explicit import timing_layout as layout
 from accel.isa.explicit.accesses import ranges_of
 from accel.isa.explicit.costs import cycles_of, doing
-from accel.isa.family import Timing
-from accel.isa.kernel_types import MATRIX, SCALAR
+from accel.isa.family import PREVIOUS, Family, Timing, Variation
+from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR
+from accel.isa.variations import Scaled, scaled_variations, time_of, with_fields
 from accel.util.arrays import Int64
 
 
@@ -113,9 +116,10 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
     state = _state(accelerator, stream.unit, token_counts(accelerator, tokens))
     times = np.zeros((layout.TIMES, count), np.int64)
     waits = np.zeros((layout.CAUSES + len(names), count), np.int64)
+    blockers = np.full(count, -1, np.int64)
     if kind == "in_order":
-        timing_in_order.run(stream, len(accelerator.units), times, waits)
-    elif timing_decoupled.run_decoupled(stream, state, times, waits) < count:
+        timing_in_order.run(stream, len(accelerator.units), times, waits, blockers)
+    elif timing_decoupled.run_decoupled(stream, state, times, waits, blockers) < count:
         waiting = sorted(int(index) for index in state.units[layout.NEXT] if index < count)
         raise deadlock(decoded, waiting, Transfers(stream.pop_start, stream.pops), state.tokens)
     start, end = times
@@ -128,6 +132,11 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
         cycles=int(end.max(initial=0)),
         busy=dict(zip(accelerator.units, busy.tolist(), strict=True)),
         tokens=dict(zip(names, state.tokens.tolist(), strict=True)),
+        blockers={
+            "issue": PREVIOUS,
+            "hazard": blockers,
+            **{name: accelerator.units.index(queue[0]) for name, queue in zip(names, queues(accelerator), strict=True)},
+        },
     )
 
 
@@ -207,9 +216,38 @@ def deadlock(decoded: Decoded, waiting: list[int], pops: Transfers, tokens: Int6
     return SimulationError("deadlock: " + "; ".join(told), field=f"instruction:{at}", kind="deadlock", instruction=at)
 
 
+def variations_of(accelerator: Accelerator, family: Family) -> list[Variation]:
+    """Bus and latency if its costs name them, the window if it has one, ports; and half the costs, unit by unit."""
+    costs = [parse_cost(each.cycles).names for each in accelerator.instructions if each.cycles]
+    tried = []
+    if any("bus_bytes" in names for names in costs):
+        tried.append(Scaled("the bus", "{} bytes a beat", ["/dram/bus_bytes"]))
+    if any("read_latency" in names for names in costs):
+        tried.append(Scaled("the read latency", "a read latency of {} cycles", ["/dram/read_latency"], half=True))
+    if accelerator.synchronisation.kind == "hazards":
+        tried.append(Scaled("the window", "a window of {} instructions", ["/synchronisation/window"], ["window"]))
+    ports = [f"/memories/{number}/ports" for number in range(len(accelerator.memories))]
+    tried.append(Scaled("the ports of the memories", "twice as many ports", ports, ["port"]))
+    return [*scaled_variations(accelerator, family, tried), *_faster_units(accelerator, family)]
+
+
+def _faster_units(accelerator: Accelerator, family: Family) -> Iterator[Variation]:
+    change = "half the cycles for each of its instructions"
+    for unit in accelerator.units:
+        fields = {
+            f"/instructions/{number}/cycles": (each.cycles, f"({each.cycles}) / 2")
+            for number, each in enumerate(accelerator.instructions)
+            if each.unit == unit and each.cycles
+        }
+        changed = with_fields(accelerator, family, {field: after for field, (_, after) in fields.items()})
+        if fields and changed is not None:
+            names = frozenset(each.name for each in accelerator.instructions if each.unit == unit)
+            yield Variation(f"the {unit} unit", change, fields, time_of(family, changed), names)
+
+
 def timing_signatures() -> tuple[Signature, ...]:
     """Returns what timing runs."""
     return (
-        Signature(timing_decoupled.run_decoupled, layout.STREAM, layout.STATE, MATRIX, MATRIX),
-        Signature(timing_in_order.run, layout.STREAM, SCALAR, MATRIX, MATRIX),
+        Signature(timing_decoupled.run_decoupled, layout.STREAM, layout.STATE, MATRIX, MATRIX, VECTOR),
+        Signature(timing_in_order.run, layout.STREAM, SCALAR, MATRIX, MATRIX, VECTOR),
     )

@@ -7,6 +7,7 @@ from accel.isa.explicit.accesses import HIGH, LOW, MEMORY, WRITES
 from accel.isa.explicit.timing_in_order import conflict, port_time, take_ports
 from accel.isa.explicit.timing_layout import (
     BITS,
+    BLOCKER,
     CAUSES,
     END,
     FREE,
@@ -35,9 +36,11 @@ _NEVER = 1 << 62
 
 @compiled
 def run_decoupled(  # noqa: C901, PLR0912  one loop over time: all of it is what happens at one time
-    stream: Stream, state: State, times: Int64, waits: Int64
+    stream: Stream, state: State, times: Int64, waits: Int64, blockers: Int64
 ) -> int:
-    """Fill ``times`` (2, n) and ``waits`` (3 + queues, n), and leave in ``state.tokens`` what is left.
+    """Fill ``times`` (2, n), ``waits`` (3 + queues, n), ``blockers`` (n,), and leave in ``state.tokens`` what is left.
+
+    A blocker is the unit whose instruction was the last to leave an instruction's addresses.
 
     Returns how many instructions started: fewer than n in a deadlock; the units' next ones are then those that wait.
     """
@@ -56,7 +59,7 @@ def run_decoupled(  # noqa: C901, PLR0912  one loop over time: all of it is what
                 _push(stream.push_start, stream.pushes, tokens, since, state.limit, index, time)
                 if places:
                     _leave(accesses, start, spans, index, place[index])
-                    filled = _release(window, waiting, place[index], filled, time)
+                    filled = _release(window, waiting, place[index], filled, time, unit)
         if dispatched < count and turn <= time and filled < places:
             place[dispatched] = _dispatch(accesses, start, window, spans, waiting, near, dispatched, filled)
             window[READY, place[dispatched]] = times[START, dispatched] = time
@@ -74,6 +77,7 @@ def run_decoupled(  # noqa: C901, PLR0912  one loop over time: all of it is what
                     unit, first = other, index
             if unit >= 0:
                 free = _ordered(window, place, times, waits, units[FREE, unit], first)
+                blockers[first] = window[BLOCKER, place[first]] if places else -1
                 free = _pop(stream.pop_start, stream.pops, tokens, since, waits, free, first)
                 waits[PORT, first] = time - free
                 times[START, first], times[END, first] = time, time + cycles[first]
@@ -162,7 +166,7 @@ def _dispatch(
         _extend(span, TOUCH_LOW, own, low, high)
         if accesses[access, WRITES]:
             _extend(span, WRITE_LOW, own, low, high)
-    window[WHO, own], window[PENDING, own] = index, pending
+    window[WHO, own], window[PENDING, own], window[BLOCKER, own] = index, pending, -1
     return own
 
 
@@ -191,13 +195,16 @@ def _leave(accesses: Int64, start: Int64, spans: Int64, index: int, own: int) ->
 
 
 @compiled
-def _release(window: Int64, waiting: Int64, own: int, filled: int, time: int) -> int:
-    """Free a place; those that wait for it wait for one less. Returns how many are filled."""
+def _release(window: Int64, waiting: Int64, own: int, filled: int, time: int, unit: int) -> int:
+    """Free the place of an instruction of ``unit``; those that wait for it wait for one less.
+
+    Returns how many are filled.
+    """
     window[SPARE, filled - 1] = own
     row, bit = waiting[own // BITS], own % BITS
     for other in range(len(row)):
         if row[other] >> bit & 1:
             row[other] ^= 1 << bit
             window[PENDING, other] -= 1
-            window[READY, other] = time
+            window[READY, other], window[BLOCKER, other] = time, unit
     return filled - 1

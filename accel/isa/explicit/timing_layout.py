@@ -39,7 +39,7 @@ STREAM = Fields(Stream, (VECTOR, VECTOR, MATRIX, VECTOR, VECTOR, VECTOR, VECTOR,
 class State(NamedTuple):
     """Where units that run apart are.
 
-    ``units`` (3, units): the next instruction, the one that runs or -1, and since when none does. ``window`` (4,
+    ``units`` (3, units): the next instruction, the one that runs or -1, and since when none does. ``window`` (5,
     places) holds what is dispatched and unfinished, ``place`` (n,) where, ``spans`` (memories and DRAM, 4, places) what
     it touches; place p waits for place q if bit q % BITS of ``waiting[q // BITS, p]`` is set. These four are empty
     where units do not wait for addresses. ``tokens`` and ``since`` (queues,): how many there are, and since when there
@@ -63,10 +63,10 @@ STATE = Fields(State, (MATRIX, MATRIX, CUBE, MATRIX, VECTOR, VECTOR, VECTOR, VEC
 UNIT = 3
 NEXT, RUNNING, FREE = range(UNIT)
 
-# rows of the window: the instruction, how many unfinished ones it waits for, when the last of those ended, and the
-# free places, behind as many as are filled
-PLACE = 4
-WHO, PENDING, READY, SPARE = range(PLACE)
+# rows of the window: the instruction, how many unfinished ones it waits for, when the last of those ended, the free
+# places, behind as many as are filled, and the unit of that last one, or -1
+PLACE = 5
+WHO, PENDING, READY, SPARE, BLOCKER = range(PLACE)
 
 # what an instruction in the window touches and writes of a memory, from the first to the last; nothing by itself
 SPAN = 4

@@ -3,12 +3,14 @@
 Its stages take streams of words; :func:`takes_decoded_launch` makes each one of launches.
 """
 
+import functools
+
 from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
 from accel.isa.compiled_kernels import Signature
 from accel.isa.cost_expressions import energy_of
 from accel.isa.decode import Decoded
-from accel.isa.family import CompiledByNumba, Family, HazardChecker, Machine, NoKernels, Timing
+from accel.isa.family import CompiledByNumba, Family, HazardChecker, Machine, NoKernels, Timing, Variation
 from accel.isa.gemmini.document.gemmini_document import check_gemmini, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine, function_signature
@@ -21,6 +23,7 @@ from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
 from accel.isa.gemmini.timing.reservation_station import clock_signature
 from accel.isa.gemmini.timing.stream_traffic import accesses_signature, dram_accesses, effort_of, work_of
+from accel.isa.variations import Scaled, scaled_variations
 from accel.program.program_model import DramWindow
 from accel.util.arrays import Bytes, Words
 
@@ -29,9 +32,24 @@ def _context_after(words: Words, parameters: GemminiParameters, context: LaunchC
     return context.after(words, parameters)
 
 
-def _timing_of(words: Words, parameters: GemminiParameters, context: LaunchContext, _tokens: dict[str, int]) -> Timing:
-    timed = stream_timing.time_stream(words, parameters, context)
-    return Timing(timed.start, timed.end, timed.waits, timed.cycles, timed.busy, {})
+def _timing_of(decoded: Decoded, _tokens: dict[str, int]) -> Timing:
+    timed = takes_decoded_launch(stream_timing.time_stream)(decoded)
+    activity = functools.partial(stream_timing.activity_of, decoded, timed)
+    return Timing(timed.start, timed.end, timed.waits, timed.cycles, timed.busy, {}, activity=activity)
+
+
+_RESOURCES = (
+    Scaled("the bus", "{} bytes a cycle", ["/parameters/dma_bus_bytes"]),
+    Scaled("the memory latency", "a memory latency of {} cycles", ["/parameters/memory_latency"], half=True),
+    Scaled("the requests in flight", "{} requests in flight", ["/parameters/requests_in_flight"]),
+    Scaled("the processor", "an instruction every {} cycles", ["/parameters/issue_cycles"], ["fetch"], half=True),
+    Scaled(
+        "the reservation station",
+        "twice its entries",
+        [f"/parameters/{unit}_entries" for unit in ("load", "execute", "store")],
+        ["reservation_station"],
+    ),
+)
 
 
 class GemminiFamily(NoKernels, CompiledByNumba):
@@ -50,7 +68,7 @@ class GemminiFamily(NoKernels, CompiledByNumba):
     effort = staticmethod(takes_decoded_launch(effort_of))
     boxes = staticmethod(takes_decoded_launch(dram_accesses))
 
-    time = staticmethod(takes_decoded_launch(_timing_of))
+    time = staticmethod(_timing_of)
     work = staticmethod(takes_decoded_launch(work_of))
     energy = staticmethod(energy_of)
     timing_model = staticmethod(timing_model)
@@ -58,6 +76,10 @@ class GemminiFamily(NoKernels, CompiledByNumba):
     def first_context(self, accelerator: Accelerator, windows: tuple[DramWindow, ...]) -> LaunchContext:
         """Returns the registers after power-on."""
         return LaunchContext.fresh(parameters_of(accelerator), windows)
+
+    def variations(self, accelerator: Accelerator) -> list[Variation]:
+        """Returns what a Gemmini can be timed with."""
+        return list(scaled_variations(accelerator, self, _RESOURCES))
 
     def machine(self, accelerator: Accelerator) -> Machine:
         """Returns a machine that takes decoded launches."""

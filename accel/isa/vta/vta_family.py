@@ -4,7 +4,7 @@ from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
 from accel.isa.compiled_kernels import Signature
 from accel.isa.cost_expressions import energy_of
-from accel.isa.family import CompiledByNumba, Family, KernelSource, Machine, NoContext
+from accel.isa.family import CompiledByNumba, Family, KernelSource, Machine, NoContext, Variation
 from accel.isa.vta import vta_hazards
 from accel.isa.vta.document.vta_document_check import check_vta
 from accel.isa.vta.document.vta_parameters import VtaParameters
@@ -12,7 +12,7 @@ from accel.isa.vta.function.functional_table import Geometry
 from accel.isa.vta.function.launch_table import check_bounds, table_signature
 from accel.isa.vta.timing.timing_table import timing_signatures
 from accel.isa.vta.timing.vta_calibration import timing_model
-from accel.isa.vta.timing.vta_timing import time_launch, token_names
+from accel.isa.vta.timing.vta_timing import time_launch, token_names, variations_of
 from accel.isa.vta.timing.vta_work import boxes_of, effort_of, work_of
 from accel.isa.vta.vta_tiling_cost import tiling_cost
 
@@ -40,6 +40,10 @@ class VtaFamily(NoContext, CompiledByNumba):
     work = staticmethod(work_of)
     energy = staticmethod(energy_of)
     timing_model = staticmethod(timing_model)
+
+    def variations(self, accelerator: Accelerator) -> list[Variation]:
+        """Returns what a VTA can be timed with."""
+        return variations_of(accelerator, self)
 
     def machine(self, accelerator: Accelerator) -> Machine:
         """Returns a machine whose kernels TVM compiles."""

@@ -14,14 +14,21 @@ from accel.accelerator.document import Accelerator
 from accel.lowering.codegen.instruction_encoding import encode
 from accel.lowering.codegen.microop_tables import MicroOpTable, load_tables
 from accel.lowering.codegen.relocatable_code import CallSite, CheckedField, FieldOverflow, RegionCode, Relocation
-from accel.lowering.ir.function_attributes import DRAM_UNITS, MICROOPS, region_functions
+from accel.lowering.ir.function_attributes import (
+    ADDRESSES,
+    DRAM_UNITS,
+    MICROOPS,
+    ScratchpadBuffer,
+    load_buffers,
+    region_functions,
+)
 
 _LENGTH = 8  # bytes of the header's length
 
 
 @dataclass(frozen=True)
 class RegionObject:
-    """A region's code, bytes a unit of each tensor's DRAM address, and the tables of micro-ops that it walks.
+    """A region's code, bytes a unit of each tensor's DRAM address, its tables of micro-ops, and its buffers on chip.
 
     The code takes the addresses of the tensors, in their units, and after them that of the tables, if there are any.
     """
@@ -29,6 +36,7 @@ class RegionObject:
     code: RegionCode
     units: tuple[int, ...]
     tables: tuple[MicroOpTable, ...]
+    buffers: tuple[ScratchpadBuffer, ...]
 
 
 def region_object(function: tirx.PrimFunc, accelerator: Accelerator) -> RegionObject:
@@ -38,7 +46,8 @@ def region_object(function: tirx.PrimFunc, accelerator: Accelerator) -> RegionOb
         CompileError: as ``encode`` does.
     """
     units = tuple(json.loads(str(function.attrs[DRAM_UNITS])))
-    return RegionObject(encode(function, accelerator), units, tuple(load_tables(str(function.attrs[MICROOPS]))))
+    tables, buffers = load_tables(str(function.attrs[MICROOPS])), load_buffers(str(function.attrs[ADDRESSES]))
+    return RegionObject(encode(function, accelerator), units, tuple(tables), buffers)
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,7 @@ class _Header:
     overflows: tuple[FieldOverflow, ...]
     units: tuple[int, ...]
     tables: tuple[MicroOpTable, ...]
+    buffers: tuple[ScratchpadBuffer, ...]
 
 
 _HEADER = TypeAdapter(_Header)
@@ -97,6 +107,7 @@ def dump_object(region: RegionObject) -> bytes:
         overflows=code.overflows,
         units=region.units,
         tables=region.tables,
+        buffers=region.buffers,
     )
     text = _HEADER.dump_json(header)
     arrays = [code.words.astype("<u8"), code.origin.astype("<i4")]
@@ -121,7 +132,7 @@ def load_object(data: bytes) -> RegionObject:
     )
     code = RegionCode(words, origin, header.sites, header.fields, relocations, header.overflows)
     _check(code)
-    return RegionObject(code, header.units, header.tables)
+    return RegionObject(code, header.units, header.tables, header.buffers)
 
 
 class _Arrays:

@@ -6,21 +6,29 @@ copied to, and its calls hold every field of their instruction.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tvm import ir, tirx
 from tvm_ffi import structural_mutate
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.instructions import Compute, Copy, MicroOps
+from accel.accelerator.instructions import AnyInstruction, Compute, Copy, MicroOps
 from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.lowering.codegen.microop_tables import MicroOpTable, OperandWalk, dump_tables, microops_of
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.affine_nest import constant_value, simplify
 from accel.lowering.ir.document_paths import instruction_path, memory_path
-from accel.lowering.ir.function_attributes import ADDRESSES, CONTEXTS_PRAGMA, DRAM_UNITS, MICROOPS, map_regions
+from accel.lowering.ir.function_attributes import (
+    ADDRESSES,
+    CONTEXTS_PRAGMA,
+    DRAM_UNITS,
+    MICROOPS,
+    ScratchpadBuffer,
+    dump_buffers,
+    map_regions,
+)
 from accel.lowering.ir.injected_function import (
     InjectedFunction,
     Loop,
@@ -46,15 +54,17 @@ def allocate(module: ir.IRModule, target: Target) -> ir.IRModule:
         rewriter = _Rewriter(accelerator, places, _dram_bases(function, view, accelerator))
         body = rewriter.rewrite(function.body)
         parameters = list(rewriter.dram.values())
+        buffers = [_buffer(place, rewriter.uses[variable]) for variable, place in places.items()]
         if rewriter.tables:
+            site = next_site(body)
+            buffers.append(_microops_buffer(rewriter, accelerator, (site, *rewriter.walking), len(parameters)))
             parameters.append(rewriter.microop_base)
-            table = _load_microops(rewriter.tables, accelerator, rewriter.microop_base, next_site(body))
+            table = _load_microops(rewriter.tables, accelerator, rewriter.microop_base, site)
             body = tirx.SeqStmt([table, body])
         result = tirx.PrimFunc(parameters, body, attrs=function.attrs)
-        addresses = {p.name: [p.memory, p.address, p.elements, p.copies] for p in places.values()}
         attributes = {
             MICROOPS: dump_tables(rewriter.tables),
-            ADDRESSES: json.dumps(addresses),
+            ADDRESSES: dump_buffers(buffers),
             DRAM_UNITS: json.dumps([rewriter.units.get(base, 1) for base in rewriter.dram.values()]),
         }
         return result.with_attrs(attributes)
@@ -72,6 +82,30 @@ class _Place:
     elements: int
     copies: int
     loops: tuple[Loop, ...]
+
+
+@dataclass
+class _Uses:
+    """The calls that touch a buffer, and the parameters that they copy to it or from it."""
+
+    sites: list[int] = field(default_factory=list)
+    loads: list[int] = field(default_factory=list)
+    stores: list[int] = field(default_factory=list)
+
+
+def _buffer(place: _Place, uses: _Uses) -> ScratchpadBuffer:
+    loads, stores = (tuple(dict.fromkeys(found)) for found in (uses.loads, uses.stores))
+    sites = tuple(dict.fromkeys(uses.sites))
+    return ScratchpadBuffer(place.name, place.memory, place.address, place.elements, place.copies, sites, loads, stores)
+
+
+def _microops_buffer(
+    rewriter: "_Rewriter", accelerator: Accelerator, sites: tuple[int, ...], parameter: int
+) -> ScratchpadBuffer:
+    layout = microops_of(accelerator)
+    assert layout is not None
+    entries = max(table.begin + table.size for table in rewriter.tables)
+    return ScratchpadBuffer("microops", layout.memory, 0, entries, 1, sites, (parameter,), ())
 
 
 def _places(view: InjectedFunction, accelerator: Accelerator) -> dict[tirx.Var, _Place]:
@@ -133,6 +167,8 @@ class _Rewriter:
         self.views: dict[tirx.Var, tirx.Var] = dict(dram)
         self.units: dict[tirx.Var, int] = {}
         self.tables: list[MicroOpTable] = []
+        self.uses: dict[tirx.Var, _Uses] = {buffer: _Uses() for buffer in places}
+        self.walking: list[int] = []
         self.microop_base = tirx.Var("microops_base", "int32")
 
     def rewrite(self, body: tirx.Stmt) -> tirx.Stmt:
@@ -155,6 +191,7 @@ class _Rewriter:
     def _call(self, _number: int, statement: tirx.Evaluate) -> tirx.Stmt:
         name, fields, loops = instruction_calls.parse(statement)
         instruction = self.accelerator.instruction(name)
+        self._note_uses(instruction, fields, instruction_calls.site_of(statement))
         if isinstance(instruction, Copy):
             return instruction_calls.call(name, self._copy(instruction, fields))
         if isinstance(instruction, Compute):
@@ -162,6 +199,23 @@ class _Rewriter:
                 return instruction_calls.call(name, self._walked(instruction, instruction.microops, fields, loops))
             return instruction_calls.call(name, self._addressed(instruction, fields))
         return statement
+
+    def _note_uses(self, instruction: AnyInstruction, fields: dict[str, Any], site: int | None) -> None:
+        """Note which buffers a call touches, and of a copy which parameter lies at its other end."""
+        if site is None:
+            return
+        touched = [instruction_calls.buffer_of(value) for value in fields.values()]
+        parameters = list(self.dram.values())
+        for buffer in touched:
+            if buffer not in self.uses:
+                continue
+            self.uses[buffer].sites.append(site)
+            if isinstance(instruction, Copy):
+                tensor = self.views[instruction_calls.buffer_of(fields[instruction_calls.operand("dram")])]
+                ends = self.uses[buffer].loads if instruction.direction == "load" else self.uses[buffer].stores
+                ends.append(next(place for place, base in enumerate(parameters) if base.same_as(tensor)))
+        if isinstance(instruction, Compute) and instruction.microops is not None:
+            self.walking.append(site)
 
     def _place(self, name: str, fields: dict[str, Any]) -> tuple[_Place, Any]:
         """Where an operand's buffer lies, and the index into it; takes both from the fields."""
@@ -200,14 +254,14 @@ class _Rewriter:
         # contexts that always change together are one
         contexts = {_lifetime(place): place for place in places.values() if place.copies > 1}
         walks = {}
-        for field, operand in microops.operands.items():
+        for name, operand in microops.operands.items():
             if operand not in places:
                 continue
             place, base = places[operand], bases[operand]
             if base is None:
                 varies = f"{instruction.name} walks {place.name} from a base that varies"
                 raise CompileError(varies, field=instruction_path(self.accelerator, instruction.name))
-            walks[field] = OperandWalk(
+            walks[name] = OperandWalk(
                 base=place.address + base,
                 contexts=tuple(place.elements if _lifetime(place) == key else 0 for key in contexts),
                 loops=tuple(loop[1 + operands.index(operand)] for loop in loops),

@@ -4,7 +4,7 @@ Everything a later stage needs travels in the IRModule itself, as attributes hol
 it and a stage can be run alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,31 @@ class LaunchInfo:
 
 
 @dataclass(frozen=True)
+class ScratchpadBuffer:
+    """Where a buffer of a region lies on the chip, and who uses it.
+
+    Attributes:
+        name: as the TIR calls it.
+        memory: its memory.
+        address: its first element there.
+        elements: of one copy; ``copies`` of them lie one behind the other, for tiles that overlap in time.
+        copies: contexts.
+        sites: the calls that touch it.
+        loads: places among the function's parameters of the tensors that are copied to it.
+        stores: of those that it is copied to.
+    """
+
+    name: str
+    memory: str
+    address: int
+    elements: int
+    copies: int
+    sites: tuple[int, ...]
+    loads: tuple[int, ...]
+    stores: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class _StoredRegion:
     """A region as it is written; ``kind`` says what ``shape`` is."""
 
@@ -57,6 +82,7 @@ class _StoredRegion:
 _REGION = TypeAdapter(_StoredRegion)
 _SHAPES: dict[str, TypeAdapter[RegionShape]] = {shape.kind: TypeAdapter(shape) for shape in SHAPES}
 _LAUNCHES = TypeAdapter(dict[str, LaunchInfo])
+_BUFFERS = TypeAdapter(tuple[ScratchpadBuffer, ...])
 
 
 def dump_region(region: Region) -> str:
@@ -83,6 +109,16 @@ def dump_launches(launches: dict[str, LaunchInfo]) -> str:
 def load_launches(text: str) -> dict[str, LaunchInfo]:
     """The inverse of ``dump_launches``."""
     return _LAUNCHES.validate_json(text)
+
+
+def dump_buffers(buffers: Iterable[ScratchpadBuffer]) -> str:
+    """Buffers as JSON, for a function's attribute."""
+    return _BUFFERS.dump_json(tuple(buffers)).decode()
+
+
+def load_buffers(text: str) -> tuple[ScratchpadBuffer, ...]:
+    """The inverse of ``dump_buffers``."""
+    return _BUFFERS.validate_json(text)
 
 
 def region_functions(module: ir.IRModule) -> dict[ir.GlobalVar, tirx.PrimFunc]:

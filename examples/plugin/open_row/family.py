@@ -24,7 +24,7 @@ from accel.isa.explicit.explicit_family import ExplicitFamily
 from accel.isa.explicit.timing import units_of
 from accel.isa.explicit.timing_in_order import run
 from accel.isa.explicit.timing_layout import CAUSES, HAZARD, ORDER, PORT, TIMES, Stream
-from accel.isa.family import Boxes, Timing
+from accel.isa.family import PREVIOUS, Boxes, Timing
 
 Int64 = npt.NDArray[np.int64]
 
@@ -63,7 +63,8 @@ class OpenRowFamily(ExplicitFamily):
         cycles, unit = cycles_of(decoded) + opening, units_of(decoded)
         times = np.zeros((TIMES, len(decoded)), np.int64)
         waits = np.zeros((CAUSES, len(decoded)), np.int64)
-        run(_stream(decoded, unit, cycles), len(accelerator.units), times, waits)
+        blockers = np.full(len(decoded), -1, np.int64)
+        run(_stream(decoded, unit, cycles), len(accelerator.units), times, waits, blockers)
         start, end = times
         busy = np.bincount(unit, weights=cycles, minlength=len(accelerator.units)).astype(np.int64)
         return Timing(
@@ -73,6 +74,7 @@ class OpenRowFamily(ExplicitFamily):
             cycles=int(end.max(initial=0)),
             busy=dict(zip(accelerator.units, busy.tolist(), strict=True)),
             tokens=tokens,
+            blockers={"issue": PREVIOUS, "hazard": blockers},
         )
 
     def timing_model(self, accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> TimingModel:

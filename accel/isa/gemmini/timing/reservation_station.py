@@ -149,8 +149,8 @@ def run_clock(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  one loop: its 
 ) -> int:
     """Time the primitive instructions ``words`` (m, 3), of which ``first`` (n + 1,) divides those of each instruction.
 
-    ``functs`` (n,) are the instructions'. Fills ``times`` (2, m), ``arrivals`` (n,), ``waits`` (CAUSES, m) and ``busy``
-    (3,). Returns the cycle in which all is done.
+    ``functs`` (n,) are the instructions'. Fills ``times`` (TIMES, m), ``arrivals`` (n,), ``waits`` (CAUSES, m) and
+    ``busy`` (3,). Returns the cycle in which all is done.
     """
     total, dim = len(words), parameters[at.DIM]
     table = np.empty((total, at.RANGES), np.int64)
@@ -163,7 +163,7 @@ def run_clock(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  one loop: its 
     reads[0] = writes[0] = -1
     mesh = np.zeros(unit.EXECUTE_STATE, np.int64)
     loop_done = np.zeros(2, np.int64)
-    entered_at = np.zeros(total, np.int64)
+    entered_at = times[at.ENTERED]
     ledger = np.full((parameters[at.BANKS], unit.SLOTS, 2), -1, np.int64)
     now, finish, wrote, pending = 0, 0, 0, -1
     for k in range(len(first) - 1):
@@ -197,8 +197,9 @@ def run_clock(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  one loop: its 
                 apply_config(state, bits, words[index, 1], words[index, 2])
             elif kind == at.PRELOADS:
                 configure_preload(state, words[index, 1], words[index, 2])
+            times[at.QUEUE, index] = queue
             if queue == at.NO_QUEUE:
-                times[0, index] = times[1, index] = done[index] = now
+                times[at.START, index] = times[at.END, index] = done[index] = now
                 continue
             waits[at.PROCESSOR, index] = now - asked if index == first[k] else 0
             # into the reservation station, in the order of the queue, and behind what an execute or store needs
@@ -221,7 +222,7 @@ def run_clock(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  one loop: its 
                     until = _hazard(index, table, done, members[other], counts[other], base)
                     waits[at.ON_LOAD + other, index] = max(until - begin, 0)
                     begin = max(begin, until)
-            start, free, end, alone = begin, begin + 1, begin + 1, begin + 1
+            start, free, end, alone, result = begin, begin + 1, begin + 1, begin + 1, 0
             used = mesh[unit.SLOT_END]
             if kind == at.MOVES_IN:
                 if count >= parameters[at.COMMANDS]:
@@ -244,7 +245,7 @@ def run_clock(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  one loop: its 
                 free, alone = start, end
                 if pending >= 0:  # the preload names the result, and completes with it
                     done[pending] = result
-                    times[1, pending] = result
+                    times[at.END, pending] = result
                     finish, pending = max(finish, result), -1
             elif queue == at.EXECUTE:  # a config waits until the mesh is idle (ExecuteController.scala)
                 start = max(begin, mesh[unit.LAST_DONE])
@@ -252,8 +253,9 @@ def run_clock(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  one loop: its 
             if queue == at.EXECUTE:  # a preload shares the slot of a compute, or has one of its own
                 alone = start + mesh[unit.SLOT_END] - max(used, mesh[unit.SLOT_START])
             waits[at.UNIT_BUSY, index] = start - begin
+            times[at.WORKED, index] = max(end, result)
             issued[queue] = free
-            times[0, index], times[1, index], done[index] = start, end, end
+            times[at.START, index], times[at.END, index], done[index] = start, end, end
             busy[queue] += max(alone - start, 0)
             members[queue, count] = index
             counts[queue] = count + 1

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accel.isa.decode import Decoded
+from accel.isa.family import Activity
+from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream.launch_context import LaunchContext
 from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, as_signed, expand_loops
@@ -18,6 +21,8 @@ from accel.isa.gemmini.timing import timing_columns as at
 from accel.util.arrays import Int64, Signed, Words, narrowed
 
 _UNITS = ("load", "execute", "store")
+_AFTER_ENTRY = (*_UNITS, "unit")  # what an instruction in the station waits for, one after the other
+_FUNCTS = 1 << 7  # codes of instructions
 
 
 @dataclass(frozen=True)
@@ -32,8 +37,8 @@ class StreamTiming:
         cycles: when everything is done, writes acknowledged.
         busy: cycles at work of ``load``, ``execute`` and ``store``.
         expanded: the primitive instructions.
-        primitive_start: (m,)
-        primitive_end: (m,)
+        primitive_times: (TIMES, m) as :mod:`accel.isa.gemmini.timing.timing_columns` has them.
+        primitive_waits: cause to cycles (m,), as ``waits``.
     """
 
     start: Signed
@@ -42,8 +47,8 @@ class StreamTiming:
     cycles: int
     busy: dict[str, int]
     expanded: ExpandedStream
-    primitive_start: Int64
-    primitive_end: Int64
+    primitive_times: Int64
+    primitive_waits: dict[str, Int64]
 
 
 def kernel_parameters(parameters: GemminiParameters) -> Int64:
@@ -93,7 +98,7 @@ def time_stream(words: Words, parameters: GemminiParameters, context: LaunchCont
     signed = as_signed(words)
     count, total = len(signed), len(expanded.words)
     first = np.searchsorted(expanded.origin, np.arange(count + 1)).astype(np.int64)
-    times, waits = np.zeros((2, total), np.int64), np.zeros((at.CAUSES, total), np.int64)
+    times, waits = np.zeros((at.TIMES, total), np.int64), np.zeros((at.CAUSES, total), np.int64)
     arrivals, busy = np.zeros(count, np.int64), np.zeros(3, np.int64)
     state, bits = found.state.copy(), found.bits.copy()
     functs = np.ascontiguousarray(signed[:, 0])
@@ -102,13 +107,55 @@ def time_stream(words: Words, parameters: GemminiParameters, context: LaunchCont
         expanded.words, first, functs, kernel_parameters(parameters), state, bits, times, arrivals, waits, busy
     )
     none = np.zeros(count, np.int64)
+    by_cause = dict(zip(at.NAMES, waits, strict=True))
     return StreamTiming(
-        start=_folded(times[0], first, np.minimum, arrivals),
-        end=_folded(times[1], first, np.maximum, arrivals),
-        waits={name: _folded(row, first, np.add, none) for name, row in zip(at.NAMES, waits, strict=True)},
+        start=_folded(times[at.START], first, np.minimum, arrivals),
+        end=_folded(times[at.END], first, np.maximum, arrivals),
+        waits={name: _folded(row, first, np.add, none) for name, row in by_cause.items()},
         cycles=cycles,
         busy=dict(zip(_UNITS, busy.tolist(), strict=True)),
         expanded=expanded,
-        primitive_start=times[0],
-        primitive_end=times[1],
+        primitive_times=times,
+        primitive_waits=by_cause,
     )
+
+
+def activity_of(decoded: Decoded, timed: StreamTiming) -> Activity:
+    """Returns what the controllers of a launch did, by primitive instruction.
+
+    One is at work from when its controller takes it until it has completed: a load until its data are there, a product
+    until its result is written. Before, it waits for the processor or the unroller that sends it (``processor``), for
+    an entry of the reservation station, on its way from there (``issue``), and for other controllers.
+    """
+    times, queues = timed.primitive_times, timed.primitive_times[at.QUEUE]
+    rows = np.flatnonzero(queues != at.NO_QUEUE)
+    start, entered, queue = times[at.START, rows], times[at.ENTERED, rows], queues[rows]
+    waits = {name: cycles[rows] for name, cycles in timed.primitive_waits.items()}
+    after = sum((waits[name] for name in _AFTER_ENTRY), np.zeros(len(rows), np.int64))
+    waits["processor"] = entered - waits["reservation_station"]
+    waits["issue"] = start - after - entered
+    units = np.array([decoded.accelerator.units.index(name) for name in _UNITS], np.int64)
+    sent = timed.expanded.words[rows, 0]
+    return Activity(
+        unit=units[queue],
+        kind=_sorts(decoded, queue, sent, decoded.kind[timed.expanded.origin[rows]]),
+        start=start,
+        end=times[at.WORKED, rows],
+        held=np.zeros(len(rows), np.int8),
+        waits={name: waits[name] for name in ("processor", "reservation_station", "issue", *_AFTER_ENTRY)},
+        blockers={name: int(unit) for name, unit in zip(_UNITS, units, strict=True)},
+    )
+
+
+def _sorts(decoded: Decoded, queue: Int64, functs: Int64, origin: Signed) -> Int64:
+    """The document's instruction (m,) that each primitive one is; of a loop's, the one of its code and unit."""
+    table = np.full((len(_UNITS), _FUNCTS), -1, np.int64)
+    loops = np.zeros(len(decoded.accelerator.instructions), np.bool_)
+    for number, instruction in enumerate(decoded.accelerator.instructions):
+        code = next((field.value for field in instruction.fields if field.name == "funct"), None)
+        if code is not None and instruction.unit in _UNITS:
+            place = _UNITS.index(instruction.unit), code
+            table[place] = number if table[place] < 0 else table[place]
+            loops[number] = code in {rocc.LOOP_WS, rocc.LOOP_CONV}
+    made = table[queue, functs]
+    return np.where(loops[origin] & (made >= 0), made, origin)

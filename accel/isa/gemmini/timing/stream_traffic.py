@@ -117,7 +117,7 @@ def work_of(words: Words, parameters: GemminiParameters, context: LaunchContext)
     rows = primitive[products, 1] >> _ROWS_BIT & 0xFFFF
     contract = int(np.maximum(rows, _MIN_ROWS).sum())
     bus = -(-max(dram_traffic(accesses_of(expanded, context))) // parameters.dma_bus_bytes)
-    return Work(contract, contract, bus, max(contract, bus))
+    return Work(contract, contract, bus, max(contract, bus), bus_bytes=parameters.dma_bus_bytes)
 
 
 def accesses_signature() -> Signature:

@@ -16,6 +16,11 @@ RANGES = 11
 # kinds
 CONFIGURES, MOVES_IN, MOVES_OUT, PRELOADS, COMPUTES, IGNORED = range(6)
 
+# rows of the times of primitive instructions: beside start and end, when it came into the station, its queue, and
+# until when it kept its controller at work: a product until its result is written, with which its preload ends
+TIMES = 5
+START, END, ENTERED, QUEUE, WORKED = range(TIMES)
+
 # causes of waiting, (CAUSES, n)
 PROCESSOR, STATION_FULL, ON_LOAD, ON_EXECUTE, ON_STORE, UNIT_BUSY = range(6)
 CAUSES = 6

@@ -1,5 +1,7 @@
 """VTA's instructions as the clock takes them: cycles, reads and tokens of each, filled in row by row."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from accel.accelerator.document import Accelerator, TokenSync
@@ -169,9 +171,8 @@ def _fields(vta: Vta, instruction: AnyInstruction) -> dict[int, str | None]:
     return fields
 
 
-def _tokens(accelerator: Accelerator, instruction: AnyInstruction, sort: Int64) -> dict[int, str | None]:
+def _tokens(queues: Sequence[tuple[str, str]], instruction: AnyInstruction, sort: Int64) -> dict[int, str | None]:
     """The fields of its tokens by role; puts their queues into ``sort``."""
-    queues = token_queues(accelerator)
     sort[QUEUES : QUEUES + 4] = -1
     fields: dict[int, str | None] = {}
     for offset, (other, field) in enumerate(instruction.tokens.pop.items()):
@@ -188,13 +189,13 @@ def instruction_table(decoded: Decoded) -> Int64:
     accelerator = decoded.accelerator
     table = np.empty((len(decoded), layout.TABLE), np.int64)
     absent = np.zeros(len(decoded), np.int64)
-    vta, parameters = instructions_of(accelerator), parameters_of(accelerator)
+    vta, parameters, queues = instructions_of(accelerator), parameters_of(accelerator), token_queues(accelerator)
     for instruction in accelerator.instructions:
         rows = decoded.rows(instruction)
         if not len(rows):
             continue
         sort = _sort(accelerator, vta, parameters, instruction)
-        fields = _fields(vta, instruction) | _tokens(accelerator, instruction, sort)
+        fields = _fields(vta, instruction) | _tokens(queues, instruction, sort)
         names = [fields.get(number) for number in range(ROLES)]
         columns = tuple(absent if name is None else decoded.columns.get(name, absent) for name in names)
         fill(rows, columns, sort, _COMMAND, accelerator.dram.burst_boundary_bytes, table)

@@ -1,14 +1,16 @@
 """VTA's cycles: decoded instructions to start, end and stalls; and which unit waits for which token in a deadlock."""
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
 
 from accel.accelerator.document import Accelerator, TokenSync
-from accel.accelerator.instructions import Compute
+from accel.accelerator.instructions import AnyInstruction, Compute, Copy
 from accel.errors import SimulationError
 from accel.isa.decode import Decoded
-from accel.isa.family import Timing
+from accel.isa.family import Family, Timing, Variation
+from accel.isa.variations import Scaled, scaled_variations
 from accel.isa.vta.document.instruction_view import Alu
 from accel.isa.vta.document.vta_parameters import parameters_of
 from accel.isa.vta.timing import clock_columns as layout
@@ -88,8 +90,8 @@ def alu_cycles(decoded: Decoded, alu: Alu, rows: Int64) -> Int64:
     return np.asarray(each * passes(decoded, alu.instruction, rows))
 
 
-def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
-    """Cycles of one launch that finds ``tokens`` in the queues.
+def time_launch(decoded: Decoded, tokens: dict[str, int], faster: AnyInstruction | None = None) -> Timing:
+    """Cycles of one launch that finds ``tokens`` in the queues; ``faster`` takes half its own cycles, rounded up.
 
     Instructions lose cycles to ``fetch`` (not fetched yet, or its unit's queue was full), to a token queue such as
     ``load_to_compute``, and to ``memory`` (the read channel served others). What other units still do when FINISH
@@ -101,6 +103,9 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
     accelerator, count = decoded.accelerator, len(decoded)
     names, counters = token_names(accelerator), token_state(accelerator, tokens)
     table = instruction_table(decoded)
+    if faster is not None:
+        rows = decoded.rows(faster)
+        table[rows, layout.DURATION] = (table[rows, layout.DURATION] + 1) // 2
     times = np.empty((layout.TIMES, count), np.int64)
     waits = np.zeros((2 + len(names), count), np.int64)
     units = np.zeros((layout.UNITS, len(accelerator.units)), np.int64)
@@ -117,7 +122,31 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
         cycles=_finish(decoded, end),
         busy=dict(zip(accelerator.units, units[layout.BUSY].tolist(), strict=True)),
         tokens=dict(zip(names, counters.tolist(), strict=True)),
+        blockers={
+            name: accelerator.units.index(sender)
+            for name, (sender, _) in zip(names, token_queues(accelerator), strict=True)
+        },
     )
+
+
+_RESOURCES = (
+    Scaled("the bus", "{} bytes a beat", ["/dram/bus_bytes"]),
+    Scaled("the read latency", "a read latency of {} cycles", ["/dram/read_latency"], half=True),
+    Scaled("the reads in flight", "{} reads in flight", ["/parameters/reads_in_flight"]),
+    Scaled("the fetch", "{} instructions a fetch", ["/parameters/fetch_burst_instructions"], ["fetch"]),
+    Scaled("the instruction queues", "queues twice as deep", ["/parameters/queue_depths"], ["fetch"]),
+)
+
+
+def variations_of(accelerator: Accelerator, family: Family) -> list[Variation]:
+    """Bus, latency, reads in flight, fetch, queues; and half the cycles for each instruction but loads and FINISH."""
+    found = list(scaled_variations(accelerator, family, _RESOURCES))
+    for each in accelerator.instructions:
+        if isinstance(each, Compute) or (isinstance(each, Copy) and each.direction == "store"):
+            timed = functools.partial(time_launch, faster=each)
+            change, eases = f"half the cycles for {each.name}", frozenset({each.name})
+            found.append(Variation(each.name, change, {}, timed, eases))
+    return found
 
 
 def _finish(decoded: Decoded, end: Int64) -> int:

@@ -90,7 +90,8 @@ def test_what_a_program_job_leaves(service: Any, added: str) -> None:
     assert raw == addition()["instructions.bin"]
     assert len(service.client.get(job["links"]["trace"]).json()["items"]) == 6
     names = {item["name"] for item in service.client.get(job["links"]["artifacts"]).json()["artifacts"]}
-    assert names == {"report.json", "outputs.npz", "trace.npz", "instructions.bin", "log.txt", "events.jsonl"}
+    made = {"report.json", "outputs.npz", "trace.npz", "instructions.bin", "accelerator.json"}
+    assert names == {*made, "log.txt", "events.jsonl"}
 
 
 def test_the_engines(service: Any, added: str) -> None:

@@ -28,9 +28,13 @@ def test_a_golden_run_is_verified_in_the_cycles_of_the_rtl(entry, tmp_path):
         tokens = run_program(load_parts(golden_parts(f"{case}_r{before}", tmp_path / str(before))), BOTH, None).tokens
     report = run_program(load_parts(golden_parts(entry["name"], tmp_path / "run", tokens)), BOTH, None)
     assert (report.verified, report.cycles, report.races) == (True, entry["rtl_cycles"], [])
-    for unit in report.units.values():
+    for name, unit in report.units.items():
         waited = sum(cycles for cause, cycles in unit.stalled.items() if cause != "memory")
         assert unit.busy + waited + unit.idle == report.cycles
+        account = {category: sum(causes.values()) for category, causes in report.account.units[name].items()}
+        assert sum(account.values()) == report.cycles
+        assert account.get("busy", 0) + account.get("memory", 0) == unit.busy
+        assert account.get("idle", 0) == unit.idle
 
 
 @needs_golden

@@ -21,7 +21,8 @@ from accel.isa.vta.function.vta_machine import VtaMachine
 from accel.isa.vta.timing import event_loop
 from accel.isa.vta.timing.vta_timing import time_launch
 from accel.isa.vta.vta_hazards import VtaHazardChecker
-from accel.simulate import prepare_simulation
+from accel.simulate import cycle_account, prepare_simulation
+from accel.simulate.cycle_account import account_launch
 from accel.simulate.prepare_simulation import prepare
 from accel.util.arrays import aligned_zeros
 from tests.helpers.programs.golden import board
@@ -38,6 +39,9 @@ def test_after_preparing_nothing_is_compiled_any_more():
     assert time_launch(decode(accelerator, np.array([[3, 0]], np.uint64)), {}).cycles == 25
     assert load_kernel(launch_kernel.source_of(Geometry.of(accelerator))) is kernel
     VtaHazardChecker(accelerator, {}, 64).check(decode(accelerator, np.array([[3, 0]], np.uint64)), aligned_zeros(64))
+    decoded = decode(accelerator, np.array([[3, 0]], np.uint64))
+    account_launch(decoded, time_launch(decoded, {}))
+    assert len(cycle_account._sweep.dispatcher.signatures) == 1
     assert (
         len(event_loop.run_clock.dispatcher.signatures) == len(happens_before.find_hazards.dispatcher.signatures) == 1
     )

@@ -1,0 +1,83 @@
+"""One resource changed at a time: what a launch would take on an accelerator that differs in that alone.
+
+Only time differs: the words and what they do stay as they are, so that the launches of a program that was compiled
+for one document can be timed with the other.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic
+
+from accel.accelerator.document import Accelerator
+from accel.isa.family import Family, TimeLaunch, Variation
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Integers of a document at JSON pointers ``fields``, twice as many or half, rounded up.
+
+    An object of integers is scaled entry by entry. ``change`` may name the new value of the first as ``{}``.
+    ``eases`` is as in :class:`accel.isa.family.Variation`.
+    """
+
+    resource: str
+    change: str
+    fields: Sequence[str]
+    eases: Sequence[str] = ("memory",)
+    half: bool = False
+
+
+def scaled_variations(accelerator: Accelerator, family: Family, scaled: Sequence[Scaled]) -> Iterator[Variation]:
+    """Yields those of the changes that are one, and that the schemas of document and family take."""
+    for each in scaled:
+        fields = _new_values(accelerator, family, each)
+        changed = with_fields(accelerator, family, {field: after for field, (_, after) in fields.items()})
+        if fields and changed is not None:
+            first = next(after for _, after in fields.values())
+            timed = time_of(family, changed)
+            yield Variation(each.resource, each.change.format(first), fields, timed, frozenset(each.eases))
+
+
+def _new_values(accelerator: Accelerator, family: Family, scaled: Scaled) -> dict[str, tuple[Any, Any]]:
+    document = _complete(accelerator, family)
+    found: dict[str, int] = {}
+    for field in scaled.fields:
+        parent, key = _parent(document, field)
+        value = parent[key]
+        found |= {f"{field}/{key}": each for key, each in value.items()} if isinstance(value, dict) else {field: value}
+    new = {field: -(-value // 2) if scaled.half else 2 * value for field, value in found.items()}
+    return {field: (found[field], value) for field, value in new.items() if value != found[field]}
+
+
+def with_fields(accelerator: Accelerator, family: Family, values: Mapping[str, Any]) -> Accelerator | None:
+    """Returns the document with ``values`` at JSON pointers; None if the schemas of document or family refuse it."""
+    document = _complete(accelerator, family)
+    for field, value in values.items():
+        parent, key = _parent(document, field)
+        parent[key] = value
+    try:
+        family.parameters.model_validate(document["parameters"])
+        return Accelerator.model_validate(document)
+    except pydantic.ValidationError:
+        return None
+
+
+def time_of(family: Family, changed: Accelerator) -> TimeLaunch:
+    """Returns how launches are timed on another document, whose instruction words are the same."""
+    return lambda decoded, tokens: family.time(decoded.on(changed), tokens)
+
+
+def _complete(accelerator: Accelerator, family: Family) -> dict[str, Any]:
+    """The document with every parameter of its family."""
+    parameters = family.parameters.model_validate(accelerator.parameters).model_dump(mode="json")
+    return {**accelerator.model_dump(mode="json"), "parameters": parameters}
+
+
+def _parent(document: Any, field: str) -> tuple[Any, Any]:
+    """The object or list that holds ``field``, and the key there; names of a document have no slash."""
+    *path, last = field.split("/")[1:]
+    for part in path:
+        document = document[int(part) if isinstance(document, list) else part]
+    return document, int(last) if isinstance(document, list) else last

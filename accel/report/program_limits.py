@@ -1,0 +1,97 @@
+"""What limits a program: its launches timed again with one resource changed at a time, exactly as the clock has it."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from accel.errors import CyclopsError
+from accel.isa.family import Variation
+from accel.isa.family_registry import family_of
+from accel.program.program_model import Program
+from accel.report.report_documents import Change, FieldDifference, Limits
+from accel.simulate.cycle_account import Shares, merge_accounts
+from accel.simulate.engine import Simulation
+
+MOST_PIECES = 6_000_000  # pieces of work that are timed, over all changes: some seconds
+_LITTLE = 0.01  # share of the cycles below which a change does not help
+
+
+def limits_of(program: Program, simulation: Simulation, *, every: bool = False) -> Limits:
+    """Returns what each change would save; nothing is compiled, and what the program does stays the same.
+
+    Unless ``every`` change is wanted, a program too large to be timed as often is timed only with those that may take
+    most of its account, and says so: what is tried depends on the program, never on how fast the host is.
+    """
+    family = family_of(program.accelerator)
+    pieces = sum(result.account.pieces for result in simulation.launches if result.account is not None)
+    if not hasattr(family, "variations"):  # a plug-in that was written before families had it
+        return _nothing(f"the family {program.accelerator.family} names nothing that could be changed")
+    if not simulation.cycles:
+        return _nothing("nothing ran on the accelerator")
+    promise = _by_cause(merge_accounts(each.account for each in simulation.launches if each.account is not None).total)
+    known = sorted(family.variations(program.accelerator), key=lambda each: -sum(promise[name] for name in each.eases))
+    tried = known if every else known[: MOST_PIECES // max(pieces, 1)]
+    changes = sorted(_changes(tried, program, simulation), key=lambda change: change.cycles)
+    left = f"{len(known) - len(tried)} of {len(known)} changes were not tried, as the program is large: ask for all"
+    return Limits(sentence=_sentence(changes), changes=changes, left_out=left if len(tried) < len(known) else None)
+
+
+def _by_cause(total: Shares) -> Counter[str]:
+    """Cycles by category, and by cause."""
+    found: Counter[str] = Counter()
+    for category, causes in total.items():
+        found[category] += sum(causes.values())
+        found.update({cause: cycles for cause, cycles in causes.items() if cause != category})
+    return found
+
+
+def _nothing(reason: str) -> Limits:
+    return Limits(sentence=None, changes=[], left_out=reason)
+
+
+def _changes(variations: Sequence[Variation], program: Program, simulation: Simulation) -> list[Change]:
+    """The program with each change; without those that the clock cannot run, as a cost that no longer is a number."""
+    sync = program.accelerator.synchronisation
+    carried = sync.kind == "tokens" and sync.carry
+    layers: list[list[int] | None] = [[] for _ in variations]
+    tokens = [dict(program.initial_tokens) for _ in variations]
+    for result in simulation.launches:
+        decoded = result.decoded
+        for number, variation in enumerate(variations):
+            taken = layers[number]
+            if taken is None:
+                continue
+            try:
+                timing = variation.time(decoded, tokens[number])
+            except CyclopsError:
+                layers[number] = None
+                continue
+            taken.append(timing.cycles)
+            tokens[number] = timing.tokens if carried else {}
+    return [
+        _change(variation, taken, simulation.cycles)
+        for variation, taken in zip(variations, layers, strict=True)
+        if taken is not None
+    ]
+
+
+def _change(variation: Variation, layers: list[int], cycles: int) -> Change:
+    return Change(
+        resource=variation.resource,
+        change=variation.change,
+        fields=[
+            FieldDifference(field=field, before=before, after=after)
+            for field, (before, after) in variation.fields.items()
+        ],
+        cycles=sum(layers),
+        gain=1 - sum(layers) / cycles,
+        layers=layers,
+    )
+
+
+def _sentence(changes: Sequence[Change]) -> str | None:
+    if not changes:
+        return None
+    best = changes[0]
+    if best.gain < _LITTLE:
+        return f"no change that was tried saves 1% of the cycles; the most, {best.gain:.1%}, {best.change}"
+    return f"bound by {best.resource}: with {best.change} it would take {best.gain:.1%} fewer cycles"

@@ -1,0 +1,277 @@
+"""Where every cycle of a launch went: in one category for each unit, and in one for the whole accelerator.
+
+A unit is busy while one of its instructions runs. Else it waits for what its next instruction waits for, or is idle
+when there is no next one. The accelerator as a whole does what its compute unit does; where that waits for another
+unit, a cycle is of what that one does, and so on from unit to unit. The idea is Calyx's, whose profiler gives each
+cycle one category (calyxir/calyx#2442).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.accelerator.contraction import contraction
+from accel.accelerator.document import Accelerator
+from accel.accelerator.instructions import Compute, Copy
+from accel.errors import InvalidAccelerator
+from accel.isa.compiled_kernels import Signature, compiled
+from accel.isa.decode import Decoded
+from accel.isa.family import PREVIOUS, Activity, Timing
+from accel.isa.family_registry import family_of
+from accel.isa.kernel_types import MATRIX, VECTOR
+from accel.util.arrays import Int64, Signed
+
+Shares = dict[str, dict[str, int]]
+"""Cycles by category and, within it, by cause."""
+
+CATEGORIES = ("busy", "memory", "token", "fetch", "other", "idle")
+_FETCHES = frozenset({"fetch", "processor"})
+_MEMORY = "memory"  # the cause of what an instruction lost while it ran
+_ENDED = "ended"  # the cause of a unit that has no next instruction
+_UNKNOWN = "unknown"  # of a wait that its family does not explain
+_NOTED = -3  # the blocker stands beside each instruction, in the first row for that; in the next ones below
+
+
+@dataclass(frozen=True)
+class CycleAccount:
+    """Cycles by category and cause; those of ``total``, and of each of ``units``, add up to all cycles.
+
+    The causes of ``busy`` are instructions; those of ``memory`` in ``total`` are the copies that the compute unit runs
+    or waits for, and ``memory`` where the bus served others. It is of ``pieces`` pieces of work.
+    """
+
+    total: Shares
+    units: dict[str, Shares]
+    pieces: int
+
+
+def account_launch(decoded: Decoded, timing: Timing) -> CycleAccount:
+    """Returns where the cycles of a launch went, those up to ``timing.cycles``."""
+    accelerator = decoded.accelerator
+    activity = _activity_of(decoded, timing) if timing.activity is None else timing.activity()
+    causes = [cause for cause, cycles in activity.waits.items() if cycles.any()]
+    unit = np.asarray(activity.unit, np.int64)
+    count, units = len(unit), len(accelerator.units)
+    waits, modes = np.empty((len(causes), count), np.int64), np.empty(len(causes), np.int64)
+    noted: list[Signed] = []
+    for number, cause in enumerate(causes):
+        waits[number] = activity.waits[cause]
+        blocker = activity.blockers.get(cause, -1)
+        if isinstance(blocker, int):
+            modes[number] = blocker
+        else:
+            modes[number] = _NOTED - len(noted)
+            noted.append(blocker)
+    codes = len(causes) + len(accelerator.instructions) + _OTHERS
+    by_unit, total = np.zeros((units, codes), np.int64), np.zeros((units, codes), np.int64)
+    main = accelerator.units.index(_compute_unit(accelerator))
+    rows = (unit, activity.kind, activity.start, activity.end, activity.held, *noted)
+    pieces = np.empty((len(rows), count), np.int64)
+    for number, row in enumerate(rows):
+        pieces[number] = row
+    within = np.where(pieces[_END] <= timing.cycles, pieces[_END], -1)
+    last = int(unit[within.argmax()]) if count else main
+    _sweep(
+        pieces,
+        waits,
+        modes,
+        np.argsort(unit, kind="stable"),
+        np.array([main, last, timing.cycles, len(accelerator.instructions)], np.int64),
+        by_unit,
+        total,
+    )
+    names = _Names.of(accelerator, causes)
+    return CycleAccount(
+        total=_merged(names.in_total(unit == main, row) for unit, row in enumerate(total)),
+        units={name: names.of_unit(row) for name, row in zip(accelerator.units, by_unit, strict=True)},
+        pieces=count,
+    )
+
+
+def merge_accounts(accounts: Iterable[CycleAccount]) -> CycleAccount:
+    """Returns the account of several launches together."""
+    found = list(accounts)
+    units = dict.fromkeys(unit for account in found for unit in account.units)
+    return CycleAccount(
+        total=_merged(account.total for account in found),
+        units={unit: _merged(account.units.get(unit, {}) for account in found) for unit in units},
+        pieces=sum(account.pieces for account in found),
+    )
+
+
+def _merged(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Shares:
+    found: Shares = {}
+    for part in parts:
+        for category, causes in part.items():
+            for cause, cycles in causes.items():
+                total = found.setdefault(category, {})
+                total[cause] = total.get(cause, 0) + cycles
+    return {category: found[category] for category in CATEGORIES if category in found}
+
+
+def _activity_of(decoded: Decoded, timing: Timing) -> Activity:
+    """The activity of a launch whose instructions are the pieces of work."""
+    units = decoded.accelerator.units
+    unit_of = np.array([units.index(each.unit) for each in decoded.accelerator.instructions], np.int64)
+    nothing = np.zeros(len(decoded), np.int64)
+    return Activity(
+        unit=unit_of[decoded.kind],
+        kind=decoded.kind,
+        start=timing.start,
+        end=timing.end,
+        held=timing.waits.get(_MEMORY, nothing),
+        waits={cause: cycles for cause, cycles in timing.waits.items() if cause != _MEMORY},
+        blockers=timing.blockers,
+    )
+
+
+def _compute_unit(accelerator: Accelerator) -> str:
+    """The unit of the contraction; of an accelerator that only runs programs, of the first compute instruction."""
+    try:
+        return contraction(accelerator).instruction.unit
+    except InvalidAccelerator:
+        computes = (each.unit for each in accelerator.instructions if isinstance(each, Compute))
+        return next(computes, accelerator.units[0])
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Category and cause of each code; ``moves`` are the instructions that are copies, or parts of one."""
+
+    codes: tuple[tuple[str, str], ...]
+    instructions: tuple[str, ...]
+    moves: frozenset[str]
+
+    @classmethod
+    def of(cls, accelerator: Accelerator, causes: list[str]) -> "_Names":
+        queues = set(family_of(accelerator).token_queues(accelerator))
+        kinds = {cause: "token" if cause in queues else "fetch" if cause in _FETCHES else "other" for cause in causes}
+        names = tuple(each.name for each in accelerator.instructions)
+        copies = [each for each in accelerator.instructions if isinstance(each, Copy)]
+        return cls(
+            (
+                *((kinds[cause], cause) for cause in causes),
+                *(("busy", name) for name in names),
+                ("memory", _MEMORY),
+                ("idle", _ENDED),
+                ("other", _UNKNOWN),
+            ),
+            names,
+            frozenset(name for copy in copies for name in (copy.name, *copy.sequence)),
+        )
+
+    def of_unit(self, row: npt.NDArray[np.int64]) -> Shares:
+        return _merged(
+            {category: {cause: cycles}}
+            for (category, cause), cycles in zip(self.codes, row.tolist(), strict=True)
+            if cycles
+        )
+
+    def in_total(self, main: bool, row: npt.NDArray[np.int64]) -> Shares:  # noqa: FBT001 - one of two kinds of unit
+        """What cycles are of that ended at a unit: at the compute unit itself, or at another that it waits for."""
+        found: list[Shares] = []
+        for (category, cause), cycles in zip(self.codes, row.tolist(), strict=True):
+            kind = category
+            if category == "busy" and cause in self.moves:
+                kind = "memory"
+            elif category == "busy" and not main:
+                kind = "other"
+            if cycles:
+                found.append({kind: {cause: cycles}})
+        return _merged(found)
+
+
+# rows of the pieces
+_UNIT, _KIND, _START, _END, _HELD, _WHOSE = range(6)
+# codes behind those of causes and of instructions: lost to memory, nothing more to do, a wait without a cause
+_OTHERS = 3
+# what is known of a unit: its pieces' places, the part of the piece, how far that reaches, until when the present
+# segment lasts, its code and its piece
+_STATE = 7
+_AT, _LAST, _PART, _REACH, _UNTIL, _CODE, _PIECE = range(_STATE)
+_FAR = 1 << 60
+
+
+@compiled
+def _advance(state: Int64, pieces: Int64, waits: Int64, order: Int64, kinds: int) -> None:
+    """Move a unit on to its next segment: waits of a piece one after the other, its run, what it lost to memory."""
+    causes = len(waits)
+    before = state[_UNTIL]
+    while state[_UNTIL] == before:
+        if state[_AT] == state[_LAST]:
+            state[_UNTIL], state[_CODE], state[_PIECE] = _FAR, causes + kinds + 1, -1
+            return
+        piece, part = order[state[_AT]], state[_PART]
+        state[_PART] += 1
+        if part == 0:
+            reach, code = pieces[_START, piece], causes + kinds + 2
+            for cause in range(causes):
+                reach -= waits[cause, piece]
+        elif part <= causes:
+            reach, code = state[_REACH] + waits[part - 1, piece], part - 1
+        elif part == causes + 1:
+            reach, code = pieces[_END, piece] - pieces[_HELD, piece], causes + pieces[_KIND, piece]
+        else:
+            reach, code = pieces[_END, piece], causes + kinds
+            state[_AT], state[_PART] = state[_AT] + 1, 0
+        state[_REACH] = reach
+        if reach > before:
+            state[_UNTIL], state[_CODE], state[_PIECE] = reach, code, piece
+
+
+@compiled
+def _blocker(state: Int64, pieces: Int64, modes: Int64, time: int) -> int:
+    """The unit that a unit waits for at ``time``; -1 if it is none."""
+    if state[_CODE] >= len(modes):
+        return -1
+    mode, piece = modes[state[_CODE]], state[_PIECE]
+    if mode <= _NOTED:
+        return int(pieces[_WHOSE + _NOTED - mode, piece])
+    if mode == PREVIOUS:
+        return int(pieces[_UNIT, piece - 1]) if piece > 0 and pieces[_START, piece - 1] > time else -1
+    return int(mode)
+
+
+@compiled
+def _sweep(pieces: Int64, waits: Int64, modes: Int64, order: Int64, facts: Int64, by_unit: Int64, total: Int64) -> None:
+    """Add up the cycles of each unit (units, codes), and of the unit at which the compute unit's waits end.
+
+    ``pieces`` are (5, m) and a row for each cause that has blockers of its own, ``waits`` (causes, m), ``modes`` the
+    blockers (causes,), ``order`` (m,) the pieces unit by unit; ``facts`` are the compute unit, the unit that ends last,
+    the cycles, and the number of instructions.
+    """
+    main, last, cycles, kinds = facts[0], facts[1], facts[2], facts[3]
+    units, causes = len(by_unit), len(waits)
+    ended = causes + kinds + 1
+    states = np.zeros((units, _STATE), np.int64)
+    for position in range(len(order)):
+        states[pieces[_UNIT, order[position]], _LAST] += 1
+    for unit in range(1, units):
+        states[unit, _AT] = states[unit - 1, _LAST]
+        states[unit, _LAST] += states[unit, _AT]
+    time = 0
+    while time < cycles:
+        until = cycles
+        for unit in range(units):
+            if states[unit, _UNTIL] <= time:
+                _advance(states[unit], pieces, waits, order, kinds)
+            until = min(until, states[unit, _UNTIL])
+        for unit in range(units):
+            by_unit[unit, states[unit, _CODE]] += until - time
+        whose = main
+        if states[main, _CODE] == ended and states[last, _CODE] != ended:
+            whose = last
+        for _ in range(units):
+            other = _blocker(states[whose], pieces, modes, time)
+            if other < 0 or other == whose or states[other, _CODE] == ended:
+                break
+            whose = other
+        total[whose, states[whose, _CODE]] += until - time
+        time = until
+
+
+def account_signature() -> Signature:
+    """Returns what fills an account."""
+    return Signature(_sweep, MATRIX, MATRIX, VECTOR, VECTOR, VECTOR, MATRIX, MATRIX)
