@@ -15,13 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
+import hypothesis
 import pytest
 
-import accel.isa.numba_dispatcher  # noqa: F401 - loads numba now, not in the first example of a property, which has a deadline
 from accel.isa.compiled_kernels import cache_folder
 from worker.sandbox.fork_client import ForkClient
 
 ROOT = Path(__file__).parent.parent
+# an example may load or compile what later ones have, or wait for a busy machine
+hypothesis.settings.register_profile("cyclops", deadline=None)
+hypothesis.settings.load_profile("cyclops")
 STARTED_WITHIN = 60.0
 # what all services of the tests inherit: each would compile the simulators of twelve presets, and most simulate little
 os.environ.setdefault("CYCLOPS_WARM_UP", "none")

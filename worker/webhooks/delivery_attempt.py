@@ -37,7 +37,7 @@ def body_of(job: Job) -> bytes:
     """Returns the request's body for a job that has ended."""
     assert job.finished is not None
     # how far a canceled job came is forgotten once its process is dead: each attempt sends the same bytes
-    told = job.model_copy(update={"stage": None})
+    told = job.model_copy(update={"stage": None}) if job.state == "canceled" else job
     return Message(timestamp=job.finished, data=told).model_dump_json().encode()
 
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 from tests.helpers.chromium import PROGRAM, running_chromium
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if PROGRAM is None and "CYCLOPS_TESTS_NEED_CHROMIUM" not in os.environ:
         pytest.skip("there is no chromium on this machine; Debian's package of that name has it")
