@@ -90,9 +90,7 @@ class Cost:
         return found
 
 
-@functools.lru_cache(
-    maxsize=256
-)  # a plan, a launch and a report ask for the same ones, again and again
+@functools.lru_cache(maxsize=256)  # a plan, a launch and a report ask for the same ones, again and again
 def parse_cost(text: str) -> Cost:
     """Returns the cost that ``text`` states.
 
