@@ -11,7 +11,7 @@ from tests.helpers.chromium import PROGRAM, running_chromium
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    if PROGRAM is None and "CYCLOPS_TESTS_NEED_CHROMIUM" not in os.environ:
+    if PROGRAM is None and "TESTS_NEED_CHROMIUM" not in os.environ:
         pytest.skip("there is no chromium on this machine; Debian's package of that name has it")
     with running_chromium() as browser:
         yield browser
