@@ -68,6 +68,8 @@ class Bench:
         document = json.loads(load_accelerator(accelerator).model_dump_json())
         memory = next(memory for memory in document["memories"] if memory["dtype"] == "int8")
         memory["depth"] -= 16 * (1 + next(self.changes))
+        if document["family"] == "gemmini":
+            document["parameters"]["scratchpad_bytes"] = memory["depth"] * memory["shape"][0]
         return {**document, "name": f"{accelerator}-resized"}
 
     def retimed(self, accelerator: str) -> Document:
