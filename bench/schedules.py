@@ -13,7 +13,7 @@ import onnx
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.run_model import region_timer
+from accel.driver.region_timer import RegionTimer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.quantize.quantize_model import quantize_model
 from accel.isa.family_registry import family_of
@@ -73,7 +73,7 @@ def layers() -> list[tuple[str, onnx.ModelProto, int]]:
 def build(model: onnx.ModelProto, accelerator: Accelerator, host_nodes: Collection[str] = ()) -> Program:
     module, target = import_integer_model(model).module, Target(accelerator)
     cost = family_of(accelerator).tiling_cost
-    module = pack(partition(module, target, cost, region_timer(target), host_nodes), target)
+    module = pack(partition(module, target, cost, RegionTimer(target), host_nodes), target)
     for stage in REGION_STAGES:
         module = stage.run(module, target)
     return emit(module, accelerator)

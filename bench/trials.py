@@ -12,7 +12,7 @@ from tvm import ir
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.job_stages import requantisation
-from accel.driver.run_model import region_timer
+from accel.driver.region_timer import RegionTimer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.quantize.quantize_model import ensure_quantised
 from accel.isa.family_registry import family_of
@@ -59,7 +59,7 @@ def main() -> None:
         for network in given.networks or _USUAL:
             module = integer_model(network, target)
             quick, planning = planned(module, target, None)
-            timed, trying = planned(module, target, region_timer(target))
+            timed, trying = planned(module, target, RegionTimer(target))
             counts = [cycles_of(chosen, target) for chosen in (quick, timed)]
             worst = max(worst, counts[0] / counts[1])
             ratio = f"{counts[0] / counts[1]:7.4f} {trying - planning:8.2f}"

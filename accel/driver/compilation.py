@@ -12,6 +12,7 @@ from tvm import ir
 
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import canonical
+from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options
 from accel.driver.stage_chain import Phase, StageDump
 from accel.driver.stage_dumps import describe_model, describe_program
@@ -20,7 +21,6 @@ from accel.frontend.onnx_model.external_data import with_embedded_data
 from accel.frontend.read.model_info import ModelInfo
 from accel.lowering.codegen.region_cache import RegionCache
 from accel.lowering.ir.function_attributes import ScratchpadBuffer
-from accel.lowering.partition.autotune import Measure
 from accel.program.program_model import Program
 from accel.program_files.program_container import little_endian, save_program
 from accel.report.memory_documents import MemoryPlan
@@ -60,7 +60,7 @@ class CompilationInputs:
     calibration: Tensors | None
     feeds: Tensors
     provenance: Provenance
-    measure: Measure | None = None
+    measure: RegionTimer | None = None
     cache: CacheStore | None = None
     traces_passes: bool = True
 
@@ -130,15 +130,18 @@ class Packed(Compilation):
 
 @dataclass(frozen=True)
 class Lowered(Compilation):
-    """The regions as far as their stages have come, and the ``text`` that the last of these left, if one has run."""
+    """The regions as far as their stages have come; ``stage`` is the last of these, if one has run."""
 
     packed: Packed
     regions: RegionCache
-    text: StageDump | None = None
+    stage: str | None = None
 
     def dump(self) -> StageDump | None:
         """Returns the module with its regions as TVMScript."""
-        return self.text
+        if self.stage is None:
+            return None
+        text, passes = self.regions.text(self.stage)
+        return StageDump(text, tuple(passes))
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,7 @@ class Emitted(Compilation):
     """
 
     packed: Packed
+    regions: RegionCache
     functions: list[CompiledFunction]
     program: Program
     buffers: Buffers
@@ -206,6 +210,7 @@ class Verified(Compilation):
     simulation: Simulation
     outputs: dict[str, Array]
     unverified: str
+    regions: RegionCache
 
 
 @dataclass(frozen=True)

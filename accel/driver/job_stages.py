@@ -8,7 +8,7 @@ import hashlib
 import logging
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -32,7 +32,7 @@ from accel.driver.compilation import (
     Verified,
 )
 from accel.driver.fault_localization import locate_fault
-from accel.driver.stage_chain import StageChain, StageDump, start
+from accel.driver.stage_chain import StageChain, start
 from accel.driver.stage_dumps import PassTexts
 from accel.errors import InternalError, InvalidModel, SimulationError, VerificationError
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
@@ -109,9 +109,24 @@ def import_model(done: Quantised) -> Imported:
 def partition_graph(done: Imported) -> Partitioned:
     """Returns the integer graph with a decision on every composite."""
     job, cost = done.job, family_of(done.job.target.accelerator).tiling_cost
-    with _pass_texts(job) as texts:
+    with _pass_texts(job) as texts, _kept_capabilities(job):
         module = partition(done.imported.module, job.target, cost, job.measure, job.options.host_nodes)
     return Partitioned(job, done.imported, module, tuple(texts))
+
+
+@contextmanager
+def _kept_capabilities(job: CompilationInputs) -> Iterator[None]:
+    """Within, what the accelerator can do is known as far as an earlier job has asked; what is new is kept."""
+    capabilities, kept = Capabilities.of(job.target), SealedCache(job.cache)
+    key = cache_key("capabilities", job.target.accelerator.untimed().model_dump_json())
+    known = kept.get(key)
+    if known is not None:
+        with suppress(ValueError):
+            capabilities.recall(known)
+    yield
+    answers = capabilities.dump()
+    if answers is not None:
+        kept.put(key, answers)
 
 
 def pack_graph(done: Partitioned) -> Packed:
@@ -126,15 +141,16 @@ def pack_graph(done: Partitioned) -> Packed:
 def find_regions(packed: Packed) -> Lowered:
     """Returns the packed module's regions, those that a cache has as the last stage leaves them."""
     job, names = packed.job, [stage.name for stage in REGION_STAGES]
-    return Lowered(job, packed, RegionCache(packed.module, job.target, names, job.cache))
+    lowered = {} if job.measure is None else job.measure.lowered
+    return Lowered(job, packed, RegionCache(packed.module, job.target, names, job.cache, lowered))
 
 
 def lower_regions(stage: RegionStage) -> Callable[[Lowered], Lowered]:
     """Returns the step that runs a stage on every region that no cache had."""
 
     def lower(done: Lowered) -> Lowered:
-        text, passes = done.regions.lower(stage.name, stage.run)
-        return replace(done, text=StageDump(text, tuple(passes)))
+        done.regions.lower(stage.name, stage.run)
+        return replace(done, stage=stage.name)
 
     return lower
 
@@ -149,7 +165,7 @@ def emit_program(done: Lowered) -> Emitted:
     fed = {name: job.feeds[tensor.name] for name, tensor in zip(program.inputs, info.inputs, strict=True)}
     functions = [CompiledFunction(name=name, cached=cached) for name, cached in done.regions.cached.items()]
     buffers = {name: region.buffers for name, region in lowered.objects.items()}
-    return Emitted(job, done.packed, functions, replace(program, image=program.image | fed), buffers)
+    return Emitted(job, done.packed, done.regions, functions, replace(program, image=program.image | fed), buffers)
 
 
 def simulate_program(done: Emitted) -> Simulated:
@@ -219,6 +235,7 @@ def compare_outputs(done: Referenced) -> Verified:
         simulated.simulation,
         simulated.outputs,
         done.unverified,
+        emitted.regions,
     )
 
 
@@ -242,6 +259,7 @@ def report_job(done: Assessed) -> Reported:
     )
     limits = limits_of(run.program, run.simulation, every=job.options.limits == "all")
     report = report.model_copy(update={"functions": run.functions, "limits": limits})
+    run.regions.keep()  # not before: their texts are printed beside all this
     return Reported(job, run.program, run.simulation, report, memory_plan(run.program, run.simulation, run.buffers))
 
 

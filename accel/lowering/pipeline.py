@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from tvm import ir, tirx, transform
+from tvm import ir, tirx
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
+from accel.lowering.codegen.region_lowering import LoweredRegion, run_stage
 from accel.lowering.codegen.region_object import RegionObject, region_object
 from accel.lowering.codegen.scratchpad_allocation import allocate
 from accel.lowering.inject.injection import inject
@@ -50,18 +51,26 @@ _DRAM_GAP = 1 << 12  # units of DRAM, of which tensors begin at multiples: no co
 _MAX_INSTRUCTIONS = 100_000  # instructions
 
 
-def region_words(region: Region, target: Target) -> Words | None:
-    """The instruction words (n, words_each) of a region whose tensors lie anywhere; None if there are too many."""
-    accelerator = target.accelerator
+def lower_region(region: Region, target: Target) -> LoweredRegion | None:
+    """Returns a region that went through all stages by itself; None if it has too many instructions to be timed.
+
+    Raises:
+        CompileError: as a stage does.
+    """
     function = kind_of(region).expression(region, target.contraction).with_attr("global_symbol", _NAME)
-    module = ir.IRModule({_NAME: function.with_attr(REGION, dump_region(region))})
-    with transform.PassContext():  # what follows a job's passes does not follow these
-        for stage in (schedule, flatten, inject, synchronise):
-            module = stage(module, target)
-        if _instruction_count(module, accelerator) > _MAX_INSTRUCTIONS:
+    function = function.with_attr(REGION, dump_region(region))
+    module, stages = ir.IRModule({_NAME: function}), {}
+    for stage in REGION_STAGES:
+        if stage.run is allocate and _instruction_count(module, target.accelerator) > _MAX_INSTRUCTIONS:
             return None
-        made = region_object(allocate(module, target)[_NAME], accelerator)
-    words, _ = made.code.link(_apart(function, made), accelerator)
+        module, records = run_stage(module, target, stage.run)
+        stages[stage.name] = records[_NAME]
+    return LoweredRegion(function, stages, region_object(module[_NAME], target.accelerator))
+
+
+def region_words(lowered: LoweredRegion, accelerator: Accelerator) -> Words:
+    """Returns the instruction words (n, words_each) of a region whose tensors lie anywhere, and not over each other."""
+    words, _ = lowered.made.code.link(_apart(lowered.packed, lowered.made), accelerator)
     return words
 
 

@@ -47,8 +47,11 @@ class CycleAccount:
     pieces: int
 
 
-def account_launch(decoded: Decoded, timing: Timing) -> CycleAccount:
-    """Returns where the cycles of a launch went, those up to ``timing.cycles``."""
+def account_launch(decoded: Decoded, timing: Timing, main_unit: str | None = None) -> CycleAccount:
+    """Returns where the cycles of a launch went, those up to ``timing.cycles``.
+
+    ``main_unit`` is :func:`compute_unit` of the accelerator, where it is known.
+    """
     accelerator = decoded.accelerator
     activity = _activity_of(decoded, timing) if timing.activity is None else timing.activity()
     causes = [cause for cause, cycles in activity.waits.items() if cycles.any()]
@@ -66,7 +69,7 @@ def account_launch(decoded: Decoded, timing: Timing) -> CycleAccount:
             noted.append(blocker)
     codes = len(causes) + len(accelerator.instructions) + _OTHERS
     by_unit, total = np.zeros((units, codes), np.int64), np.zeros((units, codes), np.int64)
-    main = accelerator.units.index(_compute_unit(accelerator))
+    main = accelerator.units.index(main_unit or compute_unit(accelerator))
     rows = (unit, activity.kind, activity.start, activity.end, activity.held, *noted)
     pieces = np.empty((len(rows), count), np.int64)
     for number, row in enumerate(rows):
@@ -127,8 +130,8 @@ def _activity_of(decoded: Decoded, timing: Timing) -> Activity:
     )
 
 
-def _compute_unit(accelerator: Accelerator) -> str:
-    """The unit of the contraction; of an accelerator that only runs programs, of the first compute instruction."""
+def compute_unit(accelerator: Accelerator) -> str:
+    """Returns the unit of the contraction; where nothing contracts, that of the first compute instruction."""
     try:
         return contraction(accelerator).instruction.unit
     except InvalidAccelerator:

@@ -16,7 +16,7 @@ from accel.isa.family import Boxes, Timing
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
 from accel.program.program_model import HostStep, Launch, Program
-from accel.simulate.cycle_account import CycleAccount, account_launch
+from accel.simulate.cycle_account import CycleAccount, account_launch, compute_unit
 from accel.simulate.machine_state import MachineState
 from accel.simulate.segment_bounds import Stray
 from accel.util.arrays import Array, Bytes, Words, narrowed
@@ -108,7 +108,7 @@ def simulate(
         runner.write_inputs(inputs)
     launches: list[LaunchResult] = []
     tokens = dict(program.initial_tokens)
-    cycles = 0
+    cycles, main_unit = 0, compute_unit(program.accelerator)
     context = family.first_context(program.accelerator, program.windows)
     last = max((number for number, step in enumerate(program.steps) if isinstance(step, Launch)), default=-1)
     decoded: Decoded | None = None
@@ -127,7 +127,7 @@ def simulate(
         measured = account = None
         if timing:
             measured = _in_launch(step, lambda: family.time(decoded, tokens))  # noqa: B023
-            account = account_launch(decoded, measured)
+            account = account_launch(decoded, measured, main_unit)
             measured = _narrow(measured)
         words = program.words[step.begin : step.begin + step.count]
         launches.append(

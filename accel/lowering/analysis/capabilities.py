@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
 from tvm import tirx
 
 from accel.accelerator.contraction import Contraction
@@ -33,6 +34,7 @@ _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71,
 
 _TENSOR_STEPS = {"add_tensor": "addition of a tensor", "multiply_tensor": "multiplication by a tensor"}
 
+_ANSWERS = TypeAdapter(dict[str, tuple[int | None, str]])
 Multiplication = Literal["multiply", "multiply at once", "multiply and round"]
 
 
@@ -53,13 +55,15 @@ class CapabilityAnswer:
 class Capabilities:
     """The document's contraction, and its operations, checked once.
 
-    ``answers`` are those given before: layers ask the same.
+    ``answers`` are those given before: layers ask the same. ``recalled`` are those of another job on what is the same
+    to lowering, by the text of the question: the place among ``known``, and why not.
     """
 
     target: Target
     gemm: Contraction
     known: tuple[Semantics, ...]
     answers: dict[Hashable, CapabilityAnswer] = field(default_factory=dict, compare=False)
+    recalled: dict[str, tuple[int | None, str]] = field(default_factory=dict, compare=False)
 
     @staticmethod
     def of(target: Target) -> "Capabilities":
@@ -167,7 +171,7 @@ class Capabilities:
 
     def _copied(self, key: Hashable, question: Callable[[], tirx.BufferStore]) -> str | None:
         """The pragma of the first copy that does the store."""
-        if key not in self.answers:
+        if key not in self.answers and not self._recall(key):
             known = [meaning for meaning in self.known if isinstance(meaning.instruction, Copy)]
             choice = next(matching_operations(_as_compiled(question()), known, self.target), None)
             self.answers[key] = CapabilityAnswer(None if choice is None else choice.meaning)
@@ -177,7 +181,7 @@ class Capabilities:
         self, key: Hashable, value: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], *, shared: bool
     ) -> CapabilityAnswer:
         """The first operation that does ``value`` of accumulators and of others, in the place of the first."""
-        if key not in self.answers:
+        if key not in self.answers and not self._recall(key):
             nest, why = self._nest(value, shared=shared), ""
             known = [meaning for meaning in self.known if isinstance(meaning.instruction, Compute)]
             for choice in matching_operations(nest.store, known, self.target):
@@ -191,6 +195,34 @@ class Capabilities:
             else:
                 self.answers[key] = CapabilityAnswer(None, why)
         return self.answers[key]
+
+    def _recall(self, key: Hashable) -> bool:
+        """Whether another job has answered."""
+        if (answer := self.recalled.get(repr(key))) is None:
+            return False
+        place, why = answer
+        self.answers[key] = CapabilityAnswer(None if place is None else self.known[place], why)
+        return True
+
+    def recall(self, dump: bytes) -> None:
+        """Take the answers of :meth:`dump`, which another job gave on what is the same to lowering.
+
+        Raises:
+            ValueError: they are none.
+        """
+        answers = _ANSWERS.validate_json(dump)
+        if any(place is not None and not 0 <= place < len(self.known) for place, _ in answers.values()):
+            raise ValueError("an answer names no operation")
+        self.recalled.update(answers)
+
+    def dump(self) -> bytes | None:
+        """Returns all answers as JSON; None if none is new."""
+        places = {id(meaning): place for place, meaning in enumerate(self.known)}
+        given = {
+            repr(key): (None if answer.meaning is None else places[id(answer.meaning)], answer.why)
+            for key, answer in self.answers.items()
+        }
+        return None if given.keys() <= self.recalled.keys() else _ANSWERS.dump_json({**self.recalled, **given})
 
     def _nest(self, value: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], *, shared: bool) -> AffineNest:
         """The nest of ``value`` over some tiles; what does it does any tiles.

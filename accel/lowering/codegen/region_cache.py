@@ -1,39 +1,37 @@
 """Regions of a packed module on their way to objects: each is compiled once, and then found in a cache.
 
-An object depends on the packed function, which says all of its region, on what the stages read of the accelerator's
+An object depends on its region, of which the packed function is made, on what the stages read of the accelerator's
 document, which is nothing of how long things take, and on this compiler. Texts
 are kept function by function: what a stage makes of one does not depend on the others.
 """
 
 import textwrap
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 
-import tvm
 from pydantic import TypeAdapter
 from tvm import ir, tirx
-from tvm.ir.instrument import pass_instrument
-from tvm_ffi import structural_equal
 
 from accel.accelerator.target import Target
+from accel.lowering.codegen.region_lowering import (
+    NAMELESS,
+    Lower,
+    LoweredRegion,
+    StageRecord,
+    StageText,
+    nameless_text,
+    run_stage,
+)
 from accel.lowering.codegen.region_object import LoweredModule, RegionObject, dump_object, load_object, region_object
 from accel.lowering.codegen.relocatable_code import WORD
-from accel.lowering.ir.function_attributes import region_functions
+from accel.lowering.ir.function_attributes import REGION, region_functions
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
-
-_NAMELESS = "region"
-
-
-def nameless_text(function: tirx.PrimFunc) -> str:
-    """Returns a function as TVMScript, without the imports, under a name that is the same for all."""
-    _imports, _, text = function.with_attr("global_symbol", _NAMELESS).script().partition("\n\n")
-    return str(text)
 
 
 def _as_member(text: str, name: str) -> str:
     """A nameless function as it stands in a module."""
-    return textwrap.indent(text.replace(f"def {_NAMELESS}(", f"def {name}(", 1), "    ")
+    return textwrap.indent(text.replace(f"def {NAMELESS}(", f"def {name}(", 1), "    ")
 
 
 class ModuleFrame:
@@ -60,43 +58,6 @@ class ModuleFrame:
         return "".join([*pieces, self._end])
 
 
-@dataclass(frozen=True)
-class StageText:
-    """A function as a stage left it, nameless, and as each TVM pass within the stage did.
-
-    ``passes`` are names and texts, None where the function stayed as it was.
-    """
-
-    text: str
-    passes: tuple[tuple[str, str | None], ...] = ()
-
-
-@pass_instrument
-class FunctionPasses:
-    """A TVM pass instrument that keeps each function's text after each pass that changed it."""
-
-    def __init__(self) -> None:
-        self.passes: dict[str, list[tuple[str, str | None]]] = {}
-        self._before: list[dict[str, Any]] = []
-
-    def run_before_pass(self, module: Any, _info: Any) -> None:
-        """TVM calls this; passes nest, so it is a stack."""
-        self._before.append(_by_name(module))
-
-    def run_after_pass(self, module: Any, info: Any) -> None:
-        """TVM calls this. A pass that is a sequence of passes says nothing of its own."""
-        before = self._before.pop()
-        if str(info.name) == "sequential":
-            return
-        for name, function in _by_name(module).items():
-            changed = not structural_equal(before.get(name), function)
-            self.passes.setdefault(name, []).append((str(info.name), nameless_text(function) if changed else None))
-
-
-def _by_name(module: Any) -> dict[str, Any]:
-    return {str(variable.name_hint): function for variable, function in module.functions.items()}
-
-
 def merged_passes(
     frame: ModuleFrame, before: Mapping[str, str], after: Mapping[str, StageText]
 ) -> list[tuple[str, str]]:
@@ -121,7 +82,6 @@ def merged_passes(
 
 _STAGES = TypeAdapter(dict[str, StageText])
 _LENGTH = 8  # bytes of the texts' length
-Lower = Callable[[ir.IRModule, Target], ir.IRModule]
 
 
 class RegionCache:
@@ -130,33 +90,43 @@ class RegionCache:
     Args:
         packed: the module as ``pack`` left it.
         target: what it is for.
-        stages: names of the stages that will follow.
+        stages: names of the stages that will follow, in their order.
         cache: where objects are looked for, and put.
+        lowered: regions that the job has compiled already, to time them, by their attribute.
     """
 
     def __init__(
         self,
         packed: ir.IRModule,
         target: Target,
-        stages: Collection[str],
+        stages: Sequence[str],
         cache: CacheStore | None = None,
+        lowered: Mapping[str, LoweredRegion] | None = None,
     ) -> None:
         functions = {str(variable.name_hint): function for variable, function in region_functions(packed).items()}
         document = target.accelerator.untimed().model_dump_json()
         self._main = packed
         self._target = target
         self._kept = SealedCache(cache)
-        self._whole = ModuleFrame(packed, functions)
-        self._regions = ModuleFrame(ir.IRModule(functions), functions)  # what TVM's passes run on
-        self._current = {name: nameless_text(function) for name, function in functions.items()}
-        self._keys = {name: cache_key("region", document, packed) for name, packed in self._current.items()}
-        self._stages: dict[str, dict[str, StageText]] = {}
+        self._functions = functions
+        regions = {name: str(function.attrs[REGION]) for name, function in functions.items()}
+        self._keys = {name: cache_key("region", document, region) for name, region in regions.items()}
+        self._names = list(stages)
+        self._found: dict[str, dict[str, StageText]] = {}
+        self._records: dict[str, dict[str, StageRecord]] = {}
+        self._texts: dict[str, dict[str, StageText]] = {}
+        self._printing = threading.RLock()
         self._objects: dict[str, RegionObject] = {}
-        self._find(set(stages))
+        self._find()
         self.cached = {name: name in self._objects for name in functions}
-        self._module = ir.IRModule({name: functions[name] for name in functions if not self.cached[name]})
+        lowered = lowered or {}
+        self._made = {
+            name: lowered[region] for name, region in regions.items() if region in lowered and name not in self._objects
+        }
+        known = {*self._objects, *self._made}
+        self._module = ir.IRModule({name: functions[name] for name in functions if name not in known})
 
-    def _find(self, stages: set[str]) -> None:
+    def _find(self) -> None:
         """Take from the cache what is there; an entry that cannot be read is as good as none."""
         for name, key in self._keys.items():
             data = self._kept.get(key)
@@ -166,42 +136,71 @@ class RegionCache:
                 texts, region = _load(data)
             except ValueError:
                 continue
-            if set(texts) == stages and region.code.words.shape[1] * WORD == self._target.accelerator.word_bits:
-                self._stages[name], self._objects[name] = texts, region
+            wide = region.code.words.shape[1] * WORD
+            if set(texts) == set(self._names) and wide == self._target.accelerator.word_bits:
+                self._found[name], self._objects[name] = texts, region
 
-    def lower(self, stage: str, lower: Lower) -> tuple[str, list[tuple[str, str]]]:
+    def lower(self, stage: str, lower: Lower) -> None:
         """Run one stage on what was not found.
-
-        Returns:
-            The module's text as the stage leaves it, found functions as well, and (pass, text) of the TVM passes
-            within the stage that changed something.
 
         Raises:
             CompileError: as the stage does.
         """
+        records = {name: region.stages[stage] for name, region in self._made.items()}
         if self._module.functions:
-            passes = FunctionPasses()
-            with tvm.transform.PassContext(instruments=[passes]):
-                self._module = lower(self._module, self._target)
-            for name, function in _by_name(self._module).items():
-                kept = StageText(nameless_text(function), tuple(passes.passes.get(name, ())))
-                self._stages.setdefault(name, {})[stage] = kept
-        after = {name: self._stages[name][stage] for name in self._current}
-        merged = merged_passes(self._regions, self._current, after)
-        self._current = {name: text.text for name, text in after.items()}
-        return self._whole.filled(self._current), merged
+            self._module, made = run_stage(self._module, self._target, lower)
+            records |= made
+        self._records[stage] = records
+
+    def text(self, stage: str) -> tuple[str, list[tuple[str, str]]]:
+        """Prints what a stage left that has run; a thread of its own may ask.
+
+        Returns:
+            The module's text, found functions as well, and (pass, text) of the TVM passes within the stage that
+            changed something.
+        """
+        after, number = self._texts_of(stage), self._names.index(stage)
+        if number:
+            before = {name: text.text for name, text in self._texts_of(self._names[number - 1]).items()}
+        else:
+            before = {name: nameless_text(function) for name, function in self._functions.items()}
+        merged = merged_passes(self._passed, before, after)
+        return self._whole.filled({name: text.text for name, text in after.items()}), merged
+
+    @cached_property
+    def _whole(self) -> ModuleFrame:
+        return ModuleFrame(self._main, self._functions)
+
+    @cached_property
+    def _passed(self) -> ModuleFrame:
+        """Of what TVM's passes run on."""
+        return ModuleFrame(ir.IRModule(self._functions), self._functions)
+
+    def _texts_of(self, stage: str) -> dict[str, StageText]:
+        """The texts of a stage by function, which are printed once."""
+        with self._printing:
+            if stage not in self._texts:
+                found = {name: texts[stage] for name, texts in self._found.items()}
+                self._texts[stage] = found | {name: made.text() for name, made in self._records[stage].items()}
+            return self._texts[stage]
 
     def lowered(self) -> LoweredModule:
-        """The module with the objects of its regions, once every stage has run; the new ones go into the cache.
+        """The module with the objects of its regions, once every stage has run.
 
         Raises:
             CompileError: as ``encode`` does.
         """
+        self._objects |= {name: region.made for name, region in self._made.items()}
         for variable, function in region_functions(self._module).items():
-            name = str(variable.name_hint)
-            self._objects[name] = region_object(function, self._target.accelerator)
-            self._kept.put(self._keys[name], _dump(self._stages[name], self._objects[name]))
+            self._objects[str(variable.name_hint)] = region_object(function, self._target.accelerator)
         return LoweredModule(self._main, self._objects)
+
+    def keep(self) -> None:
+        """Put the objects that were not found into the cache, with their texts."""
+        for name, region in self._objects.items():
+            if not self.cached[name]:
+                texts = {stage: self._texts_of(stage)[name] for stage in self._names}
+                self._kept.put(self._keys[name], _dump(texts, region))
 
 
 def _dump(texts: dict[str, StageText], region: RegionObject) -> bytes:

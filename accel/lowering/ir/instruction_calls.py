@@ -78,7 +78,7 @@ def name_of(statement: tirx.Evaluate) -> str:
 def parse(statement: tirx.Evaluate) -> tuple[str, dict[str, Any], list[tuple[int, ...]]]:
     """The instruction's name, its fields, and its micro-op loops; with ``site_of`` the inverse of ``call``."""
     name, *rest = statement.value.args
-    if site_of(statement) is not None:
+    if _SITE.fullmatch(str(getattr(rest[-1] if rest else name, "value", ""))):
         rest.pop()
     fields: dict[str, Any] = {}
     loops = []

@@ -6,7 +6,7 @@ from tvm import ir, tirx
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.job_stages import requantisation
-from accel.driver.run_model import region_timer
+from accel.driver.region_timer import RegionTimer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.isa.family_registry import family_of
 from accel.lowering.codegen.program_linking import emit
@@ -24,7 +24,7 @@ def lower(
     target = Target(accelerator)
     requantize, _ = requantisation(target)
     module = import_integer_model(model, requantize=requantize).module
-    measure = region_timer(target) if settled else None
+    measure = RegionTimer(target) if settled else None
     cost = family_of(accelerator).tiling_cost
     stages = (
         RegionStage("partition", "", lambda module, target: partition(module, target, cost, measure)),

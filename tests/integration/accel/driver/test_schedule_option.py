@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from accel.catalog.load_accelerator import load_accelerator
+from accel.driver import region_timer
 from accel.driver import run_model as driver
 from accel.driver.run_options import Options, Schedule, StageProgress
 from accel.util.arrays import Words
@@ -30,7 +31,7 @@ def _words(schedule: Schedule, out: Path, monkeypatch: pytest.MonkeyPatch) -> tu
         if now.stage == "simulate":
             raise _EmittedError
 
-    monkeypatch.setattr(driver, "_cycles", cycles)
+    monkeypatch.setattr(region_timer, "_cycles", cycles)
     out.mkdir()
     with contextlib.suppress(_EmittedError):
         driver.run_model(MODEL, load_accelerator("vta"), Options(schedule=schedule), out, progress=stop)

@@ -9,9 +9,10 @@ from tvm import ir
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
+from accel.driver import region_timer
 from accel.driver import run_model as driver
 from accel.driver.run_options import Options
-from accel.lowering.codegen.region_cache import nameless_text
+from accel.lowering.codegen.region_lowering import nameless_text
 from accel.lowering.codegen.region_object import dump_object, region_object
 from accel.lowering.ir.function_attributes import region_functions
 from accel.lowering.pipeline import REGION_STAGES
@@ -39,12 +40,12 @@ def run(accelerator: Accelerator, out: Path, cache: Path | None = None) -> Repor
 def test_regions_are_lowered_once_and_timed_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lowered: list[Any] = []
 
-    def region_words(*given: Any) -> Any:
+    def counted(*given: Any) -> Any:
         lowered.append(given)
         return lower_region(*given)
 
-    lower_region = driver.region_words
-    monkeypatch.setattr(driver, "region_words", region_words)
+    lower_region = region_timer.lower_region
+    monkeypatch.setattr(region_timer, "lower_region", counted)
     first = run(VTA, tmp_path / "first", tmp_path / "cache")
     trials = len(lowered)
     again = run(slower(VTA), tmp_path / "again", tmp_path / "cache")

@@ -10,7 +10,7 @@ from accel.isa.explicit.accesses import HIGH, LOW, MEMORY, WRITES, ranges_of
 from accel.isa.explicit.document_tiling_cost import tiling_cost
 from accel.isa.family_registry import family_of
 from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
-from accel.lowering.pipeline import region_words
+from accel.lowering.pipeline import lower_region, region_words
 from accel.region.epilogue import Epilogue, Scaling
 from accel.region.kinds import Region
 from accel.region.shapes import Convolution, PackedActivation
@@ -39,9 +39,9 @@ LAYERS = {
 
 
 def words_of(target: Target, region: Region) -> Words:
-    words = region_words(region, target)
-    assert words is not None
-    return words
+    lowered = lower_region(region, target)
+    assert lowered is not None
+    return region_words(lowered, target.accelerator)
 
 
 @pytest.mark.parametrize(("preset", "name"), [(preset, name) for preset in LAYERS for name in LAYERS[preset]])

@@ -7,7 +7,7 @@ from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
 from accel.isa.family_registry import family_of
 from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
-from accel.lowering.pipeline import region_words
+from accel.lowering.pipeline import lower_region, region_words
 from accel.region.epilogue import Epilogue, Scaling
 from accel.region.kinds import Region
 from accel.region.shapes import Convolution, PackedActivation
@@ -32,7 +32,8 @@ def test_the_price_is_near_the_clock(name: str) -> None:
     accelerator = GEMMINI.accelerator
     priced = plan_convolution(layer, EPILOGUE, accelerator, GEMMINI.contraction, FAMILY.tiling_cost, 40)
     for option in priced[:: max(1, len(priced) // 4)]:
-        words = region_words(Region(layer, EPILOGUE, option.tiling), GEMMINI)
-        assert words is not None
+        lowered = lower_region(Region(layer, EPILOGUE, option.tiling), GEMMINI)
+        assert lowered is not None
+        words = region_words(lowered, GEMMINI.accelerator)
         cycles = FAMILY.time(decode(accelerator, words), {}).cycles
         assert option.cycles == pytest.approx(cycles, rel=0.25), option.tiling

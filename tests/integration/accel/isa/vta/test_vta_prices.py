@@ -7,7 +7,7 @@ from accel.catalog.load_accelerator import load_accelerator
 from accel.isa.decode import decode
 from accel.isa.family_registry import family_of
 from accel.lowering.kinds.contraction.convolution_tiling import PricedTiling, plan_convolution
-from accel.lowering.pipeline import region_words
+from accel.lowering.pipeline import lower_region, region_words
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import Region
 from accel.region.shapes import Convolution, PackedActivation
@@ -27,8 +27,9 @@ LAYERS = {
 
 
 def cycles(target: Target, layer: Convolution, epilogue: Epilogue, option: PricedTiling) -> int:
-    words = region_words(Region(layer, epilogue, option.tiling), target)
-    assert words is not None
+    lowered = lower_region(Region(layer, epilogue, option.tiling), target)
+    assert lowered is not None
+    words = region_words(lowered, target.accelerator)
     return family_of(target.accelerator).time(decode(target.accelerator, words), {}).cycles
 
 

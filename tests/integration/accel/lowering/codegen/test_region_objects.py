@@ -18,7 +18,8 @@ from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
 from accel.lowering.codegen.region_object import dump_object, load_object, region_object
 from accel.lowering.codegen.relocatable_code import FieldOverflow, RegionCode
-from accel.lowering.pipeline import REGION_STAGES
+from accel.lowering.ir.function_attributes import REGION, region_functions, region_of
+from accel.lowering.pipeline import REGION_STAGES, lower_region
 from accel.program.program_model import Program
 from accel.util.content_cache import CacheStore, SealedCache
 from examples.resnet8 import resnet8
@@ -35,15 +36,29 @@ LAYER = Conv(channels=16, filters=16, height=8, width=8)
 class Compiled:
     """A model compiled with a cache: the texts of every stage and of its passes, and the program."""
 
-    def __init__(self, model: onnx.ModelProto, accelerator: Accelerator, cache: CacheStore | None) -> None:
-        packed = lower(model, accelerator, "pack")
-        found = RegionCache(packed, Target(accelerator), STAGES, cache)
-        self.texts = {stage.name: found.lower(stage.name, stage.run) for stage in REGION_STAGES}
+    def __init__(
+        self, model: onnx.ModelProto, accelerator: Accelerator, cache: CacheStore | None, *, alone: bool = False
+    ) -> None:
+        """``alone``: each region was lowered by itself before, as it is to be timed."""
+        packed, target = lower(model, accelerator, "pack"), Target(accelerator)
+        attributes = {
+            str(function.attrs[REGION]): region_of(function) for function in region_functions(packed).values()
+        }
+        lowered = {name: lower_region(region, target) for name, region in attributes.items()} if alone else {}
+        found = RegionCache(packed, target, STAGES, cache, lowered)
+        for stage in REGION_STAGES:
+            found.lower(stage.name, stage.run if not alone else _not_again)
+        self.texts = {stage.name: found.text(stage.name) for stage in REGION_STAGES}
         self.program: Program = emit(found.lowered(), accelerator)
+        found.keep()
         self.cached = found.cached
 
     def same(self, other: "Compiled") -> bool:
         return self.texts == other.texts and same_program(self.program, other.program)
+
+
+def _not_again(*_given: Any) -> Any:
+    raise AssertionError("lowered already")
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +81,16 @@ def same_program(one: Program, two: Program) -> bool:
 def quantised_resnet8(accelerator: Accelerator) -> onnx.ModelProto:
     """ResNet-8 with the scales that the accelerator wants."""
     return ensure_quantised(resnet8(), scales=requantisation(Target(accelerator))[1])
+
+
+@pytest.mark.parametrize("preset", ["vta", "output-stationary"])
+def test_a_region_lowered_alone_is_what_the_stages_make(preset: str) -> None:
+    """The texts of all stages and passes, and the program, too: a job takes what it has timed."""
+    accelerator, cache = load_accelerator(preset), MemoryCache()
+    alone = Compiled(conv_model(LAYER), accelerator, cache, alone=True)
+    assert not any(alone.cached.values())
+    assert alone.same(Compiled(conv_model(LAYER), accelerator, None))
+    assert alone.same(Compiled(conv_model(LAYER), accelerator, cache))
 
 
 @pytest.mark.parametrize("preset", rest_all(["vta", "gemmini", "output-stationary", "mvin-mvout"], keep=2))
