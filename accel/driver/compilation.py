@@ -176,9 +176,11 @@ class Simulated(Compilation):
     outputs: dict[str, Array]
 
     def save(self, out: Path) -> None:
-        """Write ``inputs.npz`` and ``outputs.npz``."""
+        """Write ``inputs.npz`` and ``outputs.npz``, and the trace, if the options want it."""
         save_tensors(out / "inputs.npz", self.job.feeds)
         save_tensors(out / "outputs.npz", self.outputs)
+        if self.job.options.trace:
+            make_trace(self.emitted.program, self.simulation).save(out)
 
 
 @dataclass(frozen=True)
@@ -231,8 +233,6 @@ class Reported(Compilation):
     memory: MemoryPlan
 
     def save(self, out: Path) -> None:
-        """Write ``memory.json`` and ``accelerator.json``, and the trace, if the options want it."""
+        """Write ``memory.json`` and ``accelerator.json``."""
         (out / "memory.json").write_text(self.memory.model_dump_json() + "\n", encoding="utf-8")
         (out / "accelerator.json").write_bytes(canonical(self.program.accelerator))
-        if self.job.options.trace:
-            make_trace(self.program, self.simulation).save(out)

@@ -104,8 +104,8 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
 class _Record:
     """What is kept of a run: artifacts and texts of its stages, in a folder, and how long each stage took.
 
-    Texts are printed and written by a thread beside the next stages, as TVM's printer runs without Python's lock.
-    Used as a context manager it ends when all are written.
+    A thread writes them beside the next stages: TVM's printer and compression run without Python's lock. Used as a
+    context manager it ends when all is written.
     """
 
     def __init__(self, out: Path, progress: Callable[[StageProgress], None] | None) -> None:
@@ -115,14 +115,14 @@ class _Record:
         self._times: list[StageTime] = []
         self._stage: StageInfo | None = None
         self._began = 0.0
-        self._printer = ThreadPoolExecutor(1, "printer")
-        self._printed: list[Future[None]] = []
+        self._writer = ThreadPoolExecutor(1, "writer")
+        self._written: list[Future[None]] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._printer.shutdown()
+        self._writer.shutdown()
 
     def begin(self, stage: StageInfo, number: int) -> None:
         """Tell that a stage begins."""
@@ -134,10 +134,10 @@ class _Record:
     def made(self, phase: Phase) -> None:
         """Write what a stage has made."""
         assert self._stage is not None
-        phase.save(self._out)
-        self._printed.append(self._printer.submit(self._print, self._stage.name, phase))
+        self._written.append(self._writer.submit(self._write, self._stage.name, phase))
 
-    def _print(self, stage: str, phase: Phase) -> None:
+    def _write(self, stage: str, phase: Phase) -> None:
+        phase.save(self._out)
         dump = phase.dump()
         if dump is not None:
             self._dumps.stage(stage, dump.text, dump.passes)
@@ -153,10 +153,10 @@ class _Record:
         """Write ``report.json`` with the stages' times, and return it so.
 
         Raises:
-            OSError: a stage's text cannot be written.
+            OSError: what a stage made cannot be written.
         """
-        for printed in self._printed:
-            printed.result()
+        for written in self._written:
+            written.result()
         self._end()
         compiling = sum(stage.seconds for stage in self._times[: len(TO_PROGRAM.stages)])
         report = report.model_copy(update={"stages": self._times, "compile_seconds": round(compiling, 4)})

@@ -43,8 +43,11 @@ class _Cache(FunctionCache):  # type: ignore[misc]
 
 
 def dispatcher(function: Callable[..., Any], folder: Path | None) -> Any:
-    """Numba's dispatcher of ``function``; its code is kept in ``folder``, None: nowhere."""
-    made = numba.njit(function)
+    """Numba's dispatcher of ``function``, which runs without Python's lock.
+
+    Its code is kept in ``folder``, None: nowhere.
+    """
+    made = numba.njit(nogil=True)(function)
     if folder is not None:
         _keep(made, folder)
     return made

@@ -2,8 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 from accel.errors import CyclopsError
+from accel.isa.decode import Decoded
 from accel.isa.family import Variation
 from accel.isa.family_registry import family_of
 from accel.program.program_model import Program
@@ -12,6 +15,7 @@ from accel.simulate.cycle_account import Shares, merge_accounts
 from accel.simulate.engine import Simulation
 
 MOST_PIECES = 6_000_000  # pieces of work that are timed, over all changes: some seconds
+_THREADS = 2
 _LITTLE = 0.01  # share of the cycles below which a change does not help
 
 
@@ -52,26 +56,33 @@ def _changes(variations: Sequence[Variation], program: Program, simulation: Simu
     """The program with each change; without those that the clock cannot run, as a cost that no longer is a number."""
     sync = program.accelerator.synchronisation
     carried = sync.kind == "tokens" and sync.carry
-    layers: list[list[int] | None] = [[] for _ in variations]
-    tokens = [dict(program.initial_tokens) for _ in variations]
-    for result in simulation.launches:
-        decoded = result.decoded
-        for number, variation in enumerate(variations):
-            taken = layers[number]
-            if taken is None:
-                continue
-            try:
-                timing = variation.time(decoded, tokens[number])
-            except CyclopsError:
-                layers[number] = None
-                continue
-            taken.append(timing.cycles)
-            tokens[number] = timing.tokens if carried else {}
-    return [
-        _change(variation, taken, simulation.cycles)
-        for variation, taken in zip(variations, layers, strict=True)
-        if taken is not None
-    ]
+    retimed = [_Retimed(variation, dict(program.initial_tokens)) for variation in variations]
+    with ThreadPoolExecutor(_THREADS, "limits") as threads:  # clocks run without Python's lock
+        for result in simulation.launches:
+            decoded = result.decoded
+            list(threads.map(lambda each: each.time(decoded, carried=carried), retimed))  # noqa: B023
+    return [_change(each.variation, each.layers, simulation.cycles) for each in retimed if each.layers is not None]
+
+
+@dataclass
+class _Retimed:
+    """A variation, the cycles of each launch so far, None if one cannot run, and the tokens that the last has left."""
+
+    variation: Variation
+    tokens: dict[str, int]
+    layers: list[int] | None = field(default_factory=list)
+
+    def time(self, decoded: Decoded, *, carried: bool) -> None:
+        """Times the next launch."""
+        if self.layers is None:
+            return
+        try:
+            timing = self.variation.time(decoded, self.tokens)
+        except CyclopsError:
+            self.layers = None
+            return
+        self.layers.append(timing.cycles)
+        self.tokens = timing.tokens if carried else {}
 
 
 def _change(variation: Variation, layers: list[int], cycles: int) -> Change:
