@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Form, Query, Request, Response
-from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -24,7 +23,7 @@ from service.http.resources import AcceleratorSummary, LabelChange
 from service.routes import labels, retention
 from service.uploads.receive import receive_parts
 from service.web.form_files import FORM_BYTES, form_texts, sent_document, store_document
-from service.web.rendering import render
+from service.web.rendering import render, see_other
 from worker.identity.ownership import Label
 from worker.records.problem_details import Problem
 from worker.sandbox.confined_tasks import RefusedError
@@ -32,7 +31,7 @@ from worker.sandbox.confined_tasks import RefusedError
 router = APIRouter(prefix="/accelerators", include_in_schema=False)
 _DIGEST = 64  # characters of the id of an upload; presets have shorter names
 _PARTS = 8  # of its form
-_SEE_OTHER, _UNPROCESSABLE = 303, 422
+_UNPROCESSABLE = 422
 
 
 @router.get("")
@@ -70,7 +69,7 @@ async def add_accelerator(request: Request, context: RequestContext, owner: Curr
         except (ProblemError, RefusedError) as error:
             typed = await run_in_threadpool(lambda: form_texts(parts).get("document", ""))
             return await run_in_threadpool(_listed, request, context.uploads, error.problem, typed)
-    return RedirectResponse(f"/accelerators/{digest}", _SEE_OTHER)
+    return see_other(f"/accelerators/{digest}")
 
 
 def _given(path: Path | None) -> Path:
@@ -153,7 +152,7 @@ def label_accelerator(
 ) -> Response:
     """Gives an uploaded accelerator a label, or takes it away where the field is empty."""
     labels.label_accelerator(id, LabelChange(label=label), uploads)
-    return RedirectResponse(f"/accelerators/{id}", _SEE_OTHER)
+    return see_other(f"/accelerators/{id}")
 
 
 @router.post("/{id}/delete")
@@ -161,4 +160,4 @@ def label_accelerator(
 def delete_accelerator(id: str, context: RequestContext, owner: CurrentOwner) -> Response:  # noqa: A002 - the API's name
     """Erases an uploaded accelerator that no job needs."""
     retention.delete_accelerator(id, context, owner)
-    return RedirectResponse("/accelerators", _SEE_OTHER)
+    return see_other("/accelerators")

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import pydantic
 from fastapi import APIRouter, Form, Query, Request, Response
-from fastapi.responses import RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
@@ -21,7 +20,7 @@ from service.jobs.job_id import JobId
 from service.routes import jobs as job_routes
 from service.routes import labels, retention
 from service.routes.artifacts import list_tir
-from service.web.rendering import local_path, render, short
+from service.web.rendering import local_path, render, see_other, short
 from service.web.report_figures import (
     CATEGORIES,
     host_groups,
@@ -41,7 +40,6 @@ _Back = Annotated[str | None, Form(max_length=2000)]
 _REPORT = "report.json"
 _MOST_REPORT = 8 << 20  # bytes of a report that a page shows: thousands of layers
 _DIGEST = 64  # characters of the id of an uploaded document; presets have shorter names
-_SEE_OTHER = 303
 _REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
 
 
@@ -180,7 +178,7 @@ def _source(job: Job, context: Context) -> dict[str, Any]:
 
 
 def _back_to(path: str | None, job_id: str) -> Response:
-    return RedirectResponse(local_path(path, f"/jobs/{job_id}"), _SEE_OTHER)
+    return see_other(local_path(path, f"/jobs/{job_id}"))
 
 
 @router.post("/cancel")
@@ -225,7 +223,7 @@ def unpin(id: JobId, jobs: RequestJobs, back: _Back = None) -> Response:  # noqa
 def delete(id: JobId, context: RequestContext, back: _Back = None) -> Response:  # noqa: A002 - the API's name
     """Erases the job, and leads to the list."""
     retention.delete_job(id, context)
-    return RedirectResponse(local_path(back, "/jobs"), _SEE_OTHER)
+    return see_other(local_path(back, "/jobs"))
 
 
 @router.post("/share")
