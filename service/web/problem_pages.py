@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.auth.session_cookie import COOKIE, LOGIN_PATH, key_in_cookie
+from service.auth.session_cookie import LOGIN_PATH, forget_key, key_in_cookie
 from service.http.negotiation import negotiate
 from service.http.problems import MEDIA_TYPE, ProblemError, unexpected_error_response
 from service.web.rendering import render, see_other
@@ -92,5 +92,5 @@ def _to_login(scope: Scope) -> Response:
         target += "?" + urlencode({"next": following})
     answer = see_other(target)
     if key_in_cookie(Headers(scope=scope)) is not None:
-        answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax")
+        forget_key(answer)
     return answer

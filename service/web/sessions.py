@@ -6,7 +6,7 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from service.auth.route_policy import access
-from service.auth.session_cookie import COOKIE, LOGIN_PATH
+from service.auth.session_cookie import COOKIE, LOGIN_PATH, forget_key
 from service.context import app_context
 from service.web.rendering import local_path, render, see_other
 from worker.identity import secret_tokens
@@ -56,5 +56,5 @@ async def log_in(
 async def log_out() -> Response:
     """Takes the cookie away."""
     answer = see_other(LOGIN_PATH)
-    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax")
+    forget_key(answer)
     return answer
