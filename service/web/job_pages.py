@@ -32,6 +32,7 @@ from service.web.report_figures import (
 from service.web.roofline import roofline
 from worker.identity.ownership import Label
 from worker.identity.share_links import ShareTarget
+from worker.records.accelerator_store import is_uploaded
 from worker.records.job_artifacts import Artifacts
 from worker.records.job_record import Job
 
@@ -39,7 +40,6 @@ router = APIRouter(prefix="/jobs/{id}", include_in_schema=False)
 _Back = Annotated[str | None, Form(max_length=2000)]
 _REPORT = "report.json"
 _MOST_REPORT = 8 << 20  # bytes of a report that a page shows: thousands of layers
-_DIGEST = 64  # characters of the id of an uploaded document; presets have shorter names
 _REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
 
 
@@ -162,7 +162,8 @@ def _name(job: Job, source: str | None) -> str:
         return f"Job {short(job.id)}"
     if job.accelerator is None:
         return source
-    document = job.accelerator if len(job.accelerator) < _DIGEST else job.document.label or short(job.accelerator)
+    uploaded = job.document.label or short(job.accelerator)
+    document = uploaded if is_uploaded(job.accelerator) else job.accelerator
     return f"{source} on {document}"
 
 
