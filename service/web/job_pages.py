@@ -54,7 +54,7 @@ async def show_job(
 ) -> Response:
     """The page of a job, whatever state it is in."""
     job = await run_in_threadpool(context.jobs.get, id)
-    (position,) = await context.jobs.events.positions([job.id]) if job.state == "queued" else [None]
+    position = (await context.jobs.positions([job])).get(job.id)
     values = await run_in_threadpool(_values, job, context, app_context(request))
     mine = caller.owner == job.owner
     return await run_in_threadpool(

@@ -43,8 +43,7 @@ async def show_jobs(
     jobs, following = await run_in_threadpool(
         page_of_jobs, context.jobs.records, context.jobs.queue.index, chosen, cursor, _JOBS_A_PAGE
     )
-    queued = [job.id for job in jobs if job.state == "queued"]
-    positions = dict(zip(queued, await context.jobs.events.positions(queued), strict=True))
+    positions = await context.jobs.positions(jobs)
     names = await run_in_threadpool(source_names, jobs, context.uploads)
     choices = await run_in_threadpool(_choices, context)
     return await run_in_threadpool(
