@@ -66,7 +66,8 @@ def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:
     """Returns what the page says of the job's results, and of what it was made of."""
     artifacts = context.jobs.artifacts(job)
     report = _report(artifacts)
-    document = None if report is None else _document(report, job, everything)
+    # reports of today say what their machine was: the store is asked only for those that do not
+    document = None if report is None or report.get("machine") else _document(report, job, everything)
     source = _source(job, context)
     return {
         "name": job.label or _name(job, source["label"]),
@@ -98,7 +99,7 @@ def report_values(report: Mapping[str, Any], document: Accelerator | None) -> di
 
     Args:
         report: of a model's job, or of a program's.
-        document: the accelerator's, where it is still the one of the report.
+        document: the accelerator's, where it is still the one of the report; one that has ``machine`` needs none.
     """
     of_model = "layers" in report
     layers = report["layers"] if of_model else report["launches"]
