@@ -1,6 +1,6 @@
 """What the routes work on: built once for each app, restricted for each request to what its caller may see."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -127,6 +127,11 @@ class JobContext:
             return self.records.get(job_id)
         except KeyError:
             raise ProblemError("not-found", f"there is no job {job_id!r}", field="id") from None
+
+    async def positions(self, jobs: Sequence[Job]) -> dict[str, int | None]:
+        """Returns how many jobs are before each queued one of these, by its id; None where that is not known."""
+        queued = [job.id for job in jobs if job.state == "queued"]
+        return dict(zip(queued, await self.events.positions(queued), strict=True))
 
     def artifacts(self, job: Job) -> Artifacts:
         """Returns the files that the job left."""

@@ -2,6 +2,7 @@
 
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
+from starlette.responses import Response
 
 COOKIE = "cyclops-key"
 LOGIN_PATH = "/login"
@@ -12,3 +13,8 @@ def key_in_cookie(headers: Headers) -> str | None:
     if "authorization" in headers:
         return None
     return cookie_parser("; ".join(headers.getlist("cookie"))).get(COOKIE) or None
+
+
+def forget_key(answer: Response) -> None:
+    """Takes the session cookie away from the browser that gets the answer."""
+    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax")

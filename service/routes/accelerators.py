@@ -11,7 +11,7 @@ from accel.accelerator.document_text import MAX_BYTES
 from accel.accelerator.document_yaml import accelerator_yaml
 from service.auth.caller import CurrentOwner
 from service.auth.route_policy import access
-from service.context import RequestUploads
+from service.context import RequestUploads, UploadContext
 from service.http import conditional
 from service.http.conditional import IfNoneMatch
 from service.http.declarations import NOT_MODIFIED_RESPONSE, Responses, declare_problems, declare_upload_problems
@@ -95,14 +95,18 @@ def list_accelerators(
     """The presets by name, then uploaded accelerators by id."""
     ids = _after(uploads.accelerators.ids(), cursor)
     page = ids[:limit]
-    labels = uploads.accelerators.labels(page)
-    items = [
-        AcceleratorSummary(id=name, label=label, **uploads.accelerators.summary(name)._asdict())
-        for name, label in zip(page, labels, strict=True)
-    ]
+    items = accelerator_summaries(page, uploads)
     return conditional.respond_with_etag(
         Page(items=items, next_cursor=page[-1] if len(ids) > limit else None), if_none_match
     )
+
+
+def accelerator_summaries(ids: list[str], uploads: UploadContext) -> list[AcceleratorSummary]:
+    """Returns the accelerators of a listing, which exist, in the order of their ids."""
+    return [
+        AcceleratorSummary(id=name, label=label, **uploads.accelerators.summary(name)._asdict())
+        for name, label in zip(ids, uploads.accelerators.labels(ids), strict=True)
+    ]
 
 
 def _after(ids: list[str], cursor: str | None) -> list[str]:
@@ -132,10 +136,7 @@ def get_accelerator(
 ) -> Accelerator | Response:
     """The accelerator's document: memories, units, instructions, synchronisation. Its label is no part of it."""
     chosen = negotiate(_FORMATS, format, accept)
-    try:
-        accelerator = uploads.accelerators.get(id)
-    except KeyError:
-        raise ProblemError("not-found", f"there is no accelerator {id!r}", field="id") from None
+    accelerator = find_accelerator(id, uploads)
     headers = {"Vary": "Accept"}
     [label] = uploads.accelerators.labels([id])
     if label is not None:
@@ -144,3 +145,15 @@ def get_accelerator(
         response.headers.update(headers)
         return accelerator
     return Response(accelerator_yaml(accelerator), headers=headers, media_type=YAML)
+
+
+def find_accelerator(name: str, uploads: UploadContext) -> Accelerator:
+    """Returns the accelerator of this name or id.
+
+    Raises:
+        ProblemError: the caller has none.
+    """
+    try:
+        return uploads.accelerators.get(name)
+    except KeyError:
+        raise ProblemError("not-found", f"there is no accelerator {name!r}", field="id") from None

@@ -115,8 +115,8 @@ def _answer(job: JobResource, done: SubmissionOutcome, applied: Mapping[str, str
 
 
 async def _described(job: Job, jobs: JobContext, *, cached: bool = False) -> JobResource:
-    (position,) = await jobs.events.positions([job.id]) if job.state == "queued" else [None]
-    return job_resource(job, position, cached=cached)
+    positions = await jobs.positions([job])
+    return job_resource(job, positions.get(job.id), cached=cached)
 
 
 async def _selection(
@@ -149,8 +149,7 @@ async def list_jobs(
     come, even none: the last one has no `next_cursor`.
     """
     page, following = await run_in_threadpool(page_of_jobs, jobs.records, jobs.queue.index, selection, cursor, limit)
-    queued = [job.id for job in page if job.state == "queued"]
-    positions = dict(zip(queued, await jobs.events.positions(queued), strict=True))
+    positions = await jobs.positions(page)
     items = [job_resource(job, positions.get(job.id)) for job in page]
     return conditional.respond_with_etag(Page(items=items, next_cursor=following), if_none_match)
 

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Form, Query, Request, Response
-from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -20,19 +19,20 @@ from service.auth.caller import CurrentCaller, CurrentOwner
 from service.auth.route_policy import access
 from service.context import RequestContext, RequestUploads, UploadContext
 from service.http.problems import ProblemError
-from service.http.resources import AcceleratorSummary, LabelChange
+from service.http.resources import LabelChange
 from service.routes import labels, retention
+from service.routes.accelerators import accelerator_summaries, find_accelerator
 from service.uploads.receive import receive_parts
 from service.web.form_files import FORM_BYTES, form_texts, sent_document, store_document
-from service.web.rendering import render
+from service.web.rendering import render, see_other
 from worker.identity.ownership import Label
+from worker.records.accelerator_store import is_uploaded
 from worker.records.problem_details import Problem
 from worker.sandbox.confined_tasks import RefusedError
 
 router = APIRouter(prefix="/accelerators", include_in_schema=False)
-_DIGEST = 64  # characters of the id of an upload; presets have shorter names
 _PARTS = 8  # of its form
-_SEE_OTHER, _UNPROCESSABLE = 303, 422
+_UNPROCESSABLE = 422
 
 
 @router.get("")
@@ -43,17 +43,13 @@ def show_accelerators(request: Request, uploads: RequestUploads) -> Response:
 
 
 def _listed(request: Request, uploads: UploadContext, problem: Problem | None = None, typed: str = "") -> Response:
-    ids = uploads.accelerators.ids()
-    items = [
-        AcceleratorSummary(id=name, label=label, **uploads.accelerators.summary(name)._asdict())
-        for name, label in zip(ids, uploads.accelerators.labels(ids), strict=True)
-    ]
+    items = accelerator_summaries(uploads.accelerators.ids(), uploads)
     return render(
         request,
         "accelerators.html",
         200 if problem is None else _UNPROCESSABLE,
-        presets=[item for item in items if len(item.id) < _DIGEST],
-        uploaded=[item for item in items if len(item.id) == _DIGEST],
+        presets=[item for item in items if not is_uploaded(item.id)],
+        uploaded=[item for item in items if is_uploaded(item.id)],
         problem=None if problem is None else problem.model_dump(mode="json"),
         typed=typed,
     )
@@ -70,7 +66,7 @@ async def add_accelerator(request: Request, context: RequestContext, owner: Curr
         except (ProblemError, RefusedError) as error:
             typed = await run_in_threadpool(lambda: form_texts(parts).get("document", ""))
             return await run_in_threadpool(_listed, request, context.uploads, error.problem, typed)
-    return RedirectResponse(f"/accelerators/{digest}", _SEE_OTHER)
+    return see_other(f"/accelerators/{digest}")
 
 
 def _given(path: Path | None) -> Path:
@@ -89,7 +85,7 @@ def show_accelerator(
     format: Annotated[Literal["json", "yaml"], Query()] = "yaml",  # noqa: A002 - the API's name
 ) -> Response:
     """One accelerator: memories, units, instructions, how they wait, and the document itself."""
-    accelerator = _document(id, uploads)
+    accelerator = find_accelerator(id, uploads)
     [label] = uploads.accelerators.labels([id])
     return render(
         request,
@@ -98,19 +94,12 @@ def show_accelerator(
         accelerator=accelerator,
         digest=accelerator_id(accelerator),
         label=label,
-        mine=len(id) == _DIGEST and caller.shared is None,
+        mine=is_uploaded(id) and caller.shared is None,
         waiting=_waiting(accelerator),
         contracts=_contraction(accelerator),
         format=format,
         source=highlighted(accelerator, format),
     )
-
-
-def _document(name: str, uploads: UploadContext) -> Accelerator:
-    try:
-        return uploads.accelerators.get(name)
-    except KeyError:
-        raise ProblemError("not-found", f"there is no accelerator {name!r}", field="id") from None
 
 
 def highlighted(accelerator: Accelerator, form: Literal["json", "yaml"]) -> Markup:
@@ -153,7 +142,7 @@ def label_accelerator(
 ) -> Response:
     """Gives an uploaded accelerator a label, or takes it away where the field is empty."""
     labels.label_accelerator(id, LabelChange(label=label), uploads)
-    return RedirectResponse(f"/accelerators/{id}", _SEE_OTHER)
+    return see_other(f"/accelerators/{id}")
 
 
 @router.post("/{id}/delete")
@@ -161,4 +150,4 @@ def label_accelerator(
 def delete_accelerator(id: str, context: RequestContext, owner: CurrentOwner) -> Response:  # noqa: A002 - the API's name
     """Erases an uploaded accelerator that no job needs."""
     retention.delete_accelerator(id, context, owner)
-    return RedirectResponse("/accelerators", _SEE_OTHER)
+    return see_other("/accelerators")

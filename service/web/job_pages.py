@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import pydantic
 from fastapi import APIRouter, Form, Query, Request, Response
-from fastapi.responses import RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
@@ -21,7 +20,7 @@ from service.jobs.job_id import JobId
 from service.routes import jobs as job_routes
 from service.routes import labels, retention
 from service.routes.artifacts import list_tir
-from service.web.rendering import local_path, render, short
+from service.web.rendering import local_path, render, see_other, short
 from service.web.report_figures import (
     CATEGORIES,
     host_groups,
@@ -33,6 +32,7 @@ from service.web.report_figures import (
 from service.web.roofline import roofline
 from worker.identity.ownership import Label
 from worker.identity.share_links import ShareTarget
+from worker.records.accelerator_store import is_uploaded
 from worker.records.job_artifacts import Artifacts
 from worker.records.job_record import Job
 
@@ -40,8 +40,6 @@ router = APIRouter(prefix="/jobs/{id}", include_in_schema=False)
 _Back = Annotated[str | None, Form(max_length=2000)]
 _REPORT = "report.json"
 _MOST_REPORT = 8 << 20  # bytes of a report that a page shows: thousands of layers
-_DIGEST = 64  # characters of the id of an uploaded document; presets have shorter names
-_SEE_OTHER = 303
 _REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
 
 
@@ -56,7 +54,7 @@ async def show_job(
 ) -> Response:
     """The page of a job, whatever state it is in."""
     job = await run_in_threadpool(context.jobs.get, id)
-    (position,) = await context.jobs.events.positions([job.id]) if job.state == "queued" else [None]
+    position = (await context.jobs.positions([job])).get(job.id)
     values = await run_in_threadpool(_values, job, context, app_context(request))
     mine = caller.owner == job.owner
     return await run_in_threadpool(
@@ -68,7 +66,8 @@ def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:
     """Returns what the page says of the job's results, and of what it was made of."""
     artifacts = context.jobs.artifacts(job)
     report = _report(artifacts)
-    document = None if report is None else _document(report, job, everything)
+    # reports of today say what their machine was: the store is asked only for those that do not
+    document = None if report is None or report.get("machine") else _document(report, job, everything)
     source = _source(job, context)
     return {
         "name": job.label or _name(job, source["label"]),
@@ -100,7 +99,7 @@ def report_values(report: Mapping[str, Any], document: Accelerator | None) -> di
 
     Args:
         report: of a model's job, or of a program's.
-        document: the accelerator's, where it is still the one of the report.
+        document: the accelerator's, where it is still the one of the report; one that has ``machine`` needs none.
     """
     of_model = "layers" in report
     layers = report["layers"] if of_model else report["launches"]
@@ -164,7 +163,8 @@ def _name(job: Job, source: str | None) -> str:
         return f"Job {short(job.id)}"
     if job.accelerator is None:
         return source
-    document = job.accelerator if len(job.accelerator) < _DIGEST else job.document.label or short(job.accelerator)
+    uploaded = job.document.label or short(job.accelerator)
+    document = uploaded if is_uploaded(job.accelerator) else job.accelerator
     return f"{source} on {document}"
 
 
@@ -180,7 +180,7 @@ def _source(job: Job, context: Context) -> dict[str, Any]:
 
 
 def _back_to(path: str | None, job_id: str) -> Response:
-    return RedirectResponse(local_path(path, f"/jobs/{job_id}"), _SEE_OTHER)
+    return see_other(local_path(path, f"/jobs/{job_id}"))
 
 
 @router.post("/cancel")
@@ -225,7 +225,7 @@ def unpin(id: JobId, jobs: RequestJobs, back: _Back = None) -> Response:  # noqa
 def delete(id: JobId, context: RequestContext, back: _Back = None) -> Response:  # noqa: A002 - the API's name
     """Erases the job, and leads to the list."""
     retention.delete_job(id, context)
-    return RedirectResponse(local_path(back, "/jobs"), _SEE_OTHER)
+    return see_other(local_path(back, "/jobs"))
 
 
 @router.post("/share")

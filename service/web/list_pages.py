@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter, Form, Query, Request, Response
-from fastapi.responses import RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from service.auth.caller import CurrentOwner
@@ -13,7 +12,7 @@ from service.context import Context, RequestContext, RequestUploads, UploadConte
 from service.http.problems import ProblemError
 from service.http.resources import JobCursor, LabelChange, UploadCursor
 from service.routes import labels, retention
-from service.web.rendering import render
+from service.web.rendering import render, see_other
 from worker.identity.ownership import Label
 from worker.records.job_index import JobSelection
 from worker.records.job_listing import page_of_jobs
@@ -25,7 +24,6 @@ _JOBS_A_PAGE = 30
 _UPLOADS_A_PAGE = 50
 _MODELS_OFFERED = 100  # of those by which jobs can be filtered
 _ACCELERATORS_OFFERED = 200
-_SEE_OTHER = 303
 _Text = Annotated[str, Query(max_length=100)]
 
 
@@ -45,8 +43,7 @@ async def show_jobs(
     jobs, following = await run_in_threadpool(
         page_of_jobs, context.jobs.records, context.jobs.queue.index, chosen, cursor, _JOBS_A_PAGE
     )
-    queued = [job.id for job in jobs if job.state == "queued"]
-    positions = dict(zip(queued, await context.jobs.events.positions(queued), strict=True))
+    positions = await context.jobs.positions(jobs)
     names = await run_in_threadpool(source_names, jobs, context.uploads)
     choices = await run_in_threadpool(_choices, context)
     return await run_in_threadpool(
@@ -116,7 +113,7 @@ def label_model(
 ) -> Response:
     """Gives the model a label, or takes it away where the field is empty."""
     labels.label_model(id, LabelChange(label=label), uploads)
-    return RedirectResponse("/models", _SEE_OTHER)
+    return see_other("/models")
 
 
 @router.post("/models/{id}/delete")
@@ -124,4 +121,4 @@ def label_model(
 def delete_model(id: str, context: RequestContext, owner: CurrentOwner) -> Response:  # noqa: A002 - the API's name
     """Erases a model that no job needs."""
     retention.delete_model(id, context, owner)
-    return RedirectResponse("/models", _SEE_OTHER)
+    return see_other("/models")

@@ -4,20 +4,19 @@ import json
 from urllib.parse import urlencode
 
 from fastapi import Request
-from fastapi.responses import RedirectResponse
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.auth.session_cookie import COOKIE, LOGIN_PATH, key_in_cookie
+from service.auth.session_cookie import LOGIN_PATH, forget_key, key_in_cookie
 from service.http.negotiation import negotiate
 from service.http.problems import MEDIA_TYPE, ProblemError, unexpected_error_response
-from service.web.rendering import render
+from service.web.rendering import render, see_other
 
 # addresses of programs, whose answers do not depend on who asks
 _PROGRAMS = ("/v1/", "/problems", "/docs", "/openapi.json", "/healthz", "/readyz", "/metrics", "/static")
 _FORMATS = {"problem": MEDIA_TYPE, "page": "text/html"}
-_UNAUTHORIZED, _SEE_OTHER = 401, 303
+_UNAUTHORIZED = 401
 # of the problem's own; the rest is of the page
 _KEPT = ("retry-after", "allow", "x-request-id", "connection", "ratelimit")
 
@@ -91,7 +90,7 @@ def _to_login(scope: Scope) -> Response:
         query = scope["query_string"].decode("latin-1")
         following = scope["path"] + (f"?{query}" if query else "")
         target += "?" + urlencode({"next": following})
-    answer = RedirectResponse(target, _SEE_OTHER)
+    answer = see_other(target)
     if key_in_cookie(Headers(scope=scope)) is not None:
-        answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax")
+        forget_key(answer)
     return answer

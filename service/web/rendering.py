@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from fastapi import Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -155,6 +155,11 @@ def render(
     if etag_matches(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=given)
     return HTMLResponse(text, status, given)
+
+
+def see_other(path: str) -> RedirectResponse:
+    """Returns the answer that leads from a form to the page at ``path``, which the browser asks for with GET."""
+    return RedirectResponse(path, 303)
 
 
 def local_path(text: str | None, default: str = "/") -> str:

@@ -3,18 +3,16 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request, Response
-from fastapi.responses import RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from service.auth.route_policy import access
-from service.auth.session_cookie import COOKIE, LOGIN_PATH
+from service.auth.session_cookie import COOKIE, LOGIN_PATH, forget_key
 from service.context import app_context
-from service.web.rendering import local_path, render
+from service.web.rendering import local_path, render, see_other
 from worker.identity import secret_tokens
 
 router = APIRouter(include_in_schema=False)
 _Next = Annotated[str | None, Query(alias="next", max_length=2000)]
-_SEE_OTHER = 303
 
 
 @router.get(LOGIN_PATH)
@@ -23,7 +21,7 @@ async def show_login(request: Request, following: _Next = None) -> Response:
     """The form for a key; without one where no keys are needed."""
     target = local_path(following)
     if app_context(request).settings.auth == "off":
-        return RedirectResponse(target, _SEE_OTHER)
+        return see_other(target)
     return render(request, "login.html", following=target, fault=None)
 
 
@@ -37,14 +35,14 @@ async def log_in(
     """Checks the key, and leads to the page that asked for it."""
     context, target = app_context(request), local_path(following)
     if context.settings.auth == "off":
-        return RedirectResponse(target, _SEE_OTHER)
+        return see_other(target)
     text = key.strip()
     if not secret_tokens.is_well_formed(text, secret_tokens.KEY):
         fault = "This does not have the form of a key: it is cut or mistyped."
     elif await run_in_threadpool(context.access.keys.find, text) is None:
         fault = "This key is unknown or revoked."
     else:
-        answer = RedirectResponse(target, _SEE_OTHER)
+        answer = see_other(target)
         # a proxy may speak TLS for us; the origin is that of the page, which was checked
         secure = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https:")
         answer.set_cookie(COOKIE, text, path="/", secure=secure, httponly=True, samesite="lax")
@@ -57,6 +55,6 @@ async def log_in(
 @access("open")
 async def log_out() -> Response:
     """Takes the cookie away."""
-    answer = RedirectResponse(LOGIN_PATH, _SEE_OTHER)
-    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax")
+    answer = see_other(LOGIN_PATH)
+    forget_key(answer)
     return answer

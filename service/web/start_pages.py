@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 import pydantic
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from accel.catalog.load_accelerator import preset_names
@@ -26,7 +25,7 @@ from service.uploads.stored import store_upload
 from service.web.examples import EXAMPLES, example_model
 from service.web.form_files import FORM_BYTES, form_texts, sent_document, store_document
 from service.web.list_pages import accelerator_names, source_names
-from service.web.rendering import render
+from service.web.rendering import render, see_other
 from worker.config.settings import Settings
 from worker.identity.ownership import MOST_LABEL
 from worker.records.job_index import JobSelection
@@ -40,7 +39,7 @@ _LATEST_JOBS = 5
 _MODELS_OFFERED = 100
 _EXAMPLE = "example:"
 _UPLOADED = "uploaded"
-_SEE_OTHER, _UNPROCESSABLE = 303, 422
+_UNPROCESSABLE = 422
 
 
 @dataclass(frozen=True)
@@ -131,13 +130,13 @@ async def start(request: Request, context: RequestContext, owner: CurrentOwner) 
             submission = _submission(chosen)
             if sent.do == "plan":
                 await run_in_threadpool(check_submission, submission, context)
-                return RedirectResponse(_plan_address(submission), _SEE_OTHER)
+                return see_other(_plan_address(submission))
             done, _ = await run_in_threadpool(submit, submission, owner, None, context)
         except (ProblemError, RefusedError) as error:
             return await _form(request, context, owner, chosen, error.problem)
         except CyclopsError as error:
             return await _form(request, context, owner, chosen, problem_of(error))
-    return RedirectResponse(f"/jobs/{done.job}{'?answered=earlier' if done.cached else ''}", _SEE_OTHER)
+    return see_other(f"/jobs/{done.job}{'?answered=earlier' if done.cached else ''}")
 
 
 @dataclass(frozen=True)

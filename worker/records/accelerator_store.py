@@ -27,6 +27,11 @@ _MOST_BRIEFS = 10_000
 _FOLDER: Literal["accelerators"] = "accelerators"
 
 
+def is_uploaded(name_or_id: str) -> bool:
+    """Returns whether this is the id of an uploaded document; else it is a preset's name."""
+    return _ID.fullmatch(name_or_id) is not None
+
+
 class AcceleratorEntry(NamedTuple):
     """An accelerator in a listing."""
 
