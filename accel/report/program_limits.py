@@ -15,7 +15,7 @@ from accel.simulate.cycle_account import Shares, merge_accounts
 from accel.simulate.engine import Simulation
 
 MOST_PIECES = 6_000_000  # pieces of work that are timed, over all changes: some seconds
-_THREADS = 2
+_MANY_PIECES = 50_000  # from there clocks take longer than the Python around them, and they run without its lock
 _LITTLE = 0.01  # share of the cycles below which a change does not help
 
 
@@ -34,7 +34,8 @@ def limits_of(program: Program, simulation: Simulation, *, every: bool = False) 
     promise = _by_cause(merge_accounts(each.account for each in simulation.launches if each.account is not None).total)
     known = sorted(family.variations(program.accelerator), key=lambda each: -sum(promise[name] for name in each.eases))
     tried = known if every else known[: MOST_PIECES // max(pieces, 1)]
-    changes = sorted(_changes(tried, program, simulation), key=lambda change: change.cycles)
+    threads = 2 if pieces > _MANY_PIECES else 1
+    changes = sorted(_changes(tried, program, simulation, threads), key=lambda change: change.cycles)
     left = f"{len(known) - len(tried)} of {len(known)} changes were not tried, as the program is large: ask for all"
     return Limits(sentence=_sentence(changes), changes=changes, left_out=left if len(tried) < len(known) else None)
 
@@ -52,15 +53,15 @@ def _nothing(reason: str) -> Limits:
     return Limits(sentence=None, changes=[], left_out=reason)
 
 
-def _changes(variations: Sequence[Variation], program: Program, simulation: Simulation) -> list[Change]:
+def _changes(variations: Sequence[Variation], program: Program, simulation: Simulation, threads: int) -> list[Change]:
     """The program with each change; without those that the clock cannot run, as a cost that no longer is a number."""
     sync = program.accelerator.synchronisation
     carried = sync.kind == "tokens" and sync.carry
     retimed = [_Retimed(variation, dict(program.initial_tokens)) for variation in variations]
-    with ThreadPoolExecutor(_THREADS, "limits") as threads:  # clocks run without Python's lock
+    with ThreadPoolExecutor(threads, "limits") as pool:
         for result in simulation.launches:
             decoded = result.decoded
-            list(threads.map(lambda each: each.time(decoded, carried=carried), retimed))  # noqa: B023
+            list(pool.map(lambda each: each.time(decoded, carried=carried), retimed))  # noqa: B023
     return [_change(each.variation, each.layers, simulation.cycles) for each in retimed if each.layers is not None]
 
 
