@@ -12,6 +12,7 @@ from service.http.declarations import declare_content, declare_document, declare
 from service.http.problems import ProblemError
 from service.http.resources import ArtifactIndex, ArtifactResource, TirIndex, TirStage
 from service.jobs.job_id import JobId
+from service.jobs.job_report import REPORT, TableName, read_report, report_csv
 from worker.records.job_artifacts import MEDIA_TYPES, Artifacts
 
 _MEDIA_TYPES = sorted({found.partition(";")[0] for found in MEDIA_TYPES.values()})
@@ -66,7 +67,34 @@ def get_report(id: JobId, jobs: RequestJobs, conditions: Conditions) -> Response
 
     Of a program: cycles, verification, mismatches, races, warnings, and what each unit did and waited for.
     """
-    return send(artifacts_of(jobs, id), "report.json", conditions)
+    return send(artifacts_of(jobs, id), REPORT, conditions)
+
+
+@router.get(
+    "/report/{table}.csv",
+    summary="A table of the report",
+    response_class=Response,
+    responses=declare_content("the table, its units in the header", "text/csv")
+    | declare_problems("not-found", "conflict"),
+)
+@access("link", "jobs")
+def get_report_table(id: JobId, table: TableName, jobs: RequestJobs) -> Response:  # noqa: A002 - the API's name
+    """The layers, where the cycles went, what was changed to find what limits the program, accuracy, or host operators.
+
+    A table that the report has nothing for is a header alone. Text that a spreadsheet would take for a formula begins
+    with an apostrophe.
+    """
+    artifacts = artifacts_of(jobs, id)
+    report = read_report(artifacts)
+    if report is None:
+        try:
+            artifacts.get(REPORT)
+        except KeyError:
+            raise ProblemError("not-found", artifacts.missing("report"), field="id") from None
+        detail = "the report is too large for a table, or of another version; get it as JSON"
+        raise ProblemError("not-found", detail, field="id")
+    disposition = f'attachment; filename="{table}-{id[:12]}.csv"'
+    return Response(report_csv(report, table), media_type="text/csv", headers={"Content-Disposition": disposition})
 
 
 @router.get(

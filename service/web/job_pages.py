@@ -4,12 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-import pydantic
 from fastapi import APIRouter, Form, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
-from accel.report.report_documents import Report, SimulationReport
 from accel.report.verdicts import report_verdict, simulation_verdict
 from service.auth.caller import CurrentCaller, CurrentOwner
 from service.auth.route_policy import access
@@ -17,6 +15,7 @@ from service.context import Context, RequestContext, RequestJobs, app_context
 from service.http.problems import ProblemError
 from service.http.resources import LabelChange
 from service.jobs.job_id import JobId
+from service.jobs.job_report import read_report
 from service.routes import jobs as job_routes
 from service.routes import labels, retention
 from service.routes.artifacts import list_tir
@@ -33,14 +32,10 @@ from service.web.roofline import roofline
 from worker.identity.ownership import Label
 from worker.identity.share_links import ShareTarget
 from worker.records.accelerator_store import is_uploaded
-from worker.records.job_artifacts import Artifacts
 from worker.records.job_record import Job
 
 router = APIRouter(prefix="/jobs/{id}", include_in_schema=False)
 _Back = Annotated[str | None, Form(max_length=2000)]
-_REPORT = "report.json"
-_MOST_REPORT = 8 << 20  # bytes of a report that a page shows: thousands of layers
-_REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
 
 
 @router.get("")
@@ -65,7 +60,7 @@ async def show_job(
 def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:
     """Returns what the page says of the job's results, and of what it was made of."""
     artifacts = context.jobs.artifacts(job)
-    report = _report(artifacts)
+    report = read_report(artifacts)
     # reports of today say what their machine was: the store is asked only for those that do not
     document = None if report is None or report.get("machine") else _document(report, job, everything)
     source = _source(job, context)
@@ -78,20 +73,6 @@ def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:
         "categories": CATEGORIES,
         **({} if report is None else report_values(report, document)),
     }
-
-
-def _report(artifacts: Artifacts) -> Mapping[str, Any] | None:
-    """Returns the report of an ended job as it is in JSON; None if it left none that a page can show."""
-    try:
-        size = artifacts.get(_REPORT).bytes
-    except KeyError:
-        return None
-    if size > _MOST_REPORT:
-        return None
-    try:  # the job's process wrote it, of whatever version it was
-        return _REPORTS.validate_json(artifacts.read(_REPORT, 0, size)).model_dump()
-    except pydantic.ValidationError:
-        return None
 
 
 def report_values(report: Mapping[str, Any], document: Accelerator | None) -> dict[str, Any]:

@@ -90,7 +90,8 @@ def test_tensors_that_do_not_fit(client: httpx2.Client, is_problem: Check, model
 
 
 @pytest.mark.parametrize(
-    "part", ["", "/report", "/outputs", "/trace", "/tir", "/tir/flatten", "/artifacts", "/artifacts/x"]
+    "part",
+    ["", "/report", "/report/layers.csv", "/outputs", "/trace", "/tir", "/tir/flatten", "/artifacts", "/artifacts/x"],
 )
 @pytest.mark.parametrize("job_id", ["0" * 32, "nothing", "..%2f..%2fmodels"])
 def test_unknown_jobs(client: httpx2.Client, is_problem: Check, job_id: str, part: str) -> None:

@@ -1,0 +1,118 @@
+"""The report that an ended job left: read with a bound, and its tables as CSV (RFC 4180)."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import pydantic
+
+from accel.report.report_documents import Report, SimulationReport
+from worker.records.job_artifacts import Artifacts
+
+REPORT = "report.json"
+_MOST_BYTES = 8 << 20  # of a report that is parsed for somebody: thousands of layers
+_REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
+
+TableName = Literal["layers", "cycles", "limits", "accuracy", "host-ops"]
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_COLUMNS: Mapping[TableName, Mapping[str, str]] = {
+    "layers": {
+        "number": "layer",
+        "name": "name",
+        "op": "operator",
+        "cycles": "cycles",
+        "lower_bound": "lower bound [cycles]",
+        "utilisation": "utilisation [share of 1]",
+        "limited_by": "limited by",
+        "macs": "multiply-accumulates",
+        "bytes_read": "read [bytes]",
+        "bytes_written": "written [bytes]",
+        "instructions": "instructions",
+        "energy_pj": "energy [pJ]",
+        "nodes": "nodes",
+    },
+    "cycles": {
+        "layer": "layer",
+        "name": "name",
+        "unit": "unit",
+        "category": "category",
+        "cause": "cause",
+        "cycles": "cycles",
+    },
+    "limits": {
+        "change": "change",
+        "resource": "resource",
+        "fields": "fields",
+        "cycles": "cycles",
+        "gain": "saved [share of 1]",
+    },
+    "accuracy": {
+        "output": "output",
+        "sqnr_db": "SQNR [dB]",
+        "cosine": "cosine similarity",
+        "float_sqnr_db": "SQNR to the float model [dB]",
+        "float_cosine": "cosine similarity to the float model",
+    },
+    "host-ops": {"node": "node", "op": "operator", "reason": "reason"},
+}
+
+
+def read_report(artifacts: Artifacts) -> dict[str, Any] | None:
+    """Returns the report as it is in JSON; None if there is none, or one that is too large or of another version."""
+    try:
+        size = artifacts.get(REPORT).bytes
+    except KeyError:
+        return None
+    if size > _MOST_BYTES:
+        return None
+    try:  # the job's process wrote it, of whatever version it was
+        return _REPORTS.validate_json(artifacts.read(REPORT, 0, size)).model_dump()
+    except pydantic.ValidationError:
+        return None
+
+
+def report_csv(report: Mapping[str, Any], table: TableName) -> str:
+    """Returns a table of a report as CSV, units in its header; a value that the report lacks is an empty cell.
+
+    Args:
+        report: of a model's job, or of a program's.
+        table: ``layers`` in the program's order, counted from 1; ``cycles``, where they went, of the whole (layer 0)
+            and of each layer, by unit, category and cause, where no unit means the accelerator as a whole;
+            ``limits``, the changes that were timed; ``accuracy``; ``host-ops``.
+    """
+    text, columns = io.StringIO(), _COLUMNS[table]
+    writer = csv.writer(text)
+    writer.writerow(columns.values())
+    writer.writerows([_cell(row.get(key)) for key in columns] for row in _rows(report, table))
+    return text.getvalue()
+
+
+def _rows(report: Mapping[str, Any], table: TableName) -> Iterator[Mapping[str, Any]]:
+    layers: Sequence[Mapping[str, Any]] = report["layers"] if "layers" in report else report["launches"]
+    if table == "layers":
+        yield from ({"number": number, **layer} for number, layer in enumerate(layers, 1))
+    elif table == "cycles":
+        for number, part in enumerate([{"name": "", "account": report.get("account")}, *layers]):
+            yield from ({"layer": number, "name": part["name"], **row} for row in _account_rows(part.get("account")))
+    elif table == "limits":
+        for change in (report.get("limits") or {}).get("changes", ()):
+            fields = [f"{field['field']}: {field['before']} to {field['after']}" for field in change["fields"]]
+            yield {**change, "fields": fields}
+    else:
+        yield from report.get("quantisation" if table == "accuracy" else "host_ops") or ()
+
+
+def _account_rows(account: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
+    if account is not None:
+        for unit, shares in {"": account["total"], **account["units"]}.items():
+            for category, causes in shares.items():
+                for cause, cycles in causes.items():
+                    yield {"unit": unit, "category": category, "cause": cause, "cycles": cycles}
+
+
+def _cell(value: object) -> object:
+    """Returns the value, a list as one text; text that a spreadsheet would compute begins with an apostrophe."""
+    if isinstance(value, list):
+        value = "; ".join(map(str, value))
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

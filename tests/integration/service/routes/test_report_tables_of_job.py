@@ -1,0 +1,90 @@
+"""``GET /v1/jobs/{id}/report/{table}.csv`` over a job that left a real report; whose it is, and which have none."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from accel.driver.run_options import SimulateOptions
+from accel.driver.run_program import run_program
+from tests.helpers.idle_service import Quiet, quiet_service
+from tests.helpers.programs.streams import small_program
+from tests.helpers.records import RESULT, publish_all
+from worker.identity.api_keys import ApiKeys
+from worker.records.problem_details import problem
+
+Check = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
+    with quiet_service(tmp_path_factory.mktemp("quiet"), auth="keys") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def job_id(quiet: Quiet, tmp_path_factory: pytest.TempPathFactory) -> str:
+    out = tmp_path_factory.mktemp("out")
+    run_program(small_program(), SimulateOptions(), out)
+    job_id: str = quiet.post(quiet.request(seed=1))["id"]
+    publish_all(quiet.store, job_id, 1, out)
+    quiet.jobs.succeed(job_id, 1, RESULT)
+    return job_id
+
+
+def table(client: httpx2.Client, job_id: str, name: str, **query: str) -> list[dict[str, str]]:
+    answer = client.get(f"/v1/jobs/{job_id}/report/{name}.csv", params=query)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert answer.headers["content-disposition"] == f'attachment; filename="{name}-{job_id[:12]}.csv"'
+    return list(csv.DictReader(io.StringIO(answer.text, newline="")))
+
+
+def test_tables_add_up_to_the_report(quiet: Quiet, job_id: str) -> None:
+    report = quiet.client.get(f"/v1/jobs/{job_id}/report").json()
+    layers = table(quiet.client, job_id, "layers")
+    assert [(row["name"], int(row["cycles"])) for row in layers] == [
+        (launch["name"], launch["cycles"]) for launch in report["launches"]
+    ]
+    sums: Counter[tuple[str, str]] = Counter()
+    for row in table(quiet.client, job_id, "cycles"):
+        sums[row["layer"], row["unit"]] += int(row["cycles"])
+    units = ["", *report["account"]["units"]]
+    assert {sums["0", unit] for unit in units} == {report["cycles"]}
+    for number, launch in enumerate(report["launches"], 1):
+        assert {sums[str(number), unit] for unit in units} == {launch["cycles"]}
+    changes = table(quiet.client, job_id, "limits")
+    assert [int(row["cycles"]) for row in changes] == [change["cycles"] for change in report["limits"]["changes"]]
+    assert table(quiet.client, job_id, "accuracy") == table(quiet.client, job_id, "host-ops") == []
+
+
+def test_who_may_have_a_table(quiet: Quiet, job_id: str, is_problem: Check) -> None:
+    path, key = f"/v1/jobs/{job_id}/report/layers.csv", ApiKeys(quiet.store).add("other", "other")[1]
+    token = quiet.client.post(f"/v1/jobs/{job_id}/share").json()["token"]
+    with httpx2.Client(base_url=quiet.client.base_url, timeout=30) as nobody:
+        is_problem(nobody.get(path), 401, "unauthorized")
+        is_problem(nobody.get(path, headers={"Authorization": f"Bearer {key}"}), 404, "not-found")
+        assert table(nobody, job_id, "layers", share=token) == table(quiet.client, job_id, "layers")
+
+
+def test_jobs_and_tables_that_are_not_there(quiet: Quiet, job_id: str, is_problem: Check) -> None:
+    is_problem(quiet.client.get(f"/v1/jobs/{job_id}/report/x.csv"), 422, "invalid-request", "table")
+    waits = quiet.post(quiet.request(seed=2))["id"]
+    is_problem(quiet.client.get(f"/v1/jobs/{waits}/report/layers.csv"), 409, "conflict", "id")
+    quiet.jobs.fail(waits, problem("time-limit", "The job took too long.", "it took 3 s"))
+    found = is_problem(quiet.client.get(f"/v1/jobs/{waits}/report/layers.csv"), 404, "not-found", "id")
+    assert found["detail"] == "the job has failed, and has left no report"
+
+
+def test_a_report_that_is_no_table(quiet: Quiet, is_problem: Check, tmp_path: Path) -> None:
+    """Catches a stack trace over a report that a later version wrote."""
+    (tmp_path / "report.json").write_text('{"layers": 7}')
+    job_id = quiet.post(quiet.request(seed=3))["id"]
+    quiet.succeed(job_id, tmp_path)
+    found = is_problem(quiet.client.get(f"/v1/jobs/{job_id}/report/layers.csv"), 404, "not-found", "id")
+    assert "as JSON" in found["detail"]

@@ -1,0 +1,50 @@
+"""Tables of a report as CSV say what the report says, and no name in them is a formula."""
+
+import csv
+import io
+from typing import Any
+
+from service.jobs.job_report import TableName, report_csv
+
+ACCOUNT = {"total": {"busy": {"gemm": 5}, "idle": {"ended": 2}}, "units": {"load": {"token": {"q": 7}}}}
+LAYER = {"op": "conv2d", "cycles": 7, "macs": 3, "bytes_read": 5, "bytes_written": 2, "utilisation": 0.5}
+
+
+def rows_of(report: dict[str, Any], table: TableName) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(report_csv(report, table), newline="")))
+
+
+def test_layers_read_back_equal_the_report() -> None:
+    """Catches a column under another's header, a lost row, and quotes or line ends in names that break a row."""
+    layers = [
+        {**LAYER, "name": 'a "b",\nc', "lower_bound": 6, "nodes": ["one", "two"]},
+        {**LAYER, "name": "d", "lower_bound": None},
+    ]
+    for report in ({"layers": layers}, {"launches": layers}):
+        first, second = rows_of(report, "layers")
+        assert (first["layer"], first["name"], first["cycles"], first["read [bytes]"]) == ("1", 'a "b",\nc', "7", "5")
+        assert (first["nodes"], first["lower bound [cycles]"]) == ("one; two", "6")
+        assert (second["layer"], second["lower bound [cycles]"]) == ("2", "")
+
+
+def test_cycles_of_the_whole_and_of_each_layer() -> None:
+    """Catches a unit, a category or a layer that is left out; a report of an earlier version has no account."""
+    rows = rows_of({"account": ACCOUNT, "layers": [{**LAYER, "name": "x", "account": ACCOUNT}]}, "cycles")
+    whole = [("", "busy", "gemm", "5"), ("", "idle", "ended", "2"), ("load", "token", "q", "7")]
+    assert [(row["unit"], row["category"], row["cause"], row["cycles"]) for row in rows] == whole * 2
+    assert [row["layer"] + row["name"] for row in rows] == ["0"] * 3 + ["1x"] * 3
+    assert rows_of({"layers": [{**LAYER, "name": "x"}]}, "cycles") == []
+
+
+def test_changes_name_their_fields() -> None:
+    changes = [{"change": "c", "resource": "r", "fields": [{"field": "/a", "before": 1, "after": 2}], "cycles": 4}]
+    (row,) = rows_of({"layers": [], "limits": {"changes": changes}}, "limits")
+    assert (row["fields"], row["cycles"], row["saved [share of 1]"]) == ("/a: 1 to 2", "4", "")
+    assert rows_of({"launches": [], "limits": None}, "limits") == []
+
+
+def test_text_that_is_a_formula_is_none_in_a_spreadsheet() -> None:
+    """Catches a node whose name runs when the file is opened."""
+    ops = [{"node": "=HYPERLINK(0)", "op": "@x", "reason": "+1"}]
+    rows = list(csv.reader(io.StringIO(report_csv({"layers": [], "host_ops": ops}, "host-ops"))))
+    assert rows == [["node", "operator", "reason"], ["'=HYPERLINK(0)", "'@x", "'+1"]]
