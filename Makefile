@@ -59,8 +59,8 @@ $(MODULES): web/package.json web/package-lock.json web/.npmrc $(WEB)
 
 install: $(RUN) ## make .venv with everything that running needs
 
-demo: $(RUN) ## start the service, run ResNet-8 on VTA, show the layers, leave artifacts in out/demo
-	$(BIN)/cyclops demo --out out/demo
+demo: $(RUN) ## start the service, run ResNet-8 on VTA, show the layers, leave artifacts in out/demo; OPEN=1 keeps the pages open
+	$(BIN)/cyclops demo --out out/demo $(if $(OPEN),--open)
 
 serve: $(RUN) ## run the service with a worker and Redis until stopped
 	$(BIN)/cyclops serve

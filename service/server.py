@@ -68,6 +68,14 @@ def _exit_on_signal(number: int, _frame: Any) -> None:
     raise SystemExit(128 + number)
 
 
+def wait_until_stopped() -> None:
+    """Returns at SIGINT or SIGTERM."""
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    stopped.wait()
+
+
 @contextlib.contextmanager
 def serving_in_thread(settings: Settings, bound: socket.socket) -> Iterator[str]:
     """Serves HTTP from a thread inside the context; gives the base URL."""

@@ -236,14 +236,17 @@ def compare(
 
 
 @app.command()
-def demo(out: Annotated[Path, typer.Option(help="Directory for every artifact.")] = Path("out/demo")) -> None:
+def demo(
+    out: Annotated[Path, typer.Option(help="Directory for every artifact.")] = Path("out/demo"),
+    keep_open: Annotated[bool, typer.Option("--open", help="Go on serving the pages until stopped.")] = False,
+) -> None:
     """Start the service, run ResNet-8 on VTA through it, and show what came of it."""
     from service.cli.demo import DemoFailedError
     from service.cli.demo import demo as run_demo
     from worker.storage.redis_server import RedisUnavailableError
 
     try:
-        run_demo(local_settings(), out, Console())
+        run_demo(local_settings(), out, Console(), keep_open=keep_open)
     except (DemoFailedError, RedisUnavailableError, OSError) as error:
         exit_with_error(str(error))
 

@@ -1,8 +1,11 @@
 """``cyclops demo``: the real service, ResNet-8 uploaded to it over HTTP, its job followed to the end."""
 
+import os
 import shutil
+import sys
 import tempfile
 import time
+import webbrowser
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from examples.resnet8 import resnet8
 from service.cli.report_tables import print_report
-from service.server import backend, listen, serving_in_thread
+from service.server import backend, listen, serving_in_thread, wait_until_stopped
 from worker.config.settings import Settings
 
 _POLL_SECONDS = 0.1
@@ -25,8 +28,15 @@ class DemoFailedError(Exception):
     """The service answered with an error, or the job did not succeed."""
 
 
-def demo(settings: Settings, out: Path, console: Console) -> None:
+def demo(settings: Settings, out: Path, console: Console, *, keep_open: bool = False) -> None:
     """Run ResNet-8 on VTA through a service of its own, with no keys, and leave the artifacts in ``out``.
+
+    Args:
+        settings: those of the environment.
+        out: the directory, which is made if need be.
+        console: where to tell of it.
+        keep_open: go on serving the pages, and show the job's in a browser where there is a screen, until SIGINT or
+            SIGTERM.
 
     Raises:
         DemoFailedError: the service or the job failed.
@@ -47,7 +57,13 @@ def demo(settings: Settings, out: Path, console: Console) -> None:
             raise DemoFailedError(f"the job has {job['state']}: {job['error']}")
         _download(client, job["links"]["artifacts"], out)
         print_report(_checked(client.get(job["links"]["report"])), console)
-    console.print(f"every artifact is in {out}/, the report is {out}/report.json")
+        console.print(f"every artifact is in {out}/, the report is {out}/report.json")
+        if keep_open:
+            page = f"{url}/jobs/{job['id']}"
+            console.print(f"the job's page, until Ctrl-C stops the service: {page}", soft_wrap=True)
+            if sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+                webbrowser.open(page)
+            wait_until_stopped()
 
 
 def _submit(client: httpx2.Client, console: Console) -> str:

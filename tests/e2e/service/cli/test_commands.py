@@ -4,14 +4,17 @@ import hashlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 import zipfile
 from pathlib import Path
 
+import httpx2
 import numpy as np
 import onnx
+import psutil
 import pytest
 
 from accel.frontend.read import model_parser
@@ -367,6 +370,33 @@ def test_the_demonstration(tmp_path: Path) -> None:
     assert report["verified"] is True
     assert report["macs"]["share"] >= 0.99
     assert list((tmp_path / "demo" / "tir").glob("*-flatten.txt"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_the_demonstration_stays_open_until_stopped(tmp_path: Path, stop: signal.Signals) -> None:
+    """Catches pages that are gone when the address is printed, and processes or files that outlive the command."""
+    command = [sys.executable, "-m", "service.cli", "demo", "--open", "--out", tmp_path / "out"]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    environment.pop("DISPLAY", None)
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        line = next(line for line in process.stdout if line.startswith("the job's page"))
+        page = httpx2.get(line.rpartition(" ")[2].strip(), headers={"Accept": "text/html"}, timeout=30)
+        process.send_signal(stop)
+        assert process.wait(60) == 0
+    assert page.status_code == 200
+    assert "verified" in page.text
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert not [each for each in psutil.process_iter() if _session(each) == process.pid]
+
+
+def _session(process: psutil.Process) -> int | None:
+    try:
+        return os.getsid(process.pid)
+    except OSError:
+        return None
 
 
 def test_no_redis_is_said_clearly(tmp_path: Path) -> None:
