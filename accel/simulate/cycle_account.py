@@ -6,7 +6,7 @@ unit, a cycle is of what that one does, and so on from unit to unit. The idea is
 cycle one category (calyxir/calyx#2442).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,6 +130,13 @@ def _activity_of(decoded: Decoded, timing: Timing) -> Activity:
     )
 
 
+def wait_category(cause: str, queues: Collection[str]) -> str:
+    """Returns the category of a wait: ``token`` for a cause of ``queues``, else ``memory``, ``fetch`` or ``other``."""
+    if cause in queues:
+        return "token"
+    return _MEMORY if cause == _MEMORY else "fetch" if cause in _FETCHES else "other"
+
+
 def compute_unit(accelerator: Accelerator) -> str:
     """Returns the unit of the contraction; where nothing contracts, that of the first compute instruction."""
     try:
@@ -150,7 +157,7 @@ class _Names:
     @classmethod
     def of(cls, accelerator: Accelerator, causes: list[str]) -> "_Names":
         queues = set(family_of(accelerator).token_queues(accelerator))
-        kinds = {cause: "token" if cause in queues else "fetch" if cause in _FETCHES else "other" for cause in causes}
+        kinds = {cause: wait_category(cause, queues) for cause in causes}
         names = tuple(each.name for each in accelerator.instructions)
         copies = [each for each in accelerator.instructions if isinstance(each, Copy)]
         return cls(

@@ -14,8 +14,7 @@ from accel.trace.perfetto.trace_window import TraceWindow
 from accel.trace.timeline.timeline import Timeline
 from accel.trace.trace_file import open_file, save
 from accel.trace.trace_names import TraceNames
-from accel.trace.trace_rows import Rows, RowSource
-from accel.trace.trace_search import first_match
+from accel.trace.trace_rows import Rows, RowSource, first_match
 
 _FILE = "trace.npz"
 

@@ -1,6 +1,6 @@
 """The rows of a trace: a run of them, where they come from, and the index by which a window of cycles is found."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -152,3 +152,28 @@ def _moved(rows: Rows, fields: tuple[str | None, ...]) -> Bools:
         has = np.array([name == field for name in fields])
         moved |= (rows[f"field/{field}"] != 0) & np.take(has, rows["kind"])
     return moved
+
+
+def first_match(source: RowSource, text: str, begin: int, end: int) -> int | None:
+    """Returns the first of rows ``[begin, end)`` to which a name with ``text`` in it belongs, or None.
+
+    The names are those of the row's operation, launch and function, and of the nodes that it comes from; upper and
+    lower case are one.
+    """
+    names, wanted = source.names, text.casefold()
+
+    def having(lists: Iterable[Iterable[str]]) -> Bools:
+        return np.array([any(wanted in name.casefold() for name in found) for found in lists], np.bool_)
+
+    operations = having([operation.name] for operation in names.operations)
+    launches = having([launch.name] for launch in names.launches)
+    # the last is that of rows without an origin, whose number is -1
+    origins = having([*((origin.function, *origin.nodes) for origin in names.origins), ()])
+    if not (operations.any() or launches.any() or origins.any()):
+        return None
+    for at in range(begin, end, STRETCH):
+        rows = source.read(at, min(at + STRETCH, end))
+        found = np.flatnonzero(operations[rows["kind"]] | launches[rows["launch"]] | origins[rows["origin"]])
+        if len(found):
+            return at + int(found[0])
+    return None

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from accel.errors import CyclopsError
-from accel.trace.timeline.slices import BUSY, MEMORY, Slices, Uint32, narrow, unit_slices
+from accel.simulate.cycle_account import wait_category
+from accel.trace.timeline.slices import BUSY, Slices, Uint32, narrow, unit_slices
 from accel.trace.timeline.timeline_window import Bins, window_bytes
 from accel.trace.trace_names import TraceNames
 from accel.trace.trace_rows import RowSource, row_stretches, tokens_of, unit_numbers
@@ -16,7 +17,6 @@ from accel.util.arrays import Array
 MOST_BINS = 8192
 MOST_CYCLES = (1 << 32) - 1  # of a window, whose cycles are counted in 32 bits
 IDLE = "idle"
-_KINDS = {BUSY: "busy", MEMORY: "memory", "fetch": "fetch", "processor": "fetch"}
 
 
 @dataclass(frozen=True)
@@ -126,9 +126,7 @@ class Timeline:
 
 def category_kind(names: TraceNames, category: str) -> str:
     """Returns what a category is of: ``busy``, or a wait for ``memory``, ``token``, ``fetch`` or ``other``."""
-    if category in {queue.name for queue in names.queues}:
-        return "token"
-    return _KINDS.get(category, "other")
+    return category if category == BUSY else wait_category(category, {queue.name for queue in names.queues})
 
 
 def _sums(track: dict[str, Slices], cycles: int) -> dict[str, int]:
