@@ -26,7 +26,13 @@ def model_of(seed: int) -> bytes:
 
 MODEL = model_of(3)
 # what a path needs besides the id of a thing
-OTHER_PARTS = {"{name}": "report.json", "{stage}": "flatten", "{index}": "1", "/search": "/search?text=conv"}
+OTHER_PARTS = {
+    "{name}": "report.json",
+    "{stage}": "flatten",
+    "{index}": "1",
+    "{table}": "layers",
+    "/search": "/search?text=conv",
+}
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ HOSTILE = "<script>alert(1)</script>"
 def shown(document: dict[str, Any]) -> Page:
     values = report_values(document, None)
     template = rendering._environment().get_template("job_report.html")
-    made = template.render(report=document, categories=CATEGORIES, **values)
+    context = {"report": document, "categories": CATEGORIES, "job": {"id": "0" * 32}, "link": lambda path: path}
+    made = template.render(**context, **values)
     head, foot = "<!doctype html><html><head><title></title></head><body>", "</body></html>"
     page = read_page(f"{head}<header></header><main><h1></h1>{made}</main><footer></footer>{foot}")
     assert page.faults == []
