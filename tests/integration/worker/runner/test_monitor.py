@@ -162,11 +162,16 @@ def test_one_that_hangs_up_and_stays(tmp_path: Path) -> None:
     assert attended.outcome.death == "the process hung up and went on"
 
 
+def end_by_segfault() -> None:
+    # pytest's handler would print the stacks of threads that the child does not have, which may end in another signal
+    faulthandler.disable()
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
 @pytest.mark.parametrize(
     ("leave", "told"),
     [
-        # pytest's handler prints the stacks of threads that the child does not have, which may end in another signal
-        (lambda: faulthandler.disable() or os.kill(os.getpid(), signal.SIGSEGV), "SIGSEGV"),
+        (end_by_segfault, "SIGSEGV"),
         (lambda: os.kill(os.getpid(), signal.SIGKILL), "SIGKILL"),
         (lambda: os._exit(3), "exit status 3"),
         (lambda: os._exit(0), "exit status 0"),
