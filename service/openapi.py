@@ -171,7 +171,7 @@ def _singular(collection: str) -> str:
 
 
 _JSON = "application/json"
-_PATH_EXAMPLES = {"name": "report.json", "stage": "flatten", "index": 1}
+_PATH_EXAMPLES = {"name": "report.json", "stage": "flatten", "index": 1, "table": "layers"}
 _LABEL_EXAMPLE = {"label": "my first"}
 
 
