@@ -141,6 +141,14 @@ class Accelerator(DocumentPart):
             }
         )
 
+    def unsized(self) -> "Accelerator":
+        """Returns the :meth:`untimed` document without the depths of its memories, each of which is 1.
+
+        The words of a region follow from it in every document where the region's buffers fit.
+        """
+        memories = tuple(memory.model_copy(update={"ports": 0, "depth": 1}) for memory in self.memories)
+        return self.untimed().model_copy(update={"memories": memories})
+
     def memory(self, name: str) -> Memory:
         """Returns the memory called ``name``.
 

@@ -1,14 +1,17 @@
 """Cycles of a region alone, for autotuning."""
 
+import json
+
 import numpy as np
 
+from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.errors import CyclopsError
 from accel.isa.decode import decode
 from accel.isa.family import Family
 from accel.isa.family_registry import family_of
 from accel.lowering.codegen.region_lowering import LoweredRegion
-from accel.lowering.ir.function_attributes import dump_region
+from accel.lowering.ir.function_attributes import buffer_extents, dump_region, fits
 from accel.lowering.pipeline import lower_region, region_words
 from accel.region.kinds import Region
 from accel.util.arrays import Words
@@ -19,7 +22,7 @@ class RegionTimer:
     """Times regions alone on an accelerator; what is known already is in a cache.
 
     Cycles are kept under the whole document. The words that they are of are kept under what lowering reads of it, so
-    that a document which differs in time alone times them again.
+    that a document which differs in time, or in sizes of memories, times them again.
 
     Attributes:
         lowered: the regions that were compiled for it, by their attribute, so that a job need not compile them again.
@@ -33,7 +36,7 @@ class RegionTimer:
         self._target, self._kept = target, SealedCache(cache)
         self._family = family_of(target.accelerator)
         self._document = target.accelerator.model_dump_json()
-        self._untimed = target.accelerator.untimed().model_dump_json()
+        self._unsized = target.accelerator.unsized().model_dump_json()
 
     def __call__(self, region: Region) -> int | None:
         """Returns the cycles of a region; None where they cannot be said."""
@@ -52,11 +55,12 @@ class RegionTimer:
 
         None for a region that cannot be compiled: the stages will say why, if it is taken.
         """
-        attribute, wide = dump_region(region), self._target.accelerator.word_bits // 64
-        key = cache_key("words", self._untimed, attribute)
+        attribute = dump_region(region)
+        key = cache_key("words", self._unsized, attribute)
         known = self._kept.get(key)
-        if known is not None and len(known) % (8 * wide) == 0:
-            return np.frombuffer(known, "<u8").astype(np.uint64).reshape(-1, wide)
+        words = None if known is None else _load_words(known, self._target.accelerator)
+        if words is not None:
+            return words
         try:
             lowered = lower_region(region, self._target)
         except CyclopsError:
@@ -65,8 +69,22 @@ class RegionTimer:
             return None
         self.lowered[attribute] = lowered
         words = region_words(lowered, self._target.accelerator)
-        self._kept.put(key, words.astype("<u8").tobytes())
+        self._kept.put(key, _dump_words(words, lowered))
         return words
+
+
+def _dump_words(words: Words, lowered: LoweredRegion) -> bytes:
+    """An entry: a line that says what the region needs of each memory, and its words."""
+    return json.dumps(buffer_extents(lowered.made.buffers)).encode() + b"\n" + words.astype("<u8").tobytes()
+
+
+def _load_words(entry: bytes, accelerator: Accelerator) -> Words | None:
+    """The words of an entry; None where the region does not fit into the memories, or these are no words of it."""
+    needed, _, words = entry.partition(b"\n")
+    wide = accelerator.word_bits // 64
+    if len(words) % (8 * wide) or not fits(json.loads(needed), accelerator):
+        return None
+    return np.frombuffer(words, "<u8").astype(np.uint64).reshape(-1, wide)
 
 
 def _cycles(words: Words, target: Target, family: Family) -> int | None:

@@ -1,8 +1,9 @@
 """Regions of a packed module on their way to objects: each is compiled once, and then found in a cache.
 
 An object depends on its region, of which the packed function is made, on what the stages read of the accelerator's
-document, which is nothing of how long things take, and on this compiler. Texts
-are kept function by function: what a stage makes of one does not depend on the others.
+document, and on this compiler. The stages read nothing of how long things take, and of a memory's depth only whether
+the region's buffers fit, which is asked again of what is found. Texts are kept function by function: what a stage makes
+of one does not depend on the others.
 """
 
 import textwrap
@@ -25,7 +26,7 @@ from accel.lowering.codegen.region_lowering import (
 )
 from accel.lowering.codegen.region_object import LoweredModule, RegionObject, dump_object, load_object, region_object
 from accel.lowering.codegen.relocatable_code import WORD
-from accel.lowering.ir.function_attributes import REGION, region_functions
+from accel.lowering.ir.function_attributes import REGION, buffer_extents, fits, region_functions
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 
 
@@ -104,7 +105,7 @@ class RegionCache:
         lowered: Mapping[str, LoweredRegion] | None = None,
     ) -> None:
         functions = {str(variable.name_hint): function for variable, function in region_functions(packed).items()}
-        document = target.accelerator.untimed().model_dump_json()
+        document = target.accelerator.unsized().model_dump_json()
         self._main = packed
         self._target = target
         self._kept = SealedCache(cache)
@@ -137,7 +138,12 @@ class RegionCache:
             except ValueError:
                 continue
             wide = region.code.words.shape[1] * WORD
-            if set(texts) == set(self._names) and wide == self._target.accelerator.word_bits:
+            accelerator = self._target.accelerator
+            if (
+                set(texts) == set(self._names)
+                and wide == accelerator.word_bits
+                and fits(buffer_extents(region.buffers), accelerator)
+            ):
                 self._found[name], self._objects[name] = texts, region
 
     def lower(self, stage: str, lower: Lower) -> None:

@@ -4,7 +4,7 @@ Everything a later stage needs travels in the IRModule itself, as attributes hol
 it and a stage can be run alone.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from tvm import ir, tirx
 
 from accel.accelerator.checks import document_checks
+from accel.accelerator.document import Accelerator
 from accel.region.epilogue import Epilogue
 from accel.region.kinds import SHAPES, Region
 from accel.region.shapes import RegionShape
@@ -66,6 +67,20 @@ class ScratchpadBuffer:
     sites: tuple[int, ...]
     loads: tuple[int, ...]
     stores: tuple[int, ...]
+
+
+def buffer_extents(buffers: Iterable[ScratchpadBuffer]) -> dict[str, int]:
+    """Returns the elements that buffers need of each memory, from its beginning."""
+    needed: dict[str, int] = {}
+    for buffer in buffers:
+        end = buffer.address + buffer.elements * buffer.copies
+        needed[buffer.memory] = max(end, needed.get(buffer.memory, 0))
+    return needed
+
+
+def fits(extents: Mapping[str, int], accelerator: Accelerator) -> bool:
+    """Returns whether each memory has as many elements."""
+    return all(elements <= accelerator.memory(name).depth for name, elements in extents.items())
 
 
 @dataclass(frozen=True)

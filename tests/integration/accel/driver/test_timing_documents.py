@@ -1,5 +1,6 @@
-"""Documents that differ in time alone share what is lowered, and nothing that is timed."""
+"""Documents that differ in time, or in sizes of memories, share what is lowered, and nothing that is timed."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,14 +8,17 @@ import pytest
 from tvm import ir
 
 from accel.accelerator.document import Accelerator
+from accel.accelerator.memories import Memory
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver import region_timer
 from accel.driver import run_model as driver
+from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options
+from accel.errors import CompileError
 from accel.lowering.codegen.region_lowering import nameless_text
-from accel.lowering.codegen.region_object import dump_object, region_object
-from accel.lowering.ir.function_attributes import region_functions
+from accel.lowering.codegen.region_object import dump_object, load_object, region_object
+from accel.lowering.ir.function_attributes import buffer_extents, region_functions, region_of
 from accel.lowering.pipeline import REGION_STAGES
 from accel.report.report_documents import Report
 from accel.util.content_cache import FolderCache
@@ -60,13 +64,31 @@ def test_regions_are_lowered_once_and_timed_for_each(tmp_path: Path, monkeypatch
     assert words[0] == words[1]
 
 
+def resized(accelerator: Accelerator, depth: Callable[[Memory], int]) -> Accelerator:
+    memories = tuple(memory.model_copy(update={"depth": depth(memory)}) for memory in accelerator.memories)
+    return accelerator.model_copy(update={"memories": memories})
+
+
 @pytest.mark.parametrize("name", ["vta", "gemmini", "output-stationary", "vector"])
 def test_lowering_reads_nothing_that_the_key_lacks(name: str) -> None:
+    """Of a depth it reads only whether the buffers fit: as little as they need, and twice of what there is, are one."""
     accelerator = load_accelerator(name)
     packed = lower(block((1, 16, 6, 6), 3), accelerator, "pack")
     regions = {str(variable.name_hint): function for variable, function in region_functions(packed).items()}
     assert regions
-    assert _lowered(regions, accelerator) == _lowered(regions, accelerator.untimed())
+    lowered = _lowered(regions, accelerator)
+    assert lowered == _lowered(regions, accelerator.untimed())
+    assert lowered == _lowered(regions, resized(accelerator, lambda memory: 2 * memory.depth))
+    needed: dict[str, int] = {}
+    for _, data in lowered[-len(regions) :]:
+        for memory, elements in buffer_extents(load_object(data).buffers).items():
+            needed[memory] = max(elements, needed.get(memory, 0))
+    assert lowered == _lowered(regions, resized(accelerator, lambda memory: needed.get(memory.name, 1)))
+    largest = max(needed, key=lambda memory: needed[memory])
+    smaller = resized(accelerator, lambda memory: needed.get(memory.name, 1) - (memory.name == largest))
+    assert smaller.unsized() == accelerator.unsized()
+    with pytest.raises(CompileError, match=largest):
+        _lowered(regions, smaller)
 
 
 def _lowered(regions: dict[str, Any], accelerator: Accelerator) -> list[tuple[str, bytes]]:
@@ -78,7 +100,33 @@ def _lowered(regions: dict[str, Any], accelerator: Accelerator) -> list[tuple[st
     return found + [("", dump_object(region_object(module[name], accelerator))) for name in regions]
 
 
-def test_what_follows_from_sizes_is_kept_apart() -> None:
-    deeper = tuple(memory.model_copy(update={"depth": memory.depth * 2}) for memory in VTA.memories)
+def test_what_does_not_fit_is_not_taken_from_the_cache(tmp_path: Path) -> None:
+    """A smaller memory takes smaller tiles, though the larger ones are kept under the same key; a larger one shares."""
+    smaller = resized(VTA, lambda memory: memory.depth // 8 if memory.name == "inp" else memory.depth)
+    twice = resized(VTA, lambda memory: 2 * memory.depth if memory.name == "inp" else memory.depth)
+    run(VTA, tmp_path / "vta", tmp_path / "cache")
+    small = run(smaller, tmp_path / "small", tmp_path / "cache")
+    cold = run(smaller, tmp_path / "cold")
+    assert [function.cached for function in small.functions] == [False]
+    assert small.cycles == cold.cycles
+    words = [(tmp_path / name / "instructions.bin").read_bytes() for name in ("vta", "small", "cold")]
+    assert words[0] != words[1] == words[2]
+    assert [function.cached for function in run(twice, tmp_path / "large", tmp_path / "cache").functions] == [True]
+
+
+def test_kept_words_are_timed_only_where_they_fit(tmp_path: Path) -> None:
+    """Else a tiling could be chosen by cycles of a region that has no room."""
+    module = lower(block((1, 16, 6, 6), 3), VTA, "pack")
+    region = region_of(next(iter(region_functions(module).values())))
+    assert region is not None
+    cache = FolderCache(tmp_path)
+    assert RegionTimer(Target(VTA), cache)(region) is not None
+    assert RegionTimer(Target(resized(VTA, lambda memory: 2 * memory.depth)), cache)(region) is not None
+    assert RegionTimer(Target(resized(VTA, lambda _: 1)), cache)(region) is None
+
+
+def test_what_a_key_is_made_of() -> None:
+    deeper = resized(VTA, lambda memory: 2 * memory.depth)
     assert VTA.untimed() == slower(VTA).untimed()
-    assert VTA.untimed() != VTA.model_copy(update={"memories": deeper}).untimed()
+    assert VTA.untimed() != deeper.untimed()
+    assert VTA.unsized() == slower(deeper).unsized()
