@@ -29,6 +29,7 @@ from service.routes import (
     health,
     jobs,
     labels,
+    passes,
     reference,
     retention,
     shares,
@@ -40,6 +41,7 @@ from service.web import (
     accelerator_pages,
     job_pages,
     list_pages,
+    pass_pages,
     sessions,
     start_pages,
     static_files,
@@ -72,10 +74,10 @@ Every error is a problem document (RFC 9457); its `type` leads to an explanation
 """
 _ROUTES = (
     *(uploads, accelerators),
-    *(jobs, events, labels, shares, artifacts, trace, timeline, compare, retention),
+    *(jobs, events, labels, shares, artifacts, passes, trace, timeline, compare, retention),
     *(reference, about, health),
 )
-_PAGES = (start_pages, list_pages, job_pages, timeline_page, accelerator_pages, sessions, static_files)
+_PAGES = (start_pages, list_pages, job_pages, pass_pages, timeline_page, accelerator_pages, sessions, static_files)
 # FastAPI's own: we make the traces and metrics that docs/operating.md names, and no others leave
 _NO_TELEMETRY: TelemetryConfig = {
     "tracing": False,

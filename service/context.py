@@ -24,6 +24,7 @@ from worker.records.idempotency import Idempotency
 from worker.records.job_artifacts import Artifacts, TimelineCache, TraceCache
 from worker.records.job_record import Job
 from worker.records.job_store import Jobs
+from worker.records.pass_index import PassIndexCache
 from worker.records.result_cache import ResultCache
 from worker.records.upload_locks import UploadKind, UploadLocks
 from worker.records.uploads import Model, ProgramInfo, Tensors, Uploads
@@ -106,6 +107,7 @@ class JobContext:
     records: Jobs
     traces: TraceCache
     timelines: TimelineCache
+    passes: PassIndexCache
     queue: JobQueue
     webhooks: DeliveryOrders
     events: EventHub
@@ -251,6 +253,7 @@ def _job_context(settings: Settings, store: Store, jobs: Jobs, queue: JobQueue) 
         records=jobs,
         traces=TraceCache(),
         timelines=TimelineCache(),
+        passes=PassIndexCache(),
         queue=queue,
         webhooks=DeliveryOrders(store),
         events=EventHub(jobs, queue.waiting, blocking, quick),

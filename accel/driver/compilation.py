@@ -104,7 +104,7 @@ class Partitioned(Compilation):
 
     imported: ImportedModel
     module: ir.IRModule
-    passes: tuple[tuple[str, str], ...]
+    passes: tuple[tuple[str, str | None], ...]
 
     def dump(self) -> StageDump:
         """Returns the module as TVMScript."""
@@ -121,7 +121,7 @@ class Packed(Compilation):
     imported: ImportedModel
     module: ir.IRModule
     host_ops: list[HostOp]
-    passes: tuple[tuple[str, str], ...]
+    passes: tuple[tuple[str, str | None], ...]
 
     def dump(self) -> StageDump:
         """Returns the module as TVMScript."""

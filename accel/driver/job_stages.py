@@ -279,8 +279,8 @@ def _check_nodes(names: Sequence[str], operators: Collection[str]) -> None:
 
 
 @contextmanager
-def _pass_texts(job: CompilationInputs) -> Iterator[list[tuple[str, str]]]:
-    """The (pass, text) of every TVM pass within that changes the module, if the job keeps them."""
+def _pass_texts(job: CompilationInputs) -> Iterator[list[tuple[str, str | None]]]:
+    """The (pass, text) of every TVM pass within, None of one that changes nothing, if the job keeps them."""
     if not job.traces_passes:
         yield []
         return

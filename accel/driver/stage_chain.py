@@ -12,10 +12,13 @@ _Next = TypeVar("_Next", bound="Phase")
 
 @dataclass(frozen=True)
 class StageDump:
-    """A stage's text, and beneath it those of the TVM passes within: (pass, text), in order."""
+    """A stage's text, and beneath it those of the TVM passes within, in order.
+
+    ``passes`` are their names, and the texts after them; None where a pass changed nothing.
+    """
 
     text: str
-    passes: tuple[tuple[str, str], ...] = ()
+    passes: tuple[tuple[str, str | None], ...] = ()
 
 
 class Phase:

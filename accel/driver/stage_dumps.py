@@ -12,6 +12,7 @@ from tvm.ir.instrument import pass_instrument
 from tvm_ffi import structural_equal
 
 from accel.program.program_model import Launch, Program
+from accel.report.dump_documents import PASSES_FILE, DumpedPass, DumpedStage, DumpIndex
 
 _SHOWN_ELEMENTS = 64  # of a constant, in the text of a model
 
@@ -48,32 +49,38 @@ _UNNAMED = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 class Dumps:
-    """Writes ``NN-<stage>.txt`` and ``NN-<stage>/MM-<pass>.txt`` into a directory."""
+    """Writes ``NN-<stage>.txt`` and ``NN-<stage>/MM-<pass>.txt`` into a directory, and ``passes.json``, their index."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._count = 0
+        self._index = DumpIndex(stages=[])
         shutil.rmtree(directory, ignore_errors=True)  # an earlier run may have had other stages
         directory.mkdir(parents=True)
 
-    def stage(self, name: str, text: str, passes: Sequence[tuple[str, str]] = ()) -> None:
-        """Write one stage's text, and beneath it those of its passes: (pass, text), in order."""
-        stem = f"{self._count:02d}-{name}"
-        self._count += 1
+    def stage(self, name: str, text: str, passes: Sequence[tuple[str, str | None]] = ()) -> None:
+        """Write one stage's text, and beneath it those of its passes that changed something: (pass, text), in order."""
+        stem = f"{len(self._index.stages):02d}-{name}"
         (self._directory / f"{stem}.txt").write_text(text, encoding="utf-8")
-        for number, (pass_name, pass_text) in enumerate(passes):
-            folder = self._directory / stem
-            folder.mkdir(exist_ok=True)
-            safe = _UNNAMED.sub("_", pass_name)
-            (folder / f"{number:02d}-{safe}.txt").write_text(pass_text, encoding="utf-8")
+        dumped: list[DumpedPass] = []
+        changed = 0
+        for pass_name, pass_text in passes:
+            file = None
+            if pass_text is not None:
+                file = f"{stem}/{changed:02d}-{_UNNAMED.sub('_', pass_name)}.txt"
+                changed += 1
+                (self._directory / stem).mkdir(exist_ok=True)
+                (self._directory / file).write_text(pass_text, encoding="utf-8")
+            dumped.append(DumpedPass(name=pass_name, file=file))
+        self._index.stages.append(DumpedStage(name=name, file=f"{stem}.txt", passes=dumped))
+        (self._directory / PASSES_FILE).write_text(self._index.model_dump_json() + "\n", encoding="utf-8")
 
 
 @pass_instrument
 class PassTexts:
-    """A TVM pass instrument that keeps the module's text after each pass that changed it."""
+    """A TVM pass instrument that keeps the module's text after each pass, None of one that changed nothing."""
 
     def __init__(self) -> None:
-        self.texts: list[tuple[str, str]] = []
+        self.texts: list[tuple[str, str | None]] = []
         self._before: list[Any] = []
 
     def run_before_pass(self, module: Any, _info: Any) -> None:
@@ -83,5 +90,5 @@ class PassTexts:
     def run_after_pass(self, module: Any, info: Any) -> None:
         """TVM calls this. A pass that is a sequence of passes says nothing of its own."""
         before = self._before.pop()
-        if str(info.name) != "sequential" and not structural_equal(before, module):
-            self.texts.append((str(info.name), module.script()))
+        if str(info.name) != "sequential":
+            self.texts.append((str(info.name), None if structural_equal(before, module) else module.script()))

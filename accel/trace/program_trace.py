@@ -14,7 +14,7 @@ from accel.trace.perfetto.trace_window import TraceWindow
 from accel.trace.timeline.timeline import Timeline
 from accel.trace.trace_file import open_file, save
 from accel.trace.trace_names import TraceNames
-from accel.trace.trace_rows import Rows, RowSource, first_match
+from accel.trace.trace_rows import OriginUse, Rows, RowSource, first_match, origin_uses
 
 _FILE = "trace.npz"
 
@@ -79,6 +79,10 @@ class Trace:
         upper and lower case are one.
         """
         return first_match(self._source, text, begin, len(self) if end is None else min(end, len(self)))
+
+    def origins(self) -> list[OriginUse]:
+        """Returns who uses each origin; each call reads all rows."""
+        return origin_uses(self._source)
 
     def save(self, directory: Path) -> None:
         """Writes ``trace.npz`` into ``directory``."""

@@ -1,7 +1,7 @@
 """The rows of a trace: a run of them, where they come from, and the index by which a window of cycles is found."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -118,6 +118,35 @@ def row_batches(source: RowSource, *, longest: int = 0) -> Iterator[Rows]:
 def batch_length(longest: int) -> int:
     """Returns the number of lines to format at a time where one of their texts has ``longest`` bytes."""
     return max(min(_LINES, _BYTES // (longest + 1)), 1)
+
+
+@dataclass(frozen=True)
+class OriginUse:
+    """The instructions of an origin in a launch: how many, the first of them, and its operation.
+
+    ``origin``, ``launch`` and ``kind`` are places in the trace's names.
+    """
+
+    origin: int
+    launch: int
+    instructions: int
+    first: int
+    kind: int
+
+
+def origin_uses(source: RowSource) -> list[OriginUse]:
+    """Returns the uses of all origins, in the order of their first instructions."""
+    found: dict[tuple[int, int], OriginUse] = {}
+    for rows in row_stretches(source):
+        known = rows.take(np.flatnonzero(rows["origin"] >= 0))
+        pairs = np.stack([known["origin"].astype(np.int64), known["launch"].astype(np.int64)], axis=1)
+        unique, first, count = np.unique(pairs, axis=0, return_index=True, return_counts=True)
+        for (origin, launch), at, instructions in zip(unique.tolist(), first.tolist(), count.tolist(), strict=True):
+            before = found.get((origin, launch))
+            if before is None:
+                before = OriginUse(origin, launch, 0, int(known.index[at]), int(known["kind"][at]))
+            found[origin, launch] = replace(before, instructions=before.instructions + instructions)
+    return sorted(found.values(), key=lambda use: use.first)
 
 
 def make_index(source: RowSource) -> Index:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+from http import HTTPStatus
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -52,6 +53,11 @@ class SecurityHeaders:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(self._always)
+                if message["status"] == HTTPStatus.NOT_MODIFIED:
+                    # what it says of a page takes the place of what the browser keeps of it
+                    del headers["Referrer-Policy"]
+                    await send(message)
+                    return
                 if scope["path"] in _DOCUMENTATION_PATHS and self._policy is None:
                     held.append(message)  # until its scripts are known
                     return

@@ -1,7 +1,9 @@
 """Results of a job: its report, outputs, TIR after every stage, and every other file that it left."""
 
-from fastapi import APIRouter, Response
-from fastapi.responses import StreamingResponse
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from accel.report.memory_documents import MemoryPlan
 from accel.report.report_documents import Report, SimulationReport
@@ -14,6 +16,7 @@ from service.http.resources import ArtifactIndex, ArtifactResource, TirIndex, Ti
 from service.jobs.job_id import JobId
 from service.jobs.job_report import REPORT, TableName, read_report, report_csv
 from worker.records.job_artifacts import MEDIA_TYPES, Artifacts
+from worker.records.pass_index import functions_of, read_dump
 
 _MEDIA_TYPES = sorted({found.partition(";")[0] for found in MEDIA_TYPES.values()})
 router = APIRouter(prefix="/v1/jobs/{id}", tags=["results"])
@@ -178,10 +181,21 @@ def list_tir(id: JobId, jobs: RequestJobs) -> TirIndex:  # noqa: A002 - the API'
     responses=declare_content("TVMScript", "text/plain") | CONDITIONAL_RESPONSES | declare_problems("not-found"),
 )
 @access("link", "jobs")
-def get_tir(id: JobId, stage: str, jobs: RequestJobs, conditions: Conditions) -> Response:  # noqa: A002 - the API's name
+def get_tir(
+    id: JobId,  # noqa: A002 - the API's name
+    stage: str,
+    jobs: RequestJobs,
+    conditions: Conditions,
+    function: Annotated[str | None, Query(max_length=500, description="the only one that is wanted")] = None,
+) -> Response:
     """TVMScript after a stage; `flatten/02-s_tir.CompactBufferAllocation` is after a pass within it."""
     artifacts = artifacts_of(jobs, id, complete=False)
     found = _dumps(artifacts).get(stage)
     if found is None:
         raise ProblemError("not-found", f"the job has dumped no stage {stage!r}", field="stage")
-    return send(artifacts, found[0], conditions)
+    if function is None:
+        return send(artifacts, found[0], conditions)
+    text = functions_of(read_dump(artifacts, found[0].removeprefix("tir/"))).get(function)
+    if text is None:
+        raise ProblemError("not-found", f"the text of {stage} has no function {function!r}", field="function")
+    return PlainTextResponse(text + "\n")

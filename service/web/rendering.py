@@ -107,12 +107,13 @@ def _environment() -> Environment:
 _ENVIRONMENT = _environment()
 
 
-class _Frame:
+class Frame:
     """What every page says around its content.
 
     Attributes:
         keys: whether keys are needed.
         member: whether the reader has a key, or needs none; else a link let him in, or nothing.
+        share: the token of the share link by which the reader came; None where none was needed.
         path: the address of the page, without its query.
         here: the same with its query.
     """
@@ -124,14 +125,19 @@ class _Frame:
         caller = getattr(request.state, "caller", None) or (None if self.keys else LOCAL_CALLER)
         self.member = isinstance(caller, Caller) and caller.owner != NO_OWNER
         by_link = isinstance(caller, Caller) and caller.shared is not None
-        self._share = request.query_params.get("share") if by_link else None
+        self.share = request.query_params.get("share") if by_link else None
 
     def link(self, path: str, **query: object) -> str:
         """Returns an address on this service, with the token of the share link by which the reader came."""
         given = {name: value for name, value in query.items() if value is not None}
-        if self._share is not None:
-            given["share"] = self._share
+        if self.share is not None:
+            given["share"] = self.share
         return f"{path}?{urlencode(given, doseq=True)}" if given else path
+
+
+def frame_of(request: Request) -> Frame:
+    """Returns what the page that answers ``request`` says around its content, and the links that it makes."""
+    return Frame(request)
 
 
 def render(
@@ -146,7 +152,7 @@ def render(
         headers: more of them.
         values: what the template names.
     """
-    frame = _Frame(request)
+    frame = frame_of(request)
     text = _ENVIRONMENT.get_template(template).render(frame=frame, link=frame.link, **values)
     if status != 200:
         return HTMLResponse(text, status, {**_HEADERS, **(headers or {})})

@@ -16,7 +16,8 @@ router = APIRouter(include_in_schema=False)
 def show_timeline(id: JobId, request: Request, jobs: RequestJobs) -> Response:  # noqa: A002 - as in the API
     """The timeline of a job that has ended."""
     job, tracks = jobs.get(id), get_timeline_tracks(id, jobs)
-    return render(request, "timeline.html", job=job, tracks=tracks, rows=_rows(tracks))
+    passes = bool(jobs.artifacts(job).all("tir"))
+    return render(request, "timeline.html", job=job, tracks=tracks, rows=_rows(tracks), passes=passes)
 
 
 def _rows(tracks: TimelineTracks) -> list[dict[str, str | list[int]]]:

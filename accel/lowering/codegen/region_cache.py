@@ -61,8 +61,8 @@ class ModuleFrame:
 
 def merged_passes(
     frame: ModuleFrame, before: Mapping[str, str], after: Mapping[str, StageText]
-) -> list[tuple[str, str]]:
-    """The passes of a stage over a module: (pass, text of the module) of each that changed a function of it.
+) -> list[tuple[str, str | None]]:
+    """The passes of a stage over a module: (pass, text of the module), None of one that changed no function of it.
 
     Args:
         frame: the text around the functions.
@@ -75,9 +75,8 @@ def merged_passes(
     for number, name in enumerate(names):
         passes = {function: stage.passes[number][1] for function, stage in after.items() if number < len(stage.passes)}
         changed = {function: text for function, text in passes.items() if text is not None}
-        if changed:
-            current |= changed
-            found.append((name, frame.filled(current)))
+        current |= changed
+        found.append((name, frame.filled(current) if changed else None))
     return found
 
 
@@ -158,12 +157,12 @@ class RegionCache:
             records |= made
         self._records[stage] = records
 
-    def text(self, stage: str) -> tuple[str, list[tuple[str, str]]]:
+    def text(self, stage: str) -> tuple[str, list[tuple[str, str | None]]]:
         """Prints what a stage left that has run; a thread of its own may ask.
 
         Returns:
-            The module's text, found functions as well, and (pass, text) of the TVM passes within the stage that
-            changed something.
+            The module's text, found functions as well, and (pass, text) of the TVM passes within the stage, None of one
+            that changed nothing.
         """
         after, number = self._texts_of(stage), self._names.index(stage)
         if number:

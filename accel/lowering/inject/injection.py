@@ -1,5 +1,8 @@
 """Injection, the stage: every nest under a pragma is replaced by calls of an instruction that answers to it."""
 
+import itertools
+import json
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import ir, tirx
@@ -13,9 +16,9 @@ from accel.lowering.inject.compute_injection import inject_compute
 from accel.lowering.inject.copy_injection import inject_copy
 from accel.lowering.inject.operation_matching import DRAM
 from accel.lowering.ir.affine_nest import AffineNest, nest_of
-from accel.lowering.ir.function_attributes import map_regions
+from accel.lowering.ir.function_attributes import NESTS, map_regions
 from accel.lowering.ir.host_runs import layers_of
-from accel.lowering.ir.tir_walk import loads_of, pragma_nests, scope_of, with_sites
+from accel.lowering.ir.tir_walk import collect, loads_of, pragma_nests, scope_of, with_sites
 from accel.region.kinds import Region
 
 
@@ -31,18 +34,38 @@ def inject(module: ir.IRModule, target: Target) -> ir.IRModule:
         nests = pragma_nests(function.body, pragmas)
         try:
             # made before the tree is rebuilt: an error that crosses TVM's callbacks would lose its type
-            calls = iter([_call(nest.attr_key, nest_of(nest.body), target) for nest in nests])
+            made = [_call(nest.attr_key, nest_of(nest.body), target) for nest in nests]
         except CompileError as error:
             of = ", ".join(layers.get(str(function.attrs["global_symbol"]), ()))
             raise CompileError(f"{of}: {error.detail}" if of else error.detail, field=error.field) from error
+
+        calls = iter(made)
 
         def attribute(statement: tirx.AttrStmt, mutator: Any) -> tirx.Stmt:
             taken = statement.attr_key in pragmas
             return next(calls) if taken else mutator.default_mutate(statement)
 
-        return function.with_body(with_sites(structural_mutate(function.body, (tirx.AttrStmt, attribute))))
+        body = with_sites(structural_mutate(function.body, (tirx.AttrStmt, attribute)))
+        return function.with_body(body).with_attr(NESTS, _sites_of(nests, made))
 
     return map_regions(module, injected)
+
+
+def _sites_of(nests: Sequence[tirx.AttrStmt], made: Sequence[tirx.Stmt]) -> str:
+    """What became of each nest, as JSON: its pragma, its number, and the sites of the calls that replace it.
+
+    The calls of a function stand in the order of its nests, and nothing else calls before them: so they are numbered.
+    """
+    sites = itertools.count()
+    rows = [
+        {
+            "pragma": str(nest.attr_key),
+            "nest": int(nest.value),
+            "sites": [next(sites) for _ in collect(calls, tirx.Evaluate)],
+        }
+        for nest, calls in zip(nests, made, strict=True)
+    ]
+    return json.dumps(rows, separators=(",", ":"))
 
 
 def _call(pragma: str, nest: AffineNest, target: Target) -> tirx.Stmt:

@@ -24,6 +24,7 @@ JOINED = "cyclops.joined"  # on a composite: the place of its result among the o
 LAUNCHES = "cyclops.launches"
 MICROOPS = "cyclops.microops"
 ADDRESSES = "cyclops.addresses"
+NESTS = "cyclops.nests"
 DRAM_UNITS = "cyclops.dram_units"
 CONTEXTS_PRAGMA = document_checks.CONTEXTS_PRAGMA
 

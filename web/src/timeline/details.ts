@@ -34,7 +34,7 @@ export interface Token {
   end: number | null;
 }
 
-/** Fills the panel with an instruction; `select` goes to another one. */
+/** Fills the panel with an instruction; `select` goes to another one. The call that it comes from is a link where the job has passes. */
 export function showDetails(
   panel: HTMLElement,
   details: Details,
@@ -56,7 +56,9 @@ export function showDetails(
   facts.push(["Fields", [fields.length > 0 ? element("code", {}, fields.join(" ")) : "none"]]);
   if (record.origin !== null) {
     const { nodes, function: made, site, pragma, stage } = record.origin;
-    facts.push(["From", [`${nodes.join(", ") || "no node"}; `, element("code", {}, made), `, site ${site}${pragma === "" ? "" : `, ${pragma}`}, ${stage}`]]);
+    const said = `site ${site}${pragma === "" ? "" : `, ${pragma}`}, ${stage}`;
+    const call = element("a", { href: `${apiUrl(`/jobs/${job}/passes`, { function: made, pass: stage, site })}#site-${site}-after` }, said);
+    facts.push(["From", [`${nodes.join(", ") || "no node"}; `, element("code", {}, made), ", ", panel.closest("[data-passes]") === null ? said : call]]);
   }
   const step = (to: number | null, text: string, label: string): HTMLButtonElement => {
     const made = button(text, () => to !== null && select(to), label);

@@ -53,7 +53,7 @@ def test_pages_fit_and_are_accessible(service: Service, browser: Browser, width:
         service.client.post("/v1/jobs", json={"program": service.client.get("/v1/programs").json()["items"][-1]["id"]})
     job_id = service.client.get("/v1/jobs/latest").json()["id"]
     service.wait(f"/v1/jobs/{job_id}")
-    pages = ("/", "/jobs", "/models", "/accelerators", "/accelerators/vta", f"/jobs/{job_id}")
+    pages = ("/", "/jobs", "/models", "/accelerators", "/accelerators/vta", f"/jobs/{job_id}", f"/jobs/{job_id}/passes")
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
     with visiting(browser, service.url, **options) as visit:
         for path in pages:

@@ -144,10 +144,11 @@ def changed(*path: Any, by: Callable[[Any], Any]) -> Accelerator:
         (("title",), lambda text: text + "!", True),
         (("dram", "read_latency"), lambda cycles: cycles + 1, True),
         (("parameters",), lambda parameters: parameters | {"reads_in_flight": 1}, True),
-        (("memories", 0, "depth"), lambda depth: depth * 2, False),
+        (("memories", 0, "depth"), lambda depth: depth * 2, True),
+        (("dram", "alignment_bytes"), lambda alignment: alignment * 2, False),
         (("instructions", 0, "fields", 0, "name"), lambda name: name, True),
     ],
-    ids=["title", "latency", "parameters", "depth", "nothing"],
+    ids=["title", "latency", "parameters", "depth", "alignment", "nothing"],
 )
 def test_a_document_of_other_words_is_another_key(
     path: tuple[Any, ...], by: Callable[[Any], Any], *, found: bool, compiled: tuple[Compiled, MemoryCache]

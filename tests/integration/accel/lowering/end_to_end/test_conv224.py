@@ -33,9 +33,9 @@ def rows(decoded: Decoded, name: str) -> np.ndarray:
 
 def test_flatten_shows_pragmas_and_inject_consumes_them() -> None:
     (flat,) = regions(lower(conv224(), VTA, "flatten"))
-    assert all(pragma in flat.script() for pragma in PRAGMAS)
+    assert all(f'"{pragma}"' in flat.script() for pragma in PRAGMAS)
     (injected,) = regions(lower(conv224(), VTA, "inject"))
-    assert not any(pragma in injected.script() for pragma in PRAGMAS)
+    assert not any(f'"{pragma}"' in injected.script() for pragma in PRAGMAS)
     for call in ('"load_inp"', '"load_wgt"', '"gemm"', '"alu"', '"store_out"'):
         assert call in injected.script()
 
