@@ -111,7 +111,7 @@ def test_from_a_pragma_to_its_call_to_its_instructions(service: Service, browser
         expect(call).to_contain_text(f'"site {site}"')
         expect(call).to_be_in_viewport()
         call.get_by_role("link", name=re.compile("set by schedule")).click()
-        expect(page.locator("td.chosen", has_text='"pragma_gemm"')).to_be_in_viewport()
+        expect(page.locator("tr.chosen", has_text='"pragma_gemm"')).to_be_in_viewport()
         assert "pass=schedule" in page.url
         page.go_back()
         expect(call).to_be_in_viewport()
