@@ -39,6 +39,7 @@ from service.routes import (
 )
 from service.web import (
     accelerator_pages,
+    compare_pages,
     job_pages,
     list_pages,
     pass_pages,
@@ -77,7 +78,17 @@ _ROUTES = (
     *(jobs, events, labels, shares, artifacts, passes, trace, timeline, compare, retention),
     *(reference, about, health),
 )
-_PAGES = (start_pages, list_pages, job_pages, pass_pages, timeline_page, accelerator_pages, sessions, static_files)
+_PAGES = (
+    start_pages,
+    list_pages,
+    job_pages,
+    pass_pages,
+    timeline_page,
+    compare_pages,
+    accelerator_pages,
+    sessions,
+    static_files,
+)
 # FastAPI's own: we make the traces and metrics that docs/operating.md names, and no others leave
 _NO_TELEMETRY: TelemetryConfig = {
     "tracing": False,

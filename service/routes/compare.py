@@ -1,5 +1,6 @@
 """Two jobs side by side: what differs between their accelerators, and what became of it."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
@@ -15,10 +16,11 @@ from service.http.problems import ProblemError
 from service.jobs.job_id import LATEST, resolve_job_id
 from worker.identity.share_links import ShareTarget
 from worker.records.job_artifacts import Artifacts
+from worker.records.job_record import Job
 
 router = APIRouter(prefix="/v1/compare", tags=["results"])
-_MOST_LINKS = 2
-_JOB_ID = f"^([0-9a-f]{{32}}|{LATEST})$"
+MOST_LINKS = 2
+JOB_ID = f"^([0-9a-f]{{32}}|{LATEST})$"
 _WHICH = f"id of a job that has succeeded, or `{LATEST}`: the one"
 _REPORT, _DOCUMENT = "report.json", "accelerator.json"
 
@@ -33,11 +35,11 @@ _REPORT, _DOCUMENT = "report.json", "accelerator.json"
 def get_comparison(
     context: RequestContext,
     caller: CurrentCaller,
-    a: Annotated[str, Query(pattern=_JOB_ID, description=f"{_WHICH} before")],
-    b: Annotated[str, Query(pattern=_JOB_ID, description=f"{_WHICH} after")],
+    a: Annotated[str, Query(pattern=JOB_ID, description=f"{_WHICH} before")],
+    b: Annotated[str, Query(pattern=JOB_ID, description=f"{_WHICH} after")],
     share: Annotated[
         tuple[str, ...],
-        Query(max_length=_MOST_LINKS, description="token of a link to one of them that is not yours; may be repeated"),
+        Query(max_length=MOST_LINKS, description="token of a link to one of them that is not yours; may be repeated"),
     ] = (),
     if_none_match: IfNoneMatch = None,
 ) -> Response:
@@ -46,13 +48,21 @@ def get_comparison(
     They may be for different accelerators, of different families, and of different versions of Cyclops. Layers are
     matched by the model nodes that they compute, without nodes by name.
     """
-    found = [(_artifacts(context, caller.owner, field, job, share), field) for field, job in (("a", a), ("b", b))]
-    before, after = (Run(_report(artifacts, field), _document(artifacts, field)) for artifacts, field in found)
-    return respond_with_etag(compare_runs(before, after), if_none_match)
+    before, after = (open_compared(context, caller.owner, field, job, share) for field, job in (("a", a), ("b", b)))
+    return respond_with_etag(compare_runs(before.run, after.run), if_none_match)
 
 
-def _artifacts(context: Context, owner: str, field: str, job_id: str, links: tuple[str, ...]) -> Artifacts:
-    """Returns the files of a job that has succeeded.
+@dataclass(frozen=True)
+class ComparedJob:
+    """A job that is compared, the files that it left, and what of them is read for that."""
+
+    job: Job
+    artifacts: Artifacts
+    run: Run
+
+
+def open_compared(context: Context, owner: str, field: str, job_id: str, links: tuple[str, ...]) -> ComparedJob:
+    """Returns a job that has succeeded; ``field`` says where it was asked for, ``links`` are tokens that open it.
 
     Raises:
         ProblemError: the caller has no such job, nor a link to it; or it has not succeeded.
@@ -69,7 +79,8 @@ def _artifacts(context: Context, owner: str, field: str, job_id: str, links: tup
         raise ProblemError("conflict", detail, field=field, headers={"Retry-After": "1"})
     if job.state != "succeeded":
         raise ProblemError("conflict", f"the job {job_id} {_ENDS[job.state]}: there is nothing to compare", field=field)
-    return context.jobs.artifacts(job)
+    artifacts = context.jobs.artifacts(job)
+    return ComparedJob(job, artifacts, Run(_report(artifacts, field), _document(artifacts, field)))
 
 
 _ENDS = {"failed": "has failed", "canceled": "was canceled"}

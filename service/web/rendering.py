@@ -21,6 +21,7 @@ from service.web.static_files import static_url
 _KIBI = 1024
 _SECONDS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (1e-6, "µs", 1e6), (0.0, "ns", 1e9))
 _MINUTE, _HOUR = 60, 3600
+_FACTOR = 9  # so many times more are told as a factor
 _SHORT = 12  # digits that tell uploads and jobs apart
 _HEADERS = {"Cache-Control": "private, no-cache", "Vary": "Accept, Authorization, Cookie"}
 
@@ -76,6 +77,14 @@ def percent(share: float) -> str:
     return f"{share:.1%}".replace("%", "\N{NO-BREAK SPACE}%")
 
 
+def change(share: float) -> str:
+    """Returns a change as a percentage with its sign, ``+12.5 %``; one of ten times and more as a factor, ``x 18``."""
+    if share >= _FACTOR:
+        return f"\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}{share + 1:,.0f}"
+    text = percent(share)
+    return text if share <= 0 or text.startswith("<") else f"+{text}"
+
+
 def when(time: datetime) -> Markup:
     """Returns a time of the day in UTC, as a ``<time>`` that machines read too."""
     return Markup('<time datetime="{}">{}</time>').format(
@@ -97,7 +106,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    filters = (count, size, quantity, duration, energy, percent, when, short)
+    filters = (count, size, quantity, duration, energy, percent, change, when, short)
     environment.filters.update({each.__name__: each for each in filters})
     environment.filters["path"] = quote
     environment.globals.update({"static": static_url, "island": Bundle.read().island, "version": version("cyclops")})

@@ -26,6 +26,15 @@ export const mountTimeline: Mount = async (home) => {
   new Timeline(home, job, path, tracks).start();
 };
 
+const MOVED = "timeline-moved";
+
+/** What a timeline tells the others of a page: the part that it shows, in cycles from where it is compared. */
+interface Moved {
+  from: Timeline;
+  begin: number;
+  end: number;
+}
+
 class Timeline {
   private readonly view: View;
   private readonly windows: Windows;
@@ -39,14 +48,17 @@ class Timeline {
   private scheduled = false;
   private written = 0;
   private said = 0;
+  /** The cycle from which it is compared with another timeline of the page; null: it is the only one, and in the address. */
+  private readonly origin: number | null;
 
   constructor(
-    home: HTMLElement,
+    private readonly home: HTMLElement,
     private readonly job: string,
     private readonly path: string,
     private readonly tracks: Tracks,
   ) {
     this.view = new View(tracks.cycles);
+    this.origin = home.dataset["begin"] === undefined ? null : Number(home.dataset["begin"]);
     this.windows = new Windows(path, tracks, (error) => this.onWindow(error));
     this.controls = makeControls(home, job, tracks, {
       zoom: (factor) => this.move(() => this.view.zoom(factor)),
@@ -65,7 +77,7 @@ class Timeline {
 
   start(): void {
     const { canvas } = this.controls;
-    this.view.read(location.search);
+    this.restore();
     follow(canvas, {
       zoom: (factor, x) => this.move(() => this.view.zoom(factor, this.cycleAt(x))),
       pan: (pixels) => this.move(() => this.view.pan((pixels / this.width) * this.view.span)),
@@ -79,13 +91,35 @@ class Timeline {
       this.colours = this.readColours();
       this.draw();
     });
-    addEventListener("popstate", () => {
-      this.view.read(location.search);
-      void this.select(this.view.selected, false);
-    });
+    if (this.origin === null) {
+      addEventListener("popstate", () => {
+        this.view.read(location.search);
+        void this.select(this.view.selected, false);
+      });
+    } else {
+      document.addEventListener(MOVED, (event) => this.followOther((event as CustomEvent<Moved>).detail));
+    }
     this.resize();
     if (this.view.selected !== null) {
       void this.select(this.view.selected, !new URLSearchParams(location.search).has("begin"));
+    }
+  }
+
+  /** Shows what the page's address says; or, one of several on a page, the cycles that its element names. */
+  private restore(): void {
+    const end = this.home.dataset["end"];
+    if (this.origin === null || end === undefined) {
+      this.view.read(location.search);
+    } else {
+      this.view.show(this.origin, Number(end));
+    }
+  }
+
+  /** Shows the same part as another timeline of the page, each from where it begins. */
+  private followOther({ from, begin, end }: Moved): void {
+    if (from !== this && this.origin !== null) {
+      this.view.show(this.origin + begin, this.origin + end);
+      this.draw();
     }
   }
 
@@ -111,7 +145,10 @@ class Timeline {
   private move(change: () => void): void {
     change();
     this.draw();
-    if (this.written === 0) {
+    if (this.origin !== null) {
+      const detail: Moved = { from: this, begin: this.view.begin - this.origin, end: this.view.end - this.origin };
+      document.dispatchEvent(new CustomEvent(MOVED, { detail }));
+    } else if (this.written === 0) {
       this.written = window.setTimeout(() => {
         this.written = 0;
         const query = this.view.write(location.search);
