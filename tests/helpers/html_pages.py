@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from urllib.parse import urljoin, urlsplit
 
-VOID = {"meta", "link", "input", "img", "br", "hr"}
+VOID = {"meta", "link", "input", "img", "br", "col", "hr"}
 _ADDRESSES = {"href", "src", "action"}
 _REFERENCES = {"for", "aria-labelledby", "aria-describedby"}
 HERE = "http://here"
