@@ -43,6 +43,7 @@ from service.web import (
     job_pages,
     list_pages,
     pass_pages,
+    report_download,
     sessions,
     start_pages,
     static_files,
@@ -75,7 +76,7 @@ Every error is a problem document (RFC 9457); its `type` leads to an explanation
 """
 _ROUTES = (
     *(uploads, accelerators),
-    *(jobs, events, labels, shares, artifacts, passes, trace, timeline, compare, retention),
+    *(jobs, events, labels, shares, artifacts, report_download, passes, trace, timeline, compare, retention),
     *(reference, about, health),
 )
 _PAGES = (

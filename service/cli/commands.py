@@ -11,6 +11,7 @@ from service.cli import accelerator_commands, keys_commands
 from service.cli.options import (
     Data,
     Dim,
+    Html,
     Limits,
     Shape,
     collection_paused,
@@ -124,6 +125,7 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
     cache: Annotated[
         Path | None, typer.Option(help="Directory that keeps compiled functions for the next run.")
     ] = None,
+    html: Html = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report, or the problem, as JSON.")] = False,
 ) -> None:
     """Compile, simulate and verify a model in this process, with no service.
@@ -145,11 +147,11 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         shapes=shapes_of(shape),
     )
     work = ModelJobInputs(model, accelerator, options, inputs, calibration)
-    raise typer.Exit(run_local(work, local_settings(), out, cache, as_json=as_json))
+    raise typer.Exit(run_local(work, local_settings(), out, cache, as_json=as_json, html=html))
 
 
 @app.command()
-def simulate(
+def simulate(  # noqa: PLR0913, PLR0917  each is an option of the command
     program: Annotated[Path, typer.Argument(help="A Program file; or a directory, or a zip, of its parts.")],
     accelerator: Annotated[
         str | None, typer.Option(help="Name of an accelerator, or the path of a document; else the program's own.")
@@ -161,6 +163,7 @@ def simulate(
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of what is random.")] = 0,
     limits: Limits = "some",
     out: Annotated[Path | None, typer.Option(help="Directory for every artifact.")] = None,
+    html: Html = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report, or the problem, as JSON.")] = False,
 ) -> None:
     """Run, time and check a program that is compiled already, in this process.
@@ -175,7 +178,7 @@ def simulate(
 
     options = JobOptions(seed=seed, engine=engine, limits=limits)
     work = ProgramJobInputs(program, accelerator, options, inputs)
-    raise typer.Exit(run_local(work, local_settings(), out, as_json=as_json))
+    raise typer.Exit(run_local(work, local_settings(), out, as_json=as_json, html=html))
 
 
 @app.command()

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from examples.resnet8 import resnet8
 from service.cli.report_tables import print_report
 from service.server import backend, listen, serving_in_thread, wait_until_stopped
+from service.web.report_file import folder_html
 from worker.config.settings import Settings
 
 _POLL_SECONDS = 0.1
@@ -57,7 +58,8 @@ def demo(settings: Settings, out: Path, console: Console, *, keep_open: bool = F
             raise DemoFailedError(f"the job has {job['state']}: {job['error']}")
         _download(client, job["links"]["artifacts"], out)
         print_report(_checked(client.get(job["links"]["report"])), console)
-        console.print(f"every artifact is in {out}/, the report is {out}/report.json")
+        (out / "report.html").write_text(folder_html(out, "ResNet-8 on VTA"), encoding="utf-8")
+        console.print(f"every artifact is in {out}/, the report is {out}/report.json; to look at: {out}/report.html")
         if keep_open:
             page = f"{url}/jobs/{job['id']}"
             console.print(f"the job's page, until Ctrl-C stops the service: {page}", soft_wrap=True)

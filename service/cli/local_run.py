@@ -1,6 +1,8 @@
 """``cyclops run`` and ``cyclops simulate``: a job in this process, without a service."""
 
+import errno
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -40,13 +42,23 @@ def run_local(
     cache: Path | None = None,
     *,
     as_json: bool,
+    html: Path | None = None,
 ) -> int:
-    """Run the job and print its report; gives the exit code. ``cache`` is where compiled functions are kept."""
+    """Run the job and print its report; gives the exit code.
+
+    Args:
+        work: what to run.
+        settings: those of the environment.
+        out: where every artifact goes; None: nowhere.
+        cache: where compiled functions are kept.
+        as_json: print the report as JSON.
+        html: a file for the report as a page of its own; None: none.
+    """
     errors = Console(stderr=True)
     status = errors.status("starting") if errors.is_terminal else None
     try:
         with status or nullcontext():
-            text = _run(work, settings, out, cache, _progress_updater(status.update if status else None))
+            text = _run(work, settings, out, cache, html, _progress_updater(status.update if status else None))
     except (CyclopsError, MemoryError) as error:
         return print_error(error, errors, as_json=as_json)
     except _InternalFailureError as error:
@@ -57,6 +69,8 @@ def run_local(
     else:
         show = print_simulation if isinstance(work, ProgramJobInputs) else print_report
         show(report, Console())
+        if html is not None:
+            Console().print(f"the report as a page of its own: {html}", **_NO_MARKUP)
     return JOB_FAILED if _is_unverified(report) else 0
 
 
@@ -99,19 +113,54 @@ def _run(
     settings: Settings,
     out: Path | None,
     cache: Path | None,
+    html: Path | None,
     progress: Callable[[Stage], None],
 ) -> str:
-    """The report, as text."""
+    """The report, as text; ``html`` has it as a page then."""
     try:
         check_files(work)
-        with _directory(out) as directory:
+        with _directory(out) as directory, _page_file(html) as page:
             reached, written = StageRecorder(progress), Path(directory)
             with model_in_one_file(work) as whole:
                 sourced = replace(whole, sources=sources_of(whole))
                 _execute(sourced, settings, written, out, reached, None if cache is None else FolderCache(cache))
+            if page is not None:
+                _write_page(work, written, page)
             return (written / "report.json").read_text(encoding="utf-8")
     except OSError as error:
         raise CyclopsError(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}") from error
+
+
+@contextmanager
+def _page_file(html: Path | None) -> Iterator[Path | None]:
+    """A file that becomes ``html`` where the run succeeds; one that cannot be written is refused before the work.
+
+    Raises:
+        CyclopsError: ``html`` cannot be a file.
+    """
+    if html is None:
+        yield None
+        return
+    try:
+        if html.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        partial = html.with_name(f".{html.name}.part")
+        partial.touch()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise CyclopsError(f"{html} cannot be the file of the page: {why}", field="html") from error
+    try:
+        yield partial
+        partial.replace(html)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _write_page(work: ModelJobInputs | ProgramJobInputs, written: Path, page: Path) -> None:
+    from service.web.report_file import folder_html
+
+    source = work.model if isinstance(work, ModelJobInputs) else work.program
+    page.write_text(folder_html(written, source.stem or source.name), encoding="utf-8")
 
 
 def _execute(

@@ -110,6 +110,8 @@ def _variable(name: object) -> str:
     return f"CYCLOPS_{name}".upper()
 
 
+Html = Annotated[Path | None, typer.Option(help="File for the report as one HTML page, with its pictures inside.")]
+
 Limits = Annotated[
     Literal["some", "all"],
     typer.Option(help="Which changes of the accelerator are tried to say what limits it; some, where it is large."),

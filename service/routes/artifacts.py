@@ -1,6 +1,6 @@
 """Results of a job: its report, outputs, TIR after every stage, and every other file that it left."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
@@ -73,6 +73,23 @@ def get_report(id: JobId, jobs: RequestJobs, conditions: Conditions) -> Response
     return send(artifacts_of(jobs, id), REPORT, conditions)
 
 
+def open_report(artifacts: Artifacts) -> dict[str, Any]:
+    """The report, parsed.
+
+    Raises:
+        ProblemError: there is none, or it is too large, or of another version.
+    """
+    report = read_report(artifacts)
+    if report is not None:
+        return report
+    try:
+        artifacts.get(REPORT)
+    except KeyError:
+        raise ProblemError("not-found", artifacts.missing("report"), field="id") from None
+    detail = "the report is too large for this form, or of another version; get it as JSON"
+    raise ProblemError("not-found", detail, field="id")
+
+
 @router.get(
     "/report/{table}.csv",
     summary="A table of the report",
@@ -87,15 +104,7 @@ def get_report_table(id: JobId, table: TableName, jobs: RequestJobs) -> Response
     A table that the report has nothing for is a header alone. Text that a spreadsheet would take for a formula begins
     with an apostrophe.
     """
-    artifacts = artifacts_of(jobs, id)
-    report = read_report(artifacts)
-    if report is None:
-        try:
-            artifacts.get(REPORT)
-        except KeyError:
-            raise ProblemError("not-found", artifacts.missing("report"), field="id") from None
-        detail = "the report is too large for a table, or of another version; get it as JSON"
-        raise ProblemError("not-found", detail, field="id")
+    report = open_report(artifacts_of(jobs, id))
     disposition = f'attachment; filename="{table}-{id[:12]}.csv"'
     return Response(report_csv(report, table), media_type="text/csv", headers={"Content-Disposition": disposition})
 

@@ -17,8 +17,9 @@ from service.routes.compare import JOB_ID, MOST_LINKS, ComparedJob, open_compare
 from service.routes.trace import open_trace
 from service.web.list_pages import source_names
 from service.web.pass_diff import Marks, compare, folded, make_lines
-from service.web.rendering import render, short
+from service.web.rendering import render
 from service.web.report_figures import Slice, unit_cycles
+from service.web.templating import short
 from worker.records.job_index import JobSelection
 from worker.records.job_listing import page_of_jobs
 from worker.records.job_record import Job

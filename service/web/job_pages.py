@@ -1,6 +1,5 @@
 """The page of a job: how far it is, then whether it is right, how many cycles it takes and where they went."""
 
-import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -8,7 +7,6 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
-from accel.report.verdicts import report_verdict, simulation_verdict
 from service.auth.caller import CurrentCaller, CurrentOwner
 from service.auth.route_policy import access
 from service.context import Context, RequestContext, RequestJobs, app_context
@@ -19,16 +17,10 @@ from service.jobs.job_report import read_report
 from service.routes import jobs as job_routes
 from service.routes import labels, retention
 from service.routes.artifacts import list_tir
-from service.web.rendering import local_path, render, see_other, short
-from service.web.report_figures import (
-    CATEGORIES,
-    host_groups,
-    limit_sentence,
-    peak_macs,
-    ranked_layers,
-    unit_cycles,
-)
-from service.web.roofline import roofline
+from service.web.rendering import local_path, render, see_other
+from service.web.report_figures import CATEGORIES
+from service.web.report_values import report_values
+from service.web.templating import short
 from worker.identity.ownership import Label
 from worker.identity.share_links import ShareTarget
 from worker.records.accelerator_store import is_uploaded
@@ -73,54 +65,6 @@ def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:
         "categories": CATEGORIES,
         **({} if report is None else report_values(report, document)),
     }
-
-
-def report_values(report: Mapping[str, Any], document: Accelerator | None) -> dict[str, Any]:
-    """Returns what the page shows of a report.
-
-    Args:
-        report: of a model's job, or of a program's.
-        document: the accelerator's, where it is still the one of the report; one that has ``machine`` needs none.
-    """
-    of_model = "layers" in report
-    layers = report["layers"] if of_model else report["launches"]
-    units, cycles = unit_cycles(report), report["cycles"]
-    machine = report.get("machine") or _machine(document)
-    peak = machine.get("peak_macs_per_cycle") or peak_macs(layers)
-    macs = sum(layer["macs"] for layer in layers)
-    seconds = cycles / (machine["clock_mhz"] * 1e6) if machine and cycles is not None else report.get("seconds")
-    verdict = report_verdict(report) if of_model else simulation_verdict(report)
-    return {
-        "of_model": of_model,
-        "layers": ranked_layers(layers),
-        "units": units,
-        "limit": limit_sentence(report, units),
-        "limits": report.get("limits"),
-        # the word itself is a badge
-        "verdict": verdict.removeprefix("verified: ").removeprefix("NOT verified").removeprefix(": "),
-        "why_not": [each["detail"] for each in report["warnings"] if each["kind"] == "not-verified"],
-        "bytes_read": sum(layer["bytes_read"] for layer in layers),
-        "bytes_written": sum(layer["bytes_written"] for layer in layers),
-        "peak": peak,
-        "utilisation": macs / (cycles * peak) if cycles and peak else None,
-        "seconds": seconds,
-        "clock_mhz": machine.get("clock_mhz"),
-        "roof": roofline(layers, peak, machine["bus_bytes_per_cycle"]) if machine and cycles is not None else None,
-        "host": host_groups(report.get("host_ops", ())),
-        "options": _options(report),
-    }
-
-
-def _machine(document: Accelerator | None) -> Mapping[str, Any]:
-    """Returns what a report of an earlier version does not say of its machine; empty where it is not known any more."""
-    if document is None:
-        return {}
-    return {"bus_bytes_per_cycle": document.dram.bus_bytes, "clock_mhz": document.clock_mhz}
-
-
-def _options(report: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the options of the run that say something."""
-    return {name: json.dumps(value) for name, value in report["provenance"]["options"].items() if value not in ([], {})}
 
 
 def _document(report: Mapping[str, Any], job: Job, everything: Context) -> Accelerator | None:

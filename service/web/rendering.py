@@ -1,119 +1,23 @@
-"""Rendering of pages: the templates' environment, their filters for numbers and units, and the response."""
+"""Rendering of pages: what each says around its content, its links, and the response."""
 
 import hashlib
 from collections.abc import Mapping
-from datetime import datetime
-from importlib.metadata import version
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from service.auth.caller import LOCAL_CALLER, NO_OWNER, Caller
 from service.context import app_context
 from service.http.conditional import etag_matches
 from service.web.bundle import Bundle
 from service.web.static_files import static_url
+from service.web.templating import make_environment
 
-_KIBI = 1024
-_SECONDS = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (1e-6, "µs", 1e6), (0.0, "ns", 1e9))
-_MINUTE, _HOUR = 60, 3600
-_FACTOR = 9  # so many times more are told as a factor
-_SHORT = 12  # digits that tell uploads and jobs apart
 _HEADERS = {"Cache-Control": "private, no-cache", "Vary": "Accept, Authorization, Cookie"}
-
-
-def count(number: float) -> str:
-    """Returns an integer with its thousands set apart: ``1,234,567``."""
-    return f"{number:,.0f}"
-
-
-def size(number: float) -> str:
-    """Returns bytes with a binary unit: ``12.5 KiB``."""
-    for unit in ("B", "KiB", "MiB"):
-        if number < _KIBI:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= _KIBI
-    return f"{number:,.1f} GiB"
-
-
-def quantity(number: float) -> str:
-    """Returns a large number in three digits with its prefix: ``12.5 M``."""
-    for prefix in ("", "k", "M", "G"):
-        if number < 1000:
-            return f"{number:.3g} {prefix}".rstrip()
-        number /= 1000
-    return f"{number:,.3g} T"
-
-
-def duration(seconds: float) -> str:
-    """Returns a time in a unit of its size: ``1.25 ms``, ``12 min 5 s``."""
-    if seconds >= _HOUR:
-        return f"{seconds // _HOUR:.0f} h {seconds % _HOUR // _MINUTE:.0f} min"
-    if seconds >= _MINUTE:
-        return f"{seconds // _MINUTE:.0f} min {seconds % _MINUTE:.0f} s"
-    if seconds == 0:
-        return "0 s"
-    _, unit, factor = next(entry for entry in _SECONDS if seconds >= entry[0])
-    return f"{seconds * factor:.3g} {unit}"
-
-
-def energy(picojoules: float) -> str:
-    """Returns an energy in a unit of its size: ``2.70 mJ``."""
-    for unit in ("pJ", "nJ", "µJ", "mJ"):
-        if picojoules < 1000:
-            return f"{picojoules:.3g} {unit}"
-        picojoules /= 1000
-    return f"{picojoules:,.3g} J"
-
-
-def percent(share: float) -> str:
-    """Returns a share as a percentage: ``12.5 %``; one that rounds to nothing and is something as ``< 0.1 %``."""
-    if 0 < abs(share) < 0.0005:
-        return "< 0.1 %" if share > 0 else "> -0.1 %"
-    return f"{share:.1%}".replace("%", "\N{NO-BREAK SPACE}%")
-
-
-def change(share: float) -> str:
-    """Returns a change as a percentage with its sign, ``+12.5 %``; one of ten times and more as a factor, ``x 18``."""
-    if share >= _FACTOR:
-        return f"\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}{share + 1:,.0f}"
-    text = percent(share)
-    return text if share <= 0 or text.startswith("<") else f"+{text}"
-
-
-def when(time: datetime) -> Markup:
-    """Returns a time of the day in UTC, as a ``<time>`` that machines read too."""
-    return Markup('<time datetime="{}">{}</time>').format(
-        time.isoformat(timespec="seconds"), f"{time:%d %b %Y, %H:%M:%S} UTC".lstrip("0")
-    )
-
-
-def short(digest: str) -> str:
-    """Returns the first digits of an id, which tell it from others at a glance."""
-    return digest[:_SHORT]
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("service.web"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
-    filters = (count, size, quantity, duration, energy, percent, change, when, short)
-    environment.filters.update({each.__name__: each for each in filters})
-    environment.filters["path"] = quote
-    environment.globals.update({"static": static_url, "island": Bundle.read().island, "version": version("cyclops")})
-    return environment
-
-
-_ENVIRONMENT = _environment()
+_ENVIRONMENT = make_environment()
+_ENVIRONMENT.globals.update({"static": static_url, "island": Bundle.read().island})
 
 
 class Frame:

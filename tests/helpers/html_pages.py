@@ -26,9 +26,10 @@ class Page:
 
 
 class _Reader(HTMLParser):
-    def __init__(self) -> None:
+    def __init__(self, *, alone: bool) -> None:
         super().__init__(convert_charrefs=True)
         self.page = Page()
+        self._alone = alone
         self._open: list[str] = []
         self._references: list[str] = []
 
@@ -47,7 +48,8 @@ class _Reader(HTMLParser):
             self.page.faults.append(f"</{tag}> ends nothing that is open, at {self.getpos()}")
 
     def handle_data(self, data: str) -> None:
-        if self._open and self._open[-1] in {"script", "style"} and data.strip():
+        own = self._alone and self._open[-2:] == ["head", "style"]
+        if self._open and self._open[-1] in {"script", "style"} and data.strip() and not own:
             self.page.faults.append(f"inline {self._open[-1]}: {data[:40]}")
         self.page.text += data
 
@@ -56,7 +58,8 @@ class _Reader(HTMLParser):
         page.tags[tag] += 1
         if len(given) < len(attributes):
             page.faults.append(f"<{tag}> has an attribute twice")
-        if tag == "style" or "style" in given or any(name.startswith("on") for name in given):
+        own = self._alone and tag == "style" and self._open[-1:] == ["head"] and page.tags[tag] == 1
+        if (tag == "style" and not own) or "style" in given or any(name.startswith("on") for name in given):
             page.faults.append(f"inline style or script: <{tag} {given}>")
         if tag in {"h1", "h2", "h3", "h4"}:
             page.headings.append(int(tag[1]))
@@ -92,13 +95,16 @@ class _Reader(HTMLParser):
         return page
 
 
-def read_page(html: str) -> Page:
-    """Returns what the page holds; ``faults`` is empty where it is as it should be."""
+def read_page(html: str, *, alone: bool = False) -> Page:
+    """Returns what the page holds; ``faults`` is empty where it is as it should be.
+
+    One that is ``alone`` has its style inside, and needs no header.
+    """
     assert html.startswith("<!doctype html>")
-    reader = _Reader()
+    reader = _Reader(alone=alone)
     reader.feed(html.removeprefix("<!doctype html>"))
     page = reader.finish()
-    for tag in ("main", "title", "header", "footer"):
+    for tag in ("main", "title", "footer") if alone else ("main", "title", "header", "footer"):
         assert page.tags[tag] == 1 + (tag == "title") * (page.tags["title"] - 1), tag
     return page
 

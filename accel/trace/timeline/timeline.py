@@ -12,7 +12,7 @@ from accel.trace.timeline.slices import BUSY, Slices, Uint32, narrow, unit_slice
 from accel.trace.timeline.timeline_window import Bins, window_bytes
 from accel.trace.trace_names import TraceNames
 from accel.trace.trace_rows import RowSource, row_stretches, tokens_of, unit_numbers
-from accel.util.arrays import Array
+from accel.util.arrays import Array, Int64
 
 MOST_BINS = 8192
 MOST_CYCLES = (1 << 32) - 1  # of a window, whose cycles are counted in 32 bits
@@ -96,6 +96,17 @@ class Timeline:
             raise CyclopsError(f"a window of {last - begin} cycles; expected at most {MOST_CYCLES}", field="end")
         tracks = [[track[category] for category in (BUSY, *self.names.causes)] for track in self.tracks]
         return window_bytes(Bins.cut(begin, last, bins), tracks, self.operations)
+
+    def profile(self, bins: int) -> tuple[Int64, list[dict[str, Int64]]]:
+        """Returns the edges of at most ``bins`` equal parts (k + 1,), and for each unit by category its cycles in each.
+
+        They are sums (k,), exact also where a part has many slices; what they lack of a part's cycles is idle.
+        """
+        edges = np.unique(np.linspace(0, self.cycles, bins + 1).astype(np.int64))
+        return edges, [
+            {name: np.diff(slices.until(edges, slices.places(edges))) for name, slices in track.items()}
+            for track in self.tracks
+        ]
 
     def dependences(self, instruction: int) -> list[dict[str, Any]]:
         """Returns the tokens that the instruction takes, and those that it sends, each with who is at the other end.

@@ -21,6 +21,7 @@ from accel.frontend.read import model_parser
 from accel.report.provenance import versions
 from examples.single import Conv, conv_model
 from tests.helpers.commands import cyclops_here
+from tests.helpers.html_pages import read_page
 from tests.helpers.models.dynamic_models import flattening
 from tests.helpers.models.external_models import FILE, in_one_file, two_weights, write
 
@@ -52,10 +53,14 @@ def save(path: Path, **arrays: np.ndarray) -> Path:
 def test_run_prints_the_report_as_json(model: Path, tmp_path: Path) -> None:
     inputs = save(tmp_path / "inputs.npz", x=np.ones((1, 16, 8, 8), np.int8))
     out = tmp_path / "out"
-    done = cyclops("run", model, "--accelerator", "vta", "--inputs", inputs, "--json", "--out", out)
+    html = tmp_path / "page.html"
+    done = cyclops("run", model, "--accelerator", "vta", "--inputs", inputs, "--json", "--out", out, "--html", html)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["verified"] is True
+    page = read_page(html.read_text(), alone=True)
+    assert page.faults == []
+    assert f"{report['cycles']:,} cycles from left to right" in page.text
     assert json.loads((out / "report.json").read_text()) == report
     assert {"outputs.npz", "trace.npz", "program.zip", "instructions.bin", "tir"} <= {p.name for p in out.iterdir()}
 
@@ -369,6 +374,9 @@ def test_the_demonstration(tmp_path: Path) -> None:
     report = json.loads((tmp_path / "demo" / "report.json").read_text())
     assert report["verified"] is True
     assert report["macs"]["share"] >= 0.99
+    page = read_page((tmp_path / "demo" / "report.html").read_text(), alone=True)
+    assert page.faults == []
+    assert f"{report['cycles']:,}" in page.text
     assert list((tmp_path / "demo" / "tir").glob("*-flatten.txt"))
 
 

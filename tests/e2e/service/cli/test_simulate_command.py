@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from accel.catalog.load_accelerator import load_accelerator
 from service.cli.commands import app
+from tests.helpers.html_pages import read_page
 from tests.helpers.programs.golden import documents, needs_golden
 from tests.helpers.programs.hand_programs import addition, instructions, recorded, words, written, zipped
 
@@ -56,6 +57,33 @@ def test_a_table(program: Path) -> None:
     assert done.exit_code == 0, done.stderr
     for said in ("vta", "cycles", "compute", "busy", "waited for", "bytes read", "verified"):
         assert said in done.stdout
+
+
+@pytest.mark.parametrize("engine", ["both", "function"])
+def test_a_page_of_its_own(program: Path, tmp_path: Path, engine: str) -> None:
+    html = tmp_path / "add one.html"
+    html.write_text("what was there before")
+    done = simulate(program, "--engine", engine, "--html", html)
+    assert done.exit_code == 0, done.stderr
+    assert str(html) in done.stdout
+    page = read_page(html.read_text(), alone=True)
+    assert page.faults == []
+    assert ("timeline" in page.ids) is (engine != "function")
+    assert {path.name for path in tmp_path.iterdir()} == {"program", html.name}
+
+
+def test_a_page_that_cannot_be_written(program: Path, tmp_path: Path) -> None:
+    """Catches an answer that is lost because of its page, and files that are left of a page that was not made."""
+    for html in (tmp_path, tmp_path / "none" / "x.html", Path("/"), Path()):
+        done = simulate(program, "--html", html)
+        assert done.exit_code == 2
+        assert "[html]" in done.stderr
+    kept = tmp_path / "kept.html"
+    kept.write_text("what was there before")
+    (program / "program.json").write_text("{")
+    assert simulate(program, "--html", kept).exit_code == 2
+    assert kept.read_text() == "what was there before"
+    assert {path.name for path in tmp_path.iterdir()} == {"program", "kept.html"}
 
 
 def test_a_zip_with_wrong_expectations(tmp_path: Path) -> None:

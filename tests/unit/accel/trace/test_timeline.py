@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,21 @@ def test_the_sums_of_every_bin_are_those_of_its_cycles(held: Held, data: st.Data
         cut = where[0] == begin or where[1] == end
         assert cut or row["cycles"] >= longest
     assert all(row["operation"] == held.columns["kind"][row["instruction"]] for row in window.exact + window.merged)
+
+
+@settings(max_examples=30, deadline=None)
+@given(traces, st.integers(1, 50))
+def test_a_profile_sums_the_cycles_of_each_part(held: Held, bins: int) -> None:
+    timeline = Timeline.of(held)
+    if not timeline.cycles:
+        return
+    edges, profile = timeline.profile(bins)
+    assert (edges[0], edges[-1], len(edges) <= bins + 1) == (0, timeline.cycles, True)
+    for unit, parts in zip(UNITS, profile, strict=True):
+        cycles = painted(records(held), unit, CAUSES, timeline.cycles)
+        for place, (begin, end) in enumerate(pairwise(edges)):
+            here = Counter(category for category, _ in cycles[begin:end])
+            assert {name: sums[place] for name, sums in parts.items()} == {name: here[name] for name in CATEGORIES}
 
 
 @settings(max_examples=20, deadline=None)

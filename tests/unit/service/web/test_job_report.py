@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from service.web import rendering
-from service.web.job_pages import report_values
 from service.web.report_figures import CATEGORIES
+from service.web.report_values import report_values
+from service.web.templating import make_environment
 from tests.helpers.html_pages import Page, read_page
 from tests.helpers.reports import report
 
@@ -15,7 +15,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 def shown(document: dict[str, Any]) -> Page:
     values = report_values(document, None)
-    template = rendering._environment().get_template("job_report.html")
+    template = make_environment().get_template("job_report.html")
     context = {"report": document, "categories": CATEGORIES, "job": {"id": "0" * 32}, "link": lambda path: path}
     made = template.render(**context, **values)
     head, foot = "<!doctype html><html><head><title></title></head><body>", "</body></html>"

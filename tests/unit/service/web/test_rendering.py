@@ -4,7 +4,7 @@ import pytest
 from jinja2 import UndefinedError
 from markupsafe import escape
 
-from service.web import rendering, static_files
+from service.web import static_files, templating
 from service.web.rendering import local_path
 
 
@@ -13,7 +13,7 @@ from service.web.rendering import local_path
     [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (3 << 20, "3.0 MiB"), (5 << 40, "5,120.0 GiB")],
 )
 def test_bytes(number: int, shown: str) -> None:
-    assert rendering.size(number) == shown
+    assert templating.size(number) == shown
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_bytes(number: int, shown: str) -> None:
     ],
 )
 def test_times(seconds: float, shown: str) -> None:
-    assert rendering.duration(seconds) == shown
+    assert templating.duration(seconds) == shown
 
 
 @pytest.mark.parametrize(
@@ -39,16 +39,16 @@ def test_times(seconds: float, shown: str) -> None:
     ],
 )
 def test_shares(share: float, shown: str) -> None:
-    assert rendering.percent(share).replace("\N{NO-BREAK SPACE}", " ") == shown
+    assert templating.percent(share).replace("\N{NO-BREAK SPACE}", " ") == shown
 
 
 @pytest.mark.parametrize(("number", "shown"), [(640, "640"), (12_501_632, "12.5 M"), (4e9, "4 G"), (5e13, "50 T")])
 def test_quantities(number: float, shown: str) -> None:
-    assert rendering.quantity(number) == shown
+    assert templating.quantity(number) == shown
 
 
 def test_times_of_the_day_are_for_machines_too() -> None:
-    shown = rendering.when(datetime(2026, 11, 3, 8, 5, 9, 123, tzinfo=UTC))
+    shown = templating.when(datetime(2026, 11, 3, 8, 5, 9, 123, tzinfo=UTC))
     assert shown == '<time datetime="2026-11-03T08:05:09+00:00">3 Nov 2026, 08:05:09 UTC</time>'
     assert escape(shown) == shown
 
@@ -70,7 +70,7 @@ def test_no_path_leads_to_another_host(path: str | None) -> None:
 
 
 def test_templates_escape_and_know_their_names() -> None:
-    environment = rendering._environment()
+    environment = templating.make_environment()
     for name in ("x.html", "x.svg", "x"):
         made = environment.from_string("{{ text }}")
         made.name = name

@@ -1,4 +1,4 @@
-"""``GET /v1/jobs/{id}/report/{table}.csv`` over a job that left a real report; whose it is, and which have none."""
+"""``GET /v1/jobs/{id}/report/{table}.csv`` and ``report.html`` over a job that left a real report, and over others."""
 
 import csv
 import io
@@ -12,6 +12,7 @@ import pytest
 
 from accel.driver.run_options import SimulateOptions
 from accel.driver.run_program import run_program
+from tests.helpers.html_pages import Page, read_page
 from tests.helpers.idle_service import Quiet, quiet_service
 from tests.helpers.programs.streams import small_program
 from tests.helpers.records import RESULT, publish_all
@@ -63,22 +64,48 @@ def test_tables_add_up_to_the_report(quiet: Quiet, job_id: str) -> None:
     assert table(quiet.client, job_id, "accuracy") == table(quiet.client, job_id, "host-ops") == []
 
 
+def page_of(client: httpx2.Client, job_id: str, **query: str) -> Page:
+    answer = client.get(f"/v1/jobs/{job_id}/report.html", params=query)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["content-disposition"] == f'attachment; filename="cyclops-{job_id[:12]}.html"'
+    return read_page(answer.text, alone=True)
+
+
+def test_the_file_shows_the_report_and_its_timeline(quiet: Quiet, job_id: str) -> None:
+    report = quiet.client.get(f"/v1/jobs/{job_id}/report").json()
+    page = page_of(quiet.client, job_id)
+    assert page.faults == []
+    assert all(link.startswith("#") for link in page.links)
+    assert page.tags["script"] == page.tags["link"] == 0
+    assert f"{report['cycles']:,} cycles from left to right" in page.text
+    for launch in report["launches"]:
+        assert f"{launch['name']}: {launch['cycles']:,} cycles" in page.text
+    assert "timeline" in page.ids
+    assert '"title": "VTA"' in page.text  # the document
+
+
 def test_who_may_have_a_table(quiet: Quiet, job_id: str, is_problem: Check) -> None:
-    path, key = f"/v1/jobs/{job_id}/report/layers.csv", ApiKeys(quiet.store).add("other", "other")[1]
+    key = ApiKeys(quiet.store).add("other", "other")[1]
     token = quiet.client.post(f"/v1/jobs/{job_id}/share").json()["token"]
     with httpx2.Client(base_url=quiet.client.base_url, timeout=30) as nobody:
-        is_problem(nobody.get(path), 401, "unauthorized")
-        is_problem(nobody.get(path, headers={"Authorization": f"Bearer {key}"}), 404, "not-found")
+        for path in (f"/v1/jobs/{job_id}/report/layers.csv", f"/v1/jobs/{job_id}/report.html"):
+            is_problem(nobody.get(path), 401, "unauthorized")
+            is_problem(nobody.get(path, headers={"Authorization": f"Bearer {key}"}), 404, "not-found")
         assert table(nobody, job_id, "layers", share=token) == table(quiet.client, job_id, "layers")
+        assert page_of(nobody, job_id, share=token) == page_of(quiet.client, job_id)
 
 
 def test_jobs_and_tables_that_are_not_there(quiet: Quiet, job_id: str, is_problem: Check) -> None:
     is_problem(quiet.client.get(f"/v1/jobs/{job_id}/report/x.csv"), 422, "invalid-request", "table")
     waits = quiet.post(quiet.request(seed=2))["id"]
-    is_problem(quiet.client.get(f"/v1/jobs/{waits}/report/layers.csv"), 409, "conflict", "id")
+    forms = ("report/layers.csv", "report.html")
+    for form in forms:
+        is_problem(quiet.client.get(f"/v1/jobs/{waits}/{form}"), 409, "conflict", "id")
     quiet.jobs.fail(waits, problem("time-limit", "The job took too long.", "it took 3 s"))
-    found = is_problem(quiet.client.get(f"/v1/jobs/{waits}/report/layers.csv"), 404, "not-found", "id")
-    assert found["detail"] == "the job has failed, and has left no report"
+    for form in forms:
+        found = is_problem(quiet.client.get(f"/v1/jobs/{waits}/{form}"), 404, "not-found", "id")
+        assert found["detail"] == "the job has failed, and has left no report"
 
 
 def test_a_report_that_is_no_table(quiet: Quiet, is_problem: Check, tmp_path: Path) -> None:
@@ -86,5 +113,6 @@ def test_a_report_that_is_no_table(quiet: Quiet, is_problem: Check, tmp_path: Pa
     (tmp_path / "report.json").write_text('{"layers": 7}')
     job_id = quiet.post(quiet.request(seed=3))["id"]
     quiet.succeed(job_id, tmp_path)
-    found = is_problem(quiet.client.get(f"/v1/jobs/{job_id}/report/layers.csv"), 404, "not-found", "id")
-    assert "as JSON" in found["detail"]
+    for form in ("report/layers.csv", "report.html"):
+        found = is_problem(quiet.client.get(f"/v1/jobs/{job_id}/{form}"), 404, "not-found", "id")
+        assert "as JSON" in found["detail"]

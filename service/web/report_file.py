@@ -1,0 +1,67 @@
+"""A report as one HTML file, to attach or to mail: with its styles and pictures inside, and no script."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pydantic
+from markupsafe import Markup
+
+from accel.errors import CyclopsError
+from accel.report.report_documents import Report, SimulationReport
+from accel.trace.program_trace import Trace
+from accel.trace.timeline import Timeline
+from service.web.report_figures import CATEGORIES
+from service.web.report_values import report_values
+from service.web.templating import make_environment
+from service.web.timeline_figure import timeline_figure
+
+_STYLE = Path(__file__).parent / "static" / "base.css"
+_REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
+# nothing is loaded from anywhere, whatever a name in the report says
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+
+
+def report_html(
+    report: Mapping[str, Any], name: str, document: Any | None = None, timeline: Timeline | None = None
+) -> str:
+    """Returns a report as a page of its own.
+
+    Args:
+        report: as its model dumps it.
+        name: what to call it: of the model, say.
+        document: the accelerator's, as JSON; None where it was not kept.
+        timeline: of the program; None where its trace was not kept, or only function ran.
+    """
+    return (
+        make_environment()
+        .get_template("report_file.html")
+        .render(
+            report=report,
+            name=name,
+            job=None,
+            categories=CATEGORIES,
+            policy=POLICY,
+            style=Markup(_STYLE.read_text(encoding="utf-8")),  # noqa: S704  our own
+            timeline=None if timeline is None else timeline_figure(timeline),
+            document=None if document is None else json.dumps(document, indent=1, ensure_ascii=False),
+            **report_values(report, None),
+        )
+    )
+
+
+def folder_html(folder: Path, name: str) -> str:
+    """Returns the report of a run that left its artifacts in ``folder``.
+
+    Raises:
+        OSError: there is no report.
+    """
+    report = _REPORTS.validate_json((folder / "report.json").read_bytes()).model_dump()
+    path = folder / "accelerator.json"
+    document = json.loads(path.read_bytes()) if path.is_file() else None
+    try:
+        timeline = Trace.load(folder).timeline()
+    except (OSError, CyclopsError):
+        timeline = None
+    return report_html(report, name, document, timeline)
