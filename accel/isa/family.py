@@ -138,7 +138,27 @@ class Work:
     bus_bytes: int | None = None
 
 
-TimeLaunch = Callable[[Decoded, dict[str, int]], Timing]
+class LaunchTime(Protocol):
+    """What a launch takes; a :class:`Timing` says more."""
+
+    @property
+    def cycles(self) -> int:
+        """Its cycles."""
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        """The tokens that it leaves, by queue."""
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """A launch's cycles alone, where nobody asks what they went to."""
+
+    cycles: int
+    tokens: dict[str, int]
+
+
+TimeLaunch = Callable[[Decoded, dict[str, int]], LaunchTime]
 
 
 @dataclass(frozen=True)
@@ -149,7 +169,8 @@ class Variation:
         resource: what a program is bound by that gains from it, such as ``the bus``.
         change: what it would have then, such as ``16 bytes a beat``.
         fields: JSON pointer in the document to (before, after); empty where no document says it.
-        time: times a launch as :meth:`CycleModel.time` does, with the change.
+        time: times a launch as :meth:`CycleModel.time` does, with the change. It is given the launches in turn, each
+            as it was decoded for the document without the change; several variations may be timed at once.
         eases: categories and causes of a program's account of which it may take something.
     """
 

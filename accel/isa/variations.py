@@ -4,14 +4,18 @@ Only time differs: the words and what they do stay as they are, so that the laun
 for one document can be timed with the other.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from threading import Lock
+from typing import Any, Generic, TypeVar
 
 import pydantic
 
 from accel.accelerator.document import Accelerator
+from accel.isa.decode import Decoded
 from accel.isa.family import Family, TimeLaunch, Variation
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -29,15 +33,44 @@ class Scaled:
     half: bool = False
 
 
-def scaled_variations(accelerator: Accelerator, family: Family, scaled: Sequence[Scaled]) -> Iterator[Variation]:
-    """Yields those of the changes that are one, and that the schemas of document and family take."""
+class OfLaunch(Generic[T]):
+    """What all variations of a document need of a launch: the first that asks has it computed, and the last is kept."""
+
+    def __init__(self, compute: Callable[[Decoded], T]) -> None:
+        self._compute = compute
+        self._lock = Lock()
+        self._last: tuple[Decoded, T] | None = None
+
+    def __call__(self, decoded: Decoded) -> T:
+        """Returns it; a launch is known by its object."""
+        with self._lock:
+            if self._last is None or self._last[0] is not decoded:
+                self._last = None  # two at once could be too much
+                self._last = decoded, self._compute(decoded)
+            return self._last[1]
+
+
+def scaled_variations(
+    accelerator: Accelerator,
+    family: Family,
+    scaled: Sequence[Scaled],
+    timed: Callable[[Accelerator], TimeLaunch] | None = None,
+) -> Iterator[Variation]:
+    """Yields those of the changes that are one, and that the schemas of document and family take.
+
+    Args:
+        accelerator: the document.
+        family: its family.
+        scaled: the changes.
+        timed: gives of a changed document what times a launch; None: :func:`time_of`.
+    """
     for each in scaled:
         fields = _new_values(accelerator, family, each)
         changed = with_fields(accelerator, family, {field: after for field, (_, after) in fields.items()})
         if fields and changed is not None:
             first = next(after for _, after in fields.values())
-            timed = time_of(family, changed)
-            yield Variation(each.resource, each.change.format(first), fields, timed, frozenset(each.eases))
+            time = time_of(family, changed) if timed is None else timed(changed)
+            yield Variation(each.resource, each.change.format(first), fields, time, frozenset(each.eases))
 
 
 def _new_values(accelerator: Accelerator, family: Family, scaled: Scaled) -> dict[str, tuple[Any, Any]]:

@@ -109,27 +109,54 @@ WRITER, WRITTEN, READ = range(3)
 
 @compiled
 def find_unwritten(
-    table: Int64, start: Int64, order: Int64, bases: Int64, granule: int, known: Bytes, findings: Int64
+    table: Int64, start: Int64, order: Int64, bases: Int64, granule: int, known: Bytes, until: Int64, findings: Int64
 ) -> int:
     """Find reads of cells that are not ``known``, instruction by instruction; then its writes are known.
 
     ``table`` and ``start`` are :class:`accel.isa.explicit.accesses.Accesses`. ``bases`` (memories + 1,) is the first
-    cell of each memory and of DRAM. Returns how many accesses are found; those beyond ``findings`` are not kept.
+    cell of each memory and of DRAM; ``until`` (memories + 1,) is where each is known up to, which is brought forward:
+    most boxes end before it, and are not looked at cell by cell. Returns how many accesses are found; those beyond
+    ``findings`` are not kept.
     """
     found = 0
+    for memory in range(len(until)):
+        _bring_forward(until, memory, bases, known)
     for index in order:
         for access in range(start[index], start[index + 1]):
-            if table[access, READS] and _missing(table, access, bases, granule, known):
+            if (
+                table[access, READS]
+                and _end(table, access, bases, granule) > until[table[access, MEMORY]]
+                and _missing(table, access, bases, granule, known)
+            ):
                 if found < len(findings):
                     findings[found, SECOND], findings[found, WHERE] = index, table[access, MEMORY]
                     findings[found, FROM], findings[found, TO] = table[access, LOW], table[access, HIGH]
                 found += 1
         for access in range(start[index], start[index + 1]):
-            if table[access, WRITES]:
+            if table[access, WRITES] and _end(table, access, bases, granule) > until[table[access, MEMORY]]:
                 for run in range(_runs(table, access)):
                     low, high = _run(table, access, run, bases, granule)
                     known[low:high] = 1
+                _bring_forward(until, table[access, MEMORY], bases, known)
     return found
+
+
+@compiled
+def _end(table: Int64, access: int, bases: Int64, granule: int) -> int:
+    """The cell after the last of a box."""
+    memory = table[access, MEMORY]
+    size = granule if memory == len(bases) - 1 else 1
+    return int(bases[memory] - (-table[access, HIGH] // size))
+
+
+@compiled
+def _bring_forward(until: Int64, memory: int, bases: Int64, known: Bytes) -> None:
+    """Move ``until`` of a memory to its first cell that is not known, or its end."""
+    end = bases[memory + 1] if memory + 1 < len(bases) else len(known)
+    cell = until[memory]
+    while cell < end and known[cell]:
+        cell += 1
+    until[memory] = cell
 
 
 @compiled

@@ -32,6 +32,7 @@ class ExplicitHazardChecker:
         self._granule = dram_granule(accelerator)
         self._bases = np.cumsum([0, *(memory.depth for memory in accelerator.memories)]).astype(np.int64)
         self._known = np.zeros(int(self._bases[-1]) + -(-dram_bytes // self._granule), np.uint8)
+        self._until = self._bases.copy()
         self._tokens = token_counts(accelerator, tokens)
         self._history = _History(accelerator, self._bases, dram_bytes)
 
@@ -73,7 +74,7 @@ class ExplicitHazardChecker:
     def _unwritten(self, decoded: Decoded, accesses: Accesses, order: Int64) -> tuple[Unwritten, ...]:
         findings = np.zeros((_ROOM, kernel.FINDING), np.int64)
         found = kernel.find_unwritten(
-            accesses.table, accesses.start, order, self._bases, self._granule, self._known, findings
+            accesses.table, accesses.start, order, self._bases, self._granule, self._known, self._until, findings
         )
         return tuple(
             Unwritten(decoded.first + second, memory_name(self._accelerator, memory), low, high)
@@ -152,7 +153,7 @@ def hazard_signatures() -> tuple[Signature, ...]:
     """Returns what the check runs."""
     return (
         Signature(kernel.order_launch, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, MATRIX, VECTOR),
-        Signature(kernel.find_unwritten, MATRIX, VECTOR, VECTOR, VECTOR, SCALAR, BYTES, MATRIX),
+        Signature(kernel.find_unwritten, MATRIX, VECTOR, VECTOR, VECTOR, SCALAR, BYTES, VECTOR, MATRIX),
         Signature(
             kernel.find_races, MATRIX, VECTOR, VECTOR, VECTOR, MATRIX, VECTOR, VECTOR, SCALAR, WORD_MATRIX, MATRIX
         ),

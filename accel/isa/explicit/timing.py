@@ -3,7 +3,7 @@
 Token queues are those from a unit to a unit that some instruction pops from or pushes to.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +15,11 @@ from accel.isa.compiled_kernels import Signature
 from accel.isa.decode import Decoded
 from accel.isa.explicit import timing_decoupled, timing_in_order
 from accel.isa.explicit import timing_layout as layout
-from accel.isa.explicit.accesses import ranges_of
+from accel.isa.explicit.accesses import Accesses, ranges_of
 from accel.isa.explicit.costs import cycles_of, doing
-from accel.isa.family import PREVIOUS, Family, Timing, Variation
+from accel.isa.family import PREVIOUS, Family, TimeLaunch, Timing, Variation
 from accel.isa.kernel_types import MATRIX, SCALAR, VECTOR
-from accel.isa.variations import Scaled, scaled_variations, time_of, with_fields
+from accel.isa.variations import OfLaunch, Scaled, scaled_variations, time_of, with_fields
 from accel.util.arrays import Int64
 
 
@@ -101,6 +101,25 @@ _NEVER_FREE = 1 << 62
 _ORDER_CAUSE = {"in_order": "issue", "hazards": "window", "tokens": "issue"}
 
 
+@dataclass(frozen=True)
+class Accessing:
+    """What no variation changes of a launch: the unit (n,) of each instruction, the memory it touches, its tokens."""
+
+    unit: Int64
+    accesses: Accesses
+    pops: Transfers
+    pushes: Transfers
+
+
+def accessing(decoded: Decoded) -> Accessing:
+    """What the instructions of a launch touch, take and send.
+
+    Raises:
+        SimulationError: see :func:`accel.isa.explicit.operations.executions_of`.
+    """
+    return Accessing(units_of(decoded), ranges_of(decoded), pops_of(decoded), pushes_of(decoded))
+
+
 def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
     """Cycles of one launch that finds ``tokens`` in the queues; ``cycles`` is when the last instruction ended.
 
@@ -110,9 +129,13 @@ def time_launch(decoded: Decoded, tokens: dict[str, int]) -> Timing:
     Raises:
         SimulationError: a deadlock, with the units, the instructions and the tokens they wait for.
     """
+    return _time(decoded, tokens, accessing(decoded))
+
+
+def _time(decoded: Decoded, tokens: dict[str, int], known: Accessing) -> Timing:
     accelerator, count = decoded.accelerator, len(decoded)
     names, kind = queue_names(accelerator), accelerator.synchronisation.kind
-    stream = _stream(decoded)
+    stream = _stream(decoded, known)
     state = _state(accelerator, stream.unit, token_counts(accelerator, tokens))
     times = np.zeros((layout.TIMES, count), np.int64)
     waits = np.zeros((layout.CAUSES + len(names), count), np.int64)
@@ -153,22 +176,21 @@ def units_of(decoded: Decoded) -> Int64:
     return of[decoded.kind]
 
 
-def _stream(decoded: Decoded) -> layout.Stream:
+def _stream(decoded: Decoded, known: Accessing) -> layout.Stream:
     """The launch as the kernels take it."""
-    accesses, pops, pushes = ranges_of(decoded), pops_of(decoded), pushes_of(decoded)
     counts = [memory.ports for memory in decoded.accelerator.memories]
     ports = np.full((len(counts), max(counts, default=1)), _NEVER_FREE, np.int64)
     for memory, count in enumerate(counts):
         ports[memory, :count] = 0
     return layout.Stream(
-        unit=units_of(decoded),
+        unit=known.unit,
         cycles=cycles_of(decoded),
-        accesses=accesses.table,
-        start=accesses.start,
-        pops=pops.queue,
-        pop_start=pops.start,
-        pushes=pushes.queue,
-        push_start=pushes.start,
+        accesses=known.accesses.table,
+        start=known.accesses.start,
+        pops=known.pops.queue,
+        pop_start=known.pops.start,
+        pushes=known.pushes.queue,
+        push_start=known.pushes.start,
         ports=ports,
     )
 
@@ -228,10 +250,22 @@ def variations_of(accelerator: Accelerator, family: Family) -> list[Variation]:
         tried.append(Scaled("the window", "a window of {} instructions", ["/synchronisation/window"], ["window"]))
     ports = [f"/memories/{number}/ports" for number in range(len(accelerator.memories))]
     tried.append(Scaled("the ports of the memories", "twice as many ports", ports, ["port"]))
-    return [*scaled_variations(accelerator, family, tried), *_faster_units(accelerator, family)]
+    known = OfLaunch(accessing)
+
+    def timed(changed: Accelerator) -> TimeLaunch:
+        if family.time is not time_launch:  # a plug-in's own
+            return time_of(family, changed)
+        return lambda decoded, tokens: _time(decoded.on(changed), tokens, known(decoded))
+
+    return [
+        *scaled_variations(accelerator, family, tried, timed),
+        *_faster_units(accelerator, family, timed),
+    ]
 
 
-def _faster_units(accelerator: Accelerator, family: Family) -> Iterator[Variation]:
+def _faster_units(
+    accelerator: Accelerator, family: Family, timed: Callable[[Accelerator], TimeLaunch]
+) -> Iterator[Variation]:
     change = "half the cycles for each of its instructions"
     for unit in accelerator.units:
         fields = {
@@ -242,7 +276,7 @@ def _faster_units(accelerator: Accelerator, family: Family) -> Iterator[Variatio
         changed = with_fields(accelerator, family, {field: after for field, (_, after) in fields.items()})
         if fields and changed is not None:
             names = frozenset(each.name for each in accelerator.instructions if each.unit == unit)
-            yield Variation(f"the {unit} unit", change, fields, time_of(family, changed), names)
+            yield Variation(f"the {unit} unit", change, fields, timed(changed), names)
 
 
 def timing_signatures() -> tuple[Signature, ...]:

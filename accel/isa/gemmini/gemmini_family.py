@@ -10,7 +10,17 @@ from accel.accelerator.document import Accelerator
 from accel.isa.compiled_kernels import Signature
 from accel.isa.cost_expressions import energy_of
 from accel.isa.decode import Decoded
-from accel.isa.family import CompiledByNumba, Family, HazardChecker, Machine, NoKernels, Timing, Variation
+from accel.isa.family import (
+    CompiledByNumba,
+    Cycles,
+    Family,
+    HazardChecker,
+    Machine,
+    NoKernels,
+    TimeLaunch,
+    Timing,
+    Variation,
+)
 from accel.isa.gemmini.document.gemmini_document import check_gemmini, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine, function_signature
@@ -23,7 +33,7 @@ from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
 from accel.isa.gemmini.timing.reservation_station import clock_signature
 from accel.isa.gemmini.timing.stream_traffic import accesses_signature, dram_accesses, effort_of, work_of
-from accel.isa.variations import Scaled, scaled_variations
+from accel.isa.variations import OfLaunch, Scaled, scaled_variations, time_of
 from accel.program.program_model import DramWindow
 from accel.util.arrays import Bytes, Words
 
@@ -79,7 +89,16 @@ class GemminiFamily(NoKernels, CompiledByNumba):
 
     def variations(self, accelerator: Accelerator) -> list[Variation]:
         """Returns what a Gemmini can be timed with."""
-        return list(scaled_variations(accelerator, self, _RESOURCES))
+        # the sizes of memories, which loops are unrolled by, are in none of them
+        unrolled = OfLaunch(takes_decoded_launch(stream_timing.unroll))
+        cycles = takes_decoded_launch(stream_timing.cycles_of)
+
+        def timed(changed: Accelerator) -> TimeLaunch:
+            if self.time is not _timing_of:  # a plug-in's own
+                return time_of(self, changed)
+            return lambda decoded, _tokens: Cycles(cycles(decoded.on(changed), unrolled(decoded)), {})
+
+        return list(scaled_variations(accelerator, self, _RESOURCES, timed))
 
     def machine(self, accelerator: Accelerator) -> Machine:
         """Returns a machine that takes decoded launches."""

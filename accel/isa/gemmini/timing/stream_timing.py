@@ -87,6 +87,67 @@ def _folded(values: Int64, first: Int64, how: np.ufunc, empty: Int64) -> Signed:
     return narrowed(out)
 
 
+@dataclass(frozen=True)
+class Unrolled:
+    """A stream of n instructions, the m primitive ones that its loops are, and which of these is the first of each.
+
+    Attributes:
+        functs: codes of the instructions (n,).
+        first: places of the first ones (n + 1,).
+        expanded: the primitive instructions.
+    """
+
+    functs: Int64
+    first: Int64
+    expanded: ExpandedStream
+
+
+def unroll(words: Words, parameters: GemminiParameters, context: LaunchContext) -> Unrolled:
+    """Write out the loops of a stream (n, 3), as the RTL does.
+
+    Raises:
+        SimulationError: an undefined instruction, or a loop that does not fit.
+    """
+    expanded = expand_loops(words, parameters, context.loops.copy(), alternate=True)
+    first = np.searchsorted(expanded.origin, np.arange(len(words) + 1)).astype(np.int64)
+    return Unrolled(np.ascontiguousarray(as_signed(words)[:, 0]), first, expanded)
+
+
+@dataclass(frozen=True)
+class _Clocked:
+    """What the clock says: by primitive instruction ``times`` (TIMES, m), ``waits`` (CAUSES, m); ``arrivals`` (n,)."""
+
+    cycles: int
+    times: Int64
+    waits: Int64
+    arrivals: Int64
+    busy: Int64
+
+
+def _run_clock(stream: Unrolled, parameters: GemminiParameters, context: LaunchContext) -> _Clocked:
+    count, total = len(stream.functs), len(stream.expanded.words)
+    times, waits = np.zeros((at.TIMES, total), np.int64), np.zeros((at.CAUSES, total), np.int64)
+    arrivals, busy = np.zeros(count, np.int64), np.zeros(3, np.int64)
+    cycles = kernel.run_clock(
+        stream.expanded.words,
+        stream.first,
+        stream.functs,
+        kernel_parameters(parameters),
+        context.state.copy(),
+        context.bits.copy(),
+        times,
+        arrivals,
+        waits,
+        busy,
+    )
+    return _Clocked(cycles, times, waits, arrivals, busy)
+
+
+def cycles_of(_words: Words, parameters: GemminiParameters, context: LaunchContext, stream: Unrolled) -> int:
+    """Time a stream that is unrolled already; nothing is told of its instructions."""
+    return _run_clock(stream, parameters, context).cycles
+
+
 def time_stream(words: Words, parameters: GemminiParameters, context: LaunchContext | None = None) -> StreamTiming:
     """Time a stream (n, 3) that starts on an idle accelerator and finds ``context``, or what is there after power-on.
 
@@ -94,27 +155,18 @@ def time_stream(words: Words, parameters: GemminiParameters, context: LaunchCont
         SimulationError: an undefined instruction, or a loop that does not fit.
     """
     found = LaunchContext.fresh(parameters) if context is None else context
-    expanded = expand_loops(words, parameters, found.loops.copy(), alternate=True)
-    signed = as_signed(words)
-    count, total = len(signed), len(expanded.words)
-    first = np.searchsorted(expanded.origin, np.arange(count + 1)).astype(np.int64)
-    times, waits = np.zeros((at.TIMES, total), np.int64), np.zeros((at.CAUSES, total), np.int64)
-    arrivals, busy = np.zeros(count, np.int64), np.zeros(3, np.int64)
-    state, bits = found.state.copy(), found.bits.copy()
-    functs = np.ascontiguousarray(signed[:, 0])
-    del signed  # there may be millions of instructions
-    cycles = kernel.run_clock(
-        expanded.words, first, functs, kernel_parameters(parameters), state, bits, times, arrivals, waits, busy
-    )
-    none = np.zeros(count, np.int64)
-    by_cause = dict(zip(at.NAMES, waits, strict=True))
+    stream = unroll(words, parameters, found)
+    clocked = _run_clock(stream, parameters, found)
+    first, times, arrivals = stream.first, clocked.times, clocked.arrivals
+    none = np.zeros(len(words), np.int64)
+    by_cause = dict(zip(at.NAMES, clocked.waits, strict=True))
     return StreamTiming(
         start=_folded(times[at.START], first, np.minimum, arrivals),
         end=_folded(times[at.END], first, np.maximum, arrivals),
         waits={name: _folded(row, first, np.add, none) for name, row in by_cause.items()},
-        cycles=cycles,
-        busy=dict(zip(_UNITS, busy.tolist(), strict=True)),
-        expanded=expanded,
+        cycles=clocked.cycles,
+        busy=dict(zip(_UNITS, clocked.busy.tolist(), strict=True)),
+        expanded=stream.expanded,
         primitive_times=times,
         primitive_waits=by_cause,
     )

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options, SimulateOptions
 from accel.driver.run_program import run_program
 from accel.isa.family_registry import family_of
+from accel.isa.variations import OfLaunch
 from accel.program.program_model import Launch
 from accel.program_files.program_container import load_program
 from accel.report import program_limits
@@ -157,3 +159,15 @@ def test_a_family_that_was_written_before_there_were_changes_says_so(monkeypatch
     monkeypatch.setattr(program_limits, "family_of", lambda _: object())
     limits = limits_of(program, simulation)
     assert (limits.changes, limits.left_out) == ([], "the family vta names nothing that could be changed")
+
+
+def test_what_variations_share_is_of_the_launch_at_hand():
+    """Catches a variation that is timed with what another launch accesses."""
+    computed = []
+    shared = OfLaunch(lambda decoded: computed.append(decoded) or len(decoded))
+    program = small_program()
+    launches = [result.decoded for result in simulate(program, {"x": np.zeros((4, 16), np.int8)}).launches]
+    with ThreadPoolExecutor(2) as pool:
+        for decoded in launches:
+            assert set(pool.map(shared, [decoded] * 4)) == {len(decoded)}
+    assert list(map(id, computed)) == list(map(id, launches))
