@@ -26,6 +26,7 @@ from service.routes import (
     artifacts,
     compare,
     events,
+    graph,
     health,
     jobs,
     labels,
@@ -40,6 +41,7 @@ from service.routes import (
 from service.web import (
     accelerator_pages,
     compare_pages,
+    graph_page,
     job_pages,
     list_pages,
     pass_pages,
@@ -76,13 +78,14 @@ Every error is a problem document (RFC 9457); its `type` leads to an explanation
 """
 _ROUTES = (
     *(uploads, accelerators),
-    *(jobs, events, labels, shares, artifacts, report_download, passes, trace, timeline, compare, retention),
+    *(jobs, events, labels, shares, artifacts, report_download, graph, passes, trace, timeline, compare, retention),
     *(reference, about, health),
 )
 _PAGES = (
     start_pages,
     list_pages,
     job_pages,
+    graph_page,
     pass_pages,
     timeline_page,
     compare_pages,

@@ -4,7 +4,7 @@ A phase has what later stages need and nothing else: the model's weights go when
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
@@ -23,7 +23,9 @@ from accel.lowering.codegen.region_cache import RegionCache
 from accel.lowering.ir.function_attributes import ScratchpadBuffer
 from accel.program.program_model import Program
 from accel.program_files.program_container import little_endian, save_program
+from accel.report.graph_documents import GRAPH_FILE
 from accel.report.memory_documents import MemoryPlan
+from accel.report.model_graph import describe_graph
 from accel.report.report_documents import CompiledFunction, HostOp, Provenance, Report
 from accel.simulate.engine import Simulation
 from accel.trace.trace_builder import make_trace
@@ -51,6 +53,7 @@ class CompilationInputs:
         measure: times regions, where prices of tilings lie close; None: the prices decide.
         cache: where the accelerator's functions are looked for, and kept.
         traces_passes: whether the text after each TVM pass is kept.
+        types: of the tensors of ``original``, as they were inferred; a dry run draws no graph.
     """
 
     target: Target
@@ -63,6 +66,7 @@ class CompilationInputs:
     measure: RegionTimer | None = None
     cache: CacheStore | None = None
     traces_passes: bool = True
+    types: Mapping[str, onnx.ValueInfoProto] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,8 +87,10 @@ class Quantised(Compilation):
         return StageDump(describe_model(self.model))
 
     def save(self, out: Path) -> None:
-        """Write ``model.qdq.onnx``."""
+        """Write ``model.qdq.onnx``, and ``graph.json`` of the model as uploaded."""
         (out / "model.qdq.onnx").write_bytes(with_embedded_data(self.model).SerializeToString())
+        graph = describe_graph(self.job.original, self.job.types)
+        (out / GRAPH_FILE).write_text(graph.model_dump_json() + "\n", encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from tvm.target import codegen
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
-from accel.driver.compilation import Compilation, CompilationInputs
+from accel.driver.compilation import Compilation, CompilationInputs, Emitted, Referenced
 from accel.driver.job_stages import JOB, TO_PROGRAM, requantisation
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options, StageProgress
@@ -46,7 +46,7 @@ def run_model(  # noqa: PLR0913  a run has many inputs
         accelerator: the target.
         options: seed and what to keep.
         out: an existing directory. It receives ``report.json``, ``outputs.npz``, ``inputs.npz``,
-            ``model.qdq.onnx``, ``program.zip``, ``instructions.bin``, ``trace.npz``, ``memory.json``,
+            ``model.qdq.onnx``, ``graph.json``, ``program.zip``, ``instructions.bin``, ``trace.npz``, ``memory.json``,
             ``accelerator.json`` and ``tir/``.
         inputs: an array for each model input; else seeded random.
         calibration: samples for each model input, for quantising a float model; else seeded random.
@@ -83,20 +83,25 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
     sources: Sources = NO_SOURCES,
     progress: Callable[[StageProgress], None] | None = None,
     cache: CacheStore | None = None,
+    report_only: bool = False,
 ) -> Report:
     """Compile, simulate and verify a model that is loaded with the axes of ``options``; the rest is as for a file.
+
+    Where it is ``report_only``, of the artifacts only the report and the program are written.
 
     Raises:
         CyclopsError, InternalError: as :func:`run_model`.
     """
     target = Target(accelerator)
     requantisation(target)  # a document that no model can be compiled for is refused before the first stage
-    record = _Record(out, progress)
+    record = _Record(out, progress, report_only=report_only)
     measure = RegionTimer(target, cache) if options.schedule == "timed" else None
     made_from = provenance(sources, accelerator, options.model_dump(mode="json"), codegen.llvm_get_system_cpu())
     info = model.info
     feeds = draw_inputs(info.inputs, options.seed) if inputs is None else checked_inputs(info, inputs)
-    job = CompilationInputs(target, options, info, model.model, calibration, feeds, made_from, measure, cache)
+    job = CompilationInputs(
+        target, options, info, model.model, calibration, feeds, made_from, measure, cache, types=model.types
+    )
     with record:
         return record.finished(JOB.run(Compilation(job), record).report)
 
@@ -108,8 +113,11 @@ class _Record:
     context manager it ends when all is written.
     """
 
-    def __init__(self, out: Path, progress: Callable[[StageProgress], None] | None) -> None:
+    def __init__(
+        self, out: Path, progress: Callable[[StageProgress], None] | None, *, report_only: bool = False
+    ) -> None:
         self._out = out
+        self._report_only = report_only
         self._dumps = Dumps(out / "tir")
         self._progress = progress
         self._times: list[StageTime] = []
@@ -134,11 +142,13 @@ class _Record:
     def made(self, phase: Phase) -> None:
         """Write what a stage has made."""
         assert self._stage is not None
+        if self._report_only and not isinstance(phase, Emitted | Referenced):  # the program is for a fault of ours
+            return
         self._written.append(self._writer.submit(self._write, self._stage.name, phase))
 
     def _write(self, stage: str, phase: Phase) -> None:
         phase.save(self._out)
-        dump = phase.dump()
+        dump = None if self._report_only else phase.dump()
         if dump is not None:
             self._dumps.stage(stage, dump.text, dump.passes)
 

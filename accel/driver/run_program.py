@@ -27,6 +27,7 @@ def run_program(
     inputs: Tensors | None = None,
     sources: Sources = NO_SOURCES,
     progress: Callable[[StageProgress], None] | None = None,
+    report_only: bool = False,
 ) -> SimulationReport:
     """Simulate ``program``, compare DRAM with what it expects, and write the artifacts into ``out``.
 
@@ -39,6 +40,7 @@ def run_program(
             program expects is of its own data: with other arrays in their place nothing is expected.
         sources: the files that these were read from, for the report.
         progress: called when a stage begins.
+        report_only: of the artifacts, write the report alone.
 
     Raises:
         InvalidTensors: ``inputs`` do not fit the program.
@@ -68,11 +70,12 @@ def run_program(
         provenance(sources, program.accelerator, options.model_dump(mode="json")),
         every_change=options.limits == "all",
     )
-    if out is not None:
+    if out is not None and not report_only:
         save_tensors(out / "outputs.npz", simulation.outputs)
         (out / "instructions.bin").write_bytes(program.words.astype("<u8").tobytes())
         (out / "accelerator.json").write_bytes(canonical(program.accelerator))
         if options.trace:
             make_trace(program, simulation).save(out)
+    if out is not None:
         (out / "report.json").write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
     return report

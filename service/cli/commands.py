@@ -139,7 +139,6 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
 
     options = JobOptions(
         seed=seed,
-        trace=out is not None or html is not None,  # else nobody could read it
         host_nodes=tuple(host or ()),
         schedule=schedule,
         verify_seconds=verify_seconds,
@@ -177,8 +176,7 @@ def simulate(  # noqa: PLR0913, PLR0917  each is an option of the command
         from worker.execution.job_inputs import ProgramJobInputs
         from worker.records.job_request import JobOptions
 
-    kept = out is not None or html is not None
-    options = JobOptions(seed=seed, engine=engine, limits=limits, trace=kept)
+    options = JobOptions(seed=seed, engine=engine, limits=limits)
     work = ProgramJobInputs(program, accelerator, options, inputs)
     raise typer.Exit(run_local(work, local_settings(), out, as_json=as_json, html=html))
 

@@ -123,7 +123,8 @@ def _run(
             reached, written = StageRecorder(progress), Path(directory)
             with model_in_one_file(work) as whole:
                 sourced = replace(whole, sources=sources_of(whole))
-                _execute(sourced, settings, written, out, reached, None if cache is None else FolderCache(cache))
+                kept = None if cache is None else FolderCache(cache)
+                _execute(sourced, settings, written, out, reached, kept, report_only=out is None and html is None)
             if page is not None:
                 _write_page(work, written, page)
             return (written / "report.json").read_text(encoding="utf-8")
@@ -170,6 +171,8 @@ def _execute(
     out: Path | None,
     reached: StageRecorder,
     cache: FolderCache | None,
+    *,
+    report_only: bool,
 ) -> None:
     """Execute the work; of an internal failure, keep the file that a report of it needs.
 
@@ -178,7 +181,7 @@ def _execute(
         _InternalFailureError: Cyclops is at fault.
     """
     try:
-        execute(work, written, settings, reached, cache=cache)
+        execute(work, written, settings, reached, cache=cache, report_only=report_only)
     except (CyclopsError, MemoryError, OSError):
         raise
     except Exception as error:

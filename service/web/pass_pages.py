@@ -31,6 +31,7 @@ class Selection:
     """What the address asks for; ``step`` is a pass, ``whole`` all lines of a text."""
 
     function: Annotated[str | None, Query(max_length=500)] = None
+    layer: Annotated[str | None, Query(max_length=500)] = None
     step: Annotated[str | None, Query(alias="pass", max_length=500)] = None
     view: Literal["inline", "side"] = "inline"
     site: Annotated[int | None, Query(ge=0, le=1 << 31)] = None
@@ -75,6 +76,9 @@ def show_passes(
 def _function(index: PassIndex, chosen: Selection) -> IndexedFunction | None:
     """The function that is asked for, else the first that the accelerator runs, else the first."""
     if chosen.function is None:
+        running = [each for each in index.functions.values() if chosen.layer in each.launches]
+        if running:
+            return running[0]
         return next(iter(index.functions.values()), None)
     try:
         return index.functions[chosen.function]

@@ -47,6 +47,7 @@ def execute(
     *,
     cache: CacheStore | None = None,
     kernels: KernelProvider | None = None,
+    report_only: bool = False,
 ) -> Summary:
     """Runs the job; the artifacts are files in ``out``.
 
@@ -57,13 +58,14 @@ def execute(
         progress: is called with each stage.
         cache: keeps compiled functions.
         kernels: compiles simulation kernels that others may use; without it this process is trusted to.
+        report_only: nobody looks at an artifact but the report.
 
     Raises:
         CyclopsError: an input cannot be used, or the program is wrong.
     """
     if isinstance(work, ProgramJobInputs):
-        return _execute_program(work, out, settings, progress, kernels)
-    return _execute_model(work, out, settings, progress, cache, kernels)
+        return _execute_program(work, out, settings, progress, kernels, report_only=report_only)
+    return _execute_model(work, out, settings, progress, cache, kernels, report_only=report_only)
 
 
 def _execute_model(
@@ -73,6 +75,8 @@ def _execute_model(
     progress: Callable[[Stage], None],
     cache: CacheStore | None,
     kernels: KernelProvider | None,
+    *,
+    report_only: bool,
 ) -> Summary:
     with tempfile.TemporaryDirectory(dir=out) as directory:  # for the model's large constants
         model = load_externalized(work.model, Path(directory), axes=work.options.axes)
@@ -92,6 +96,7 @@ def _execute_model(
             sources=with_model(work.sources, work.model),
             progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
             cache=cache,
+            report_only=report_only,
         )
     return summarize(json.loads((out / "report.json").read_bytes()))
 
@@ -120,6 +125,8 @@ def _execute_program(
     settings: Settings,
     progress: Callable[[Stage], None],
     kernels: KernelProvider | None,
+    *,
+    report_only: bool,
 ) -> Summary:
     program = _open_program(work)
     sources = work.sources
@@ -139,6 +146,7 @@ def _execute_program(
         inputs=inputs,
         sources=sources,
         progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
+        report_only=report_only,
     )
     return Summary(verified=report.verified, cycles=report.cycles, macs_share=None)
 

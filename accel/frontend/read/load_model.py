@@ -22,10 +22,12 @@ class LoadedModel:
     """A model in the form that the compiler reads, and its description as it was uploaded.
 
     Every node of ``model`` has a unique name, no initializer is also an input, and each output has a static shape.
+    ``types`` are those of the tensors as it was uploaded.
     """
 
     info: ModelInfo
     model: onnx.ModelProto
+    types: dict[str, onnx.ValueInfoProto]
 
 
 def load_model(data: bytes, limits: ModelLimits = LIMITS, axes: Axes = NO_AXES) -> LoadedModel:
@@ -69,7 +71,7 @@ def _loaded(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> 
     _use_values(model, known.inferred)
     downgrade(model)
     upgrade(model, known.shapes)
-    return LoadedModel(known.info, model)
+    return LoadedModel(known.info, model, known.inferred.types)
 
 
 def _use_values(model: onnx.ModelProto, inferred: Inferred) -> None:

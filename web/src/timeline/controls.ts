@@ -2,6 +2,7 @@
 
 import { apiUrl } from "../api";
 import { button, element } from "../dom";
+import { download } from "../picture";
 import { count, cycles, percent, time } from "../format";
 import { categoryClass } from "./colours";
 import { heightOf } from "./layout";
@@ -69,6 +70,7 @@ export function makeControls(home: HTMLElement, job: string, tracks: Tracks, act
       button("m", () => actions.mark(0), "Put the first marker"),
       button("n", () => actions.mark(1), "Put the second marker"),
       button("Clear", actions.unmark, "Take both markers away"),
+      button("PNG", () => canvas.toBlob((blob) => blob !== null && download(blob, `${job.slice(0, 12)}-timeline.png`)), "Save the picture as PNG"),
     ),
     form,
   );

@@ -1,0 +1,3 @@
+import { island } from "../islands";
+
+island("pictures", async () => (await import("../picture")).mountPictures);
