@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Request, sync_playwright
 
 PROGRAM = shutil.which("chromium")
 
@@ -49,6 +49,12 @@ def visiting(browser: Browser, base_url: str, **options: Any) -> Iterator[Visit]
         visit = Visit(page)
         page.on("pageerror", lambda error: visit.faults.append(f"script: {error}"))
         page.on("console", lambda said: visit.faults.append(f"console: {said.text}") if said.type == "error" else None)
-        page.on("requestfailed", lambda request: visit.faults.append(f"request: {request.url} {request.failure}"))
+        scripts = options.get("java_script_enabled", True)
+
+        def on_failed(request: Request) -> None:
+            if scripts or request.resource_type != "script":  # where none may run, none is fetched ahead
+                visit.faults.append(f"request: {request.url} {request.failure}")
+
+        page.on("requestfailed", on_failed)
         yield visit
         assert not visit.faults, visit.faults

@@ -92,6 +92,15 @@ class Cluster:
         """The processes that do jobs now."""
         return [pid for name in self.worker_names if self.lives(name) for pid in processes.doers(self.pid(name))]
 
+    def freeze_doer(self, seconds: float = 60) -> int:
+        """Stop the process that does a job, once there is one, so that it cannot end before what a test does."""
+        deadline = time.monotonic() + seconds
+        while not (found := self.doers()):
+            assert time.monotonic() < deadline, "no job runs"
+            time.sleep(0.02)
+        os.kill(found[0], signal.SIGSTOP)
+        return found[0]
+
     def start_what_is_down(self) -> None:
         if not self.lives("redis"):
             self.start_redis()
