@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # scripts may load onnxruntime before anything of ours
 export ORT_DISABLE_TELEMETRY := 1
 
-.PHONY: help install demo serve test test-slow test-all test-long fingerprint mutants lint types imports format openapi examples secrets settings web web-check lock bench bench-service clean
+.PHONY: help install demo serve test test-slow test-all test-long fingerprint mutants lint types imports format openapi examples secrets settings pictures web web-check lock bench bench-service clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -113,6 +113,9 @@ secrets: ## make the password that docker-compose.yml gives to Redis
 	@test -s secrets/redis_password || \
 		python3 -c 'import secrets; print(secrets.token_hex(32))' > secrets/redis_password
 	@chmod 444 secrets/redis_password # the containers' users are others; the folder keeps everybody else away
+
+pictures: $(DEV) ## make the README's picture of a job's page, with Debian's chromium
+	$(BIN)/python docs/pictures.py
 
 settings: $(RUN) ## write docs/settings.md
 	$(BIN)/python -m service.cli.settings_reference > docs/settings.md
