@@ -115,7 +115,7 @@ secrets: ## make the password that docker-compose.yml gives to Redis
 	@chmod 444 secrets/redis_password # the containers' users are others; the folder keeps everybody else away
 
 pictures: $(DEV) ## make the README's picture of a job's page, with Debian's chromium
-	$(BIN)/python docs/pictures.py
+	$(BIN)/python bench/pictures.py
 
 settings: $(RUN) ## write docs/settings.md
 	$(BIN)/python -m service.cli.settings_reference > docs/settings.md

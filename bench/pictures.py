@@ -13,7 +13,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-_PICTURE = Path(__file__).parent / "job-page.png"
+_PICTURE = Path(__file__).parents[1] / "docs" / "job-page.png"
 _SIZE = {"width": 1200, "height": 1185}
 _CHROMIUM = "/usr/bin/chromium"
 _LINE = "the job's page"
