@@ -93,7 +93,7 @@ lint: $(DEV) ## ruff: rules and format
 
 types: $(DEV) ## mypy --strict
 	$(BIN)/mypy
-	MYPYPATH=bench:. $(BIN)/mypy --explicit-package-bases $(wildcard bench/*.py bench/loading/*.py)
+	MYPYPATH=bench:. $(BIN)/mypy --explicit-package-bases $(wildcard bench/*.py bench/loading/*.py web/*.py)
 
 imports: $(DEV) ## the direction of imports
 	$(BIN)/lint-imports
@@ -115,7 +115,7 @@ secrets: ## make the password that docker-compose.yml gives to Redis
 	@chmod 444 secrets/redis_password # the containers' users are others; the folder keeps everybody else away
 
 pictures: $(DEV) ## make the README's picture of a job's page, with Debian's chromium
-	$(BIN)/python bench/pictures.py
+	$(BIN)/python web/picture.py
 
 settings: $(RUN) ## write docs/settings.md
 	$(BIN)/python -m service.cli.settings_reference > docs/settings.md
