@@ -56,7 +56,11 @@ def tls_proxy(made: Certificates, path: str) -> Iterator[int]:
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         behind_reader, behind_writer = await asyncio.open_unix_connection(path)
-        await asyncio.gather(_copy(reader, behind_writer), _copy(behind_reader, writer))
+        try:
+            await asyncio.gather(_copy(reader, behind_writer), _copy(behind_reader, writer))
+        finally:  # also where the loop ends with connections open: a writer left open warns when it is collected
+            behind_writer.transport.abort()
+            writer.transport.abort()
 
     async def serve() -> None:
         async with await asyncio.start_server(connected, sock=bound, ssl=context):
