@@ -57,7 +57,9 @@ def tls_proxy(made: Certificates, path: str) -> Iterator[int]:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         behind_reader, behind_writer = await asyncio.open_unix_connection(path)
         try:
-            await asyncio.gather(_copy(reader, behind_writer), _copy(behind_reader, writer))
+            # Python 3.11 logs a canceled connection as an error of the loop
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(_copy(reader, behind_writer), _copy(behind_reader, writer))
         finally:  # also where the loop ends with connections open: a writer left open warns when it is collected
             behind_writer.transport.abort()
             writer.transport.abort()
