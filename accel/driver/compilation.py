@@ -3,7 +3,7 @@
 A phase has what later stages need and nothing else: the model's weights go when the last stage that reads them is done.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from accel.program_files.program_container import little_endian, save_program
 from accel.report.graph_documents import GRAPH_FILE
 from accel.report.memory_documents import MemoryPlan
 from accel.report.model_graph import describe_graph
-from accel.report.report_documents import CompiledFunction, HostOp, Provenance, Report
+from accel.report.report_documents import CompiledFunction, HostOp, Limits, Provenance, Report
 from accel.simulate.engine import Simulation
 from accel.trace.trace_builder import make_trace
 from accel.util.arrays import Array
@@ -175,11 +175,12 @@ class Emitted(Compilation):
 
 @dataclass(frozen=True)
 class Simulated(Compilation):
-    """The program as it ran, and its outputs by the model's own names."""
+    """The program as it ran, its outputs by the model's own names, and what tells what limits it."""
 
     emitted: Emitted
     simulation: Simulation
     outputs: dict[str, Array]
+    limits: Callable[[], Limits]
 
     def save(self, out: Path) -> None:
         """Write ``inputs.npz`` and ``outputs.npz``, and the trace, if the options want it."""
@@ -217,6 +218,7 @@ class Verified(Compilation):
     buffers: Buffers
     simulation: Simulation
     outputs: dict[str, Array]
+    limits: Callable[[], Limits]
     unverified: str
     regions: RegionCache
 

@@ -51,7 +51,7 @@ from accel.program.program_model import renamed
 from accel.report.host_ops import host_ops
 from accel.report.job_memory import memory_plan
 from accel.report.job_report import make_report, run_warnings, unset_warnings
-from accel.report.program_limits import limits_of
+from accel.report.program_limits import begin_limits
 from accel.report.report_documents import CompiledFunction
 from accel.report.simulation_report import race_record, stale_record
 from accel.simulate.engine import Simulation, simulate
@@ -189,7 +189,9 @@ def simulate_program(done: Emitted) -> Simulated:
             instruction=error.instruction,
         ) from error
     names = zip(done.job.info.outputs, program.outputs, strict=True)
-    return Simulated(done.job, done, simulation, {tensor.name: simulation.outputs[name] for tensor, name in names})
+    outputs = {tensor.name: simulation.outputs[name] for tensor, name in names}
+    limits = begin_limits(program, simulation, every=done.job.options.limits == "all")
+    return Simulated(done.job, done, simulation, outputs, limits)
 
 
 def run_reference(done: Simulated) -> Referenced:
@@ -234,6 +236,7 @@ def compare_outputs(done: Referenced) -> Verified:
         emitted.buffers,
         simulated.simulation,
         simulated.outputs,
+        simulated.limits,
         done.unverified,
         emitted.regions,
     )
@@ -257,8 +260,7 @@ def report_job(done: Assessed) -> Reported:
         unverified=run.unverified,
         warnings=[*run_warnings("no-quality", done.quality.missing), *unset_warnings(job.info.unset)],
     )
-    limits = limits_of(run.program, run.simulation, every=job.options.limits == "all")
-    report = report.model_copy(update={"functions": run.functions, "limits": limits})
+    report = report.model_copy(update={"functions": run.functions, "limits": run.limits()})
     run.regions.keep()  # not before: their texts are printed beside all this
     return Reported(job, run.program, run.simulation, report, memory_plan(run.program, run.simulation, run.buffers))
 

@@ -1,9 +1,10 @@
 """What limits a program: its launches timed again with one resource changed at a time, exactly as the clock has it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from accel.errors import CyclopsError
 from accel.isa.decode import Decoded
@@ -12,7 +13,7 @@ from accel.isa.family_registry import family_of
 from accel.program.program_model import Program
 from accel.report.report_documents import Change, FieldDifference, Limits
 from accel.simulate.cycle_account import Shares, merge_accounts
-from accel.simulate.engine import Simulation
+from accel.simulate.engine import MANY, Simulation
 
 MOST_PIECES = 6_000_000  # pieces of work that are timed, over all changes: some seconds
 _MANY_PIECES = 50_000  # from there clocks take longer than the Python around them, and they run without its lock
@@ -26,7 +27,7 @@ def limits_of(program: Program, simulation: Simulation, *, every: bool = False) 
     most of its account, and says so: what is tried depends on the program, never on how fast the host is.
     """
     family = family_of(program.accelerator)
-    pieces = sum(result.account.pieces for result in simulation.launches if result.account is not None)
+    pieces = _pieces(simulation)
     if not hasattr(family, "variations"):  # a plug-in that was written before families had it
         return _nothing(f"the family {program.accelerator.family} names nothing that could be changed")
     if not simulation.cycles:
@@ -38,6 +39,22 @@ def limits_of(program: Program, simulation: Simulation, *, every: bool = False) 
     changes = sorted(_changes(tried, program, simulation, threads), key=lambda change: change.cycles)
     left = f"{len(known) - len(tried)} of {len(known)} changes were not tried, as the program is large: ask for all"
     return Limits(sentence=_sentence(changes), changes=changes, left_out=left if len(tried) < len(known) else None)
+
+
+def begin_limits(program: Program, simulation: Simulation, *, every: bool) -> Callable[[], Limits]:
+    """Returns what returns :func:`limits_of`, in a thread from now on where the clocks take long and little memory."""
+    wanted = partial(limits_of, program, simulation, every=every)
+    largest = max((result.launch.count for result in simulation.launches), default=0)
+    if _pieces(simulation) <= _MANY_PIECES or largest > MANY:
+        return wanted
+    pool = ThreadPoolExecutor(1, "limits")
+    found = pool.submit(wanted)
+    pool.shutdown(wait=False)
+    return found.result
+
+
+def _pieces(simulation: Simulation) -> int:
+    return sum(result.account.pieces for result in simulation.launches if result.account is not None)
 
 
 def _by_cause(total: Shares) -> Counter[str]:

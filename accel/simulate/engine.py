@@ -2,8 +2,10 @@
 
 import ctypes
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -29,8 +31,11 @@ def release_free_memory() -> None:
 
 
 T = TypeVar("T")
+U = TypeVar("U")
 
-_MANY = 1 << 18  # instructions, whose fields and times take 100 MB and more
+MANY = 1 << 18
+"""Instructions of a launch whose fields and times take 100 MB and more."""
+_FEW = 1 << 10  # instructions, which are timed before another thread would have begun
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,16 @@ def simulate(
     context = family.first_context(program.accelerator, program.windows)
     last = max((number for number, step in enumerate(program.steps) if isinstance(step, Launch)), default=-1)
     decoded: Decoded | None = None
+
+    def measure(decoded: Decoded) -> tuple[Timing | None, CycleAccount | None]:
+        if not timing:
+            return None, None
+        measured = family.time(decoded, tokens)
+        account, narrow = account_launch(decoded, measured, main_unit), _narrow(measured)
+        del measured
+        _give_back(len(decoded))
+        return narrow, account
+
     for number, step in enumerate(program.steps):
         if progress is not None:
             progress(number, len(program.steps))
@@ -119,16 +134,14 @@ def simulate(
             runner.host(step)
             continue
         decoded = None  # before the next one is there
-        _give_back(step)
+        _give_back(step.count)
         decoded = replace(_decode(program, step), context=context)
         runner.write_before(step)
         _in_launch(step, lambda: runner.check(decoded))  # noqa: B023
-        _give_back(step)
-        measured = account = None
-        if timing:
-            measured = _in_launch(step, lambda: family.time(decoded, tokens))  # noqa: B023
-            account = account_launch(decoded, measured, main_unit)
-            measured = _narrow(measured)
+        _give_back(step.count)
+        acts = partial(measure, decoded), partial(runner.launch, decoded)
+        together = timing and function and _FEW < step.count <= MANY
+        (measured, account), _ = _in_launch(step, lambda: _both(*acts, together=together))  # noqa: B023
         words = program.words[step.begin : step.begin + step.count]
         launches.append(
             LaunchResult(step, program.accelerator, words, decoded.kind, context, cycles, measured, account)
@@ -136,18 +149,30 @@ def simulate(
         if measured is not None:
             tokens = measured.tokens if sync.kind == "tokens" and sync.carry else {}
             cycles += measured.cycles
-        _give_back(step)
-        _in_launch(step, lambda: runner.launch(decoded))  # noqa: B023
         if number != last:
             context = _in_launch(step, lambda: family.next_context(decoded))  # noqa: B023
     hazards = Hazards.of(runner.hazards) if runner.hazards else None
     return Simulation(runner.outputs(), tuple(launches), cycles, tokens, runner.dram, hazards, tuple(runner.strays))
 
 
-def _give_back(launch: Launch) -> None:
+def _give_back(instructions: int) -> None:
     """Free memory after a step of simulating a large launch: the arrays of the next step are larger."""
-    if launch.count > _MANY:
+    if instructions > MANY:
         release_free_memory()
+
+
+def _both(first: Callable[[], T], second: Callable[[], U], *, together: bool) -> tuple[T, U]:
+    """Returns what both return; ``together`` in two threads. An error of the first goes before one of the second."""
+    if not together:
+        return first(), second()
+    with ThreadPoolExecutor(1, "clock") as pool:
+        beside = pool.submit(first)
+        try:
+            found = second()
+        except BaseException:
+            beside.result()
+            raise
+        return beside.result(), found
 
 
 def _narrow(timing: Timing) -> Timing:

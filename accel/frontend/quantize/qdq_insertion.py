@@ -1,6 +1,6 @@
 """Insertion of QuantizeLinear and DequantizeLinear nodes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -16,16 +16,41 @@ from accel.util.arrays import Array
 _BIAS_LIMIT = 2.0**30
 
 
+def weight_grid(layer: WeightedNode, grids: Mapping[str, Grid]) -> Grid:
+    """Returns the grid of a layer's weight scale, given those of the activations."""
+    data = grids[layer.node.input[0]]
+    return data.with_base(reciprocal(data.base))
+
+
+def best_weight_scales(layers: Sequence[WeightedNode], grids: Mapping[str, Grid]) -> dict[str, int]:
+    """Returns the index of each layer's best weight scale, by the name of its node."""
+    return {layer.node.name: weight_grid(layer, grids).best(layer.weight) for layer in layers}
+
+
 class Quantiser:
-    """The rewriting of a float model to QDQ form, given the operators to quantise and the activations' scales."""
+    """The rewriting of a float model to QDQ form.
+
+    Args:
+        model: it is not modified.
+        targets: the operators to quantise.
+        indices: of the activations' scales, by tensor.
+        weights: of the weights' best scales, as :func:`best_weight_scales` returns them.
+        grids: of the activations, by tensor.
+    """
 
     def __init__(
-        self, model: onnx.ModelProto, targets: Targets, indices: Mapping[str, int], grids: Mapping[str, Grid]
+        self,
+        model: onnx.ModelProto,
+        targets: Targets,
+        indices: Mapping[str, int],
+        weights: Mapping[str, int],
+        grids: Mapping[str, Grid],
     ) -> None:
         self._model = onnx.ModelProto()
         self._model.CopyFrom(model)
         self._targets = targets
         self._indices = indices
+        self._weights = weights
         self._grids = grids
         self._initializers: list[onnx.TensorProto] = []
         self._constants: list[onnx.NodeProto] = []
@@ -100,9 +125,8 @@ class Quantiser:
 
     def _weight_scale(self, layer: WeightedNode) -> float:
         """The weight's best scale, or the least that lets the bias fit int32."""
-        data = layer.node.input[0]
-        grid = self._grids[data].with_base(reciprocal(self._grids[data].base))
-        index = grid.best(layer.weight)
+        data, grid = layer.node.input[0], weight_grid(layer, self._grids)
+        index = self._weights[layer.node.name]
         if layer.bias is not None and (largest := float(np.abs(layer.bias).max(initial=0))) > 0:
             index = max(index, grid.ceiling(largest / _BIAS_LIMIT / self._activation_scale(data)))
         return grid.scale(index)

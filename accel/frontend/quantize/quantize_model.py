@@ -7,6 +7,7 @@ of eight scales an octave, where the two operands of an addition still differ by
 
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import onnx
@@ -20,7 +21,7 @@ from accel.frontend.onnx_model.node_origins import note_origins
 from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
 from accel.frontend.onnx_model.ort_session import optimized_model
 from accel.frontend.quantize import activation_calibration
-from accel.frontend.quantize.qdq_insertion import Quantiser
+from accel.frontend.quantize.qdq_insertion import Quantiser, best_weight_scales
 from accel.frontend.quantize.quantization_targets import find_targets
 from accel.frontend.quantize.scale_constraints import (
     choose_scales,
@@ -64,13 +65,15 @@ def quantize_model(
         grids = {
             name: grid.with_base(base if grid.density == 1 else 1) for name, base in scale_factors(targets).items()
         }
-        losses = activation_calibration.activation_losses(light, grids, samples)
+        with ThreadPoolExecutor(1, "weights") as pool:  # onnxruntime and NumPy run without Python's lock
+            weights = pool.submit(best_weight_scales, targets.layers, grids)
+            losses = activation_calibration.activation_losses(light, grids, samples)
         indices = choose_scales(related_scale_groups(targets), losses, grid)
         for source, result in targets.moves:
             indices[result] = indices[source]
         for group in equal_scale_groups(targets):
             indices |= dict.fromkeys(group, max(indices[name] for name in group))
-        return Quantiser(light, targets, indices, grids).quantised()
+        return Quantiser(light, targets, indices, weights.result(), grids).quantised()
 
 
 def ensure_quantised(
