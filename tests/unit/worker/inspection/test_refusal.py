@@ -44,7 +44,7 @@ def test_any_change_is_explained_at_a_place_that_leads_into_the_document(at: int
     if error is None:
         return
     text = json.dumps(document).encode()
-    refusal = explain(error, text)
+    refusal = explain(error, text)[0]
     assert all(refusal.lines)
     here = document
     *above, _last = refusal.path.split(".")
@@ -59,14 +59,14 @@ def test_any_change_is_explained_at_a_place_that_leads_into_the_document(at: int
 
 def test_what_was_never_read_is_told_as_it_is() -> None:
     error = InvalidAccelerator("there is no accelerator", field="accelerator")
-    assert explain(error, None).lines == ["there is no accelerator"]
+    assert explain(error, None)[0].lines == ["there is no accelerator"]
 
 
 def test_a_missing_field() -> None:
     document = {key: value for key, value in DOCUMENT.items() if key != "units"}
     error = refused(document)
     assert error is not None
-    refusal = explain(error, json.dumps(document).encode())
+    refusal = explain(error, json.dumps(document).encode())[0]
     assert (refusal.path, refusal.found) == ("units", "nothing")
     assert "array" in str(refusal.accepted)
 
@@ -76,7 +76,7 @@ def test_parameters_are_those_of_the_family() -> None:
     document["parameters"]["reads_in_flight"] = "many"
     error = refused(document)
     assert error is not None
-    refusal = explain(error, json.dumps(document).encode())
+    refusal = explain(error, json.dumps(document).encode())[0]
     assert (refusal.path, refusal.found) == ("parameters.reads_in_flight", "'many'")
     assert str(refusal.accepted).startswith("integer, at least 1, at most 256; read commands on their way at once")
 
