@@ -1,4 +1,7 @@
-/** What brings a document into a form's text field: the button for a preset's, and the file that somebody chooses. */
+/**
+ * What brings a document into a form's text field, and takes it away: the button for a preset's, the file that somebody
+ * chooses, and the notice that it is used in the place of the choice above.
+ */
 
 import { request } from "../api";
 import { element } from "../dom";
@@ -7,6 +10,12 @@ const MOST_BYTES = 256 * 1024;
 
 /** Lets every `<button data-begin="FIELD" data-from="SELECT">` bring the chosen accelerator's document into the field. */
 export function enableBeginning(): void {
+  for (const notice of document.querySelectorAll<HTMLElement>("[data-in-use]")) {
+    const field = fieldOf(notice.dataset["inUse"]);
+    if (field !== null) {
+      showUse(notice, field);
+    }
+  }
   for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-begin]")) {
     const field = fieldOf(button.dataset["begin"]);
     const choice = document.getElementById(button.dataset["from"] ?? "");
@@ -31,6 +40,26 @@ export function enableBeginning(): void {
   }
 }
 
+/** Shows the notice while there is a document, which its button takes away. */
+function showUse(notice: HTMLElement, field: HTMLTextAreaElement): void {
+  const look = (): void => {
+    notice.hidden = field.value.trim() === "";
+  };
+  for (const name of ["input", "change"]) {
+    field.addEventListener(name, look);
+  }
+  notice.querySelector("button")?.addEventListener("click", () => {
+    fill(field, "", false);
+    field.closest("details")?.querySelector("summary")?.focus();
+  });
+  window.addEventListener("pageshow", () => {
+    look(); // a browser that comes back to the page has what was typed
+    if (!notice.hidden) {
+      fill(field, field.value);
+    }
+  });
+}
+
 function fieldOf(id: string | undefined): HTMLTextAreaElement | null {
   const field = document.getElementById(id ?? "");
   return field instanceof HTMLTextAreaElement ? field : null;
@@ -39,6 +68,7 @@ function fieldOf(id: string | undefined): HTMLTextAreaElement | null {
 async function bring(accelerator: string, field: HTMLTextAreaElement): Promise<void> {
   const answer = await request(`/v1/accelerators/${encodeURIComponent(accelerator)}`, { format: "yaml" });
   fill(field, await answer.text());
+  (field.closest("details") ?? field.parentElement)?.scrollIntoView();
 }
 
 /** Shows a file's text where it can be checked and mended; one that is too large is left to the service. */
@@ -50,12 +80,12 @@ async function readFile(input: HTMLInputElement, field: HTMLTextAreaElement): Pr
   }
 }
 
-/** Writes a text into the field as if it had been typed, and shows it. */
-export function fill(field: HTMLTextAreaElement, text: string): void {
+/** Writes a text into the field as if it had been typed, and shows the field, or folds it. */
+function fill(field: HTMLTextAreaElement, text: string, isShown = true): void {
   field.value = text;
   const details = field.closest("details");
   if (details !== null) {
-    details.open = true;
+    details.open = isShown;
   }
   field.dispatchEvent(new Event("input", { bubbles: true }));
 }

@@ -28,6 +28,26 @@ const CHECK_AFTER = 350;
 const SHOWN_ERRORS = 20;
 const LABEL = "Document of an accelerator";
 
+/**
+ * Types over a selection. A browser that did it would give the new text the style of the old one, in a `style`
+ * attribute, which the policy of pages refuses.
+ */
+const typeOver = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const { from, to, empty } = view.state.selection.main;
+    const text = event.data;
+    if (event.inputType !== "insertText" || text === null || empty || view.composing) {
+      return false;
+    }
+    const insert = () => view.state.update(view.state.replaceSelection(text), { userEvent: "input.type", scrollIntoView: true });
+    if (!view.state.facet(EditorView.inputHandler).some((handle) => handle(view, from, to, text, insert))) {
+      view.dispatch(insert());
+    }
+    event.preventDefault();
+    return true;
+  },
+});
+
 /** Mounts an editor for the text field that `data-for` names. */
 export function mountEditor(island: HTMLElement): void {
   const field = document.getElementById(island.dataset["for"] ?? "");
@@ -77,6 +97,7 @@ class DocumentEditor {
       indentOnInput(),
       bracketMatching(),
       closeBrackets(),
+      typeOver,
       highlightActiveLine(),
       highlightActiveLineGutter(),
       highlightSelectionMatches(),
@@ -88,7 +109,7 @@ class DocumentEditor {
       appearance,
       tooltips({ position: "fixed" }),
       keymap.of([...closeBracketsKeymap, ...completionKeymap, ...lintKeymap, ...searchKeymap, ...historyKeymap, ...foldKeymap, ...defaultKeymap, indentWithTab]),
-      EditorView.contentAttributes.of({ "aria-label": LABEL, spellcheck: "false", autocapitalize: "off", autocorrect: "off" }),
+      EditorView.contentAttributes.of({ "aria-label": LABEL, tabindex: "0", spellcheck: "false", autocapitalize: "off", autocorrect: "off" }),
       EditorView.updateListener.of((update) => {
         if (update.docChanged) {
           this.changed();

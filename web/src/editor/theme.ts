@@ -23,7 +23,7 @@ const theme = EditorView.theme({
   ".cm-panels": { backgroundColor: "var(--raised)", color: "var(--text)", borderTop: "1px solid var(--line)" },
   ".cm-textfield, .cm-button": { backgroundColor: "var(--card)", backgroundImage: "none", color: "var(--text)", border: "1px solid var(--quiet)", borderRadius: "4px", fontSize: "inherit" },
   ".cm-tooltip": { backgroundColor: "var(--card)", color: "var(--text)", border: "1px solid var(--quiet)", borderRadius: "6px", boxShadow: "0 6px 24px rgb(0 0 0 / 18%)", maxWidth: "min(30rem, 92vw)" },
-  ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", maxHeight: "14rem" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", maxHeight: "26rem" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
   ".cm-completionDetail": { fontStyle: "normal", opacity: "0.8" },
   ".cm-completionInfo": { padding: "0.375rem 0.625rem", maxWidth: "min(24rem, 80vw)" },

@@ -16,7 +16,7 @@ export function mountPlan(island: HTMLElement): void {
 }
 
 class LivePlan {
-  private readonly status = element("p", { role: "status", class: "lead" }, "Plans …");
+  private readonly status = element("p", { role: "status", class: "quiet" }, "Plans …");
   private readonly body = element("div", { class: "plan" });
   private asked = "";
   private readonly plans = new Latest<FormData, string>({

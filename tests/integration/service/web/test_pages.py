@@ -16,11 +16,13 @@ from tests.helpers.html_pages import Page, read_page
 from tests.helpers.idle_service import Quiet, quiet_service
 from tests.helpers.records import RESULT, publish_all
 from tests.helpers.reports import report
+from worker.examples import example
 from worker.records.job_record import Stage
 from worker.records.problem_details import problem
 from worker.storage.identifiers import utc_now
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;{{7*7}} javascript:alert(3)"
+CONVOLUTION = example("models").id
 BROWSER = {"Accept": "text/html", "Sec-Fetch-Site": "same-origin"}
 
 
@@ -238,7 +240,7 @@ def test_models_and_their_plans(quiet: Quiet) -> None:
 
 def test_accelerators(quiet: Quiet) -> None:
     document = load_accelerator("vta").model_copy(update={"title": HOSTILE})
-    answer = start(quiet, "run", {"document_file": ("mine.json", canonical(document))}, model="example:convolution")
+    answer = start(quiet, "run", {"document_file": ("mine.json", canonical(document))}, model=CONVOLUTION)
     assert answer.status_code == 303, answer.text
     job = quiet.client.get("/v1" + answer.headers["location"]).json()
     digest = job["accelerator"]
@@ -298,7 +300,7 @@ def test_an_accelerator_is_added_or_comes_back(quiet: Quiet) -> None:
         ({"schedule": "slow"}, {}, "options.schedule"),
         ({"job_label": "x" * 201}, {}, "label"),
         ({"accelerator": HOSTILE[:90]}, {}, "there is no accelerator"),
-        ({"model": "example:none"}, {}, "there is no example"),
+        ({"model": "example:none"}, {}, "model"),
         ({"model": "uploaded", "uploaded": "0" * 64}, {}, "there is no model"),
         ({"model": "uploaded", "uploaded": "no id"}, {}, "model"),
         ({"document": HOSTILE}, {}, "accelerator"),
@@ -310,7 +312,7 @@ def test_an_accelerator_is_added_or_comes_back(quiet: Quiet) -> None:
 def test_what_cannot_be_started_comes_back_with_the_reason(
     quiet: Quiet, fields: dict[str, str], files: dict[str, tuple[str, bytes]], said: str
 ) -> None:
-    given = {"model": "example:convolution", "accelerator": "vta"} | fields
+    given = {"model": CONVOLUTION, "accelerator": "vta"} | fields
     answer = start(quiet, "run", files, **given)
     assert answer.status_code == 422, answer.headers
     page = read_page(answer.text)

@@ -3,12 +3,15 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accel.accelerator.document_text import MAX_BYTES
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import AcceleratorDocumentTooLarge, InvalidAccelerator
 from worker.inspection.document_errors import explain, with_explanation
+from worker.records.problem_details import problem_of
 
 DOCUMENT = load_accelerator("mvin-mvout").model_dump(mode="json")
 VALUES = (
@@ -86,3 +89,62 @@ def test_what_is_too_large_stays_so_when_it_is_explained() -> None:
     assert isinstance(
         with_explanation(AcceleratorDocumentTooLarge("nested", field="accelerator"), text), AcceleratorDocumentTooLarge
     )
+
+
+WRONG = """name: x
+title: y
+family: explicit
+word_bits: 100
+memories:
+  - name: a
+    scope: local.a
+    dtype: int9
+    shape: [4, 8]
+    dpth: 5
+units: [a]
+synchronisation: {kind: tokens, limit: -1}
+instructions: []
+"""
+
+
+def test_all_errors_of_the_schema_are_told_each_at_its_line() -> None:
+    with pytest.raises(InvalidAccelerator) as caught:
+        parse_accelerator(WRONG.encode())
+    told = with_explanation(caught.value, WRONG.encode())
+    assert told.field == "accelerator.word_bits"
+    errors = problem_of(told).errors
+    assert errors is not None
+    assert {(one.field.removeprefix("accelerator."), one.line) for one in errors} == {
+        ("word_bits", 4),
+        ("memories.0.depth", 6),
+        ("memories.0.dtype", 8),
+        ("memories.0.dpth", 10),
+        ("synchronisation.limit", 12),
+    }
+    dtype = next(one for one in errors if one.field.endswith("dtype"))
+    assert "accepted: int8 or uint8" in dtype.message
+    line = WRONG.splitlines()[7]
+    assert line[(dtype.column or 0) - 1 : (dtype.end_column or 0) - 1] == "dtype: int9"
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_errors_of_the_ten_keys_have_a_line(wrapped: bool) -> None:
+    keys = {"TARGET": "sim", "HW_VER": "0.0.2", "LOG_INP_WIDTH": 3, "LOG_WGT_WIDTH": "x"}
+    text = json.dumps({"vta_config": keys} if wrapped else keys, indent=1)
+    with pytest.raises(InvalidAccelerator) as caught:
+        parse_accelerator(text.encode())
+    told = with_explanation(caught.value, text.encode())
+    assert told.place is not None
+    assert told.field is not None
+    shown = text.splitlines()[told.place.line - 1]
+    assert told.field in shown or told.field not in keys
+
+
+def test_a_thousand_errors_are_bounded() -> None:
+    document = {f"key{number}": "x" * 200 for number in range(1000)}
+    text = json.dumps(document).encode()
+    with pytest.raises(InvalidAccelerator) as caught:
+        parse_accelerator(text)
+    problem = problem_of(with_explanation(caught.value, text))
+    assert len(problem.errors or ()) == 50
+    assert len(problem.model_dump_json()) < MAX_BYTES  # what a process of an inspection may answer
