@@ -12,7 +12,8 @@ from accel.errors import TextPlace
 
 Path = tuple[str, ...]
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]|[^][{},:\s"]+', re.DOTALL)
-_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"  # of the order of bytes
+_BLANKS = " \t\n\r\v\f"
+_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"  # of the order of bytes; libyaml does not count it
 _BREAK = re.compile(r"\r\n|\r|\n")
 
 
@@ -53,7 +54,7 @@ class DocumentPlaces:
     def __init__(self, text: str) -> None:
         self._text = text
         self._ranges: dict[Path, tuple[int, int]] = {}
-        is_json = text.lstrip()[:1] in ("{", "[")
+        is_json = text.lstrip(_BLANKS)[:1] in ("{", "[")  # as it was read
         self._read(_json_events(text) if is_json else _yaml_events(text))
 
     def find(self, path: Path) -> TextPlace | None:
@@ -111,16 +112,16 @@ def _json_events(text: str) -> Iterator[_Event]:
         token = found[0]
         match token:
             case "{" | "}" | "[" | "]":
-                yield _Event(token, *found.span())  # type: ignore[arg-type] # narrowed by the pattern
+                yield _Event(token, *found.span())
             case _:
                 yield _Event("scalar", *found.span(), json.loads(token) if token[0] == '"' else token)
 
 
 def _yaml_events(text: str) -> Iterator[_Event]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    mark = len(text) - len(text.removeprefix(_MARK))
-    for event in yaml.parse(text[mark:], Loader=loader):
-        begin, end = event.start_mark.index + mark, event.end_mark.index + mark
+    mark = int(text.startswith(_MARK) and loader is not yaml.SafeLoader)
+    for event in yaml.parse(text, Loader=loader):
+        begin, end = (at.index + mark if at is not None else 0 for at in (event.start_mark, event.end_mark))
         match event:
             case yaml.MappingStartEvent():
                 yield _Event("{", begin, end)

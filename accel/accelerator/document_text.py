@@ -49,7 +49,8 @@ def read_yaml(text: str) -> Any:
         return _document(yaml.parse(text, Loader=loader))
     except yaml.YAMLError as error:
         mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-        raise TextError(_tab(error, text) or " ".join(str(error).split()), mark and mark.index) from error
+        at = None if mark is None else mark.index
+        raise TextError(_tab(error, text) or " ".join(str(error).split()), at) from error
 
 
 def _tab(error: yaml.YAMLError, text: str) -> str | None:

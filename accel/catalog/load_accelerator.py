@@ -175,7 +175,7 @@ def _text(name: str | Path) -> bytes:
 
 
 def preset_yaml(name: str) -> str | None:
-    """Returns the text of a preset that is written in YAML, with its comments; None of another, or where there is none."""
+    """Returns the text of a preset that is written in YAML, with its comments; None of any other accelerator."""
     found = _presets().get(name)
     return None if found is None or found.name.endswith(".json") else found.read_text(encoding="utf-8")
 

@@ -95,8 +95,8 @@ def _exit_refused(error: "CyclopsError", text: bytes | None, *, as_json: bool) -
         told = with_explanation(error, text) if isinstance(error, InvalidAccelerator) and text is not None else error
         sys.stdout.write(problem_of(told).model_dump_json(indent=2) + "\n")
     else:
-        told = explain(error, text) if isinstance(error, InvalidAccelerator) else []
-        text_lines = ["\n  ".join(each.located_lines) for each in told] or [error.detail]
-        message = "\n".join(f"cyclops: {each}" for each in text_lines)
+        explained = explain(error, text) if isinstance(error, InvalidAccelerator) else []
+        messages = ["\n  ".join(each.located_lines) for each in explained] or [error.detail]
+        message = "\n".join(f"cyclops: {each}" for each in messages)
         Console(stderr=True).print(message, markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(REFUSED)

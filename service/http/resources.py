@@ -141,7 +141,7 @@ class JobSubmission(JobRequest):
 
     @pydantic.field_validator("accelerator")
     @classmethod
-    def _target_of_a_model(cls, accelerator: str | None) -> str | None:
+    def _target_of_a_model(cls, accelerator: str | None, info: pydantic.ValidationInfo) -> str | None:  # noqa: ARG003
         return accelerator  # it is asked for with the document
 
     @pydantic.field_validator("document")

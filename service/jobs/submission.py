@@ -14,8 +14,8 @@ from service.context import Context
 from service.http.problems import ProblemError
 from service.http.request_context import current_traceparent, request_id
 from service.http.resources import JobSubmission
+from service.jobs.submitted_document import check_document, keep_document
 from service.jobs.webhook_submission import check_webhook, schedule_webhook, schedule_webhook_of_ended_job
-from service.uploads.documents import check_document, keep_document
 from worker.config.settings import Settings
 from worker.execution.job_inputs import ModelJobInputs, fetch_inputs
 from worker.execution.tensor_archives import check_fit

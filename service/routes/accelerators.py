@@ -55,8 +55,8 @@ _BODY: dict[str, Any] = {
 }
 _DOCUMENT: Responses = {
     200: {
-        "description": "the document; in YAML a preset as it is written, with its comments, where it is written in YAML, "
-        "and any other without what is as it would be by default",
+        "description": "the document; in YAML a preset that is written so as it is, with its comments, and any other "
+        "without what is as it would be by default",
         "content": {YAML: {"schema": {"type": "object"}}},
         "headers": {LABEL: {"description": "the label, in percent-encoded UTF-8", "schema": {"type": "string"}}},
     }

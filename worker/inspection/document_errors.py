@@ -104,7 +104,9 @@ def _explain(
 def with_explanation(error: InvalidAccelerator, text: bytes) -> InvalidAccelerator:
     """Returns an error of the same type with :func:`explain`'s text, path and place; so are those found with it."""
     is_rooted = (error.field or "").startswith(_ROOT)
-    first, *others = (_explained(type(error), each, None if is_rooted else error.field) for each in explain(error, text))
+    first, *others = (
+        _explained(type(error), each, None if is_rooted else error.field) for each in explain(error, text)
+    )
     first.others = tuple(others)
     return first
 

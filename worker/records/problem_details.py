@@ -37,7 +37,9 @@ class FieldError(pydantic.BaseModel):
     )
     column: int | None = Field(None, exclude_if=_absent, description="its first character in that line, from 1")
     end_line: int | None = Field(None, exclude_if=_absent, description="the line where it ends")
-    end_column: int | None = Field(None, exclude_if=_absent, description="the character of that line before which it ends")
+    end_column: int | None = Field(
+        None, exclude_if=_absent, description="the character of that line before which it ends"
+    )
 
 
 class Problem(pydantic.BaseModel):
@@ -55,7 +57,9 @@ class Problem(pydantic.BaseModel):
         None, exclude_if=_absent, description="the offending input, a path such as `options.seed` or `node:conv1`"
     )
     errors: list[FieldError] | None = Field(
-        None, exclude_if=_absent, description="every offending field, where there are several or it is known where they stand"
+        None,
+        exclude_if=_absent,
+        description="every offending field, where there are several, or their places in a text are known",
     )
     diagnosis: Diagnosis | None = Field(
         None, exclude_if=_absent, description="what is wrong with a program that could not be simulated"

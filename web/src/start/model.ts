@@ -57,7 +57,7 @@ export class ModelChoice {
       return;
     }
     const names = files.map(({ name }) => name).join(", ");
-    this.status.textContent = `Sends ${names} …`;
+    this.status.textContent = `Sending ${names} …`;
     try {
       const model = await upload(files);
       if (number === this.sending) {

@@ -6,7 +6,7 @@ import { Latest } from "../latest";
 
 const PLAN_AFTER = 300;
 /** The fields on which a plan depends. */
-const FIELDS = ["model", "uploaded", "accelerator", "document", "schedule", "seed"];
+const FIELDS = ["model", "uploaded", "accelerator", "document", "seed"];
 
 export function mountPlan(island: HTMLElement): void {
   const form = document.querySelector<HTMLFormElement>("form#start");
@@ -16,7 +16,7 @@ export function mountPlan(island: HTMLElement): void {
 }
 
 class LivePlan {
-  private readonly status = element("p", { role: "status", class: "quiet" }, "Plans …");
+  private readonly status = element("p", { role: "status", class: "quiet" }, "Planning …");
   private readonly body = element("div", { class: "plan" });
   private asked = "";
   private readonly plans = new Latest<FormData, string>({
@@ -52,7 +52,7 @@ class LivePlan {
       this.outdate("The document has errors. The plan is of before.");
     } else if (wanted !== this.asked) {
       this.asked = wanted;
-      this.outdate("Plans …");
+      this.outdate("Planning …");
       this.plans.ask(fields);
     }
   }

@@ -61,13 +61,18 @@ def test_a_document_that_nobody_keeps_is_planned_with(client: httpx2.Client, mod
     line = text.splitlines().index("word_bits: 128") + 1
     assert (found["errors"][0]["line"], found["errors"][0]["column"]) == (line, 1)
     both = {"model": model, "accelerator": "vta", "document": text}
-    assert is_problem(client.post(URL, json=both), 422, "invalid-request", "accelerator")["errors"][1]["field"] == "document"
+    assert (
+        is_problem(client.post(URL, json=both), 422, "invalid-request", "accelerator")["errors"][1]["field"]
+        == "document"
+    )
     is_problem(client.post(URL, json={"model": model}), 422, "invalid-request", "accelerator")
     large = {"model": model, "document": "# " + '"' * (MAX_BYTES - 4)}
     is_problem(client.post(URL, json=large), 422, "invalid-accelerator", "accelerator")
     larger = {"model": model, "document": "x" * (MAX_BYTES + 1)}
     is_problem(client.post(URL, json=larger), 422, "invalid-request", "document")
-    half = httpx2.Request("POST", client.base_url.join(URL), content=b'{"model": "%s", "document": "\\ud800"}' % model.encode())
+    half = httpx2.Request(
+        "POST", client.base_url.join(URL), content=b'{"model": "%s", "document": "\\ud800"}' % model.encode()
+    )
     half.headers["Content-Type"] = "application/json"
     is_problem(client.send(half), 422, "invalid-request", "document")
     assert client.get("/v1/accelerators").json() == known

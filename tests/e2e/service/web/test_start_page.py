@@ -1,6 +1,5 @@
 """The start page with its scripts: the document in its editor, the plan below, a model that is dropped, and Run."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -29,8 +28,7 @@ def on_page(browser: Browser, service: Service, path: str, **options: Any) -> It
     with visiting(browser, service.url, **options) as visit:
         visit.page.goto(path)
         yield visit
-        expected = re.compile(r"status of 422|/(v1/accelerators\?dry_run=true|plan) net::ERR_ABORTED")
-        visit.faults[:] = [one for one in visit.faults if not expected.search(one)]
+        visit.forgive(r"status of 422|/(v1/accelerators\?dry_run=true|plan) net::ERR_ABORTED")
 
 
 def open_editor(page: Page, accelerator: str | None = None) -> Locator:
@@ -174,7 +172,7 @@ def test_run_leads_to_a_finished_job_of_the_edited_document(service: Service, br
         assert document["title"] == title
         page.go_back()
         expect(page.locator("#document")).to_have_value(typed)
-        visit.faults[:] = [one for one in visit.faults if "/events net::ERR_ABORTED" not in one]
+        visit.forgive("/events net::ERR_ABORTED")
 
 
 def drop(page: Page, files: dict[str, bytes]) -> None:
@@ -268,7 +266,7 @@ def test_a_busy_service_is_asked_again(service: Service, browser: Browser) -> No
         page.get_by_role("button", name="Edit its document").click()
         expect(page.locator(".editor-status")).to_have_text("The service is busy; it is checked again in 1 s.")
         expect(page.locator(".editor-status")).to_contain_text("it can be used")
-        visit.faults[:] = [one for one in visit.faults if "status of 429" not in one]
+        visit.forgive("status of 429")
 
 
 def test_examples_need_no_upload(service: Service) -> None:

@@ -29,7 +29,9 @@ def slice_of(text: str, place: TextPlace) -> str:
     line, column, end_line, end_column = place
     if line == end_line:
         return lines[line - 1][column - 1 : end_column - 1]
-    return "\n".join([lines[line - 1][column - 1 :], *lines[line : end_line - 1], lines[end_line - 1][: end_column - 1]])
+    return "\n".join(
+        [lines[line - 1][column - 1 :], *lines[line : end_line - 1], lines[end_line - 1][: end_column - 1]]
+    )
 
 
 def paths(value: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:

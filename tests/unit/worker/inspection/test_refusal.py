@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.document_text import MAX_BYTES
+from accel.accelerator.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import AcceleratorDocumentTooLarge, InvalidAccelerator
 from worker.inspection.document_errors import explain, with_explanation
@@ -148,3 +149,27 @@ def test_a_thousand_errors_are_bounded() -> None:
     problem = problem_of(with_explanation(caught.value, text))
     assert len(problem.errors or ()) == 50
     assert len(problem.model_dump_json()) < MAX_BYTES  # what a process of an inspection may answer
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(["mvin-mvout", "vta"]), st.integers(0), st.integers(0, 40), st.text(max_size=12), st.booleans())
+def test_any_text_is_explained(name: str, at: int, length: int, text: str, as_json: bool) -> None:
+    """Text that other readers take otherwise: marks, blanks and ends of lines beyond ASCII, halves of escapes."""
+    whole = load_accelerator(name).model_dump_json(indent=1) if as_json else accelerator_yaml(load_accelerator(name))
+    at %= len(whole)
+    changed = (whole[:at] + text + whole[at + length :]).encode(errors="replace")
+    try:
+        parse_accelerator(changed)
+    except InvalidAccelerator as error:
+        problem = problem_of(with_explanation(error, changed))
+        lines = changed.decode().replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1
+        assert all(1 <= (one.line or 1) <= (one.end_line or 1) <= lines for one in problem.errors or ())
+
+
+@pytest.mark.parametrize(
+    "text", ["\u00a0{a: 1}", "\ufeff\ufeffa: 1", "\ufeff{a: 1}", '\u2003{"a": "\\x41"}', "\x85a: 1", "a: 1\n\x00"]
+)
+def test_texts_that_look_like_another_form(text: str) -> None:
+    with pytest.raises(InvalidAccelerator) as caught:
+        parse_accelerator(text.encode())
+    assert with_explanation(caught.value, text.encode()).detail

@@ -1,4 +1,4 @@
-"""Documents of accelerators that came as text: checked in a confined process, kept or not."""
+"""Documents of accelerators that come with a submission: checked in a confined process, kept or not."""
 
 import hashlib
 
