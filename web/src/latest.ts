@@ -19,13 +19,14 @@ const WAIT = 5;
 
 export class Latest<Input, Output> {
   private timer = 0;
+  private notBefore = 0; // a time of `performance.now()`: the service has asked for so long a pause
   private wanted: { input: Input } | null = null;
   private running: AbortController | null = null;
 
   constructor(private readonly handlers: Handlers<Input, Output>) {}
 
   /** Asks about this input once nothing newer has come for a while. */
-  ask(input: Input, pause = this.handlers.pause): void {
+  ask(input: Input): void {
     this.wanted = { input };
     if (this.handlers.abort) {
       this.running?.abort();
@@ -34,7 +35,7 @@ export class Latest<Input, Output> {
     this.timer = window.setTimeout(() => {
       this.timer = 0;
       void this.run();
-    }, pause);
+    }, Math.max(this.handlers.pause, this.notBefore - performance.now()));
   }
 
   /** Forgets what was asked. */
@@ -75,8 +76,9 @@ export class Latest<Input, Output> {
     }
     if (error instanceof ApiError && error.passes) {
       const seconds = Math.min(error.retryAfter ?? WAIT, LONGEST_WAIT);
+      this.notBefore = performance.now() + 1000 * seconds;
       this.handlers.waits(seconds);
-      this.ask(input, 1000 * seconds);
+      this.ask(input);
     } else {
       this.handlers.failed(error);
     }

@@ -1,5 +1,6 @@
 """Each page in each state, with texts that would do harm where they were not escaped."""
 
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -236,6 +237,31 @@ def test_models_and_their_plans(quiet: Quiet) -> None:
     assert HOSTILE in show(quiet, "/").text
     post(quiet, f"/models/{model}/delete")
     show(quiet, f"/models?id={model}", 404)
+
+
+def test_the_plan_of_a_form_keeps_nothing(quiet: Quiet) -> None:
+    def planned(**fields: str) -> httpx2.Response:
+        return quiet.client.post("/plan", files={name: (None, value) for name, value in fields.items()})
+
+    known = [quiet.client.get(path).json() for path in ("/v1/models", "/v1/accelerators", "/v1/jobs")]
+    document = canonical(load_accelerator("vta").model_copy(update={"title": HOSTILE})).decode()
+    answer = planned(model=CONVOLUTION, accelerator="vta", document=document)
+    assert answer.status_code == 200, answer.text
+    assert not re.search(r"<(script>|img src=x)", answer.text)
+    text = html.unescape(answer.text)
+    assert f"One convolution on {HOSTILE}" in text
+    assert "on the accelerator" in text
+    for fields, slug in (
+        ({"model": CONVOLUTION, "document": "name: x"}, "invalid-accelerator"),
+        ({"model": CONVOLUTION, "accelerator": "none"}, "unknown-accelerator"),
+        ({"model": "uploaded", "uploaded": "0" * 64}, "unknown-model"),
+        ({"model": HOSTILE}, "invalid-request"),
+        ({"model": CONVOLUTION, "seed": "-1"}, "invalid-request"),
+    ):
+        refused = planned(**fields)
+        assert (refused.status_code, refused.headers["content-type"]) == (422, "application/problem+json"), slug
+        assert refused.json()["type"] == f"/problems/{slug}"
+    assert [quiet.client.get(path).json() for path in ("/v1/models", "/v1/accelerators", "/v1/jobs")] == known
 
 
 def test_accelerators(quiet: Quiet) -> None:
