@@ -1,6 +1,6 @@
 """Errors that a user can act on, and those that are ours; each carries what an RFC 9457 problem document needs."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Diagnosis = Literal[
     "undefined-opcode",
@@ -138,11 +138,27 @@ class TensorsTooLarge(InvalidTensors):
     title = "The tensors are larger than the limits."
 
 
+class TextPlace(NamedTuple):
+    """A part of a text, from its first character to before ``end_column``; lines and columns are counted from 1."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
 class InvalidAccelerator(CyclopsError):
-    """An accelerator document that cannot work, or an unknown accelerator."""
+    """An accelerator document that cannot work, or an unknown accelerator.
+
+    Attributes:
+        place: where the error stands in the document's text; None where that is not known.
+        others: further errors of the same document that were found with this one.
+    """
 
     type = "invalid-accelerator"
     title = "The accelerator cannot be used."
+    place: TextPlace | None = None
+    others: "tuple[InvalidAccelerator, ...]" = ()
 
 
 class AcceleratorDocumentTooLarge(InvalidAccelerator):

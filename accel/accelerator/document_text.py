@@ -12,7 +12,8 @@ from typing import Any
 
 import yaml
 
-from accel.errors import AcceleratorDocumentTooLarge, InvalidAccelerator
+from accel.accelerator.document_places import text_place
+from accel.errors import AcceleratorDocumentTooLarge, InvalidAccelerator, TextPlace
 from accel.util.strict_json import object_from_pairs, require_unique_keys
 
 MAX_DEPTH = 100
@@ -21,7 +22,15 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
-class TooLargeError(ValueError):
+class TextError(ValueError):
+    """The text is no document; ``at`` is the character where that shows, None where it shows at none."""
+
+    def __init__(self, message: str, at: int | None = None) -> None:
+        super().__init__(message)
+        self.at = at
+
+
+class TooLargeError(TextError):
     """The document has more than ``MAX_VALUES`` keys and values, or ``MAX_DEPTH`` levels."""
 
 
@@ -39,7 +48,9 @@ def read_yaml(text: str) -> Any:
     try:
         return _document(yaml.parse(text, Loader=loader))
     except yaml.YAMLError as error:
-        raise ValueError(_tab(error, text) or " ".join(str(error).split())) from error
+        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+        at = None if mark is None else mark.index
+        raise TextError(_tab(error, text) or " ".join(str(error).split()), at) from error
 
 
 def _tab(error: yaml.YAMLError, text: str) -> str | None:
@@ -58,14 +69,14 @@ def _document(events: Iterator[Any]) -> Any:
     for event in events:
         values += isinstance(event, yaml.NodeEvent)
         if values > MAX_VALUES:
-            raise TooLargeError(f"{_line(event)}: more than {MAX_VALUES} keys and values")
+            raise _at(event, f"more than {MAX_VALUES} keys and values", TooLargeError)
         match event:
             case yaml.AliasEvent():
-                raise ValueError(f"{_line(event)}: an alias; write the value out")
+                raise _at(event, "an alias; write the value out")
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
                 _check(event)
                 if len(open_) > MAX_DEPTH:
-                    raise TooLargeError(f"{_line(event)}: nested more than {MAX_DEPTH} deep")
+                    raise _at(event, f"nested more than {MAX_DEPTH} deep", TooLargeError)
                 open_.append([])
             case yaml.SequenceEndEvent():
                 items = open_.pop()
@@ -81,15 +92,15 @@ def _document(events: Iterator[Any]) -> Any:
     return root[0]
 
 
-def _line(event: Any) -> str:
-    return f"line {event.start_mark.line + 1}"
+def _at(event: Any, message: str, error: type[TextError] = TextError) -> TextError:
+    return error(f"line {event.start_mark.line + 1}: {message}", event.start_mark.index)
 
 
 def _check(event: Any) -> None:
     if event.anchor is not None:
-        raise ValueError(f"{_line(event)}: an anchor; write each value out")
+        raise _at(event, "an anchor; write each value out")
     if event.tag is not None:
-        raise ValueError(f"{_line(event)}: the tag {event.tag}; no tags are taken")
+        raise _at(event, f"the tag {event.tag}; no tags are taken")
 
 
 def _object(items: list[Any], end: Any) -> dict[str, Any]:
@@ -97,7 +108,8 @@ def _object(items: list[Any], end: Any) -> dict[str, Any]:
     pairs = list(zip(items[::2], items[1::2], strict=True))
     for key, _ in pairs:
         if not isinstance(key, str):
-            raise ValueError(f"above {_line(end)}: a key that is no text, {key!r:.40}; write it in quotes")  # noqa: TRY004 - the text's fault
+            line, at = end.start_mark.line + 1, end.start_mark.index
+            raise TextError(f"above line {line}: a key that is no text, {key!r:.40}; write it in quotes", at)
     return object_from_pairs(pairs)
 
 
@@ -124,7 +136,7 @@ def read_text(document: bytes) -> Any:
         InvalidAccelerator: it is not valid JSON or YAML, or has a key twice.
     """
     check_bytes(document)
-    form = "JSON" if document.lstrip()[:1] in (b"{", b"[") else "YAML"
+    form, text = "JSON" if document.lstrip()[:1] in (b"{", b"[") else "YAML", ""
     try:
         text = document.decode()
         if form == "JSON":
@@ -134,11 +146,24 @@ def read_text(document: bytes) -> Any:
             parsed = read_yaml(text)
         json.dumps(parsed, ensure_ascii=False, allow_nan=False).encode()  # half of a surrogate pair is no text
     except TooLargeError as error:
-        raise AcceleratorDocumentTooLarge(f"the document is too large: {error}", field="accelerator") from error
+        large = AcceleratorDocumentTooLarge(f"the document is too large: {error}", field="accelerator")
+        large.place = _place(text, error)
+        raise large from error
     except ValueError as error:
-        raise InvalidAccelerator(f"the document is not {form}: {error}", field="accelerator") from error
+        refused = InvalidAccelerator(f"the document is not {form}: {error}", field="accelerator")
+        refused.place = _place(text, error)
+        raise refused from error
     require_unique_keys(parsed)
     return parsed
+
+
+def _place(text: str, error: ValueError) -> TextPlace | None:
+    """Returns where a text that cannot be read goes wrong, as far as its parser says so."""
+    at = error.pos if isinstance(error, json.JSONDecodeError) else error.at if isinstance(error, TextError) else None
+    if at is None:
+        return None
+    begin = min(at, max(len(text) - 1, 0))
+    return text_place(text, begin, begin if text[begin : begin + 1].isspace() else min(begin + 1, len(text)))
 
 
 def check_size(document: bytes) -> None:

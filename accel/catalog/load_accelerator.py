@@ -22,27 +22,40 @@ from accel.isa.family_registry import family_of
 from accel.isa.vta.document.ten_keys_json import is_config, read_config
 
 _LONGEST = 64
+_MOST_ERRORS = 50  # of one document
 Place = Sequence[str | int]
 
 
 def schema_error(
     error: pydantic.ValidationError, document: Any, model: type[pydantic.BaseModel], *within: str
 ) -> InvalidAccelerator:
-    """Returns the first error of ``model`` about ``document``, which is the part at ``within`` of the accelerator's.
+    """Returns the errors of ``model`` about ``document``, which is the part at ``within`` of the accelerator's.
 
-    Where a missing key stands beside an unknown one, the error names the unknown key: it is the missing one, misspelt.
+    The first has the others with it. Where a missing key stands beside an unknown one, the unknown key comes first: it
+    is the missing one, misspelt.
     """
-    first, *others = error.errors(include_url=False)
-    if first["type"] == "missing":
-        beside = (other for other in others if other["loc"][:-1] == first["loc"][:-1])
-        first = next((other for other in beside if other["type"] == "extra_forbidden"), first)
-    place = _place(first["loc"], document)
+    found = error.errors(include_url=False)[:_MOST_ERRORS]
+    if found[0]["type"] == "missing":
+        beside = (other for other in found if other["loc"][:-1] == found[0]["loc"][:-1])
+        unknown = next((other for other in beside if other["type"] == "extra_forbidden"), found[0])
+        found = [unknown, *(other for other in found if other is not unknown)]
+    first, *others = (_schema_error(each, document, model, within) for each in found)
+    for other in others:
+        other.__cause__ = error
+    first.others = tuple(others)
+    return first
+
+
+def _schema_error(
+    found: Any, document: Any, model: type[pydantic.BaseModel], within: Sequence[str]
+) -> InvalidAccelerator:
+    place = _place(found["loc"], document)
     path = ".".join(str(part)[:_LONGEST] for part in (*within, *place))
-    reason = _reason(first)
-    if first["type"] == "missing" and within and not document:
+    reason = _reason(found)
+    if found["type"] == "missing" and within and not document:
         reason += f"; there are no {within[-1]}, as in documents of the family explicit"
-    if first["type"] == "extra_forbidden":
-        reason = _unknown_key(str(place[-1]), sorted(_keys(model, first["loc"][:-1])))
+    if found["type"] == "extra_forbidden":
+        reason = _unknown_key(str(place[-1]), sorted(_keys(model, found["loc"][:-1])))
     return InvalidAccelerator(f"{path}: {reason}", field=f"accelerator.{path}")
 
 
@@ -159,6 +172,12 @@ def _text(name: str | Path) -> bytes:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
         raise InvalidAccelerator(f"{name} cannot be read: {error.strerror}", field="accelerator") from error
+
+
+def preset_yaml(name: str) -> str | None:
+    """Returns the text of a preset that is written in YAML, with its comments; None of any other accelerator."""
+    found = _presets().get(name)
+    return None if found is None or found.name.endswith(".json") else found.read_text(encoding="utf-8")
 
 
 @functools.cache

@@ -26,7 +26,7 @@ def check(
 ) -> None:
     """Check a document, and say what it describes.
 
-    Exit status: 0 it can be used, 1 it cannot: then where, what stands there, and what could.
+    Exit status: 0 it can be used, 1 it cannot: then each error, its line, what stands there, and what could.
     """
     from accel.accelerator.document_text import MAX_BYTES
     from accel.catalog.load_accelerator import accelerator_id, load_accelerator, parse_accelerator
@@ -95,6 +95,8 @@ def _exit_refused(error: "CyclopsError", text: bytes | None, *, as_json: bool) -
         told = with_explanation(error, text) if isinstance(error, InvalidAccelerator) and text is not None else error
         sys.stdout.write(problem_of(told).model_dump_json(indent=2) + "\n")
     else:
-        lines = explain(error, text).lines if isinstance(error, InvalidAccelerator) else [error.detail]
-        Console(stderr=True).print("cyclops: " + "\n  ".join(lines), markup=False, highlight=False, soft_wrap=True)
+        explained = explain(error, text) if isinstance(error, InvalidAccelerator) else []
+        messages = ["\n  ".join(each.located_lines) for each in explained] or [error.detail]
+        message = "\n".join(f"cyclops: {each}" for each in messages)
+        Console(stderr=True).print(message, markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(REFUSED)

@@ -7,10 +7,11 @@ import pydantic
 from fastapi import Query
 from pydantic import ConfigDict, Field
 
+from accel.accelerator.document_text import MAX_BYTES
 from worker.identity.ownership import Label
 from worker.records.job_artifacts import Artifact
 from worker.records.job_record import Job
-from worker.records.job_request import JobRequest
+from worker.records.job_request import JobRequest, contradiction, require_target
 from worker.records.uploads import Model, ProgramInfo, Tensors
 from worker.webhooks.deliveries import Delivery
 from worker.webhooks.targets import Webhook
@@ -110,6 +111,24 @@ class AcceleratorSummary(Labelled, AcceleratorName):
 class JobSubmission(JobRequest):
     """A job to be done."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["model", "accelerator"]},
+                {"required": ["model", "document"]},
+                {"required": ["program"]},
+            ]
+        }
+    )
+
+    document: str | None = Field(
+        None,
+        max_length=MAX_BYTES,
+        validate_default=True,
+        description="text of an accelerator's document, JSON or YAML, in place of `accelerator`: a job keeps it as "
+        "`POST /v1/accelerators` does, and has its id as `accelerator`; a dry run keeps nothing",
+    )
+
     label: Label | None = Field(
         None,
         description="what to call the job; where an earlier job answers, that one keeps its own",
@@ -119,6 +138,20 @@ class JobSubmission(JobRequest):
         False, strict=True, description="whether to run it in any case; else a job that was asked the same answers"
     )
     webhook: Webhook | None = Field(None, description="where to tell that the job has ended")
+
+    @pydantic.field_validator("accelerator")
+    @classmethod
+    def _target_of_a_model(cls, accelerator: str | None, info: pydantic.ValidationInfo) -> str | None:  # noqa: ARG003
+        return accelerator  # it is asked for with the document
+
+    @pydantic.field_validator("document")
+    @classmethod
+    def _in_place_of_an_accelerator(cls, document: str | None, info: pydantic.ValidationInfo) -> str | None:
+        if document is None and "accelerator" in info.data:
+            require_target(info.data["accelerator"], info)
+        elif document is not None and info.data.get("accelerator") is not None:
+            raise contradiction("give either an accelerator or a document", "accelerator", "document")
+        return document
 
 
 class JobResource(Job):

@@ -5,14 +5,16 @@ import logging
 from collections.abc import Sequence
 
 import redis
-from fastapi import Response
+from starlette.concurrency import run_in_threadpool
 
 from accel.catalog.load_accelerator import preset_names
 from accel.frontend.read.model_info import Axes, TensorInfo, fix_axes
+from accel.report.provenance import file_digest
 from service.context import Context
 from service.http.problems import ProblemError
 from service.http.request_context import current_traceparent, request_id
 from service.http.resources import JobSubmission
+from service.jobs.submitted_document import check_document, keep_document
 from service.jobs.webhook_submission import check_webhook, schedule_webhook, schedule_webhook_of_ended_job
 from worker.config.settings import Settings
 from worker.execution.job_inputs import ModelJobInputs, fetch_inputs
@@ -20,7 +22,7 @@ from worker.execution.tensor_archives import check_fit
 from worker.process.scratch import scratch_directory
 from worker.queue.job_queue import JobQueue
 from worker.records.idempotency import KeyReusedError, Proposal, SubmissionOutcome, Withdraw
-from worker.records.job_record import Job, Origin
+from worker.records.job_record import Document, Job, Origin
 from worker.records.job_request import JobRequest
 from worker.records.upload_locks import MissingUploadError
 from worker.records.uploads import Model, ProgramInfo
@@ -139,7 +141,7 @@ def _submit_once(request: JobSubmission, owner: str, key: str, context: Context)
 def _digest(request: JobSubmission) -> str:
     """Returns a digest of the request and its webhook's URL; the webhook's secret is dumped as asterisks."""
     # keys that were used before there were labels are good still
-    left_out = {name for name in ("webhook", "label") if getattr(request, name) is None}
+    left_out = {name for name in ("webhook", "label", "document") if getattr(request, name) is None}
     return hashlib.sha256(request.model_dump_json(exclude=left_out).encode()).hexdigest()
 
 
@@ -203,19 +205,47 @@ def check_queue_limits(queue: JobQueue, owner: str, settings: Settings) -> None:
         raise ProblemError("queue-full", f"{most} jobs of yours wait; try again later", headers=_QUEUE_FULL_HEADERS)
 
 
-def plan_response(request: JobRequest, context: Context) -> Response:
-    """Returns the plan of a request that was checked.
+async def with_kept_document(request: JobSubmission, context: Context, owner: str) -> JobSubmission:
+    """Returns the submission with the id of the document that came with it, if one did, which is kept.
 
     Raises:
-        ProblemError: it is for a program, or it cannot be made within the limits.
-        RefusedError: an input cannot be used.
+        ProblemError: something else is wrong, and nothing is kept; or the document cannot be examined now.
+        RefusedError: the document cannot be used.
+        InvalidAxes, InvalidTensors: as :func:`check_submission`.
     """
+    if request.document is None:
+        return request
+    await run_in_threadpool(check_submission, request, context)
+    accelerator = await keep_document(request.document, context.uploads, owner)
+    return request.model_copy(update={"accelerator": accelerator, "document": None})
+
+
+async def plan(request: JobSubmission, context: Context, owner: str) -> bytes:
+    """Returns the plan of a submission as JSON; nothing is kept.
+
+    Raises:
+        ProblemError: it cannot be accepted, it is for a program, or it was not its turn or cannot be made in time.
+        RefusedError: the document, or another input, cannot be used.
+        InvalidAxes, InvalidTensors: as :func:`check_submission`.
+    """
+    await run_in_threadpool(check_submission, request, context)
     if request.program is not None:
         raise ProblemError("invalid-request", "a program is compiled already: nothing is planned", field="program")
+    if request.document is not None:  # with the line of what is wrong, before it has a turn among the plans
+        await check_document(request.document, context.uploads, owner)
+    return await context.submissions.plans.run(lambda: _plan(request, context), owner)
+
+
+def _plan(request: JobSubmission, context: Context) -> bytes:
     with scratch_directory(context.settings.scratch_dir, "plan") as directory:
-        work = fetch_inputs(request, directory, context.store, context.uploads.accelerators.source(request.accelerator))
+        text, source = None, context.uploads.accelerators.source(request.accelerator)
+        if request.document is not None:
+            text = directory / "document.yaml"
+            text.write_bytes(request.document.encode())
+            source = Document(sha256=file_digest(text))
+        work = fetch_inputs(request, directory, context.store, source, text)
         assert isinstance(work, ModelJobInputs)
         try:
-            return Response(context.submissions.planner.plan(work, directory), media_type="application/json")
+            return context.submissions.planner.plan(work, directory)
         except LimitError as error:
             raise ProblemError("plan-failed", f"{error}; submit a job") from error

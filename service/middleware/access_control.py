@@ -23,7 +23,7 @@ from service.auth.session_cookie import key_in_cookie
 from service.context import AccessContext, Context
 from service.http.problems import ProblemError, problem_response, store_unavailable_response
 from worker.config.settings import Settings
-from worker.examples import example_id
+from worker.examples import is_example
 from worker.identity import secret_tokens
 from worker.identity.api_keys import ApiKeys
 from worker.identity.share_links import ShareTarget
@@ -96,7 +96,7 @@ class AccessControl:
         if policy.access == "metrics":
             return self._metrics_open
         if policy.example and policy.kind is not None:
-            return matched.path_params["id"] == example_id(policy.kind)
+            return is_example(policy.kind, matched.path_params["id"])
         return policy.access == "open"
 
     @staticmethod

@@ -9,12 +9,19 @@ from starlette.concurrency import run_in_threadpool
 from accel.accelerator.document import Accelerator
 from accel.accelerator.document_text import MAX_BYTES
 from accel.accelerator.document_yaml import accelerator_yaml
+from accel.catalog.load_accelerator import accelerator_id, preset_yaml
 from service.auth.caller import CurrentOwner
 from service.auth.route_policy import access
 from service.context import RequestUploads, UploadContext
 from service.http import conditional
 from service.http.conditional import IfNoneMatch
-from service.http.declarations import NOT_MODIFIED_RESPONSE, Responses, declare_problems, declare_upload_problems
+from service.http.declarations import (
+    NOT_MODIFIED_RESPONSE,
+    Responses,
+    declare_document,
+    declare_problems,
+    declare_upload_problems,
+)
 from service.http.negotiation import negotiate
 from service.http.problems import ProblemError
 from service.http.resources import AcceleratorSummary, Page, PageCursor, PageLimit
@@ -48,7 +55,8 @@ _BODY: dict[str, Any] = {
 }
 _DOCUMENT: Responses = {
     200: {
-        "description": "the document; in YAML without what is as it would be by default",
+        "description": "the document; in YAML a preset that is written so as it is, with its comments, and any other "
+        "without what is as it would be by default",
         "content": {YAML: {"schema": {"type": "object"}}},
         "headers": {LABEL: {"description": "the label, in percent-encoded UTF-8", "schema": {"type": "string"}}},
     }
@@ -59,21 +67,34 @@ _DOCUMENT: Responses = {
     "",
     status_code=201,
     summary="Upload an accelerator",
-    responses=declare_upload_problems("inspection-failed", "busy"),
+    responses=declare_document("with `dry_run`: it can be used, and would have this id", AcceleratorSummary)
+    | declare_upload_problems("inspection-failed", "busy"),
     openapi_extra=_BODY,
 )
 @access("key", rate="uploads", max_body=lambda _settings: MAX_BYTES)
 async def post_accelerator(
-    request: Request, response: Response, uploads: RequestUploads, owner: CurrentOwner, label: LabelOfUpload = None
+    request: Request,
+    response: Response,
+    uploads: RequestUploads,
+    owner: CurrentOwner,
+    label: LabelOfUpload = None,
+    dry_run: Annotated[bool, Query(description="answer 200 if it can be used, and keep nothing")] = False,
 ) -> AcceleratorSummary:
     """Check and keep an accelerator. Its id is the SHA-256 of its document; jobs name it by that.
 
     What cannot work is refused as `invalid-accelerator`; `field` is what to mend: a key such as `LOG_ACC_BUFF_SIZE`, or
-    a path such as `accelerator.memories.0.depth`.
+    a path such as `accelerator.memories.0.depth`. `errors` has all that was found, each with its line and column in the
+    text; mend them, and there may be more, as parts that do not have their form are not compared with each other.
+
+    With `dry_run` nothing is kept: the answer says whether the document can be used, as an editor asks while one types.
     """
     async with receive_file(request, uploads.settings.scratch_dir, _RAW) as upload:
         accelerator = await uploads.inspections.run(lambda: uploads.inspector.accelerator(upload.path), owner)
         chosen_label = label_of(request, label)
+    if dry_run:
+        response.status_code = 200
+        checked = accelerator_id(accelerator)
+        return AcceleratorSummary(id=checked, title=accelerator.title, family=accelerator.family, label=chosen_label)
     digest = await uploads.storing.run(lambda: uploads.accelerators.add(accelerator, upload.sha256), owner)
     response.headers["Location"] = f"/v1/accelerators/{digest}"
     if chosen_label is not None:
@@ -144,7 +165,12 @@ def get_accelerator(
     if chosen == "json":
         response.headers.update(headers)
         return accelerator
-    return Response(accelerator_yaml(accelerator), headers=headers, media_type=YAML)
+    return Response(document_yaml(id, accelerator), headers=headers, media_type=YAML)
+
+
+def document_yaml(name: str, accelerator: Accelerator) -> str:
+    """Returns an accelerator's document in YAML: a preset that is written so as it is, with its comments."""
+    return preset_yaml(name) or accelerator_yaml(accelerator)
 
 
 def find_accelerator(name: str, uploads: UploadContext) -> Accelerator:

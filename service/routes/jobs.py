@@ -8,6 +8,7 @@ import redis
 from fastapi import APIRouter, Depends, Header, Query, Response
 from starlette.concurrency import run_in_threadpool
 
+from accel.accelerator.document_text import MAX_BYTES
 from accel.report.plan_documents import Plan
 from service.auth.caller import CurrentCaller, CurrentOwner
 from service.auth.route_policy import access
@@ -19,8 +20,9 @@ from service.http.json_bodies import JsonRoute
 from service.http.problems import ProblemError
 from service.http.resources import Deliveries, JobCursor, JobResource, JobSubmission, Page, PageLimit, job_resource
 from service.jobs.job_id import JobId
-from service.jobs.submission import check_submission, plan_response, submit
+from service.jobs.submission import plan, submit, with_kept_document
 from service.jobs.wait_preference import PreferWait
+from worker.config.settings import Settings
 from worker.records.idempotency import SubmissionOutcome
 from worker.records.job_index import JobSelection
 from worker.records.job_listing import page_of_jobs
@@ -39,6 +41,10 @@ IdempotencyKey = Annotated[
     ),
 ]
 _RETRY_SECONDS = "1"
+
+
+def _most_bytes(settings: Settings) -> int:
+    return settings.max_body_bytes + 2 * MAX_BYTES  # JSON writes a quote or the end of a line as two characters
 
 
 @router.post(
@@ -61,6 +67,7 @@ _RETRY_SECONDS = "1"
         "unknown-tensors",
         "idempotency-key-reused",
         "invalid-request",
+        "inspection-failed",
         "plan-failed",
         "busy",
         "disk-full",
@@ -68,7 +75,7 @@ _RETRY_SECONDS = "1"
         "queue-unavailable",
     ),
 )
-@access("key", rate="submissions")
+@access("key", rate="submissions", max_body=_most_bytes)
 async def post_job(
     request: JobSubmission,
     context: RequestContext,
@@ -90,11 +97,12 @@ async def post_job(
 
     With `dry_run` there is no job. The answer is the plan: for every node of the model whether the accelerator runs it,
     how, and why not, with the instructions and the tiling of each launch, which is that of a job whose `schedule` is
-    `quick`. Of the options it reads `seed`, `calibration`, `dims` and `shapes`.
+    `quick`. Of the options it reads `seed`, `calibration`, `dims` and `shapes`. With `document` in place of
+    `accelerator` it tries a document that nobody keeps; what is wrong with one is told as by `POST /v1/accelerators`.
     """
     if dry_run:
-        await run_in_threadpool(check_submission, request, context)
-        return await context.submissions.plans.run(lambda: plan_response(request, context), owner)
+        return Response(await plan(request, context, owner), media_type="application/json")
+    request = await with_kept_document(request, context, owner)
     done, job = await run_in_threadpool(submit, request, owner, key, context)
     applied: Mapping[str, str] = {}
     if job is None:

@@ -127,7 +127,7 @@ def _upload_router(kind: _Kind[Document, Received]) -> APIRouter:
         "",
         name=f"list_{kind.name}",
         summary=f"List the {kind.name}",
-        description=f"Your {kind.name}, newest first, then the example. A page does not move when some are added.",
+        description=f"Your {kind.name}, newest first, then the examples. A page does not move when some are added.",
         response_model=Page[kind.summary],  # type: ignore[name-defined] # a schema made of another
         responses=NOT_MODIFIED_RESPONSE,
     )

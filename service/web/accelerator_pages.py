@@ -12,7 +12,6 @@ from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.contraction import contraction
 from accel.accelerator.document import Accelerator, HazardSync, TokenSync
-from accel.accelerator.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import accelerator_id
 from accel.errors import InvalidAccelerator
 from service.auth.caller import CurrentCaller, CurrentOwner
@@ -21,7 +20,7 @@ from service.context import RequestContext, RequestUploads, UploadContext
 from service.http.problems import ProblemError
 from service.http.resources import LabelChange
 from service.routes import labels, retention
-from service.routes.accelerators import accelerator_summaries, find_accelerator
+from service.routes.accelerators import accelerator_summaries, document_yaml, find_accelerator
 from service.uploads.receive import receive_parts
 from service.web.form_files import FORM_BYTES, form_texts, sent_document, store_document
 from service.web.rendering import render, see_other
@@ -98,17 +97,17 @@ def show_accelerator(
         waiting=_waiting(accelerator),
         contracts=_contraction(accelerator),
         format=format,
-        source=highlighted(accelerator, format),
+        source=highlighted(id, accelerator, format),
     )
 
 
-def highlighted(accelerator: Accelerator, form: Literal["json", "yaml"]) -> Markup:
+def highlighted(name: str, accelerator: Accelerator, form: Literal["json", "yaml"]) -> Markup:
     """Returns the document as text with a class for each kind of token; the texts in it are escaped."""
     formatter = HtmlFormatter(nowrap=True)
     if form == "json":
         made = highlight(accelerator.model_dump_json(indent=2), JsonLexer(), formatter)
     else:
-        made = highlight(accelerator_yaml(accelerator), YamlLexer(), formatter)
+        made = highlight(document_yaml(name, accelerator), YamlLexer(), formatter)
     return Markup(made)  # noqa: S704 - Pygments escapes what it is given
 
 

@@ -1,7 +1,7 @@
 """The start page: a model, an accelerator, and what becomes of them: a plan at once, or a job."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,15 +18,15 @@ from service.auth.route_policy import access
 from service.context import Context, RequestContext
 from service.http.problems import ProblemError
 from service.http.resources import JobSubmission
-from service.jobs.submission import check_submission, plan_response, submit
+from service.jobs.submission import check_submission, plan, submit
 from service.uploads.canonical import canonical_model
 from service.uploads.receive import ReceivedPart, receive_parts
 from service.uploads.stored import store_upload
-from service.web.examples import EXAMPLES, example_model
 from service.web.form_files import FORM_BYTES, form_texts, sent_document, store_document
 from service.web.list_pages import accelerator_names, source_names
 from service.web.rendering import render, see_other
 from worker.config.settings import Settings
+from worker.examples import examples, find_example
 from worker.identity.ownership import MOST_LABEL
 from worker.records.job_index import JobSelection
 from worker.records.job_listing import page_of_jobs
@@ -37,9 +37,9 @@ from worker.sandbox.confined_tasks import RefusedError
 router = APIRouter(include_in_schema=False)
 _LATEST_JOBS = 5
 _MODELS_OFFERED = 100
-_EXAMPLE = "example:"
 _UPLOADED = "uploaded"
 _UNPROCESSABLE = 422
+_FORM_PARTS = 16  # fields and empty files of the form
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Chosen:
     """What stands in the form.
 
     Attributes:
-        model: ``example:NAME``, or ``uploaded``.
+        model: the id of an example, or ``uploaded``.
         uploaded: the id of a model that was sent.
         accelerator: the id of one, unless there is a document.
         document: the text of an accelerator's document.
         schedule, seed, label, fresh: as the API has them, as texts.
     """
 
-    model: str = f"{_EXAMPLE}{EXAMPLES[0].name}"
+    model: str = examples("models")[0].id
     uploaded: str = ""
     accelerator: str = "vta"
     document: str = ""
@@ -62,6 +62,17 @@ class Chosen:
     seed: str = "0"
     label: str = ""
     fresh: str = ""
+
+    @property
+    def model_id(self) -> str:
+        """The id of the model."""
+        return self.uploaded if self.model == _UPLOADED else self.model
+
+    def with_model(self, digest: str) -> "Chosen":
+        """Returns the same with this model."""
+        if find_example("models", digest) is not None:
+            return replace(self, model=digest)
+        return replace(self, model=_UPLOADED, uploaded=digest)
 
 
 _FIELDS = tuple(Chosen.__dataclass_fields__)
@@ -81,7 +92,7 @@ async def show_start(
     """The form for a job, and the latest jobs."""
     chosen = Chosen(accelerator=accelerator or "vta", fresh=fresh)
     if model is not None:
-        chosen = replace(chosen, model=_UPLOADED, uploaded=model)
+        chosen = chosen.with_model(model)
     return await _form(request, context, owner, chosen)
 
 
@@ -92,7 +103,7 @@ async def _form(
     status = 200 if problem is None else _UNPROCESSABLE
     shown = None if problem is None else problem.model_dump(mode="json")
     return await run_in_threadpool(
-        render, request, "start.html", status, chosen=chosen, problem=shown, examples=EXAMPLES, **values
+        render, request, "start.html", status, chosen=chosen, problem=shown, examples=examples("models"), **values
     )
 
 
@@ -122,7 +133,8 @@ async def start(request: Request, context: RequestContext, owner: CurrentOwner) 
         sent = await run_in_threadpool(_Sent.of, parts)
         try:
             chosen = sent.chosen
-            _submission(replace(chosen, uploaded="0" * 64, accelerator="vta"))  # before anything is stored
+            known = chosen.with_model("0" * 64) if sent.model else chosen
+            _submission(replace(known, accelerator="vta"))  # before anything is stored
             chosen = await _with_model(sent, context, owner)
             if sent.document is not None:
                 accelerator = await store_document(sent.document, context, owner)
@@ -146,14 +158,12 @@ class _Sent:
     Attributes:
         chosen: its fields.
         do: ``plan``, or ``run``.
-        folder: where its files lie.
         model: the files of a model.
         document: the file of an accelerator's document, if there is one.
     """
 
     chosen: Chosen
     do: str
-    folder: Path
     model: list[ReceivedPart] = field(default_factory=list)
     document: Path | None = None
 
@@ -168,7 +178,6 @@ class _Sent:
         return cls(
             chosen=Chosen(**{name: texts[sent] for name, sent in _SENT_AS.items() if sent in texts}),
             do=texts.get("do", "run"),
-            folder=parts[0].path.parent,
             model=[part for part in parts if part.name == "file" and part.filename],
             document=sent_document(parts),
         )
@@ -186,8 +195,8 @@ def _submission(chosen: Chosen) -> JobSubmission:
     try:
         return JobSubmission.model_validate(
             {
-                "model": chosen.uploaded,
-                "accelerator": chosen.accelerator,
+                "model": chosen.model_id,
+                **({"document": chosen.document} if chosen.document else {"accelerator": chosen.accelerator}),
                 "options": {"seed": seed, "schedule": chosen.schedule},
                 "label": chosen.label or None,
                 "fresh": bool(chosen.fresh),
@@ -202,23 +211,11 @@ def _submission(chosen: Chosen) -> JobSubmission:
 
 
 async def _with_model(sent: _Sent, context: Context, owner: str) -> Chosen:
-    """Returns what was chosen with the id of its model, which is stored if it was not."""
-    chosen = sent.chosen
-    if sent.model:
-        name = Path(sent.model[0].filename or "").stem
-        digest = await _store_model(sent.model, _as_label(name), context, owner)
-    elif chosen.model == _UPLOADED:
-        return chosen
-    else:
-        name = chosen.model.removeprefix(_EXAMPLE)
-        found = next((each for each in EXAMPLES if each.name == name), None)
-        if found is None:
-            raise ProblemError("unknown-model", f"there is no example {name!r}", field="model")
-        data = await run_in_threadpool(example_model, name, context.settings.scratch_dir)
-        path = sent.folder / "example.onnx"
-        await run_in_threadpool(path.write_bytes, data)
-        digest = await _store_model([ReceivedPart(path, "file", "example.onnx")], found.title, context, owner)
-    return replace(chosen, model=_UPLOADED, uploaded=digest)
+    """Returns what was chosen with the model that was sent, if one was, which is stored."""
+    if not sent.model:
+        return sent.chosen
+    name = Path(sent.model[0].filename or "").stem
+    return sent.chosen.with_model(await _store_model(sent.model, _as_label(name), context, owner))
 
 
 async def _store_model(parts: list[ReceivedPart], name: str | None, context: Context, owner: str) -> str:
@@ -265,15 +262,28 @@ async def show_plan(
     label: Annotated[str, Query(max_length=MOST_LABEL)] = "",
 ) -> Response:
     """The plan: for each operator whether the accelerator runs it, how, and why not; and a button that runs it."""
-    chosen = Chosen(_UPLOADED, model, accelerator, schedule=schedule, seed=seed, label=label)
+    chosen = Chosen(accelerator=accelerator, schedule=schedule, seed=seed, label=label).with_model(model)
     try:
-        submission = _submission(chosen)
-        await run_in_threadpool(check_submission, submission, context)
-        answer = await context.submissions.plans.run(lambda: plan_response(submission, context), owner)
+        values = await _planned(chosen, context, owner)
     except (ProblemError, RefusedError) as error:
         return await _form(request, context, owner, chosen, error.problem)
     except CyclopsError as error:
         return await _form(request, context, owner, chosen, problem_of(error))
-    plan: Mapping[str, Any] = json.loads(bytes(answer.body))
-    name = await run_in_threadpool(lambda: context.uploads.models.stored(model).label)
-    return await run_in_threadpool(render, request, "plan.html", plan=plan, chosen=chosen, name=name)
+    return await run_in_threadpool(render, request, "plan.html", **values)
+
+
+async def _planned(chosen: Chosen, context: Context, owner: str) -> dict[str, Any]:
+    """Returns what a page with the plan of a choice says."""
+    found = json.loads(await plan(_submission(chosen), context, owner))
+    name = await run_in_threadpool(lambda: context.uploads.models.stored(chosen.model_id).label)
+    return {"plan": found, "chosen": chosen, "name": name}
+
+
+@router.post("/plan")
+@access("key", rate="submissions", max_body=lambda _settings: FORM_BYTES)
+async def show_plan_of_form(request: Request, context: RequestContext, owner: CurrentOwner) -> Response:
+    """The plan of what stands in the form of the start page, as a part of that page. Nothing is kept."""
+    async with receive_parts(request, context.settings.scratch_dir, limit=_FORM_PARTS) as parts:
+        sent = await run_in_threadpool(_Sent.of, parts)
+    values = await _planned(sent.chosen, context, owner)
+    return await run_in_threadpool(render, request, "plan_of_form.html", **values)

@@ -1,5 +1,6 @@
 """Pages in the machine's own Chromium, as people use them."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,10 @@ class Visit:
 
     page: Page
     faults: list[str] = field(default_factory=list)
+
+    def forgive(self, pattern: str) -> None:
+        """Forgets the faults in which the pattern is found."""
+        self.faults[:] = [fault for fault in self.faults if not re.search(pattern, fault)]
 
     def assert_accessible(self) -> None:
         """Nothing that axe-core calls serious or critical."""

@@ -1,9 +1,22 @@
 /** Requests to the public API, with the page's share link where it was opened by one. */
 
+/** A field of a request that is wrong, with its place in a document's text where there is one. */
+export interface FieldError {
+  field: string;
+  message: string;
+  line?: number;
+  column?: number;
+  end_line?: number;
+  end_column?: number;
+}
+
 export class ApiError extends Error {
   constructor(
     message: string,
     readonly status: number,
+    readonly errors: FieldError[] = [],
+    /** Seconds after which the service wants to be asked again. */
+    readonly retryAfter: number | null = null,
   ) {
     super(message);
   }
@@ -28,23 +41,25 @@ export function apiUrl(path: string, query: Record<string, string | number> = {}
 }
 
 /** Returns the answer; throws what its problem document says. */
-export async function request(path: string, query: Record<string, string | number> = {}): Promise<Response> {
-  const response = await fetch(apiUrl(path, query));
+export async function request(path: string, query: Record<string, string | number> = {}, init?: RequestInit): Promise<Response> {
+  const response = await fetch(apiUrl(path, query), init);
   if (!response.ok) {
-    throw new ApiError(await problemOf(response), response.status);
+    throw await errorOf(response);
   }
   return response;
 }
 
-export async function json<T>(path: string, query: Record<string, string | number> = {}): Promise<T> {
-  return (await (await request(path, query)).json()) as T;
+export async function json<T>(path: string, query: Record<string, string | number> = {}, init?: RequestInit): Promise<T> {
+  return (await (await request(path, query, init)).json()) as T;
 }
 
-async function problemOf(response: Response): Promise<string> {
+async function errorOf(response: Response): Promise<ApiError> {
+  const after = Number(response.headers.get("Retry-After") ?? Number.NaN);
+  const wait = Number.isFinite(after) ? after : null;
   try {
-    const problem = (await response.json()) as { detail?: string; title?: string };
-    return problem.detail ?? problem.title ?? response.statusText;
+    const problem = (await response.json()) as { detail?: string; title?: string; errors?: FieldError[] };
+    return new ApiError(problem.detail ?? problem.title ?? response.statusText, response.status, problem.errors, wait);
   } catch {
-    return `${response.status} ${response.statusText}`;
+    return new ApiError(`${response.status} ${response.statusText}`, response.status, [], wait);
   }
 }

@@ -39,11 +39,16 @@ class ProgramJobInputs:
 
 
 def fetch_inputs(
-    request: JobRequest | Job, directory: Path, store: Store, document: Document
+    request: JobRequest | Job, directory: Path, store: Store, document: Document, accelerator_file: Path | None = None
 ) -> ModelJobInputs | ProgramJobInputs:
     """Copies the request's uploads into files in ``directory``.
 
-    ``document`` is that of the request's accelerator as its user has it.
+    Args:
+        request: the request.
+        directory: of the files.
+        store: has the uploads.
+        document: that of the request's accelerator as its user has it.
+        accelerator_file: a document in place of the request's accelerator.
 
     Raises:
         KeyError: one of them is not there.
@@ -55,7 +60,9 @@ def fetch_inputs(
             local[name] = directory / f"{name}.npz"
             tensors(store).fetch(digest, local[name])
     accelerators = Accelerators(store)
-    accelerator = request.accelerator and accelerators.fetch(request.accelerator, directory / "accelerator.json")
+    accelerator = str(accelerator_file) if accelerator_file is not None else None
+    if request.accelerator is not None:
+        accelerator = accelerators.fetch(request.accelerator, directory / "accelerator.json")
     if request.accelerator in preset_names():  # that of this version, which runs it
         document = accelerators.source(request.accelerator)
     sources = Sources(

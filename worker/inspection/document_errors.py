@@ -7,11 +7,13 @@ from typing import Any
 
 import pydantic
 
+from accel.accelerator.document_places import DocumentPlaces
 from accel.accelerator.document_text import read_text
 from accel.catalog.document_schema import Schema, accelerator_schema
-from accel.errors import InvalidAccelerator
+from accel.errors import InvalidAccelerator, TextPlace
 
 _ROOT = "accelerator."
+_SHORT = "vta_config"  # the part of a short form that may hold its keys
 _SHOWN = 200
 _LIMITS = {
     "minimum": "at least",
@@ -30,13 +32,14 @@ _LIMITS = {
 class DocumentError:
     """``path`` leads to the error, ``found`` is the value there, and ``accepted`` describes the schema.
 
-    The last two are None where the message suffices.
+    The last two are None where the message suffices, and ``place`` where the text has none for it.
     """
 
     path: str
     message: str
     found: str | None = None
     accepted: str | None = None
+    place: TextPlace | None = None
 
     @property
     def lines(self) -> list[str]:
@@ -48,33 +51,70 @@ class DocumentError:
             parts.append(f"accepted: {self.accepted}")
         return parts
 
+    @property
+    def located_lines(self) -> list[str]:
+        """The text, a line each, the last of which says where it is in the file."""
+        return self.lines + ([] if self.place is None else [f"line {self.place.line}, column {self.place.column}"])
 
-def explain(error: InvalidAccelerator, text: bytes | None) -> DocumentError:
-    """Returns the explanation of an error; ``text`` is the document, or None if it could not be read."""
+
+def explain(error: InvalidAccelerator, text: bytes | None) -> list[DocumentError]:
+    """Returns the explanations of an error and of those that were found with it, in the order of the document.
+
+    ``text`` is the document, or None if it could not be read.
+    """
+    document, places = _read(text)
+    first, *others = (_explain(each, document, places, has_text=text is not None) for each in (error, *error.others))
+    return [first, *sorted(others, key=lambda each: each.place or ())]
+
+
+def _read(text: bytes | None) -> tuple[Any, DocumentPlaces | None]:
+    """Returns the document, None if a key is twice in it, and the places in it; both None if it cannot be read."""
+    try:
+        return (None, None) if text is None else (read_text(text), DocumentPlaces(text.decode()))
+    except InvalidAccelerator as error:
+        unread = text is None or error.field == _ROOT.rstrip(".")
+        return None, None if unread or text is None else DocumentPlaces(text.decode())
+
+
+def _explain(
+    error: InvalidAccelerator, document: Any, places: DocumentPlaces | None, *, has_text: bool
+) -> DocumentError:
     field = error.field or ""
     path = field.removeprefix(_ROOT)
     message = error.detail.removeprefix(f"{path}: ")
-    if text is None or not field.startswith(_ROOT):
-        return DocumentError(path if text is not None and field != "accelerator" else "", message)
-    try:
-        document = read_text(text)
-    except InvalidAccelerator:  # a key that is there twice: nothing stands at one place of it
-        return DocumentError(path, message)
-    steps = _steps(path, document)
+    if places is None:
+        return DocumentError(path if has_text and field != "accelerator" else "", message, place=error.place)
+    if not field.startswith(_ROOT):  # a key of a short form
+        ways = (tuple(path.split(".")), (_SHORT, path))
+        place = places.find(next((way for way in ways if way in places), (_SHORT,)))
+        return DocumentError("" if field == "accelerator" else path, message, place=place)
+    if document is None:  # a key that is there twice: nothing stands at one place of it
+        return DocumentError(path, message, place=places.find(tuple(path.split("."))))
+    steps = tuple(_steps(path, document))
+    place = places.find(steps)
     if not isinstance(error.__cause__, pydantic.ValidationError):
-        return DocumentError(".".join(steps), message)
+        return DocumentError(".".join(steps), message, place=place)
     node = document
     for step in steps:
         node = _child(node, step)
     found = "nothing" if node is None else f"{node!r:.{_SHOWN}}"
-    return DocumentError(".".join(steps), message, found, _accepted(steps, document))
+    return DocumentError(".".join(steps), message, found, _accepted(list(steps), document), place)
 
 
 def with_explanation(error: InvalidAccelerator, text: bytes) -> InvalidAccelerator:
-    """Returns an error of the same type with the text of :func:`explain` in its detail, and the path in ``field``."""
-    found = explain(error, text)
-    field = f"{_ROOT}{found.path}" if (error.field or "").startswith(_ROOT) else error.field
-    return type(error)("; ".join(found.lines), field=field)
+    """Returns an error of the same type with :func:`explain`'s text, path and place; so are those found with it."""
+    is_rooted = (error.field or "").startswith(_ROOT)
+    first, *others = (
+        _explained(type(error), each, None if is_rooted else error.field) for each in explain(error, text)
+    )
+    first.others = tuple(others)
+    return first
+
+
+def _explained(kind: type[InvalidAccelerator], found: DocumentError, field: str | None) -> InvalidAccelerator:
+    error = kind("; ".join(found.lines), field=field or f"{_ROOT}{found.path}")
+    error.place = found.place
+    return error
 
 
 def _steps(path: str, document: Any) -> list[str]:

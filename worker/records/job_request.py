@@ -52,35 +52,44 @@ class JobRequest(pydantic.BaseModel):
     @classmethod
     def _one_of_two(cls, program: str | None, info: pydantic.ValidationInfo) -> str | None:
         if "model" in info.data and (program is None) == (info.data["model"] is None):
-            raise _contradiction("give either a model or a program", "model", "program")
+            raise contradiction("give either a model or a program", "model", "program")
         return program
 
     @pydantic.field_validator("accelerator")
     @classmethod
     def _target_of_a_model(cls, accelerator: str | None, info: pydantic.ValidationInfo) -> str | None:
-        refused = "model" not in info.data  # it was given, and is no id
-        if accelerator is None and info.data.get("program") is None and (refused or info.data["model"] is not None):
-            raise _contradiction("a model needs an accelerator", "accelerator")
+        require_target(accelerator, info)
         return accelerator
 
     @pydantic.field_validator("options")
     @classmethod
     def _options_that_apply(cls, options: JobOptions, info: pydantic.ValidationInfo) -> JobOptions:
         if info.data.get("model") is not None and options.engine != "both":
-            raise _contradiction("a model is verified and timed: leave it at both", "options.engine")
+            raise contradiction("a model is verified and timed: leave it at both", "options.engine")
         if info.data.get("program") is not None and options.calibration is not None:
-            raise _contradiction("a program is compiled already: nothing is calibrated", "options.calibration")
+            raise contradiction("a program is compiled already: nothing is calibrated", "options.calibration")
         if info.data.get("program") is not None and (options.dims or options.shapes):
             given = ("dims", options.dims), ("shapes", options.shapes)
             fields = [f"options.{name}" for name, value in given if value]
-            raise _contradiction("a program is compiled already: its shapes are fixed", *fields)
+            raise contradiction("a program is compiled already: its shapes are fixed", *fields)
         if info.data.get("program") is not None and options.host_nodes:
-            raise _contradiction("a program is compiled already: it runs where it runs", "options.host_nodes")
+            raise contradiction("a program is compiled already: it runs where it runs", "options.host_nodes")
         if info.data.get("program") is not None and options.schedule != JobOptions().schedule:
-            raise _contradiction("a program is compiled already: its tilings are chosen", "options.schedule")
+            raise contradiction("a program is compiled already: its tilings are chosen", "options.schedule")
         return options
 
 
-def _contradiction(message: str, *fields: str) -> PydanticCustomError:
+def require_target(accelerator: str | None, info: pydantic.ValidationInfo) -> None:
+    """Refuses a model without an accelerator.
+
+    Raises:
+        PydanticCustomError: there is none.
+    """
+    refused = "model" not in info.data  # it was given, and is no id
+    if accelerator is None and info.data.get("program") is None and (refused or info.data["model"] is not None):
+        raise contradiction("a model needs an accelerator", "accelerator")
+
+
+def contradiction(message: str, *fields: str) -> PydanticCustomError:
     """Returns an error of several fields together; ``ctx.fields`` has their paths."""
     return PydanticCustomError("contradiction", "{message}", {"message": message, "fields": list(fields)})

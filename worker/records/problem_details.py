@@ -5,7 +5,7 @@ from typing import Annotated
 import pydantic
 from pydantic import Field
 
-from accel.errors import CyclopsError, Diagnosis, InternalError, SimulationError
+from accel.errors import CyclopsError, Diagnosis, InternalError, InvalidAccelerator, SimulationError
 
 
 def _absent(value: object) -> bool:
@@ -29,6 +29,17 @@ class FieldError(pydantic.BaseModel):
 
     field: _Text = Field(description="path in the request, such as `options.seed`", examples=["options.seed"])
     message: _Text = Field(description="what is wrong with it", examples=["Input should be at least 0"])
+    line: int | None = Field(
+        None,
+        exclude_if=_absent,
+        description="of an accelerator's document: the line of the text where it is, counted from 1; absent where the "
+        "text has no place for it",
+    )
+    column: int | None = Field(None, exclude_if=_absent, description="its first character in that line, from 1")
+    end_line: int | None = Field(None, exclude_if=_absent, description="the line where it ends")
+    end_column: int | None = Field(
+        None, exclude_if=_absent, description="the character of that line before which it ends"
+    )
 
 
 class Problem(pydantic.BaseModel):
@@ -46,7 +57,9 @@ class Problem(pydantic.BaseModel):
         None, exclude_if=_absent, description="the offending input, a path such as `options.seed` or `node:conv1`"
     )
     errors: list[FieldError] | None = Field(
-        None, exclude_if=_absent, description="every offending field, where there are several"
+        None,
+        exclude_if=_absent,
+        description="every offending field, where there are several, or their places in a text are known",
     )
     diagnosis: Diagnosis | None = Field(
         None, exclude_if=_absent, description="what is wrong with a program that could not be simulated"
@@ -74,7 +87,14 @@ def problem_of(error: CyclopsError, *, status: int | None = None) -> Problem:
     found = problem(error.type, error.title, error.detail, field=error.field, status=status)
     if isinstance(error, SimulationError):
         return found.model_copy(update={"diagnosis": error.kind, "instruction": error.instruction})
+    if isinstance(error, InvalidAccelerator) and (error.place or error.others):
+        return found.model_copy(update={"errors": [_field_error(each) for each in (error, *error.others)]})
     return found
+
+
+def _field_error(error: InvalidAccelerator) -> FieldError:
+    place = {} if error.place is None else error.place._asdict()
+    return FieldError(field=error.field or "accelerator", message=error.detail, **place)
 
 
 INTERNAL = ("internal-error", "Something went wrong on our side.")  # the type, and its title

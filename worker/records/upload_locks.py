@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from worker.examples import example_id
+from worker.examples import is_example
 from worker.records.job_record import Job
 from worker.records.job_request import JobRequest
 from worker.storage.identifiers import age, new_id, owner_digest
@@ -155,7 +155,7 @@ def needed_uploads(request: JobRequest | Job) -> list[UploadName]:
     return [
         UploadName(kind, digest)
         for kind, digest in dict.fromkeys(named)
-        if digest is not None and digest != example_id(kind)
+        if digest is not None and not is_example(kind, digest)
     ]
 
 

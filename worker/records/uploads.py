@@ -14,7 +14,7 @@ import pydantic
 from pydantic import Field
 
 from accel.frontend.read.model_info import ModelContents, TensorInfo
-from worker.examples import FileKind, example
+from worker.examples import FileKind, examples, find_example
 from worker.identity.owner_scope import OwnerScopedCollection
 from worker.identity.ownership import OwnedObject, label_key, label_of
 from worker.records.upload_locks import UploadLocks, UploadName
@@ -74,7 +74,7 @@ class StoredUpload(NamedTuple, Generic[Document]):
 
     Attributes:
         document: what was found in it.
-        label: the label given by the owner, or by whoever shared it.
+        label: the label given by the owner, or by whoever shared it; else the title of an example.
         created: when the owner first sent it; None if the owner never did.
     """
 
@@ -100,8 +100,8 @@ class Uploads(OwnerScopedCollection, Generic[Document]):
         """
         if not _ID.fullmatch(digest):
             raise KeyError(digest)
-        if digest == example(self._kind).id:
-            return self._document.model_validate_json(example(self._kind).info)
+        if (given := find_example(self._kind, digest)) is not None:
+            return self._document.model_validate_json(given.info)
         keys = [f"{self._kind}/{digest}/info.json"]
         if self._ownership is not None and not self._is_shared(digest):
             keys.append(self._ownership.key(self._kind, digest))
@@ -129,14 +129,19 @@ class Uploads(OwnerScopedCollection, Generic[Document]):
         if created is None and self._shared is not None and self._is_shared(digest):
             key = label_key(self._shared.sender, self._kind, digest)
         [label] = self._store.read_many([key])
-        return StoredUpload(document, label_of(label), created and created.replace(microsecond=0))
+        return StoredUpload(document, self._title(digest, label_of(label)), created and created.replace(microsecond=0))
 
     def labels(self, ids: list[str]) -> list[str | None]:
-        """Returns the owner's label of each id, read together; None where there is none."""
-        return [None] * len(ids) if self._ownership is None else self._ownership.labels(self._kind, ids)
+        """Returns the owner's label of each id, read together, else an example's title; None where there is neither."""
+        labels = [None] * len(ids) if self._ownership is None else self._ownership.labels(self._kind, ids)
+        return [self._title(digest, label) for digest, label in zip(ids, labels, strict=True)]
+
+    def _title(self, digest: str, label: str | None) -> str | None:
+        given = find_example(self._kind, digest) if label is None else None
+        return label if given is None else given.title
 
     def page(self, before: str | None, most: int) -> tuple[list[StoredUpload[Document]], str | None]:
-        """Returns a page of the owner's uploads, newest first, then the example, and the next cursor.
+        """Returns a page of the owner's uploads, newest first, then the examples, and the next cursor.
 
         It reads one listing of the owner's ownership keys, and the documents and labels of the page.
 
@@ -146,16 +151,17 @@ class Uploads(OwnerScopedCollection, Generic[Document]):
         """
         assert self._ownership is not None
         own = self._ownership.newest(self._kind)
-        given = example(self._kind).id
-        if all(item.id != given for item in own):
-            own.append(OwnedObject(given, _NEVER))
+        sent = {item.id for item in own}
+        given = sorted((each.id for each in examples(self._kind) if each.id not in sent), reverse=True)
+        own += [OwnedObject(digest, _NEVER) for digest in given]
         following = [item for item in own if before is None or _place(item) < before]
         page = following[:most]
         infos = self._store.read_many([f"{self._kind}/{item.id}/info.json" for item in page])
-        labels = self._ownership.labels(self._kind, [item.id for item in page])
+        labels = self.labels([item.id for item in page])
         stored = []
         for item, info, label in zip(page, infos, labels, strict=True):
-            known = example(self._kind).info if item.id == given else info
+            from_example = find_example(self._kind, item.id)
+            known = info if from_example is None else from_example.info
             if known is not None:  # else it is being deleted
                 created = None if item.since == _NEVER else item.since.replace(microsecond=0)
                 stored.append(StoredUpload(self._document.model_validate_json(known), label, created))
@@ -181,8 +187,8 @@ class Uploads(OwnerScopedCollection, Generic[Document]):
 
     def stream(self, digest: str, begin: int = 0, end: int | None = None) -> Iterator[bytes]:
         """Returns bytes ``[begin, end)`` of an existing upload, in chunks."""
-        if digest == example(self._kind).id:
-            return iter([example(self._kind).path.read_bytes()[begin:end]])
+        if (given := find_example(self._kind, digest)) is not None:
+            return iter([given.path.read_bytes()[begin:end]])
         return self._store.stream(f"{self._kind}/{digest}/data", begin, end)
 
     def fetch(self, digest: str, path: Path) -> None:
@@ -191,8 +197,8 @@ class Uploads(OwnerScopedCollection, Generic[Document]):
         Raises:
             OSError: the blob is missing, or does not match its digest.
         """
-        if digest == example(self._kind).id:
-            path.write_bytes(example(self._kind).path.read_bytes())
+        if (given := find_example(self._kind, digest)) is not None:
+            path.write_bytes(given.path.read_bytes())
         else:
             self._store.fetch(f"{self._kind}/{digest}/data", path)
         with path.open("rb") as file:

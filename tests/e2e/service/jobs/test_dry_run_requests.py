@@ -1,5 +1,6 @@
 """Dry runs over HTTP."""
 
+import hashlib
 import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,8 +9,9 @@ import httpx2
 import numpy as np
 import pytest
 
+from accel.accelerator.document_text import MAX_BYTES
 from accel.accelerator.document_yaml import accelerator_yaml
-from accel.catalog.load_accelerator import load_accelerator, preset_names
+from accel.catalog.load_accelerator import accelerator_id, load_accelerator, parse_accelerator, preset_names
 from accel.report.plan_documents import Plan
 from examples.graph import Graph
 from examples.resnet8 import resnet8
@@ -44,6 +46,51 @@ def test_a_plan_for_every_preset(client: httpx2.Client, model: str, name: str) -
     plan = Plan.model_validate(answer.json())
     assert (plan.accelerator, plan.family) == (name, load_accelerator(name).family)
     assert plan.macs.share == 1.0
+
+
+def test_a_document_that_nobody_keeps_is_planned_with(client: httpx2.Client, model: str, is_problem: Check) -> None:
+    known = client.get("/v1/accelerators").json()
+    text = accelerator_yaml(load_accelerator("vta")).replace("name: vta", "name: mine", 1)
+    plan = client.post(URL, json={"model": model, "document": text}).json()
+    assert plan["accelerator"] == "mine"
+    assert plan["provenance"]["accelerator"]["sha256"] == hashlib.sha256(text.encode()).hexdigest()
+    same = client.post(URL, json={"model": model, "accelerator": "vta"}).json()
+    assert (plan["nodes"], plan["launches"]) == (same["nodes"], same["launches"])
+    wrong = client.post(URL, json={"model": model, "document": text.replace("word_bits: 128", "word_bits: 100")})
+    found = is_problem(wrong, 422, "invalid-accelerator", "accelerator.word_bits")
+    line = text.splitlines().index("word_bits: 128") + 1
+    assert (found["errors"][0]["line"], found["errors"][0]["column"]) == (line, 1)
+    both = {"model": model, "accelerator": "vta", "document": text}
+    assert (
+        is_problem(client.post(URL, json=both), 422, "invalid-request", "accelerator")["errors"][1]["field"]
+        == "document"
+    )
+    is_problem(client.post(URL, json={"model": model}), 422, "invalid-request", "accelerator")
+    large = {"model": model, "document": "# " + '"' * (MAX_BYTES - 4)}
+    is_problem(client.post(URL, json=large), 422, "invalid-accelerator", "accelerator")
+    larger = {"model": model, "document": "x" * (MAX_BYTES + 1)}
+    is_problem(client.post(URL, json=larger), 422, "invalid-request", "document")
+    half = httpx2.Request(
+        "POST", client.base_url.join(URL), content=b'{"model": "%s", "document": "\\ud800"}' % model.encode()
+    )
+    half.headers["Content-Type"] = "application/json"
+    is_problem(client.send(half), 422, "invalid-request", "document")
+    assert client.get("/v1/accelerators").json() == known
+
+
+def test_a_job_keeps_the_document_that_comes_with_it(service: Service, model: str) -> None:
+    text = accelerator_yaml(load_accelerator("vta")).replace("name: vta", "name: kept", 1)
+    request = {"model": model, "document": text}
+    first = service.client.post("/v1/jobs", json=request, headers={"Idempotency-Key": "a-document"})
+    assert first.status_code == 202, first.text
+    kept = accelerator_id(parse_accelerator(text.encode()))
+    assert first.json()["accelerator"] == kept
+    assert service.client.get(f"/v1/accelerators/{kept}").json()["name"] == "kept"
+    again = service.client.post("/v1/jobs", json=request, headers={"Idempotency-Key": "a-document"})
+    assert again.json()["id"] == first.json()["id"]
+    job = service.wait(first.headers["Location"])
+    assert job["result"]["verified"], job
+    assert job["document"]["sha256"] == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_dynamic_axes_are_set_by_options(client: httpx2.Client, is_problem: Check) -> None:

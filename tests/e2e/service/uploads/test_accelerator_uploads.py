@@ -43,6 +43,32 @@ def test_the_presets_are_listed_and_described(client: httpx2.Client) -> None:
     assert document == load_accelerator("vta")
 
 
+def test_a_dry_run_checks_and_keeps_nothing(client: httpx2.Client, is_problem: Callable[..., dict]) -> None:
+    known = client.get("/v1/accelerators").json()
+    text = accelerator_yaml(load_accelerator("vta")).replace("title: VTA 16x16", "title: tried")
+    answer = client.post("/v1/accelerators?dry_run=true", content=text, headers={"Content-Type": "application/yaml"})
+    assert answer.status_code == 200, answer.text
+    assert "location" not in answer.headers
+    checked = answer.json()
+    assert (checked["title"], checked["id"]) == ("tried", accelerator_id(parse_accelerator(text.encode())))
+    assert client.get("/v1/accelerators").json() == known
+    assert client.get(f"/v1/accelerators/{checked['id']}").status_code == 404
+    wrong = text.replace("depth: 1024", "depth: 0").replace("dtype: uint32", "dtype: uint31", 1)
+    answer = client.post("/v1/accelerators?dry_run=true", content=wrong, headers={"Content-Type": "application/yaml"})
+    found = is_problem(answer, 422, "invalid-accelerator", "accelerator.memories.0.dtype")
+    lines = wrong.splitlines()
+    assert [(one["field"], lines[one["line"] - 1].strip()) for one in found["errors"]] == [
+        ("accelerator.memories.0.dtype", "dtype: uint31"),
+        ("accelerator.memories.1.depth", "depth: 0"),
+    ]
+
+
+def test_a_preset_that_is_written_in_yaml_comes_with_its_comments(client: httpx2.Client) -> None:
+    answer = client.get("/v1/accelerators/mvin-mvout?format=yaml")
+    assert "# A small accelerator with three sorts of instructions" in answer.text
+    assert parse_accelerator(answer.content) == load_accelerator("mvin-mvout")
+
+
 @pytest.mark.parametrize("form", ["ten keys", "variant", "document"])
 def test_each_form_is_uploaded(client: httpx2.Client, form: str) -> None:
     document = {

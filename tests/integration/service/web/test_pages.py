@@ -1,5 +1,6 @@
 """Each page in each state, with texts that would do harm where they were not escaped."""
 
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -16,11 +17,13 @@ from tests.helpers.html_pages import Page, read_page
 from tests.helpers.idle_service import Quiet, quiet_service
 from tests.helpers.records import RESULT, publish_all
 from tests.helpers.reports import report
+from worker.examples import example
 from worker.records.job_record import Stage
 from worker.records.problem_details import problem
 from worker.storage.identifiers import utc_now
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;{{7*7}} javascript:alert(3)"
+CONVOLUTION = example("models").id
 BROWSER = {"Accept": "text/html", "Sec-Fetch-Site": "same-origin"}
 
 
@@ -236,9 +239,34 @@ def test_models_and_their_plans(quiet: Quiet) -> None:
     show(quiet, f"/models?id={model}", 404)
 
 
+def test_the_plan_of_a_form_keeps_nothing(quiet: Quiet) -> None:
+    def planned(**fields: str) -> httpx2.Response:
+        return quiet.client.post("/plan", files={name: (None, value) for name, value in fields.items()})
+
+    known = [quiet.client.get(path).json() for path in ("/v1/models", "/v1/accelerators", "/v1/jobs")]
+    document = canonical(load_accelerator("vta").model_copy(update={"title": HOSTILE})).decode()
+    answer = planned(model=CONVOLUTION, accelerator="vta", document=document)
+    assert answer.status_code == 200, answer.text
+    assert not re.search(r"<(script>|img src=x)", answer.text)
+    text = html.unescape(answer.text)
+    assert f"One convolution on {HOSTILE}" in text
+    assert "on the accelerator" in text
+    for fields, slug in (
+        ({"model": CONVOLUTION, "document": "name: x"}, "invalid-accelerator"),
+        ({"model": CONVOLUTION, "accelerator": "none"}, "unknown-accelerator"),
+        ({"model": "uploaded", "uploaded": "0" * 64}, "unknown-model"),
+        ({"model": HOSTILE}, "invalid-request"),
+        ({"model": CONVOLUTION, "seed": "-1"}, "invalid-request"),
+    ):
+        refused = planned(**fields)
+        assert (refused.status_code, refused.headers["content-type"]) == (422, "application/problem+json"), slug
+        assert refused.json()["type"] == f"/problems/{slug}"
+    assert [quiet.client.get(path).json() for path in ("/v1/models", "/v1/accelerators", "/v1/jobs")] == known
+
+
 def test_accelerators(quiet: Quiet) -> None:
     document = load_accelerator("vta").model_copy(update={"title": HOSTILE})
-    answer = start(quiet, "run", {"document_file": ("mine.json", canonical(document))}, model="example:convolution")
+    answer = start(quiet, "run", {"document_file": ("mine.json", canonical(document))}, model=CONVOLUTION)
     assert answer.status_code == 303, answer.text
     job = quiet.client.get("/v1" + answer.headers["location"]).json()
     digest = job["accelerator"]
@@ -298,7 +326,7 @@ def test_an_accelerator_is_added_or_comes_back(quiet: Quiet) -> None:
         ({"schedule": "slow"}, {}, "options.schedule"),
         ({"job_label": "x" * 201}, {}, "label"),
         ({"accelerator": HOSTILE[:90]}, {}, "there is no accelerator"),
-        ({"model": "example:none"}, {}, "there is no example"),
+        ({"model": "example:none"}, {}, "model"),
         ({"model": "uploaded", "uploaded": "0" * 64}, {}, "there is no model"),
         ({"model": "uploaded", "uploaded": "no id"}, {}, "model"),
         ({"document": HOSTILE}, {}, "accelerator"),
@@ -310,7 +338,7 @@ def test_an_accelerator_is_added_or_comes_back(quiet: Quiet) -> None:
 def test_what_cannot_be_started_comes_back_with_the_reason(
     quiet: Quiet, fields: dict[str, str], files: dict[str, tuple[str, bytes]], said: str
 ) -> None:
-    given = {"model": "example:convolution", "accelerator": "vta"} | fields
+    given = {"model": CONVOLUTION, "accelerator": "vta"} | fields
     answer = start(quiet, "run", files, **given)
     assert answer.status_code == 422, answer.headers
     page = read_page(answer.text)

@@ -1,0 +1,1 @@
+function e(e,t={},...n){let r=document.createElement(e);for(let[e,n]of Object.entries(t))n!==!1&&r.setAttribute(e,n===!0?``:String(n));return r.append(...n.filter(e=>e!==null)),r}function t(t,n,r){let i=e(`button`,{type:`button`,...r===void 0?{}:{"aria-label":r,title:r}},t);return i.addEventListener(`click`,n),i}export{e as n,t};
