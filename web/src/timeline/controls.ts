@@ -49,10 +49,10 @@ export function makeControls(home: HTMLElement, job: string, tracks: Tracks, act
     role: "application",
     tabindex: 0,
     class: "timeline-canvas",
-    "aria-label": `Timeline of ${tracks.tracks.map(({ unit }) => unit).join(", ")}: ${cycles(tracks.cycles)}`,
+    "aria-label": `Timeline of ${[...tracks.tracks.map(({ unit }) => unit), ...tracks.memories.map(({ name }) => `memory ${name}`)].join(", ")}: ${cycles(tracks.cycles)}`,
     "aria-describedby": "timeline-keys",
   });
-  canvas.style.height = `${heightOf(tracks.tracks.length)}px`;
+  canvas.style.height = `${heightOf(tracks)}px`;
   const status = element("p", { role: "status", class: "timeline-status" });
   const measure = element("p", { class: "timeline-measure" });
   const window = element("span");
@@ -97,6 +97,9 @@ function legend(tracks: Tracks): HTMLElement {
   entries.push(entry("idle", "idle"));
   if (tracks.hosts.length > 0) {
     entries.push(entry("host", "host step"));
+  }
+  if (tracks.memories.length > 0) {
+    entries.push(entry("accel", "memory in use"));
   }
   return element("ul", { class: "legend", "aria-label": "Colours" }, ...entries);
 }
