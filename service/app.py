@@ -45,6 +45,7 @@ from service.web import (
     job_pages,
     list_pages,
     pass_pages,
+    perfetto_viewer,
     report_download,
     sessions,
     start_pages,
@@ -92,6 +93,7 @@ _PAGES = (
     accelerator_pages,
     sessions,
     static_files,
+    perfetto_viewer,
 )
 # FastAPI's own: we make the traces and metrics that docs/operating.md names, and no others leave
 _NO_TELEMETRY: TelemetryConfig = {

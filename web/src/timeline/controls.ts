@@ -3,6 +3,7 @@
 import { apiUrl } from "../api";
 import { button, element } from "../dom";
 import { download } from "../picture";
+import { opensViewer } from "../perfetto";
 import { count, cycles, percent, time } from "../format";
 import { categoryClass } from "./colours";
 import { heightOf } from "./layout";
@@ -57,7 +58,13 @@ export function makeControls(home: HTMLElement, job: string, tracks: Tracks, act
   const measure = element("p", { class: "timeline-measure" });
   const window = element("span");
   const details = element("section", { class: "timeline-details", "aria-label": "Selected instruction", hidden: true });
-  const perfetto = element("a", { download: `${job.slice(0, 12)}.perfetto.json` }, "this view for Perfetto");
+  const viewer = home.dataset["viewer"] !== undefined;
+  const perfetto = element("a", { download: `${job.slice(0, 12)}.perfetto.json` }, `this view ${viewer ? "in" : "for"} Perfetto`);
+  if (viewer) {
+    for (const link of [perfetto, ...document.querySelectorAll<HTMLAnchorElement>("a[data-perfetto]")]) {
+      opensViewer(link, (text) => (status.textContent = text));
+    }
+  }
   const bar = element(
     "div",
     { class: "timeline-bar" },
