@@ -64,6 +64,7 @@ def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:
         "stages": list_tir(job.id, context.jobs).stages,
         "report": report,
         "categories": CATEGORIES,
+        "memory": None,  # a page of its own has the picture, which is larger than all of this one
         **({} if report is None else report_values(report, document, read_memory_plan(artifacts))),
     }
 

@@ -13,6 +13,7 @@ from accel.report.memory_documents import MemoryPlan
 from accel.report.report_documents import Report, SimulationReport
 from accel.trace.program_trace import Trace
 from accel.trace.timeline import Timeline
+from service.web.memory_figure import memory_figure
 from service.web.report_figures import CATEGORIES
 from service.web.report_values import report_values
 from service.web.templating import make_environment
@@ -50,6 +51,8 @@ def report_html(
             categories=CATEGORIES,
             policy=POLICY,
             style=Markup(_STYLE.read_text(encoding="utf-8")),  # noqa: S704  our own
+            memory=None if plan is None else memory_figure(plan),
+            timed=False,
             timeline=None if timeline is None else timeline_figure(timeline),
             document=None if document is None else json.dumps(document, indent=1, ensure_ascii=False),
             **report_values(report, None, plan),

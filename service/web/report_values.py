@@ -6,8 +6,8 @@ from typing import Any
 
 from accel.accelerator.document import Accelerator
 from accel.report.memory_documents import MemoryPlan
+from accel.report.memory_occupancy import memory_occupancy
 from accel.report.verdicts import report_verdict, simulation_verdict
-from service.web.memory_figure import memory_figure
 from service.web.report_figures import host_groups, limit_sentence, peak_macs, ranked_layers, unit_cycles
 from service.web.roofline import roofline
 
@@ -46,7 +46,7 @@ def report_values(
         "seconds": seconds,
         "clock_mhz": machine.get("clock_mhz"),
         "roof": roofline(layers, peak, machine["bus_bytes_per_cycle"]) if machine and cycles is not None else None,
-        "memory": None if plan is None else memory_figure(plan),
+        "memories": () if plan is None else memory_occupancy(plan),
         "host": host_groups(report.get("host_ops", ())),
         "options": _options(report),
     }

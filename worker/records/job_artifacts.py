@@ -131,7 +131,7 @@ def manifest_key(job_id: str, attempt: int) -> str:
     return f"{_home(job_id, attempt)}/{_MANIFEST}"
 
 
-_FILE = "trace.npz"
+TRACE = "trace.npz"
 
 
 class TraceCache:
@@ -152,8 +152,8 @@ class TraceCache:
         with self._lock:
             found = self._open.get(job_id)
         if found is None:
-            size = artifacts.get(_FILE).bytes
-            found = Trace.open(Ranges(lambda begin, end: artifacts.read(_FILE, begin, end), size))
+            size = artifacts.get(TRACE).bytes
+            found = Trace.open(Ranges(lambda begin, end: artifacts.read(TRACE, begin, end), size))
         with self._lock:
             self._open[job_id] = found
             self._open.move_to_end(job_id)

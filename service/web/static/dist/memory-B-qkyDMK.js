@@ -1,0 +1,2 @@
+const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["memory-DIDt42lq.js","api-DclwxxAL.js","picture-CIjtuZG-.js"])))=>i.map(i=>d[i]);
+import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`memory`,async()=>(await t(async()=>{let{mountMemory:e}=await import(`./memory-DIDt42lq.js`);return{mountMemory:e}},__vite__mapDeps([0,1,2]))).mountMemory);

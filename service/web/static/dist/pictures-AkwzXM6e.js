@@ -1,1 +1,0 @@
-import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`pictures`,async()=>(await t(async()=>{let{mountPictures:e}=await import(`./picture-CnjTc44e.js`).then(e=>e.r);return{mountPictures:e}},[])).mountPictures);

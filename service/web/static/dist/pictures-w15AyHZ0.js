@@ -1,0 +1,1 @@
+import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`pictures`,async()=>(await t(async()=>{let{mountPictures:e}=await import(`./picture-CIjtuZG-.js`).then(e=>e.i);return{mountPictures:e}},[])).mountPictures);
