@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from trace import stream  # ours, not Python's
 from typing import Any
@@ -25,6 +26,8 @@ from loading.service import Service, service
 from timing import least
 
 from accel.program.program_model import Launch, Program
+from accel.report.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory
+from accel.report.memory_occupancy import memory_occupancy
 from accel.simulate.engine import simulate
 from accel.trace.program_trace import Trace
 from accel.trace.timeline import Timeline
@@ -35,6 +38,7 @@ from worker.records.job_artifacts import publish
 from worker.storage.object_store import Store
 
 LAUNCHES = 3
+MEMORIES, LAYERS = 4, 500  # of a memory plan larger than that of any network here: a buffer a memory and layer
 BINS = 2400  # of a view of 1,200 pixels, and as much beside it
 SHARES = (1.0, 0.5, 0.1, 0.01, 0.0001)
 _GOAL, _FRAME = 50.0, 16.0  # ms
@@ -50,6 +54,32 @@ def million() -> tuple[str, Program]:
     steps = tuple(replace(launch, name=f"conv{number}", begin=number * count) for number in range(LAUNCHES))
     words, origin = np.tile(program.words, (LAUNCHES, 1)), np.tile(program.origin, LAUNCHES)
     return source, replace(program, steps=steps, words=words, origin=origin)
+
+
+def busy_plan(cycles: int) -> MemoryPlan:
+    """A memory plan in which each memory is used to another extent by each of many layers."""
+    memories = [OnChipMemory(name=f"memory{number}", elements=2048, element_bytes=16) for number in range(MEMORIES)]
+    edges = np.linspace(0, cycles, LAYERS + 1).astype(int).tolist()
+    layers = []
+    for number, (begin, end) in enumerate(pairwise(edges)):
+        buffers = [
+            Allocation(
+                memory=memory.name,
+                begin=0,
+                end=1 + (number * 37 + place * 501) % memory.elements,
+                copies=1,
+                buffer="buffer",
+                role="data",
+                tensors=[],
+                first_instruction=None,
+                last_instruction=None,
+                begin_cycle=begin,
+                end_cycle=end - (end - begin) // 9,
+            )
+            for place, memory in enumerate(memories)
+        ]
+        layers.append(LayerMemory(name=f"layer{number}", begin_cycle=begin, end_cycle=end, allocations=buffers))
+    return MemoryPlan(memories=memories, layers=layers)
 
 
 def windows(timeline: Timeline) -> Iterator[tuple[str, int, int]]:
@@ -79,11 +109,12 @@ def server(trace: Trace) -> None:
     line("build it from the file", 1000 * least(trace.timeline), "in the first request for a job")
     timeline = trace.timeline()
     line("memory, MB", timeline.nbytes / 1e6, f"{timeline.nbytes / len(trace):.0f} bytes an instruction")
+    counters = [memory.held for memory in memory_occupancy(busy_plan(timeline.cycles))]
     worst = 0.0
     for name, begin, end in windows(timeline):
-        fast = least(lambda: timeline.window(begin, end, BINS))  # noqa: B023
+        fast = least(lambda: timeline.window(begin, end, BINS, counters))  # noqa: B023
         slow = least(lambda: plain(timeline, begin, end))  # noqa: B023
-        size = len(timeline.window(begin, end, BINS))
+        size = len(timeline.window(begin, end, BINS, counters))
         worst = max(worst, 1000 * fast)
         line(
             f"a window of {name}",
@@ -94,8 +125,8 @@ def server(trace: Trace) -> None:
 
 
 @contextmanager
-def served(file: Path, data: Path) -> Iterator[tuple[str, str]]:
-    """A service that has a job with this trace: its address, and the job's."""
+def served(file: Path, plan: MemoryPlan, data: Path) -> Iterator[tuple[str, str]]:
+    """A service that has a job with this trace and memory plan: its address, and the job's."""
     with service(data, 1, CYCLOPS_WARM_UP="none") as running:
         base = f"http://127.0.0.1:{running.port}"
         wanted = json.dumps({"program": example_id("programs")}).encode()
@@ -104,11 +135,11 @@ def served(file: Path, data: Path) -> Iterator[tuple[str, str]]:
         )
         with urllib.request.urlopen(request) as answer:  # noqa: S310
             job = json.load(answer)["id"]
-        publish_trace(running, job, file)
+        publish_trace(running, job, file, plan)
         yield base, job
 
 
-def publish_trace(running: Service, job: str, file: Path) -> None:
+def publish_trace(running: Service, job: str, file: Path, plan: MemoryPlan) -> None:
     """Puts another trace in the place of the job's own, as a job publishes its artifacts."""
     deadline = time.monotonic() + 60
     address = f"http://127.0.0.1:{running.port}/v1/jobs/{job}"
@@ -117,9 +148,10 @@ def publish_trace(running: Service, job: str, file: Path) -> None:
             if json.load(answer)["state"] == "succeeded":
                 break
         time.sleep(0.1)
-    copy = file.with_name("published.npz")
+    copy, memory = file.with_name("published.npz"), file.with_name("memory.json")
     shutil.copy(file, copy)
-    publish(Store(running.data / "store"), job, 1, {"trace.npz": copy})
+    memory.write_text(plan.model_dump_json())
+    publish(Store(running.data / "store"), job, 1, {"trace.npz": copy, "memory.json": memory})
 
 
 def over_http(base: str, job: str, cycles: int) -> None:
@@ -215,8 +247,9 @@ def main() -> None:
         if "server" in parts:
             server(trace)
         if "browser" in parts:
-            with served(folder / "trace.npz", folder / "data") as (base, job):
-                over_http(base, job, trace.timeline().cycles)
+            cycles = trace.timeline().cycles
+            with served(folder / "trace.npz", busy_plan(cycles), folder / "data") as (base, job):
+                over_http(base, job, cycles)
                 browser(base, job)
 
 

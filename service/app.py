@@ -44,7 +44,9 @@ from service.web import (
     graph_page,
     job_pages,
     list_pages,
+    memory_page,
     pass_pages,
+    perfetto_viewer,
     report_download,
     sessions,
     start_pages,
@@ -88,10 +90,12 @@ _PAGES = (
     graph_page,
     pass_pages,
     timeline_page,
+    memory_page,
     compare_pages,
     accelerator_pages,
     sessions,
     static_files,
+    perfetto_viewer,
 )
 # FastAPI's own: we make the traces and metrics that docs/operating.md names, and no others leave
 _NO_TELEMETRY: TelemetryConfig = {

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pydantic
 
+from accel.report.memory_documents import MemoryPlan
 from accel.report.report_documents import Report, SimulationReport
 from worker.records.job_artifacts import Artifacts
 
@@ -14,7 +15,7 @@ REPORT = "report.json"
 _MOST_BYTES = 8 << 20  # of a report that is parsed for somebody: thousands of layers
 _REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
 
-TableName = Literal["layers", "cycles", "limits", "accuracy", "host-ops"]
+TableName = Literal["layers", "cycles", "limits", "accuracy", "host-ops", "memory"]
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _COLUMNS: Mapping[TableName, Mapping[str, str]] = {
     "layers": {
@@ -55,6 +56,22 @@ _COLUMNS: Mapping[TableName, Mapping[str, str]] = {
         "float_cosine": "cosine similarity to the float model",
     },
     "host-ops": {"node": "node", "op": "operator", "reason": "reason"},
+    "memory": {
+        "layer": "layer",
+        "name": "name",
+        "memory": "memory",
+        "role": "role",
+        "buffer": "buffer",
+        "tensors": "tensors",
+        "begin": "first element",
+        "end": "element after the last",
+        "bytes": "size [bytes]",
+        "copies": "copies",
+        "begin_cycle": "begin [cycle]",
+        "end_cycle": "end [cycle]",
+        "first_instruction": "first instruction",
+        "last_instruction": "last instruction",
+    },
 }
 
 
@@ -72,19 +89,21 @@ def read_report(artifacts: Artifacts) -> dict[str, Any] | None:
         return None
 
 
-def report_csv(report: Mapping[str, Any], table: TableName) -> str:
+def report_csv(report: Mapping[str, Any], table: TableName, plan: MemoryPlan | None = None) -> str:
     """Returns a table of a report as CSV, units in its header; a value that the report lacks is an empty cell.
 
     Args:
         report: of a model's job, or of a program's.
         table: ``layers`` in the program's order, counted from 1; ``cycles``, where they went, of the whole (layer 0)
             and of each layer, by unit, category and cause, where no unit means the accelerator as a whole;
-            ``limits``, the changes that were timed; ``accuracy``; ``host-ops``.
+            ``limits``, the changes that were timed; ``accuracy``; ``host-ops``; ``memory``, the memory plan.
+        plan: the memory plan, if the job left one.
     """
     text, columns = io.StringIO(), _COLUMNS[table]
     writer = csv.writer(text)
     writer.writerow(columns.values())
-    writer.writerows([_cell(row.get(key)) for key in columns] for row in _rows(report, table))
+    rows = _memory_rows(plan) if table == "memory" else _rows(report, table)
+    writer.writerows([_cell(row.get(key)) for key in columns] for row in rows)
     return text.getvalue()
 
 
@@ -101,6 +120,15 @@ def _rows(report: Mapping[str, Any], table: TableName) -> Iterator[Mapping[str, 
             yield {**change, "fields": fields}
     else:
         yield from report.get("quantisation" if table == "accuracy" else "host_ops") or ()
+
+
+def _memory_rows(plan: MemoryPlan | None) -> Iterator[Mapping[str, Any]]:
+    if plan is not None:
+        element_bytes = {memory.name: memory.element_bytes for memory in plan.memories}
+        for number, layer in enumerate(plan.layers, 1):
+            for each in layer.allocations:
+                size = (each.end - each.begin) * element_bytes[each.memory]
+                yield {"layer": number, "name": layer.name, "bytes": size, **each.model_dump()}
 
 
 def _account_rows(account: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:

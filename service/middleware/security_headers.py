@@ -28,6 +28,7 @@ _PAGE_POLICY = (
 class SecurityHeaders:
     """ASGI middleware: adds security headers. On documentation pages they name inline scripts by digest.
 
+    A response that has a policy keeps it, whatever the settings say: it is that of a program of others.
     Our pages tell themselves where a request is from, also where others are told nothing: without a referrer a form
     says that its origin is ``null``, and is refused where the browser does not say ``Sec-Fetch-Site``.
     """
@@ -78,6 +79,8 @@ class SecurityHeaders:
 
     def _add_policy(self, headers: MutableHeaders, ours: str) -> None:
         policy = ours + self._ancestors if self._policy is None else self._policy
+        if (own := headers.get("content-security-policy")) is not None:
+            policy = own + self._ancestors
         if policy:
             headers["Content-Security-Policy"] = policy
 

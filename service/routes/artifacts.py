@@ -15,7 +15,7 @@ from service.http.problems import ProblemError
 from service.http.resources import ArtifactIndex, ArtifactResource, TirIndex, TirStage
 from service.jobs.job_id import JobId
 from service.jobs.job_report import REPORT, TableName, read_report, report_csv
-from worker.records.job_artifacts import MEDIA_TYPES, Artifacts
+from worker.records.job_artifacts import MEDIA_TYPES, MEMORY_PLAN, Artifacts, read_memory_plan
 from worker.records.pass_index import functions_of, read_dump
 
 _MEDIA_TYPES = sorted({found.partition(";")[0] for found in MEDIA_TYPES.values()})
@@ -99,14 +99,19 @@ def open_report(artifacts: Artifacts) -> dict[str, Any]:
 )
 @access("link", "jobs")
 def get_report_table(id: JobId, table: TableName, jobs: RequestJobs) -> Response:  # noqa: A002 - the API's name
-    """The layers, where the cycles went, what was changed to find what limits the program, accuracy, or host operators.
+    """The layers, where the cycles went, what was changed to find what limits the program, accuracy, host operators.
 
+    `memory` is the memory plan, a row a buffer of a layer.
     A table that the report has nothing for is a header alone. Text that a spreadsheet would take for a formula begins
     with an apostrophe.
     """
-    report = open_report(artifacts_of(jobs, id))
+    artifacts = artifacts_of(jobs, id)
+    report = open_report(artifacts)
+    plan = read_memory_plan(artifacts) if table == "memory" else None
     disposition = f'attachment; filename="{table}-{id[:12]}.csv"'
-    return Response(report_csv(report, table), media_type="text/csv", headers={"Content-Disposition": disposition})
+    return Response(
+        report_csv(report, table, plan), media_type="text/csv", headers={"Content-Disposition": disposition}
+    )
 
 
 @router.get(
@@ -123,7 +128,7 @@ def get_memory(id: JobId, jobs: RequestJobs, conditions: Conditions) -> Response
 
     Of a program's job there is none: nothing in a program says what its addresses hold.
     """
-    return send(artifacts_of(jobs, id), "memory.json", conditions)
+    return send(artifacts_of(jobs, id), MEMORY_PLAN, conditions)
 
 
 @router.get(

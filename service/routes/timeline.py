@@ -8,7 +8,7 @@ from pydantic import Field
 
 from accel.errors import CyclopsError
 from accel.trace.program_trace import Trace
-from accel.trace.timeline import MOST_BINS, Timeline
+from accel.trace.timeline import MOST_BINS
 from service.auth.route_policy import access
 from service.context import JobContext, RequestJobs
 from service.http.declarations import declare_content, declare_problems
@@ -16,6 +16,7 @@ from service.http.problems import ProblemError
 from service.jobs.job_id import JobId
 from service.routes.artifacts import artifacts_of
 from service.routes.trace import open_trace
+from worker.records.job_artifacts import JobTimeline
 
 router = APIRouter(prefix="/v1/jobs/{id}/timeline", tags=["results"])
 _LAST = (1 << 53) - 1  # cycle: the greatest number that every reader of JSON has exactly
@@ -60,6 +61,17 @@ class TimelineHost(pydantic.BaseModel):
     cycle: int
 
 
+class TimelineMemory(pydantic.BaseModel):
+    """An on-chip memory, and how full it is; an element is full while the buffer that it is part of is in use."""
+
+    name: str = Field(examples=["inp"])
+    elements: int = Field(description="that it holds; windows count these", examples=[2048])
+    element_bytes: int = Field(examples=[16])
+    peak: int = Field(description="the most elements that are full at a time")
+    peak_cycle: int | None = Field(description="the first cycle at which they are; null: it is never used")
+    average: float = Field(description="elements that are full, on average over all cycles")
+
+
 class TimelineTracks(pydantic.BaseModel):
     """What the numbers in a window stand for, each by its place in a list, and the sums of every track."""
 
@@ -72,6 +84,9 @@ class TimelineTracks(pydantic.BaseModel):
     operations: list[TimelineOperation]
     launches: list[TimelineLaunch]
     hosts: list[TimelineHost]
+    memories: list[TimelineMemory] = Field(
+        description="of the counters of a window; none where the job left no memory plan, as that of a program"
+    )
 
 
 class TokenDependence(pydantic.BaseModel):
@@ -103,10 +118,11 @@ class TimelineMatch(pydantic.BaseModel):
     instruction: int | None = Field(description="its place in the trace; null: nothing has the text")
 
 
-def _open(jobs: JobContext, job_id: str) -> tuple[Trace, Timeline]:
-    trace = open_trace(jobs, job_id, artifacts_of(jobs, job_id))
+def _open(jobs: JobContext, job_id: str) -> tuple[Trace, JobTimeline]:
+    artifacts = artifacts_of(jobs, job_id)
+    trace = open_trace(jobs, job_id, artifacts)
     try:
-        return trace, jobs.timelines.get(job_id, trace)
+        return trace, jobs.timelines.get(job_id, trace, artifacts)
     except CyclopsError as error:
         raise ProblemError("not-found", error.detail, field="id") from error
 
@@ -129,12 +145,12 @@ def get_timeline(
 ) -> Response:
     """What each unit did in these cycles: slices at least as long as a bin, and sums by bin and category of the others.
 
-    Slices are of one category each, as `timeline/tracks` lists them: at work, or waiting for something. A window ends
-    with the timeline at the latest.
+    Slices are of one category each, as `timeline/tracks` lists them: at work, or waiting for something. Of each on-chip
+    memory it has the most elements that are full in each bin. A window ends with the timeline at the latest.
     """
-    _, timeline = _open(jobs, id)
+    _, job = _open(jobs, id)
     try:
-        data = timeline.window(begin, end, bins)
+        data = job.timeline.window(begin, end, bins, [memory.held for memory in job.memories])
     except CyclopsError as error:
         raise ProblemError("invalid-request", error.detail, field=error.field) from error
     return Response(data, media_type="application/octet-stream")
@@ -143,9 +159,19 @@ def get_timeline(
 @router.get("/tracks", summary="The tracks of the timeline", responses=_PROBLEMS)
 @access("link", "jobs")
 def get_timeline_tracks(id: JobId, jobs: RequestJobs) -> TimelineTracks:  # noqa: A002 - the API's name
-    """The units, categories, operations, layers and host steps that windows speak of, and where all cycles went."""
-    _, timeline = _open(jobs, id)
-    return TimelineTracks.model_validate(timeline.document())
+    """The units, categories, operations, layers, host steps and memories of windows, and where all cycles went."""
+    _, job = _open(jobs, id)
+    cycles = job.timeline.cycles
+    memories = [
+        TimelineMemory(
+            **each.memory.model_dump(),
+            peak=each.held.peak,
+            peak_cycle=each.held.peak_at,
+            average=each.held.total / cycles if cycles else 0.0,
+        )
+        for each in job.memories
+    ]
+    return TimelineTracks.model_validate({**job.timeline.document(), "memories": memories})
 
 
 @router.get("/instructions/{index}", summary="An instruction of the timeline", responses=_PROBLEMS)
@@ -156,16 +182,16 @@ def get_timeline_instruction(
     jobs: RequestJobs,
 ) -> TimelineInstruction:
     """The instruction as the trace has it, its neighbours on its unit, and at the other end of each token whom."""
-    trace, timeline = _open(jobs, id)
+    trace, job = _open(jobs, id)
     found = trace.page(index, 1)
     if not found:
         raise ProblemError("not-found", f"the trace has {len(trace)} instructions, the first is 0", field="index")
-    before, following = timeline.neighbours(index)
+    before, following = job.timeline.neighbours(index)
     return TimelineInstruction(
         record=found[0],
         previous=before,
         next=following,
-        dependences=[_dependence(trace, **one) for one in timeline.dependences(index)],
+        dependences=[_dependence(trace, **one) for one in job.timeline.dependences(index)],
     )
 
 

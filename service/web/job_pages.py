@@ -24,6 +24,7 @@ from service.web.templating import short
 from worker.identity.ownership import Label
 from worker.identity.share_links import ShareTarget
 from worker.records.accelerator_store import is_uploaded
+from worker.records.job_artifacts import read_memory_plan
 from worker.records.job_record import Job
 
 router = APIRouter(prefix="/jobs/{id}", include_in_schema=False)
@@ -63,7 +64,8 @@ def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:
         "stages": list_tir(job.id, context.jobs).stages,
         "report": report,
         "categories": CATEGORIES,
-        **({} if report is None else report_values(report, document)),
+        "memory": None,  # a page of its own has the picture, which is larger than all of this one
+        **({} if report is None else report_values(report, document, read_memory_plan(artifacts))),
     }
 
 

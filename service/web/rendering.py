@@ -12,12 +12,13 @@ from service.auth.caller import LOCAL_CALLER, NO_OWNER, Caller
 from service.context import app_context
 from service.http.conditional import etag_matches
 from service.web.bundle import Bundle
+from service.web.perfetto_viewer import has_viewer
 from service.web.static_files import static_url
 from service.web.templating import make_environment
 
 _HEADERS = {"Cache-Control": "private, no-cache", "Vary": "Accept, Authorization, Cookie"}
 _ENVIRONMENT = make_environment()
-_ENVIRONMENT.globals.update({"static": static_url, "island": Bundle.read().island})
+_ENVIRONMENT.globals.update({"static": static_url, "island": Bundle.read().island, "has_viewer": has_viewer})
 
 
 class Frame:

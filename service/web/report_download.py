@@ -13,7 +13,7 @@ from service.http.declarations import declare_content, declare_problems
 from service.jobs.job_id import JobId
 from service.routes.artifacts import artifacts_of, open_report
 from service.web.report_file import report_html
-from worker.records.job_artifacts import Artifacts
+from worker.records.job_artifacts import Artifacts, read_memory_plan
 
 _DOCUMENT = "accelerator.json"
 _MOST_DOCUMENT = 4 << 20  # bytes
@@ -36,7 +36,8 @@ def get_report_file(id: JobId, jobs: RequestJobs) -> Response:  # noqa: A002 - t
         timeline = jobs.traces.get(id, artifacts).timeline()
     except (KeyError, CyclopsError):
         timeline = None
-    page = report_html(report, jobs.get(id).label or f"Job {id[:12]}", _document(artifacts), timeline)
+    name = jobs.get(id).label or f"Job {id[:12]}"
+    page = report_html(report, name, _document(artifacts), timeline, read_memory_plan(artifacts))
     disposition = f'attachment; filename="cyclops-{id[:12]}.html"'
     return HTMLResponse(page, headers={"Content-Disposition": disposition})
 

@@ -9,9 +9,11 @@ import pydantic
 from markupsafe import Markup
 
 from accel.errors import CyclopsError
+from accel.report.memory_documents import MemoryPlan
 from accel.report.report_documents import Report, SimulationReport
 from accel.trace.program_trace import Trace
 from accel.trace.timeline import Timeline
+from service.web.memory_figure import memory_figure
 from service.web.report_figures import CATEGORIES
 from service.web.report_values import report_values
 from service.web.templating import make_environment
@@ -24,7 +26,11 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri
 
 
 def report_html(
-    report: Mapping[str, Any], name: str, document: Any | None = None, timeline: Timeline | None = None
+    report: Mapping[str, Any],
+    name: str,
+    document: Any | None = None,
+    timeline: Timeline | None = None,
+    plan: MemoryPlan | None = None,
 ) -> str:
     """Returns a report as a page of its own.
 
@@ -33,6 +39,7 @@ def report_html(
         name: what to call it: of the model, say.
         document: the accelerator's, as JSON; None where it was not kept.
         timeline: of the program; None where its trace was not kept, or only function ran.
+        plan: the memory plan; None where there is none, as of a program.
     """
     return (
         make_environment()
@@ -44,9 +51,11 @@ def report_html(
             categories=CATEGORIES,
             policy=POLICY,
             style=Markup(_STYLE.read_text(encoding="utf-8")),  # noqa: S704  our own
+            memory=None if plan is None else memory_figure(plan),
+            timed=False,
             timeline=None if timeline is None else timeline_figure(timeline),
             document=None if document is None else json.dumps(document, indent=1, ensure_ascii=False),
-            **report_values(report, None),
+            **report_values(report, None, plan),
         )
     )
 
@@ -58,10 +67,11 @@ def folder_html(folder: Path, name: str) -> str:
         OSError: there is no report.
     """
     report = _REPORTS.validate_json((folder / "report.json").read_bytes()).model_dump()
-    path = folder / "accelerator.json"
+    path, memory = folder / "accelerator.json", folder / "memory.json"
     document = json.loads(path.read_bytes()) if path.is_file() else None
+    plan = MemoryPlan.model_validate_json(memory.read_bytes()) if memory.is_file() else None
     try:
         timeline = Trace.load(folder).timeline()
     except (OSError, CyclopsError):
         timeline = None
-    return report_html(report, name, document, timeline)
+    return report_html(report, name, document, timeline, plan)

@@ -5,17 +5,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from accel.accelerator.document import Accelerator
+from accel.report.memory_documents import MemoryPlan
+from accel.report.memory_occupancy import memory_occupancy
 from accel.report.verdicts import report_verdict, simulation_verdict
 from service.web.report_figures import host_groups, limit_sentence, peak_macs, ranked_layers, unit_cycles
 from service.web.roofline import roofline
 
 
-def report_values(report: Mapping[str, Any], document: Accelerator | None) -> dict[str, Any]:
+def report_values(
+    report: Mapping[str, Any], document: Accelerator | None, plan: MemoryPlan | None = None
+) -> dict[str, Any]:
     """Returns what the page shows of a report.
 
     Args:
         report: of a model's job, or of a program's.
         document: the accelerator's, where it is still the one of the report; one that has ``machine`` needs none.
+        plan: the memory plan, where the job left one.
     """
     of_model = "layers" in report
     layers = report["layers"] if of_model else report["launches"]
@@ -41,6 +46,7 @@ def report_values(report: Mapping[str, Any], document: Accelerator | None) -> di
         "seconds": seconds,
         "clock_mhz": machine.get("clock_mhz"),
         "roof": roofline(layers, peak, machine["bus_bytes_per_cycle"]) if machine and cycles is not None else None,
+        "memories": () if plan is None else memory_occupancy(plan),
         "host": host_groups(report.get("host_ops", ())),
         "options": _options(report),
     }

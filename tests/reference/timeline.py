@@ -32,18 +32,19 @@ def painted(records: list[dict[str, Any]], unit: str, causes: tuple[str, ...], l
 
 @dataclass(frozen=True)
 class Window:
-    """What a window says: its bins' edges, and its records, the exact ones first."""
+    """What a window says: its bins' edges, its records, the exact ones first, and the counters by bin."""
 
     begin: int
     end: int
     edges: list[int]
     exact: list[dict[str, int]]
     merged: list[dict[str, int]]
+    counters: list[list[int]]
 
 
 def decoded(data: bytes) -> Window:
-    magic, version, begin, end, bins, exact, merged = struct.unpack_from("<4sIQQIII", data)
-    assert (magic, version) == (b"CYTL", 1)
+    magic, version, begin, end, bins, exact, merged, counters = struct.unpack_from("<4sIQQIIII", data)
+    assert (magic, version) == (b"CYTL", 2)
     at, count = 40, exact + merged
     columns: dict[str, list[int]] = {}
     for name, kind in (
@@ -53,10 +54,11 @@ def decoded(data: bytes) -> Window:
         column = np.frombuffer(data, kind, count, at)
         columns[name] = column.tolist()
         at += -(-column.nbytes // 4) * 4
-    assert at == len(data)
+    assert at + 4 * bins * counters == len(data)
+    most = np.frombuffer(data, "<u4", offset=at).reshape(counters, bins).tolist()
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     edges = [begin + index * (end - begin) // bins for index in range(bins + 1)]
-    return Window(begin, end, edges, rows[:exact], rows[exact:])
+    return Window(begin, end, edges, rows[:exact], rows[exact:], most)
 
 
 def sums(window: Window) -> Counter[tuple[int, int, int]]:

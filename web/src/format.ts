@@ -35,6 +35,17 @@ export function axisTime(value: number, step: number, last: number, clockMhz: nu
   return `${(value * scale).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`;
 }
 
+/** Bytes with a binary unit. */
+export function size(bytes: number): string {
+  for (const unit of ["B", "KiB", "MiB"]) {
+    if (bytes < 1024) {
+      return `${unit === "B" ? count(bytes) : bytes.toFixed(1)} ${unit}`;
+    }
+    bytes /= 1024;
+  }
+  return `${bytes.toFixed(1)} GiB`;
+}
+
 export function percent(share: number): string {
   return share > 0 && share < 0.0005 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`;
 }

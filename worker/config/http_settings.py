@@ -65,7 +65,7 @@ class HttpSettings(ConnectionSettings):
         Field(
             pattern=r"^[\x20-\x7e]*$",
             description="in place of our own, which let the pages and the documentation work and nothing else; empty: "
-            "none",
+            "none. Perfetto's viewer keeps its own",
         ),
     ] = None
     frame_ancestors: Annotated[

@@ -9,11 +9,14 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pydantic
 from pydantic import Field
 
+from accel.report.memory_documents import MemoryPlan
+from accel.report.memory_occupancy import MemoryOccupancy, memory_occupancy
 from accel.trace.byte_ranges import Ranges
 from accel.trace.program_trace import Trace
 from accel.trace.timeline import Timeline
@@ -128,7 +131,7 @@ def manifest_key(job_id: str, attempt: int) -> str:
     return f"{_home(job_id, attempt)}/{_MANIFEST}"
 
 
-_FILE = "trace.npz"
+TRACE = "trace.npz"
 
 
 class TraceCache:
@@ -149,8 +152,8 @@ class TraceCache:
         with self._lock:
             found = self._open.get(job_id)
         if found is None:
-            size = artifacts.get(_FILE).bytes
-            found = Trace.open(Ranges(lambda begin, end: artifacts.read(_FILE, begin, end), size))
+            size = artifacts.get(TRACE).bytes
+            found = Trace.open(Ranges(lambda begin, end: artifacts.read(TRACE, begin, end), size))
         with self._lock:
             self._open[job_id] = found
             self._open.move_to_end(job_id)
@@ -159,23 +162,54 @@ class TraceCache:
         return found
 
 
+MEMORY_PLAN = "memory.json"
+_MOST_PLAN = 8 << 20  # bytes of a memory plan that is parsed for somebody: thousands of layers
+
+
+def read_memory_plan(artifacts: Artifacts) -> MemoryPlan | None:
+    """Returns the memory plan; None if there is none, or one that is too large or of another version."""
+    try:
+        size = artifacts.get(MEMORY_PLAN).bytes
+    except KeyError:
+        return None
+    if size > _MOST_PLAN:
+        return None
+    try:
+        return MemoryPlan.model_validate_json(artifacts.read(MEMORY_PLAN, 0, size))
+    except pydantic.ValidationError:
+        return None
+
+
+@dataclass(frozen=True)
+class JobTimeline:
+    """The timeline of a job, and the occupancy of its memories, of which nothing is known without a memory plan."""
+
+    timeline: Timeline
+    memories: tuple[MemoryOccupancy, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that it takes."""
+        return self.timeline.nbytes + sum(each.held.at.nbytes + each.held.value.nbytes for each in self.memories)
+
+
 class TimelineCache:
     """Keeps the timelines of ended jobs that were looked at last, up to a number of bytes; the last one in any case."""
 
     def __init__(self, *, most_bytes: int = 1 << 28) -> None:
         self._most_bytes = most_bytes
-        self._kept: OrderedDict[str, Timeline] = OrderedDict()
+        self._kept: OrderedDict[str, JobTimeline] = OrderedDict()
         self._lock = threading.Lock()
         self._building = threading.Lock()
 
-    def get(self, job_id: str, trace: Trace) -> Timeline:
+    def get(self, job_id: str, trace: Trace, artifacts: Artifacts) -> JobTimeline:
         """Returns the timeline of a job's trace, built or from the cache; one is built at a time.
 
         Raises:
             CyclopsError: the trace has no times, or is damaged.
         """
         with self._building if self._find(job_id) is None else contextlib.nullcontext():
-            found = self._find(job_id) or trace.timeline()
+            found = self._find(job_id) or _job_timeline(trace, artifacts)
         with self._lock:
             self._kept[job_id] = found
             self._kept.move_to_end(job_id)
@@ -183,6 +217,11 @@ class TimelineCache:
                 self._kept.popitem(last=False)
         return found
 
-    def _find(self, job_id: str) -> Timeline | None:
+    def _find(self, job_id: str) -> JobTimeline | None:
         with self._lock:
             return self._kept.get(job_id)
+
+
+def _job_timeline(trace: Trace, artifacts: Artifacts) -> JobTimeline:
+    plan = read_memory_plan(artifacts)
+    return JobTimeline(trace.timeline(), () if plan is None else memory_occupancy(plan))

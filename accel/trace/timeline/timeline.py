@@ -1,6 +1,6 @@
 """The timeline of a trace, held in memory: slices of every unit by category, and who waited for whose tokens."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from accel.trace.timeline.timeline_window import Bins, window_bytes
 from accel.trace.trace_names import TraceNames
 from accel.trace.trace_rows import RowSource, row_stretches, tokens_of, unit_numbers
 from accel.util.arrays import Array, Int64
+from accel.util.step_function import StepFunction
 
 MOST_BINS = 8192
 MOST_CYCLES = (1 << 32) - 1  # of a window, whose cycles are counted in 32 bits
@@ -83,8 +84,12 @@ class Timeline:
             "hosts": [host.model_dump() for host in names.hosts],
         }
 
-    def window(self, begin: int = 0, end: int | None = None, bins: int = 1024) -> bytes:
+    def window(
+        self, begin: int = 0, end: int | None = None, bins: int = 1024, counters: Sequence[StepFunction] = ()
+    ) -> bytes:
         """Returns cycles ``[begin, end)``, at most to the timeline's end, in at most ``bins`` bins, as bytes.
+
+        The most of each of ``counters`` in each bin comes with it.
 
         Raises:
             CyclopsError: the window is empty, or longer than ``MOST_CYCLES``.
@@ -95,7 +100,7 @@ class Timeline:
         if last - begin > MOST_CYCLES:
             raise CyclopsError(f"a window of {last - begin} cycles; expected at most {MOST_CYCLES}", field="end")
         tracks = [[track[category] for category in (BUSY, *self.names.causes)] for track in self.tracks]
-        return window_bytes(Bins.cut(begin, last, bins), tracks, self.operations)
+        return window_bytes(Bins.cut(begin, last, bins), tracks, self.operations, counters)
 
     def profile(self, bins: int) -> tuple[Int64, list[dict[str, Int64]]]:
         """Returns the edges of at most ``bins`` equal parts (k + 1,), and for each unit by category its cycles in each.

@@ -2,7 +2,8 @@
 
 The window's cycles are cut into bins of equal length, to the cycle. A slice at least as long as a bin is there itself.
 Of shorter ones there is the sum for each track, bin and category, where a slice in two bins counts in both, each with
-its part. So the sums of every bin are exact, whatever was merged.
+its part. So the sums of every bin are exact, whatever was merged. Of each counter, such as the elements that a memory
+holds, there is the most in each bin.
 """
 
 import struct
@@ -13,10 +14,12 @@ import numpy as np
 
 from accel.trace.timeline.slices import Slices
 from accel.util.arrays import Array, Int64
+from accel.util.step_function import StepFunction
 
 MAGIC = b"CYTL"
-VERSION = 1
-HEADER = struct.Struct("<4sIQQIII4x")
+VERSION = 2
+HEADER = struct.Struct("<4sIQQIIII")
+_MOST_COUNT = (1 << 32) - 1
 _COLUMNS = (
     *(("start", "<u4"), ("cycles", "<u4"), ("instruction", "<u4"), ("count", "<u4"), ("operation", "<u2")),
     *(("track", "u1"), ("category", "u1")),
@@ -60,7 +63,9 @@ class Records:
     count: Int64
 
 
-def window_bytes(bins: Bins, tracks: Sequence[Sequence[Slices]], operations: Array) -> bytes:
+def window_bytes(
+    bins: Bins, tracks: Sequence[Sequence[Slices]], operations: Array, counters: Sequence[StepFunction]
+) -> bytes:
     """Returns the window of ``tracks``, each its slices by category; ``operations`` are those of all instructions."""
     placed = [(track, category, slices) for track, found in enumerate(tracks) for category, slices in enumerate(found)]
     parts = [(track, category, *_records(slices, bins)) for track, category, slices in placed]
@@ -71,8 +76,10 @@ def window_bytes(bins: Bins, tracks: Sequence[Sequence[Slices]], operations: Arr
     for place, name in enumerate(("track", "category")):
         columns[name] = np.repeat([part[place] for part in (*whole, *sums)], [len(p[2].start) for p in (*whole, *sums)])
     exact = sum(len(part[2].start) for part in whole)
-    head = HEADER.pack(MAGIC, VERSION, bins.begin, bins.end, len(bins), exact, len(columns["start"]) - exact)
-    return head + b"".join(_aligned(columns[name].astype(kind).tobytes()) for name, kind in _COLUMNS)
+    merged = len(columns["start"]) - exact
+    head = HEADER.pack(MAGIC, VERSION, bins.begin, bins.end, len(bins), exact, merged, len(counters))
+    most = [np.minimum(counter.most(bins.edges), _MOST_COUNT).astype("<u4").tobytes() for counter in counters]
+    return head + b"".join([*(_aligned(columns[name].astype(kind).tobytes()) for name, kind in _COLUMNS), *most])
 
 
 def _column(name: str, _track: int, _category: int, records: Records) -> Int64:

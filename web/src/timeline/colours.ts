@@ -10,6 +10,7 @@ export interface Colours {
   card: string;
   accent: string;
   host: string;
+  accel: string;
 }
 
 const KINDS: Record<string, string> = {
@@ -51,6 +52,7 @@ export function readColours(element: HTMLElement, kinds: string[]): Colours {
     card: text("--card"),
     accent: text("--accent"),
     host: text("--host"),
+    accel: text("--accel"),
   };
   probe.remove();
   return found;

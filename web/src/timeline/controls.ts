@@ -3,6 +3,7 @@
 import { apiUrl } from "../api";
 import { button, element } from "../dom";
 import { download } from "../picture";
+import { opensViewer } from "../perfetto";
 import { count, cycles, percent, time } from "../format";
 import { categoryClass } from "./colours";
 import { heightOf } from "./layout";
@@ -49,15 +50,21 @@ export function makeControls(home: HTMLElement, job: string, tracks: Tracks, act
     role: "application",
     tabindex: 0,
     class: "timeline-canvas",
-    "aria-label": `Timeline of ${tracks.tracks.map(({ unit }) => unit).join(", ")}: ${cycles(tracks.cycles)}`,
+    "aria-label": `Timeline of ${[...tracks.tracks.map(({ unit }) => unit), ...tracks.memories.map(({ name }) => `memory ${name}`)].join(", ")}: ${cycles(tracks.cycles)}`,
     "aria-describedby": "timeline-keys",
   });
-  canvas.style.height = `${heightOf(tracks.tracks.length)}px`;
+  canvas.style.height = `${heightOf(tracks)}px`;
   const status = element("p", { role: "status", class: "timeline-status" });
   const measure = element("p", { class: "timeline-measure" });
   const window = element("span");
   const details = element("section", { class: "timeline-details", "aria-label": "Selected instruction", hidden: true });
-  const perfetto = element("a", { download: `${job.slice(0, 12)}.perfetto.json` }, "this view for Perfetto");
+  const viewer = home.dataset["viewer"] !== undefined;
+  const perfetto = element("a", { download: `${job.slice(0, 12)}.perfetto.json` }, `this view ${viewer ? "in" : "for"} Perfetto`);
+  if (viewer) {
+    for (const link of [perfetto, ...document.querySelectorAll<HTMLAnchorElement>("a[data-perfetto]")]) {
+      opensViewer(link, (text) => (status.textContent = text));
+    }
+  }
   const bar = element(
     "div",
     { class: "timeline-bar" },
@@ -97,6 +104,9 @@ function legend(tracks: Tracks): HTMLElement {
   entries.push(entry("idle", "idle"));
   if (tracks.hosts.length > 0) {
     entries.push(entry("host", "host step"));
+  }
+  if (tracks.memories.length > 0) {
+    entries.push(entry("accel", "memory in use"));
   }
   return element("ul", { class: "legend", "aria-label": "Colours" }, ...entries);
 }

@@ -114,7 +114,7 @@ function drawNames(pen: CanvasRenderingContext2D, { window, tracks, view, width,
 
 /** What part of the whole the view is. */
 function drawWhere(pen: CanvasRenderingContext2D, { view, tracks, colours, width }: Scene): void {
-  const top = axisTop(tracks.tracks.length) + AXIS - WHERE;
+  const top = axisTop(tracks) + AXIS - WHERE;
   pen.fillStyle = colours.raised;
   pen.fillRect(0, top, width, WHERE);
   pen.fillStyle = colours.accent;
@@ -129,7 +129,7 @@ export function tickStep(span: number, ticks: number): number {
 }
 
 function drawAxis(pen: CanvasRenderingContext2D, { view, tracks, colours, width }: Scene, x: Place): void {
-  const top = axisTop(tracks.tracks.length);
+  const top = axisTop(tracks);
   const step = tickStep(view.span, width / TICK);
   for (let cycle = Math.ceil(view.begin / step) * step; cycle <= view.end; cycle += step) {
     const at = Math.round(x(cycle)) + 0.5;
@@ -190,7 +190,7 @@ function drawArrow(pen: CanvasRenderingContext2D, fromX: number, from: number, t
 }
 
 function drawMarkers(pen: CanvasRenderingContext2D, { view, tracks, colours, pointer, width }: Scene, x: Place): void {
-  const bottom = axisTop(tracks.tracks.length);
+  const bottom = axisTop(tracks);
   const [m, n] = view.markers;
   pen.fillStyle = colours.accent;
   if (m !== null && n !== null) {

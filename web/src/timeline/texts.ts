@@ -1,23 +1,40 @@
 /** What the lines below the picture say. */
 
-import { count, cycles, percent, time } from "../format";
+import { count, cycles, percent, size, time } from "../format";
+import type { Lane } from "./layout";
 import type { View } from "./view";
-import type { Slice, Tracks } from "./window";
+import type { Slice, Tracks, Window } from "./window";
 
-/** What is under the pointer: on a lane, on the layers (track -1), or beside them. */
-export function describe(tracks: Tracks, cycle: number, track: number | null, slices: Slice[]): string {
+/** What is under the pointer, by the window that shows it; null: nothing is known yet. */
+export function describe(tracks: Tracks, cycle: number, lane: Lane, window: Window | null): string {
   const at = `cycle ${count(Math.floor(cycle))}`;
   const layer = tracks.launches.find(({ begin, end }) => begin <= cycle && cycle < end);
   const where = layer === undefined ? at : `${at}, ${layer.name}`;
-  if (track === -1 && layer !== undefined) {
+  if (lane !== null && "layers" in lane && layer !== undefined) {
     const length = layer.end - layer.begin;
     return `${layer.name}: ${cycles(length)}, ${time(length, tracks.clock_mhz)}, ${percent(length / tracks.cycles)} of all`;
   }
-  const unit = track === null ? undefined : tracks.tracks[track]?.unit;
-  if (unit === undefined) {
+  if (lane === null || window === null || "layers" in lane) {
     return where;
   }
-  return `${unit}, ${where}: ${slices.length === 0 ? "idle" : slices.map((slice) => sliceText(tracks, slice)).join("; ")}`;
+  if ("memory" in lane) {
+    return memoryText(tracks, cycle, lane.memory, where, window);
+  }
+  const slices = window.at(lane.track, cycle);
+  return `${tracks.tracks[lane.track]?.unit}, ${where}: ${slices.length === 0 ? "idle" : slices.map((slice) => sliceText(tracks, slice)).join("; ")}`;
+}
+
+function memoryText(tracks: Tracks, cycle: number, number: number, where: string, window: Window): string {
+  const memory = tracks.memories[number];
+  if (memory === undefined) {
+    return where;
+  }
+  const { name, elements, element_bytes: bytes } = memory;
+  const bin = window.bin(cycle);
+  const full = window.held(number, bin);
+  const length = window.edge(bin + 1) - window.edge(bin);
+  const most = length > 1 ? `at most, in ${cycles(length)}, ` : "";
+  return `${name}, ${where}: ${most}${size(full * bytes)} of ${size(elements * bytes)} in use, ${percent(full / elements)}`;
 }
 
 function sliceText(tracks: Tracks, slice: Slice): string {

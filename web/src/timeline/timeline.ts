@@ -8,11 +8,12 @@ import { type Controls, makeControls } from "./controls";
 import { type Details, showDetails } from "./details";
 import { follow } from "./gestures";
 import { Lanes } from "./lanes";
-import { heightOf, LANE, laneTop, trackAt } from "./layout";
+import { heightOf, LANE, laneAt, laneTop, MEMORY, memoryTop } from "./layout";
+import { drawMemories } from "./memories";
 import { drawGround, drawOverlay } from "./overlay";
 import { describe, measured } from "./texts";
 import { View } from "./view";
-import type { Slice, Tracks } from "./window";
+import type { Slice, Tracks, Window } from "./window";
 import { Windows } from "./windows";
 
 const TEXTS_AFTER = 80; // ms: text moves the page's layout, which a frame has no time for
@@ -137,7 +138,7 @@ class Timeline {
     this.width = Math.max(canvas.clientWidth, 1);
     canvas.width = Math.round(this.width * scale);
     canvas.dataset["lanes"] = this.tracks.tracks.map(({ unit }, track) => `${unit}:${laneTop(track)}:${LANE}`).join(" ");
-    canvas.height = Math.round(heightOf(this.tracks.tracks.length) * scale);
+    canvas.height = Math.round(heightOf(this.tracks) * scale);
     this.draw();
   }
 
@@ -181,6 +182,7 @@ class Timeline {
     drawGround(pen, scene);
     const tops = tracks.tracks.map((_, track) => Math.round(laneTop(track) * scale));
     this.lanes.draw(pen, view, shown, tops, Math.round(LANE * scale), colours.pixels);
+    const full = drawMemories(pen, scene, shown);
     drawOverlay(pen, scene);
     if (!shown.enough) {
       this.windows.ask(view, canvas.width);
@@ -189,6 +191,7 @@ class Timeline {
     canvas.dataset["window"] = `${view.begin} ${view.end}`;
     canvas.dataset["drawn"] = String(shown.fine?.records ?? 0);
     canvas.dataset["detail"] = shown.enough ? "fine" : "coarse";
+    canvas.dataset["memories"] = tracks.memories.map(({ name }, memory) => `${name}:${memoryTop(tracks, memory)}:${MEMORY}:${full[memory]}`).join(" ");
     canvas.dataset["selected"] = details === null ? "" : String(details.record.index);
     if (this.said === 0) {
       this.said = window.setTimeout(() => {
@@ -209,19 +212,17 @@ class Timeline {
     this.draw();
   }
 
-  /** The slices under a place of a lane: those of the category that is drawn at this height first. */
-  private under(x: number, track: number): Slice[] {
+  /** The window that shows a cycle. */
+  private windowAt(cycle: number): Window | null {
     const { fine } = this.windows.best(this.view, this.controls.canvas.width);
-    const cycle = this.cycleAt(x);
-    return fine === null || !fine.covers(cycle, cycle + 1) ? [] : fine.at(track, cycle);
+    return fine?.covers(cycle, cycle + 1) === true ? fine : null;
   }
 
   private hover(x: number | null, y: number): void {
     this.pointer = x === null ? null : this.cycleAt(x);
     if (x !== null) {
-      const track = trackAt(y, this.tracks.tracks.length);
-      const slices = track === null || track < 0 ? [] : this.under(x, track);
-      this.controls.status.textContent = describe(this.tracks, this.cycleAt(x), track, slices);
+      const cycle = this.cycleAt(x);
+      this.controls.status.textContent = describe(this.tracks, cycle, laneAt(y, this.tracks), this.windowAt(cycle));
     }
     this.draw();
   }
@@ -237,15 +238,19 @@ class Timeline {
       });
       return;
     }
-    const track = trackAt(y, this.tracks.tracks.length);
-    if (track === -1) {
-      const cycle = this.cycleAt(x);
+    const lane = laneAt(y, this.tracks);
+    const cycle = this.cycleAt(x);
+    if (lane === null) {
+      return;
+    }
+    if (!("track" in lane)) {
       const layer = this.tracks.launches.find(({ begin, end }) => begin <= cycle && cycle < end);
       if (layer !== undefined) {
         this.move(() => this.view.show(layer.begin, layer.end));
       }
-    } else if (track !== null) {
-      const busiest = this.under(x, track).toSorted((a, b) => Number(a.merged) - Number(b.merged) || b.cycles - a.cycles)[0];
+    } else {
+      const slices: Slice[] = this.windowAt(cycle)?.at(lane.track, cycle) ?? [];
+      const busiest = slices.toSorted((a, b) => Number(a.merged) - Number(b.merged) || b.cycles - a.cycles)[0];
       void this.select(busiest?.instruction ?? null, false);
     }
   }

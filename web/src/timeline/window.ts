@@ -1,6 +1,7 @@
 /** A window of the timeline, as `GET /v1/jobs/ID/timeline` answers it: docs/timeline.md has the format. */
 
 const MAGIC = 0x4c545943; // "CYTL"
+const VERSION = 2;
 const HEADER = 40;
 
 /** What the numbers of windows stand for: `GET /v1/jobs/ID/timeline/tracks`. */
@@ -14,6 +15,7 @@ export interface Tracks {
   operations: { name: string; unit: string }[];
   launches: { name: string; begin: number; end: number }[];
   hosts: { name: string; cycle: number }[];
+  memories: { name: string; elements: number; element_bytes: number }[];
 }
 
 /** One record: a slice, or a sum of slices of one category in one bin. */
@@ -41,6 +43,8 @@ export class Window {
   readonly slices: number;
   /** Cycles of each track, bin and category. */
   readonly cycles: Uint32Array;
+  /** The most elements that are full of each memory and bin. */
+  private readonly full: Uint32Array;
   private readonly start: Uint32Array;
   private readonly length: Uint32Array;
   private readonly instruction: Uint32Array;
@@ -55,7 +59,7 @@ export class Window {
     readonly categories: number,
   ) {
     const head = new DataView(data);
-    if (data.byteLength < HEADER || head.getUint32(0, true) !== MAGIC || head.getUint32(4, true) !== 1) {
+    if (data.byteLength < HEADER || head.getUint32(0, true) !== MAGIC || head.getUint32(4, true) !== VERSION) {
       throw new Error("the server's timeline is of another version than this page: load it again");
     }
     this.begin = Number(head.getBigUint64(8, true));
@@ -76,6 +80,7 @@ export class Window {
     this.operation = new Uint16Array(data, column(2), records);
     this.track = new Uint8Array(data, column(1), records);
     this.category = new Uint8Array(data, column(1), records);
+    this.full = new Uint32Array(data, at, this.bins * head.getUint32(36, true));
     this.cycles = this.summed();
   }
 
@@ -105,6 +110,11 @@ export class Window {
   /** Where the sums of a bin begin in `cycles`. */
   cell(track: number, bin: number): number {
     return (track * this.bins + bin) * this.categories;
+  }
+
+  /** The most elements of a memory that are full at a time within a bin. */
+  held(memory: number, bin: number): number {
+    return this.full[memory * this.bins + bin] ?? 0;
   }
 
   slice(record: number): Slice & { track: number } {

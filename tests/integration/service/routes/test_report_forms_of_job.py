@@ -12,10 +12,12 @@ import pytest
 
 from accel.driver.run_options import SimulateOptions
 from accel.driver.run_program import run_program
+from accel.report.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory
 from tests.helpers.html_pages import Page, read_page
 from tests.helpers.idle_service import Quiet, quiet_service
 from tests.helpers.programs.streams import small_program
 from tests.helpers.records import RESULT, publish_all
+from tests.reference.timeline import decoded
 from worker.identity.api_keys import ApiKeys
 from worker.records.problem_details import problem
 
@@ -116,3 +118,39 @@ def test_a_report_that_is_no_table(quiet: Quiet, is_problem: Check, tmp_path: Pa
     for form in ("report/layers.csv", "report.html"):
         found = is_problem(quiet.client.get(f"/v1/jobs/{job_id}/{form}"), 404, "not-found", "id")
         assert "as JSON" in found["detail"]
+
+
+def test_a_memory_plan_has_a_page_a_table_and_counters(
+    quiet: Quiet, job_id: str, is_problem: Check, tmp_path: Path
+) -> None:
+    """Catches a page without keys, text that is markup, and a timeline whose memories are not the plan's."""
+    hostile = "<b>&amp;"
+    for part in ("memory", "timeline"):  # of a program's job
+        found = quiet.client.get(f"/jobs/{job_id}/{part}", headers={"Accept": "text/html"})
+        assert (found.status_code, "How full the memories" in found.text) == (404 if part == "memory" else 200, False)
+    place = {"memory": "acc", "begin": 4, "end": 12, "copies": 2, "role": "result", "tensors": [hostile]}
+    more = {"buffer": hostile, "first_instruction": 0, "last_instruction": 1, "begin_cycle": 3, "end_cycle": 9}
+    layer = LayerMemory(
+        name=hostile, begin_cycle=0, end_cycle=20, allocations=[Allocation.model_validate(place | more)]
+    )
+    plan = MemoryPlan(memories=[OnChipMemory(name="acc", elements=16, element_bytes=64)], layers=[layer])
+    run_program(small_program(), SimulateOptions(), tmp_path)
+    (tmp_path / "memory.json").write_text(plan.model_dump_json())
+    held: str = quiet.post(quiet.request(seed=4))["id"]
+    publish_all(quiet.store, held, 1, tmp_path)
+    quiet.jobs.succeed(held, 1, RESULT)
+    token = quiet.client.post(f"/v1/jobs/{held}/share").json()["token"]
+    (row,) = table(quiet.client, held, "memory")
+    assert (row["name"], row["size [bytes]"]) == (hostile, "512")
+    window = decoded(quiet.client.get(f"/v1/jobs/{held}/timeline", params={"begin": 0, "end": 12, "bins": 4}).content)
+    assert window.counters == [[0, 8, 8, 0]]
+    (memory,) = quiet.client.get(f"/v1/jobs/{held}/timeline/tracks").json()["memories"]
+    assert (memory["peak"], memory["peak_cycle"], memory["elements"]) == (8, 3, 16)
+    with httpx2.Client(base_url=quiet.client.base_url, timeout=30) as nobody:
+        is_problem(nobody.get(f"/jobs/{held}/memory"), 401, "unauthorized")
+        shown = nobody.get(f"/jobs/{held}/memory", params={"share": token}, headers={"Accept": "text/html"})
+        page = read_page(shown.text)
+        assert page.faults == []
+        assert page.text.count(hostile) > 3
+        assert page.tags["b"] == 0
+        assert all(f"share={token}" in link for link in page.links if "/jobs/" in link)

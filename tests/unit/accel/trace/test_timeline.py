@@ -14,6 +14,7 @@ from accel.errors import CyclopsError
 from accel.trace.program_trace import Trace
 from accel.trace.timeline import MOST_CYCLES, Timeline
 from accel.trace.timeline.slices import unit_slices
+from accel.util.step_function import StepFunction
 from tests.helpers.programs.traces import CAUSES, UNITS, Held, names, pipeline_trace, random_trace, records
 from tests.reference.timeline import Window, decoded, painted, sums
 
@@ -222,3 +223,19 @@ def test_search_finds_the_first_row_that_a_name_belongs_to(seed: int, text: str,
 
     expected = next((r["index"] for r in records(held)[begin:end] if named(r)), None)
     assert Trace(held).search(text, begin, end) == expected
+
+
+def test_a_window_has_the_most_of_each_counter_in_each_bin() -> None:
+    """Catches a counter of another bin, or one that a window within the timeline does not cut."""
+    timeline = Timeline.of(pipeline_trace(3, 200))
+    begin, end = timeline.cycles // 3, timeline.cycles // 2
+    spans = np.array([[0, end - 5, 7], [begin + 3, begin + 4, 1 << 40], [end, end + 9, 1 << 20]]).T
+    held = np.zeros(end + 9, np.int64)
+    for first, last, amount in spans.T:
+        held[first:last] += amount
+    counters = [StepFunction.of_spans(*spans), StepFunction.of_spans(*spans[:, :1])]
+    window = decoded(timeline.window(begin, end, 37, counters))
+    expected = [min(int(held[slice(*edges)].max()), (1 << 32) - 1) for edges in pairwise(window.edges)]
+    assert window.counters[0] == expected
+    assert window.counters[1] == [7 if edge < end - 5 else 0 for edge in window.edges[:-1]]
+    assert decoded(timeline.window(begin, end, 37)).counters == []

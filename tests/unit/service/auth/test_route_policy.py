@@ -40,7 +40,7 @@ def test_what_is_open_to_everybody(app: FastAPI, policies: RoutePolicies) -> Non
     found = {path for method, path in named if policies.declared(method, str(path)).access == "open"}
     documentation = {"/docs", "/docs/oauth2-redirect", "/openapi.json"}
     reference = {"/problems", "/problems/{slug}", "/v1/about", "/v1/schemas/accelerator"}
-    pages = {"/login", "/logout", "/static/{path}"}
+    pages = {"/login", "/logout", "/static/{path}", "/perfetto/{path}"}
     assert found == documentation | reference | pages | {"/healthz", "/readyz"}
 
 

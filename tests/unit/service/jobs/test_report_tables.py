@@ -4,6 +4,7 @@ import csv
 import io
 from typing import Any
 
+from accel.report.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory
 from service.jobs.job_report import TableName, report_csv
 
 ACCOUNT = {"total": {"busy": {"gemm": 5}, "idle": {"ended": 2}}, "units": {"load": {"token": {"q": 7}}}}
@@ -48,3 +49,17 @@ def test_text_that_is_a_formula_is_none_in_a_spreadsheet() -> None:
     ops = [{"node": "=HYPERLINK(0)", "op": "@x", "reason": "+1"}]
     rows = list(csv.reader(io.StringIO(report_csv({"layers": [], "host_ops": ops}, "host-ops"))))
     assert rows == [["node", "operator", "reason"], ["'=HYPERLINK(0)", "'@x", "'+1"]]
+
+
+def test_a_memory_plan_is_a_row_a_buffer() -> None:
+    """Catches elements for bytes, a layer's number from 0, and a plan that is missing, as that of a program is."""
+    place = {"memory": "acc", "begin": 2, "end": 5, "copies": 1, "role": "result", "first_instruction": None}
+    more = {"buffer": "=b", "tensors": ["x", "y"], "last_instruction": None, "begin_cycle": 7, "end_cycle": None}
+    layer = LayerMemory(name="l", begin_cycle=0, end_cycle=9, allocations=[Allocation.model_validate(place | more)])
+    empty = layer.model_copy(update={"allocations": []})
+    plan = MemoryPlan(memories=[OnChipMemory(name="acc", elements=8, element_bytes=64)], layers=[empty, layer])
+    (row,) = csv.DictReader(io.StringIO(report_csv({"layers": []}, "memory", plan), newline=""))
+    assert (row["layer"], row["name"], row["memory"], row["role"]) == ("2", "l", "acc", "result")
+    assert (row["first element"], row["size [bytes]"], row["buffer"], row["tensors"]) == ("2", "192", "'=b", "x; y")
+    assert (row["begin [cycle]"], row["end [cycle]"]) == ("7", "")
+    assert rows_of({"launches": []}, "memory") == []

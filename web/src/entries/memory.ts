@@ -1,0 +1,3 @@
+import { island } from "../islands";
+
+island("memory", async () => (await import("../memory")).mountMemory);
