@@ -24,6 +24,7 @@ from service.routes import (
     about,
     accelerators,
     artifacts,
+    changes,
     compare,
     events,
     graph,
@@ -78,7 +79,7 @@ Every error is a problem document (RFC 9457); its `type` leads to an explanation
 """
 _ROUTES = (
     *(uploads, accelerators),
-    *(jobs, events, labels, shares, artifacts, report_download, graph, passes, trace, timeline, compare, retention),
+    *(jobs, events, labels, shares, artifacts, report_download, changes, graph, passes, trace, timeline, compare, retention),
     *(reference, about, health),
 )
 _PAGES = (

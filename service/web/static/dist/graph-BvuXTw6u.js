@@ -1,0 +1,2 @@
+const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["graph-fo3_3NWj.js","api-DclwxxAL.js","picture-CnjTc44e.js","format-6YbqBR5K.js"])))=>i.map(i=>d[i]);
+import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`graph`,async()=>(await t(async()=>{let{mountGraph:e}=await import(`./graph-fo3_3NWj.js`);return{mountGraph:e}},__vite__mapDeps([0,1,2,3]))).mountGraph);

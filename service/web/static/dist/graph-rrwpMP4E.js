@@ -1,2 +1,0 @@
-const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["graph-CNb9PxWg.js","format-BbrLybTm.js","picture-CnjTc44e.js"])))=>i.map(i=>d[i]);
-import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`graph`,async()=>(await t(async()=>{let{mountGraph:e}=await import(`./graph-CNb9PxWg.js`);return{mountGraph:e}},__vite__mapDeps([0,1,2]))).mountGraph);
