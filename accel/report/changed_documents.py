@@ -16,6 +16,9 @@ from accel.report.comparison import differences
 from accel.report.report_documents import FieldDifference
 
 
+_FOLLOWS = ("/instructions/", "/title")
+
+
 class ChangedDocument(pydantic.BaseModel):
     """A change, and the document that has it; or why there can be none."""
 
@@ -53,6 +56,7 @@ def _changed(change: DocumentChange, before: Any, family: Family) -> ChangedDocu
         return ChangedDocument(**told, fields=[], refused=reason, accelerator=None)
     except InvalidAccelerator as error:
         return ChangedDocument(**told, fields=[], refused=error.detail, accelerator=None)
-    fields = list(differences(before, complete(made, family)))
+    # encodings and the title follow from what was changed
+    fields = sorted(differences(before, complete(made, family)), key=lambda each: each.field.startswith(_FOLLOWS))
     text = canonical(made).decode()
     return ChangedDocument(**told, fields=fields, refused=None, accelerator=accelerator_id(made), document=text)

@@ -143,7 +143,7 @@ def _request(job: Job, change: ChangedDocument) -> JobRequest:
 
 
 def _label(job: Job, change: ChangedDocument) -> str:
-    return f"{change.change}, after {job.label or job.id[:12]}"[:_LONGEST_LABEL]
+    return f"{change.resource}: {change.change}, after {job.label or job.id[:12]}"[:_LONGEST_LABEL]
 
 
 def _store(change: ChangedDocument, context: Context) -> None:
@@ -153,7 +153,7 @@ def _store(change: ChangedDocument, context: Context) -> None:
     digest = accelerators.add(checked_accelerator(change.document.encode()))
     if accelerators.labels([digest]) == [None]:
         made = checked_accelerator(change.document.encode())
-        label = made.title if made.title.endswith(change.change) else f"{made.title}, {change.change}"
+        label = made.title if change.change in made.title else f"{made.title}, {change.resource}: {change.change}"
         accelerators.set_label(digest, label[:_LONGEST_LABEL])
 
 
