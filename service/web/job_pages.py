@@ -7,6 +7,7 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
+from accel.report.graph_documents import GRAPH_FILE
 from service.auth.caller import CurrentCaller, CurrentOwner
 from service.auth.route_policy import access
 from service.context import Context, RequestContext, RequestJobs, app_context
@@ -85,11 +86,19 @@ def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:
     # reports of today say what their machine was: the store is asked only for those that do not
     document = None if report is None or report.get("machine") else _document(report, job, everything)
     source = _source(job, context)
+    names = {each.name for each in artifacts.all()}
+    stages = list_tir(job.id, context.jobs).stages
     return {
+        "views": {
+            "graph": GRAPH_FILE in names,
+            "passes": bool(stages),
+            "timeline": "trace.npz" in names and report is not None and report["cycles"] is not None,
+            "accelerator": "accelerator.json" in names,
+        },
         "name": job.label or _name(job, source["label"]),
         "source": source,
         "artifacts": artifacts.all(),
-        "stages": list_tir(job.id, context.jobs).stages,
+        "stages": stages,
         "report": report,
         "categories": CATEGORIES,
         **({} if report is None else report_values(report, document)),

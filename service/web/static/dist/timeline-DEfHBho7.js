@@ -1,2 +1,0 @@
-const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["timeline-fbmj32pD.js","api-DclwxxAL.js","format-6YbqBR5K.js","picture-CnjTc44e.js"])))=>i.map(i=>d[i]);
-import{n as e,t}from"./preload-helper-CRaFhtj6.js";e(`timeline`,async()=>(await t(async()=>{let{mountTimeline:e}=await import(`./timeline-fbmj32pD.js`);return{mountTimeline:e}},__vite__mapDeps([0,1,2,3]))).mountTimeline);
