@@ -80,7 +80,21 @@ Every error is a problem document (RFC 9457); its `type` leads to an explanation
 """
 _ROUTES = (
     *(uploads, accelerators),
-    *(jobs, events, labels, shares, artifacts, report_download, changes, graph, passes, trace, timeline, compare, retention),
+    *(
+        jobs,
+        events,
+        labels,
+        shares,
+        artifacts,
+        report_download,
+        changes,
+        graph,
+        passes,
+        trace,
+        timeline,
+        compare,
+        retention,
+    ),
     *(reference, about, health),
 )
 _PAGES = (

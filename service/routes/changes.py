@@ -101,6 +101,4 @@ async def post_changes(
     wanted = [each for each in found.changes if request.changes is None or each.name in request.changes]
     open_still = any(each.job is not None and each.job.state in {"queued", "running"} for each in wanted)
     headers = {"Location": f"/v1/jobs/{id}/changes"} | ({"Retry-After": "1"} if open_still else {})
-    return Response(
-        found.model_dump_json(), 202 if open_still else 200, headers, media_type="application/json"
-    )
+    return Response(found.model_dump_json(), 202 if open_still else 200, headers, media_type="application/json")

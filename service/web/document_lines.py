@@ -107,7 +107,7 @@ def _lines_of(lines: Sequence[str], form: Form, path: Sequence[str]) -> range:
 
 def _child(lines: Sequence[str], within: range, indent: int, part: str) -> range | None:
     """The lines of a key, or of the item of a list, of the JSON object or list that has these lines."""
-    key, item = f'{" " * indent}{json.dumps(part, ensure_ascii=False)}: ', int(part) if part.isdecimal() else None
+    key, item = f"{' ' * indent}{json.dumps(part, ensure_ascii=False)}: ", int(part) if part.isdecimal() else None
     listed = lines[within.start].rstrip().endswith("[")
     starts = [number for number in within[1:] if _begins(lines[number], indent)]
     if listed:

@@ -25,6 +25,7 @@ from worker.sandbox.fork_client import ForkClient
 Document = TypeVar("Document", bound=pydantic.BaseModel)
 _KEPT_CHANGES = 8  # lists of changed documents, each of a megabyte or less
 
+
 class Inspector:
     """Inspects uploads. Thread-safe; it does not limit how many run at once.
 
