@@ -6,7 +6,6 @@ says why. Whether a document that was made can be executed and compiled for is f
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from accel.accelerator.document import Accelerator
@@ -108,7 +107,7 @@ def with_shape_of(accelerator: Accelerator, derived: Accelerator) -> Accelerator
 
 
 def same_shape(accelerator: Accelerator, derived: Accelerator) -> bool:
-    """Returns whether two documents are one but for time and ``composites``: then one follows from what made the other."""
+    """Returns whether documents are one but for time and ``composites``: one follows from what the other is made of."""
     return accelerator.untimed() == derived.untimed().model_copy(update={"composites": accelerator.composites})
 
 
@@ -178,7 +177,7 @@ def _wider_table(compute: Compute, table: MicroOps, old: Accelerator, new: Accel
 
 
 def _laid_out(fields: Sequence[BitField], bits: Mapping[str, int]) -> tuple[BitField, ...]:
-    """The fields with these widths, each where it was or as little above as it must be; their order in the list stays."""
+    """The fields with these widths, each where it was or as little above as it must be, in the order of the list."""
     if all(field.bits == bits.get(field.name, field.bits) for field in fields):
         return tuple(fields)
     placed, free = {}, 0

@@ -15,7 +15,6 @@ from accel.isa.variations import complete
 from accel.report.comparison import differences
 from accel.report.report_documents import FieldDifference
 
-
 _FOLLOWS = ("/instructions/", "/title")
 
 

@@ -149,16 +149,15 @@ def _label(job: Job, change: ChangedDocument) -> str:
 def _store(change: ChangedDocument, context: Context) -> None:
     """Keeps the document as an upload of the caller's, called by its change unless it has a label."""
     assert change.document is not None  # it is not refused
-    accelerators = context.uploads.accelerators
-    digest = accelerators.add(checked_accelerator(change.document.encode()))
+    accelerators, made = context.uploads.accelerators, checked_accelerator(change.document.encode())
+    digest = accelerators.add(made)
     if accelerators.labels([digest]) == [None]:
-        made = checked_accelerator(change.document.encode())
         label = made.title if change.change in made.title else f"{made.title}, {change.resource}: {change.change}"
         accelerators.set_label(digest, label[:_LONGEST_LABEL])
 
 
 def _job_of(request: JobRequest, context: Context, owner: str) -> Job | None:
-    """The owner's job that did what ``request`` asks: by the result cache, which no loss of Redis touches; or the newest."""
+    """The owner's job that did what ``request`` asks: by the result cache, which needs no Redis; else the newest."""
     if not context.uploads.accelerators.exists(str(request.accelerator)):
         return None  # as of most changes, and then nothing else is looked at
     if (answer := context.submissions.results.find(request, owner)) is not None:

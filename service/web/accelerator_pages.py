@@ -11,7 +11,6 @@ from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.contraction import contraction
 from accel.accelerator.document import Accelerator, HazardSync, TokenSync
-from accel.accelerator.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import accelerator_id
 from accel.errors import InvalidAccelerator
 from service.auth.caller import CurrentCaller, CurrentOwner

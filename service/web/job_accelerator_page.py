@@ -152,7 +152,7 @@ def _layers(
             end=ends[number],
             cycles=cycles,
             first=min(firsts, default=None) if alone else None,
-            function=function and function.name,
+            function=None if function is None else function.name,
             sites=[CallSite(site, known[site].stage if site in known else "inject") for site in sorted(sites)],
         )
 

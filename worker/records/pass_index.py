@@ -46,8 +46,8 @@ class SiteUse:
 class IndexedFunction:
     """A function of some stage; ``nests`` is None where the job did not record them.
 
-    ``launches`` are those that run it, in order; ``sites`` are its calls, where the job has a trace. ``calls`` says of a
-    site which instruction of the document its call names, which may be encoded as several.
+    ``launches`` are those that run it, in order; ``sites`` are its calls, where the job has a trace. ``calls`` says of
+    a site which instruction of the document its call names, which may be encoded as several.
     """
 
     name: str

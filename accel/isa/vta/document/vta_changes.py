@@ -1,7 +1,7 @@
 """Changes of a VTA that ask for another program: larger memories, and a larger tile.
 
-Where a document still has the shape of the configuration in its ``source``, it is derived from the changed one: indices,
-micro-ops and tiles follow from the ten keys. Another has its fields widened one by one.
+Where a document still has the shape of the configuration in its ``source``, it is derived from the changed one:
+indices, micro-ops and tiles follow from the ten keys. Another has its fields widened one by one.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -13,10 +13,8 @@ from tests.helpers.programs.streams import small_program
 from tests.helpers.records import RESULT, publish_all
 from worker.identity.api_keys import ApiKeys
 from worker.identity.share_links import ShareLinks, ShareTarget
-from worker.queue.job_queue import JobQueue
 from worker.records.accelerator_store import Accelerators
 from worker.records.job_record import Summary
-from worker.records.job_store import Jobs
 from worker.records.result_cache import ResultCache
 from worker.storage.redis_server import connect
 
