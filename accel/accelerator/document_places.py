@@ -54,6 +54,7 @@ class DocumentPlaces:
     def __init__(self, text: str) -> None:
         self._text = text
         self._ranges: dict[Path, tuple[int, int]] = {}
+        self._ends: dict[Path, int] = {}  # of objects and lists
         is_json = text.lstrip(_BLANKS)[:1] in ("{", "[")  # as it was read
         self._read(_json_events(text) if is_json else _yaml_events(text))
 
@@ -64,6 +65,21 @@ class DocumentPlaces:
                 return text_place(self._text, *found)
         return None
 
+    def lines(self, path: Path) -> range:
+        """Returns the lines, from 0, of the innermost part on a path that is there, all that is within it included.
+
+        Blank lines and comments behind it are not; none where the first key of the path is not there.
+        """
+        known = next((path[:end] for end in range(len(path), 0, -1) if path[:end] in self._ranges), None)
+        if known is None:
+            return range(0)
+        begin, end = self._ranges[known]
+        within = self._text[begin : self._ends.get(known, end)].split("\n")
+        while len(within) > 1 and (not within[-1].strip() or within[-1].lstrip().startswith("#")):
+            within.pop()
+        first = self._text.count("\n", 0, begin)
+        return range(first, first + len(within))
+
     def __contains__(self, path: Path) -> bool:
         return path in self._ranges
 
@@ -71,7 +87,7 @@ class DocumentPlaces:
         open_: list[_Open] = []
         for event in events:
             if event.kind in "}]":
-                open_.pop()
+                self._ends[open_.pop().path] = event.end
                 continue
             around = open_[-1] if open_ else None
             if around is not None and around.is_object and around.key is None:

@@ -8,7 +8,7 @@ the reports know no family by name.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -179,6 +179,31 @@ class Variation:
     fields: Mapping[str, tuple[float | str | None, float | str | None]]
     time: TimeLaunch
     eases: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class DocumentChange:
+    """A document changed so that another program comes of it.
+
+    Attributes:
+        name: what addresses and requests call it: lower case, digits, ``-`` and names of the document.
+        resource: what a program is bound by that gains from it, such as ``the size of inp``.
+        change: what there would be then, such as ``inp of 64 KiB``.
+        make: returns the changed document, unchecked; it raises InvalidAccelerator where there can be none.
+    """
+
+    name: str
+    resource: str
+    change: str
+    make: Callable[[], Accelerator]
+
+
+@runtime_checkable
+class NamesChanges(Protocol):
+    """What a family may have besides: changes of its own; without it they are those of its memories."""
+
+    def changes(self, accelerator: Accelerator, /) -> Iterable[DocumentChange]:
+        """Yields changes that ask for another program, with what must follow each in the document."""
 
 
 class Machine(Protocol):

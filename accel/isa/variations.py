@@ -74,7 +74,7 @@ def scaled_variations(
 
 
 def _new_values(accelerator: Accelerator, family: Family, scaled: Scaled) -> dict[str, tuple[Any, Any]]:
-    document = _complete(accelerator, family)
+    document = complete(accelerator, family)
     found: dict[str, int] = {}
     for field in scaled.fields:
         parent, key = _parent(document, field)
@@ -86,7 +86,7 @@ def _new_values(accelerator: Accelerator, family: Family, scaled: Scaled) -> dic
 
 def with_fields(accelerator: Accelerator, family: Family, values: Mapping[str, Any]) -> Accelerator | None:
     """Returns the document with ``values`` at JSON pointers; None if the schemas of document or family refuse it."""
-    document = _complete(accelerator, family)
+    document = complete(accelerator, family)
     for field, value in values.items():
         parent, key = _parent(document, field)
         parent[key] = value
@@ -102,8 +102,8 @@ def time_of(family: Family, changed: Accelerator) -> TimeLaunch:
     return lambda decoded, tokens: family.time(decoded.on(changed), tokens)
 
 
-def _complete(accelerator: Accelerator, family: Family) -> dict[str, Any]:
-    """The document with every parameter of its family."""
+def complete(accelerator: Accelerator, family: Family) -> dict[str, Any]:
+    """Returns the document as JSON, with every parameter of its family."""
     parameters = family.parameters.model_validate(accelerator.parameters).model_dump(mode="json")
     return {**accelerator.model_dump(mode="json"), "parameters": parameters}
 

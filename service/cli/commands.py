@@ -1,6 +1,7 @@
 """The command line. Heavy imports wait for the command that needs them."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -121,6 +122,9 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
     ] = 300,
     limits: Limits = "some",
+    changes: Annotated[
+        bool, typer.Option("--changes", help="Compile it anew for each change of the accelerator, such as more memory.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Directory for every artifact.")] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Directory that keeps compiled functions for the next run.")
@@ -147,7 +151,15 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         shapes=shapes_of(shape),
     )
     work = ModelJobInputs(model, accelerator, options, inputs, calibration)
-    raise typer.Exit(run_local(work, local_settings(), out, cache, as_json=as_json, html=html))
+    settings = local_settings()
+    then = None
+    if changes:
+        if as_json:
+            exit_with_error("--changes prints a table: leave --json out, or take the reports of each from --out", 2)
+        from service.cli.local_changes import print_changes
+
+        then = partial(print_changes, work, settings=settings, out=out, cache=cache)
+    raise typer.Exit(run_local(work, settings, out, cache, as_json=as_json, html=html, then=then))
 
 
 @app.command()

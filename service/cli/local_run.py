@@ -43,6 +43,7 @@ def run_local(
     *,
     as_json: bool,
     html: Path | None = None,
+    then: Callable[[dict[str, Any]], None] | None = None,
 ) -> int:
     """Run the job and print its report; gives the exit code.
 
@@ -53,15 +54,16 @@ def run_local(
         cache: where compiled functions are kept.
         as_json: print the report as JSON.
         html: a file for the report as a page of its own; None: none.
+        then: is given the report once it is printed.
     """
     errors = Console(stderr=True)
     status = errors.status("starting") if errors.is_terminal else None
     try:
         with status or nullcontext():
-            text = _run(work, settings, out, cache, html, _progress_updater(status.update if status else None))
+            text = run_to_report(work, settings, out, cache, html, _progress_updater(status.update if status else None))
     except (CyclopsError, MemoryError) as error:
         return print_error(error, errors, as_json=as_json)
-    except _InternalFailureError as error:
+    except InternalFailureError as error:
         return print_problem(error.problem, errors, as_json=as_json, kept=error.kept)
     report = json.loads(text)
     if as_json:
@@ -71,6 +73,11 @@ def run_local(
         show(report, Console())
         if html is not None:
             Console().print(f"the report as a page of its own: {html}", **_NO_MARKUP)
+    if then is not None:
+        try:
+            then(report)
+        except CyclopsError as error:
+            return print_error(error, errors, as_json=as_json)
     return JOB_FAILED if _is_unverified(report) else 0
 
 
@@ -99,7 +106,7 @@ def print_problem(problem: Problem, errors: Console, *, as_json: bool, kept: Pat
     return JOB_FAILED
 
 
-class _InternalFailureError(Exception):
+class InternalFailureError(Exception):
     """A run failed, and not for its input. ``kept`` is the file that a report of it needs, if it could be written."""
 
     def __init__(self, problem: Problem, kept: Path | None) -> None:
@@ -108,7 +115,7 @@ class _InternalFailureError(Exception):
         self.kept = kept
 
 
-def _run(
+def run_to_report(
     work: ModelJobInputs | ProgramJobInputs,
     settings: Settings,
     out: Path | None,
@@ -116,7 +123,12 @@ def _run(
     html: Path | None,
     progress: Callable[[Stage], None],
 ) -> str:
-    """The report, as text; ``html`` has it as a page then."""
+    """Returns the report, as text; ``html`` has it as a page then.
+
+    Raises:
+        CyclopsError, MemoryError: the input, or the machine, is at fault.
+        InternalFailureError: Cyclops is at fault.
+    """
     try:
         check_files(work)
         with _directory(out) as directory, _page_file(html) as page:
@@ -178,7 +190,7 @@ def _execute(
 
     Raises:
         CyclopsError, MemoryError, OSError: the input, or the machine, is at fault.
-        _InternalFailureError: Cyclops is at fault.
+        InternalFailureError: Cyclops is at fault.
     """
     try:
         execute(work, written, settings, reached, cache=cache, report_only=report_only)
@@ -188,7 +200,7 @@ def _execute(
         problem = failure_problem(error)
         if problem.incident is not None:
             write_incident(problem, error, reached.stage, work, written, settings)
-        raise _InternalFailureError(problem, _incident_file(problem, written, out)) from error
+        raise InternalFailureError(problem, _incident_file(problem, written, out)) from error
 
 
 def _incident_file(problem: Problem, written: Path, out: Path | None) -> Path | None:

@@ -26,7 +26,13 @@ class CallSite(pydantic.BaseModel):
     """A call of an instruction in a function."""
 
     site: int = Field(description="its number, which the text has as `site N`", examples=[5])
-    operation: str | None = Field(description="the instruction; null: the job has no trace", examples=["gemm"])
+    operation: str | None = Field(
+        description="the instruction in the trace, the first that it is encoded as; null: the job has no trace",
+        examples=["gemm"],
+    )
+    instruction: str | None = Field(
+        description="the instruction of the document that the call names; null: no text has the call", examples=["gemm"]
+    )
     stage: str | None = Field(
         description="the stage that put it there; null: the job has no trace", examples=["inject"]
     )
@@ -126,6 +132,7 @@ def _function(function: IndexedFunction) -> PassFunction:
             CallSite(
                 site=site,
                 operation=use and use.operation,
+                instruction=function.calls.get(site),
                 stage=use and use.stage,
                 nest=nests.get(site),
                 instructions=use and use.instructions,

@@ -1,13 +1,12 @@
 """Accelerators: the list of presets and uploads, and each document, summarised and whole."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
+from urllib.parse import quote
 
-from fastapi import APIRouter, Form, Query, Request, Response
-from markupsafe import Markup
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers.data import JsonLexer, YamlLexer
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Form as FormField
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.contraction import contraction
@@ -22,13 +21,23 @@ from service.http.resources import LabelChange
 from service.routes import labels, retention
 from service.routes.accelerators import accelerator_summaries, document_yaml, find_accelerator
 from service.uploads.receive import receive_parts
+from service.web.document_lines import Choice, Form, source_lines
 from service.web.form_files import FORM_BYTES, form_texts, sent_document, store_document
-from service.web.rendering import render, see_other
+from service.web.rendering import frame_of, render, see_other
 from worker.identity.ownership import Label
 from worker.records.accelerator_store import is_uploaded
 from worker.records.problem_details import Problem
 from worker.sandbox.confined_tasks import RefusedError
 
+_Part = Annotated[str | None, Query(max_length=500)]
+
+
+def _choice(instruction: _Part = None, memory: _Part = None, field: _Part = None) -> Choice:
+    """What of the document the address selects."""
+    return Choice(instruction, memory, field)
+
+
+DocumentChoice = Annotated[Choice, Depends(_choice)]
 router = APIRouter(prefix="/accelerators", include_in_schema=False)
 _PARTS = 8  # of its form
 _UNPROCESSABLE = 422
@@ -81,7 +90,8 @@ def show_accelerator(
     request: Request,
     uploads: RequestUploads,
     caller: CurrentCaller,
-    format: Annotated[Literal["json", "yaml"], Query()] = "yaml",  # noqa: A002 - the API's name
+    choice: DocumentChoice,
+    format: Annotated[Form, Query()] = "yaml",  # noqa: A002 - the API's name
 ) -> Response:
     """One accelerator: memories, units, instructions, how they wait, and the document itself."""
     accelerator = find_accelerator(id, uploads)
@@ -90,25 +100,37 @@ def show_accelerator(
         request,
         "accelerator.html",
         id=id,
-        accelerator=accelerator,
-        digest=accelerator_id(accelerator),
         label=label,
         mine=is_uploaded(id) and caller.shared is None,
-        waiting=_waiting(accelerator),
-        contracts=_contraction(accelerator),
-        format=format,
-        source=highlighted(id, accelerator, format),
+        at=document_links(frame_of(request).link, f"/accelerators/{quote(id)}", format),
+        download=frame_of(request).link(f"/v1/accelerators/{quote(id)}", format=format),
+        uses=None,
+        selected=None,
+        **document_values(accelerator, document_yaml(id, accelerator), format, choice),
     )
 
 
-def highlighted(name: str, accelerator: Accelerator, form: Literal["json", "yaml"]) -> Markup:
-    """Returns the document as text with a class for each kind of token; the texts in it are escaped."""
-    formatter = HtmlFormatter(nowrap=True)
-    if form == "json":
-        made = highlight(accelerator.model_dump_json(indent=2), JsonLexer(), formatter)
-    else:
-        made = highlight(document_yaml(name, accelerator), YamlLexer(), formatter)
-    return Markup(made)  # noqa: S704 - Pygments escapes what it is given
+def document_links(link: Callable[..., str], path: str, form: Form) -> Callable[..., str]:
+    """Returns what makes addresses of a page of a document: with a selection, in the form that is shown or another."""
+
+    def at(fragment: str, **parts: str | None) -> str:
+        query = {"format": form if form != "yaml" else None, **parts}
+        return f"{link(path, **query)}#{fragment}"
+
+    return at
+
+
+def document_values(accelerator: Accelerator, yaml: str, form: Form, choice: Choice) -> dict[str, Any]:
+    """Returns what pages show of a document, wherever it is from; ``yaml`` is its text in that form."""
+    return {
+        "accelerator": accelerator,
+        "digest": accelerator_id(accelerator),
+        "waiting": _waiting(accelerator),
+        "contracts": _contraction(accelerator),
+        "format": form,
+        "choice": choice,
+        "lines": source_lines(accelerator, accelerator.model_dump_json(indent=2) if form == "json" else yaml, choice),
+    }
 
 
 def _waiting(accelerator: Accelerator) -> str:
@@ -137,7 +159,7 @@ def _contraction(accelerator: Accelerator) -> dict[str, Any]:
 def label_accelerator(
     id: str,  # noqa: A002 - the API's name
     uploads: RequestUploads,
-    label: Annotated[Label | None, Form()] = None,
+    label: Annotated[Label | None, FormField()] = None,
 ) -> Response:
     """Gives an uploaded accelerator a label, or takes it away where the field is empty."""
     labels.label_accelerator(id, LabelChange(label=label), uploads)

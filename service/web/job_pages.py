@@ -7,16 +7,19 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
+from accel.report.graph_documents import GRAPH_FILE
 from service.auth.caller import CurrentCaller, CurrentOwner
 from service.auth.route_policy import access
 from service.context import Context, RequestContext, RequestJobs, app_context
 from service.http.problems import ProblemError
 from service.http.resources import LabelChange
+from service.jobs.job_changes import JobChanges, job_changes
 from service.jobs.job_id import JobId
 from service.jobs.job_report import read_report
 from service.routes import jobs as job_routes
 from service.routes import labels, retention
 from service.routes.artifacts import list_tir
+from service.routes.changes import ChangeName, ChangeRequest, post_changes
 from service.web.rendering import local_path, render, see_other
 from service.web.report_figures import CATEGORIES
 from service.web.report_values import report_values
@@ -45,9 +48,36 @@ async def show_job(
     position = (await context.jobs.positions([job])).get(job.id)
     values = await run_in_threadpool(_values, job, context, app_context(request))
     mine = caller.owner == job.owner
+    changes = await _changes(job, context) if mine and values["report"] is not None else None
+    if changes is not None and values["report"]["cycles"] is not None:
+        values["limit"] = _sentence(values, changes)
     return await run_in_threadpool(
-        render, request, "job.html", job=job, position=position, mine=mine, answered=answered == "earlier", **values
+        render,
+        request,
+        "job.html",
+        job=job,
+        position=position,
+        mine=mine,
+        answered=answered == "earlier",
+        changes=changes,
+        **values,
     )
+
+
+async def _changes(job: Job, context: Context) -> JobChanges | None:
+    """Returns what the job's model can be compiled anew with; None where that cannot be found out at this moment."""
+    try:
+        return await job_changes(job, context, job.owner)
+    except ProblemError:  # others have their uploads examined: the page is worth more than this part of it
+        return None
+
+
+def _sentence(values: Mapping[str, Any], changes: JobChanges) -> str:
+    """Returns the sentence of what limits the program: of a compiled change where that saves more than any other."""
+    timed = [each["gain"] for each in (values["limits"] or {}).get("changes", ())]
+    if changes.sentence is None or changes.best is None or (changes.best.gain or 0.0) <= max(timed, default=0.0):
+        return str(values["limit"])
+    return f"{changes.sentence[:1].upper()}{changes.sentence[1:]}."
 
 
 def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:
@@ -57,11 +87,19 @@ def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:
     # reports of today say what their machine was: the store is asked only for those that do not
     document = None if report is None or report.get("machine") else _document(report, job, everything)
     source = _source(job, context)
+    names = {each.name for each in artifacts.all()}
+    stages = list_tir(job.id, context.jobs).stages
     return {
+        "views": {
+            "graph": GRAPH_FILE in names,
+            "passes": bool(stages),
+            "timeline": "trace.npz" in names and report is not None and report["cycles"] is not None,
+            "accelerator": "accelerator.json" in names,
+        },
         "name": job.label or _name(job, source["label"]),
         "source": source,
         "artifacts": artifacts.all(),
-        "stages": list_tir(job.id, context.jobs).stages,
+        "stages": stages,
         "report": report,
         "categories": CATEGORIES,
         "memory": None,  # a page of its own has the picture, which is larger than all of this one
@@ -104,6 +142,19 @@ def _source(job: Job, context: Context) -> dict[str, Any]:
     except KeyError:
         label = None
     return {"kind": kind, "id": digest, "label": label}
+
+
+@router.post("/changes")
+@access("key", rate="submissions")
+async def compile_with(
+    id: JobId,  # noqa: A002 - the API's name
+    context: RequestContext,
+    owner: CurrentOwner,
+    change: Annotated[list[ChangeName], Form(max_length=100)],
+) -> Response:
+    """Submits a job for each of these changes, and leads back to where they are listed."""
+    await post_changes(id, ChangeRequest(changes=change), context, owner)
+    return see_other(f"/jobs/{id}#changes")
 
 
 def _back_to(path: str | None, job_id: str) -> Response:

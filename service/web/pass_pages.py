@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from accel.report.graph_documents import GRAPH_FILE
 from service.auth.route_policy import access
 from service.context import RequestJobs
 from service.http.problems import ProblemError
@@ -62,6 +63,8 @@ def show_passes(
         job=jobs.get(id),
         functions=list(index.functions.values()),
         cycles=_cycles(artifacts, index),
+        layers=_layers(artifacts, here),
+        graph=any(each.name == GRAPH_FILE for each in artifacts.all()),
         here=here,
         one=one,
         steps=_steps(index, here, through),
@@ -107,7 +110,7 @@ def _links(
 
     def at(fragment: str = "", path: str = "passes", **parts: Any) -> str:
         if path != "passes":
-            return link(f"/jobs/{job_id}/{path}", **parts)
+            return link(f"/jobs/{job_id}/{path}", **parts) + (f"#{fragment}" if fragment else "")
         query = {
             "function": here and here.name,
             "pass": one.name,
@@ -167,7 +170,7 @@ class _Told:
         return notes
 
     def _of_call(self, site: int, nest: Nest | None) -> list[Note]:
-        """Where the call comes from, and its instructions."""
+        """Where the call comes from, its instruction in the document, and its instructions in the trace."""
         notes = []
         use = self._function.sites.get(site) if self._function is not None else None
         if nest is not None:
@@ -177,6 +180,10 @@ class _Told:
             notes.append(
                 Note(f"put here by {use.stage}", self._at(f"site-{site}-after", step=use.stage, site=site), "nest")
             )
+        call = self._function.calls.get(site) if self._function is not None else None
+        if call is not None:
+            lines = self._at(f"instruction-{call}", path="accelerator", instruction=call)
+            notes.append(Note(f"{call} in the document", lines, "instructions"))
         if use is not None:
             text = f"{use.operation}: {use.instructions:,} in the trace"
             notes.append(Note(text, self._at(path="timeline", select=use.first), "instructions"))
@@ -260,6 +267,13 @@ def _answering(artifacts: Artifacts) -> dict[str, list[tuple[str, str]]]:
     except (KeyError, ValueError, TypeError, AttributeError):
         return {}
     return found
+
+
+def _layers(artifacts: Artifacts, here: IndexedFunction | None) -> list[tuple[int, str]]:
+    """Number and name of the layers that the function runs, as the report has them."""
+    report = read_report(artifacts)
+    layers = [] if report is None or here is None else report.get("layers") or []
+    return [(number, each["name"]) for number, each in enumerate(layers, 1) if here and each["name"] in here.launches]
 
 
 def _cycles(artifacts: Artifacts, index: PassIndex) -> dict[str, int]:

@@ -18,6 +18,7 @@ CATEGORIES: dict[Category, str] = {
     "idle": "idle",
 }
 WHOLE = "accelerator"  # in place of a unit's name: all of them as one
+_BUSY = "busy: "  # before the instruction that was at work
 _HALF = 0.5
 _LITTLE = 0.01  # of the cycles: less is not worth a word
 _TO = "_to_"  # a token queue is named by the unit that sends and the unit that waits
@@ -32,6 +33,11 @@ class Slice:
     cycles: int
     begin: float
     share: float
+
+    @property
+    def instruction(self) -> str | None:
+        """The instruction that was at work, where the report says it."""
+        return self.cause.removeprefix(_BUSY) if self.cause.startswith(_BUSY) else None
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ def _accounted(shares: Mapping[str, Mapping[str, int]]) -> Iterator[_Part]:
     for name, causes in shares.items():
         for cause, cycles in causes.items():
             if name == "busy":
-                yield "busy", f"busy: {cause}", cycles
+                yield "busy", f"{_BUSY}{cause}", cycles
             elif name == "memory":
                 yield "wait-memory", "waits for the bus" if cause == "memory" else f"memory: {cause}", cycles
             elif name == "idle":

@@ -1,23 +1,43 @@
 """The page of a job's timeline: where all cycles of each unit went, as a table, and the picture over it."""
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
 
+from fastapi import APIRouter, Query, Request, Response
+
+from accel.report.graph_documents import GRAPH_FILE
 from service.auth.route_policy import access
 from service.context import RequestJobs
+from service.http.problems import ProblemError
 from service.jobs.job_id import JobId
 from service.routes.timeline import TimelineTracks, get_timeline_tracks
-from service.web.rendering import render
+from service.web.rendering import frame_of, render, see_other
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/jobs/{id}/timeline")
 @access("link", "jobs")
-def show_timeline(id: JobId, request: Request, jobs: RequestJobs) -> Response:  # noqa: A002 - as in the API
-    """The timeline of a job that has ended."""
+def show_timeline(
+    id: JobId,  # noqa: A002 - as in the API
+    request: Request,
+    jobs: RequestJobs,
+    layer: Annotated[int | None, Query(ge=1, le=1 << 31)] = None,
+) -> Response:
+    """The timeline of a job that has ended; where a layer's number is given, its part of it."""
     job, tracks = jobs.get(id), get_timeline_tracks(id, jobs)
-    passes = bool(jobs.artifacts(job).all("tir"))
-    return render(request, "timeline.html", job=job, tracks=tracks, rows=_rows(tracks), passes=passes)
+    if layer is not None:
+        if layer > len(tracks.launches):
+            raise ProblemError("not-found", f"the job has {len(tracks.launches)} layers", field="layer")
+        part = tracks.launches[layer - 1]
+        return see_other(frame_of(request).link(f"/jobs/{id}/timeline", begin=part.begin, end=part.end))
+    artifacts = jobs.artifacts(job)
+    names = {each.name for each in artifacts.all()}
+    views = {
+        "passes": bool(artifacts.all("tir")),
+        "graph": GRAPH_FILE in names,
+        "accelerator": "accelerator.json" in names,
+    }
+    return render(request, "timeline.html", job=job, tracks=tracks, rows=_rows(tracks), views=views)
 
 
 def _rows(tracks: TimelineTracks) -> list[dict[str, str | list[int]]]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -11,6 +12,7 @@ import pydantic
 from accel.accelerator.document import Accelerator
 from accel.accelerator.document_text import MAX_BYTES
 from accel.frontend.read.model_info import ModelContents
+from accel.report.changed_documents import ChangedDocument, ChangedDocuments
 from worker.config.settings import Settings
 from worker.execution.job_inputs import ModelJobInputs
 from worker.inspection.task_arguments import ModelFiles, NamedFile, NoArguments, PackedProgram, PlanInputs, UploadedFile
@@ -21,6 +23,7 @@ from worker.sandbox.confinement_status import Confinement
 from worker.sandbox.fork_client import ForkClient
 
 Document = TypeVar("Document", bound=pydantic.BaseModel)
+_KEPT_CHANGES = 8  # lists of changed documents, each of a megabyte or less
 
 
 class Inspector:
@@ -36,6 +39,7 @@ class Inspector:
         self._settings = settings
         self._light = ConfinedTasks(settings, light)
         self._compiler = ConfinedTasks(settings, compiler)
+        self._changes: dict[str, list[ChangedDocument]] = {}  # of the documents that were asked for last
 
     def model(self, files: Sequence[NamedFile], directory: Path) -> tuple[Path, ModelContents]:
         """Returns one ONNX file with the whole model, and its contents.
@@ -76,6 +80,23 @@ class Inspector:
             LimitError, RefusedError: as :meth:`model`.
         """
         return self._file("accelerator", path, Accelerator, most_bytes=MAX_BYTES)
+
+    def changes(self, document: bytes) -> list[ChangedDocument]:
+        """Returns the changed documents of an accelerator's document, with which a model can be compiled anew.
+
+        Raises:
+            LimitError, RefusedError: as :meth:`model`.
+        """
+        digest = hashlib.sha256(document).hexdigest()
+        found = self._changes.get(digest)
+        if found is None:
+            with self._directory() as directory:
+                path = directory / "accelerator.json"
+                path.write_bytes(document)
+                found = self._file("changes", path, ChangedDocuments).changes
+            kept = list(self._changes.items())[1 - _KEPT_CHANGES :]
+            self._changes = {**dict(kept), digest: found}  # replaced as a whole: others read it meanwhile
+        return found
 
     def program(self, path: Path, directory: Path) -> tuple[Path, ProgramContents]:
         """Returns a Program file in ``directory``, made from a Program file or a zip of parts, and its contents.

@@ -5,6 +5,7 @@ from pathlib import Path
 from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator
+from accel.report.changed_documents import ChangedDocuments, changed_documents
 from worker.config.settings import Settings
 from worker.execution.tensor_archives import NpzArchive
 from worker.inspection.document_errors import with_explanation
@@ -39,11 +40,16 @@ def read_accelerator(path: Path) -> Accelerator:
         raise with_explanation(error, text) from error
 
 
+def _changes(given: UploadedFile, _settings: Settings) -> ChangedDocuments:
+    return ChangedDocuments(changes=changed_documents(read_accelerator(given.path)))
+
+
 for _name in preset_names():  # what checks a document is loaded once, not by each task
     load_accelerator(_name)
 
 TASKS = {
     "accelerator": confined_task(inspection_limits, UploadedFile, _accelerator),
+    "changes": confined_task(inspection_limits, UploadedFile, _changes),
     "model": confined_task(inspection_limits, ModelFiles, model_of_files),
     "tensors": confined_task(inspection_limits, UploadedFile, _tensors),
     "confinement": confinement_task,

@@ -16,6 +16,7 @@ from worker.records.job_artifacts import Artifacts
 
 _DEF = re.compile(r"    def (\w+)\(")
 _NESTS = re.compile(r'"cyclops\.nests": ("(?:[^"\\]|\\.)*")')
+_CALLS = re.compile(r'T\.call_extern\("\w+", "(\w+)"[^\n]*, "site (\d+)"')
 _MOST_BYTES = 64 << 20  # of a text that is taken apart: of a network of hundreds of layers
 
 
@@ -45,13 +46,15 @@ class SiteUse:
 class IndexedFunction:
     """A function of some stage; ``nests`` is None where the job did not record them.
 
-    ``launches`` are those that run it, in order; ``sites`` are its calls, where the job has a trace.
+    ``launches`` are those that run it, in order; ``sites`` are its calls, where the job has a trace. ``calls`` says of
+    a site which instruction of the document its call names, which may be encoded as several.
     """
 
     name: str
     nests: Sequence[Nest] | None = None
     launches: tuple[str, ...] = ()
     sites: Mapping[int, SiteUse] = field(default_factory=dict)
+    calls: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,7 @@ def make_index(artifacts: Artifacts, trace: Trace | None) -> PassIndex:
     passes: list[IndexedPass] = []
     nests: dict[str, Sequence[Nest]] = {}
     regions: dict[str, None] = {}
+    calls: dict[str, dict[int, str]] = {}
     for name, stage, title, file in _listed(artifacts):
         if file is None:
             passes.append(IndexedPass(name, stage, title, None))
@@ -155,13 +159,16 @@ def make_index(artifacts: Artifacts, trace: Trace | None) -> PassIndex:
         passes.append(IndexedPass(name, stage, title, file, tuple(texts), changed))
         if stage == "inject":
             nests |= {function: found for function, text in texts.items() if (found := _nests_of(text)) is not None}
+        if name == stage:
+            for function, text in texts.items():
+                calls.setdefault(function, {}).update((int(site), call) for call, site in _CALLS.findall(text))
         if stage == "schedule":
             regions |= dict.fromkeys(function for function, text in texts.items() if '"cyclops.region"' in text)
     used, launches = ({}, {}) if trace is None else _uses(trace)
     first_run = {function: number for number, function in enumerate(launches)}
     order = sorted(regions, key=lambda function: first_run.get(function, len(launches)))
     functions = {
-        name: IndexedFunction(name, nests.get(name), launches.get(name, ()), used.get(name, {}))
+        name: IndexedFunction(name, nests.get(name), launches.get(name, ()), used.get(name, {}), calls.get(name, {}))
         for name in [*order, *(function for function in digests if function not in regions)]
     }
     return PassIndex(tuple(passes), functions)

@@ -1,16 +1,17 @@
 """Family ``explicit``: everything about the instruction set is in the document; what its launches need at least."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from accel.accelerator.base import DocumentPart
 from accel.accelerator.contraction import contraction
-from accel.accelerator.document import Accelerator
+from accel.accelerator.document import Accelerator, HazardSync
 from accel.accelerator.timing_model import TimingModel
 from accel.errors import InvalidAccelerator
 from accel.isa.compiled_kernels import Signature
 from accel.isa.decode import Decoded
+from accel.isa.document_changes import larger_memories
 from accel.isa.explicit.accesses import extents_of
 from accel.isa.explicit.box_hazards import ExplicitHazardChecker, hazard_signatures
 from accel.isa.explicit.boxes import boxes_of, check_bounds, effort_of
@@ -22,6 +23,7 @@ from accel.isa.explicit.operations import executions_of
 from accel.isa.explicit.timing import queue_names, time_launch, timing_signatures, units_of, variations_of
 from accel.isa.family import (
     CompiledByNumba,
+    DocumentChange,
     Family,
     KernelSource,
     Machine,
@@ -86,6 +88,16 @@ def timing_model(accelerator: Accelerator, launches: Iterable[Decoded] = ()) -> 
     )
 
 
+def changes_of(accelerator: Accelerator) -> Iterator[DocumentChange]:
+    """Yields larger memories; and where instructions start in order, units apart, which lets contexts overlap."""
+    yield from larger_memories(accelerator)
+    if accelerator.synchronisation.kind == "in_order":
+        apart = HazardSync()
+        made = accelerator.model_copy(update={"synchronisation": apart})
+        change = f"units that run apart, in a window of {apart.window} instructions"
+        yield DocumentChange("units-apart", "the order of its instructions", change, lambda: made)
+
+
 class ExplicitFamily(NoContext, CompiledByNumba):
     """Where each part of :class:`accel.isa.family.Family` stands for machines that are wholly in their document.
 
@@ -113,6 +125,10 @@ class ExplicitFamily(NoContext, CompiledByNumba):
     def variations(self, accelerator: Accelerator) -> list[Variation]:
         """Returns what a machine of the document can be timed with."""
         return variations_of(accelerator, self)
+
+    def changes(self, accelerator: Accelerator) -> Iterator[DocumentChange]:
+        """Yields larger memories, and units apart."""
+        return changes_of(accelerator)
 
     def machine(self, accelerator: Accelerator) -> Machine:
         """Returns a machine whose kernels TVM compiles."""

@@ -4,6 +4,7 @@ Its stages take streams of words; :func:`takes_decoded_launch` makes each one of
 """
 
 import functools
+from collections.abc import Iterator
 
 from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
@@ -13,6 +14,7 @@ from accel.isa.decode import Decoded
 from accel.isa.family import (
     CompiledByNumba,
     Cycles,
+    DocumentChange,
     Family,
     HazardChecker,
     Machine,
@@ -21,6 +23,7 @@ from accel.isa.family import (
     Timing,
     Variation,
 )
+from accel.isa.gemmini.document.gemmini_changes import changes_of_gemmini
 from accel.isa.gemmini.document.gemmini_document import check_gemmini, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine, function_signature
@@ -99,6 +102,10 @@ class GemminiFamily(NoKernels, CompiledByNumba):
             return lambda decoded, _tokens: Cycles(cycles(decoded.on(changed), unrolled(decoded)), {})
 
         return list(scaled_variations(accelerator, self, _RESOURCES, timed))
+
+    def changes(self, accelerator: Accelerator) -> Iterator[DocumentChange]:
+        """Yields larger memories, and a larger mesh."""
+        return changes_of_gemmini(accelerator)
 
     def machine(self, accelerator: Accelerator) -> Machine:
         """Returns a machine that takes decoded launches."""

@@ -1,11 +1,14 @@
 """VTA as a family of instruction sets."""
 
+from collections.abc import Iterator
+
 from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
 from accel.isa.compiled_kernels import Signature
 from accel.isa.cost_expressions import energy_of
-from accel.isa.family import CompiledByNumba, Family, KernelSource, Machine, NoContext, Variation
+from accel.isa.family import CompiledByNumba, DocumentChange, Family, KernelSource, Machine, NoContext, Variation
 from accel.isa.vta import vta_hazards
+from accel.isa.vta.document.vta_changes import changes_of_vta
 from accel.isa.vta.document.vta_document_check import check_vta
 from accel.isa.vta.document.vta_parameters import VtaParameters
 from accel.isa.vta.function.functional_table import Geometry
@@ -44,6 +47,10 @@ class VtaFamily(NoContext, CompiledByNumba):
     def variations(self, accelerator: Accelerator) -> list[Variation]:
         """Returns what a VTA can be timed with."""
         return variations_of(accelerator, self)
+
+    def changes(self, accelerator: Accelerator) -> Iterator[DocumentChange]:
+        """Yields larger memories, and a larger tile."""
+        return changes_of_vta(accelerator)
 
     def machine(self, accelerator: Accelerator) -> Machine:
         """Returns a machine whose kernels TVM compiles."""

@@ -43,9 +43,10 @@ export function showDetails(
   select: (instruction: number) => void,
 ): void {
   const { record } = details;
+  const has = (view: string): boolean => panel.closest(`[data-${view}]`) !== null;
   const facts: [string, (Node | string)[]][] = [
     ["Cycles", [`${count(record.start)} to ${count(record.end)}: ${cycles(record.end - record.start)}, ${time(record.end - record.start, tracks.clock_mhz)}`]],
-    ["Layer", [record.launch]],
+    ["Layer", layer(record, tracks, job, has("graph"))],
     ["Waited", waits(record.waited_for, tracks)],
     ["Tokens", tokens(details.dependences, select)],
   ];
@@ -58,7 +59,7 @@ export function showDetails(
     const { nodes, function: made, site, pragma, stage } = record.origin;
     const said = `site ${site}${pragma === "" ? "" : `, ${pragma}`}, ${stage}`;
     const call = element("a", { href: `${apiUrl(`/jobs/${job}/passes`, { function: made, pass: stage, site })}#site-${site}-after` }, said);
-    facts.push(["From", [`${nodes.join(", ") || "no node"}; `, element("code", {}, made), ", ", panel.closest("[data-passes]") === null ? said : call]]);
+    facts.push(["From", [`${nodes.join(", ") || "no node"}; `, element("code", {}, made), ", ", has("passes") ? call : said]]);
   }
   const step = (to: number | null, text: string, label: string): HTMLButtonElement => {
     const made = button(text, () => to !== null && select(to), label);
@@ -67,7 +68,7 @@ export function showDetails(
   };
   const trace = apiUrl(`/v1/jobs/${job}/trace`, { cursor: record.index, limit: 1 });
   panel.replaceChildren(
-    element("h2", {}, element("code", {}, record.op), ` on ${record.unit}, instruction ${count(record.index)}`),
+    element("h2", {}, has("accelerator") ? instruction(record.op, job) : element("code", {}, record.op), ` on ${record.unit}, instruction ${count(record.index)}`),
     list(facts),
     element(
       "p",
@@ -78,6 +79,22 @@ export function showDetails(
     ),
   );
   panel.hidden = false;
+}
+
+/** The instruction's lines in the document that the job ran on. */
+function instruction(op: string, job: string): HTMLElement {
+  const href = `${apiUrl(`/jobs/${job}/accelerator`, { instruction: op })}#instruction-${encodeURIComponent(op)}`;
+  return element("a", { href, title: "its lines in the accelerator's document" }, element("code", {}, op));
+}
+
+/** The layer's row of the report, and its box of the graph. */
+function layer(record: Details["record"], tracks: Tracks, job: string, graph: boolean): (Node | string)[] {
+  const number = tracks.launches.findIndex(({ begin, end }) => begin <= record.start && record.start < end) + 1;
+  if (number === 0) {
+    return [record.launch];
+  }
+  const row = element("a", { href: `${apiUrl(`/jobs/${job}`)}#layer-${number}` }, record.launch);
+  return graph ? [row, ", ", element("a", { href: apiUrl(`/jobs/${job}/graph`, { layer: number }) }, "in the graph")] : [row];
 }
 
 function list(facts: [string, (Node | string)[]][]): HTMLElement {

@@ -1,0 +1,3 @@
+import { island } from "../islands";
+
+island("changes", async () => (await import("../changes/changes")).mountChanges);
