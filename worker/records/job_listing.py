@@ -106,11 +106,10 @@ def _page_from_store(
 ) -> tuple[list[Job], str | None]:
     """Returns a page without the index."""
     if order.name.removeprefix("-") == "submitted":
-        if not order.ids_descend:
-            ids = ids[::-1]
+        ordered = ids if order.ids_descend else list(reversed(ids))
 
         def from_store(at: str | None, most: int) -> list[str]:
-            rest = (job_id for job_id in ids if at is None or (job_id < at) == order.ids_descend and job_id != at)
+            rest = (job_id for job_id in ordered if at is None or ((job_id < at) == order.ids_descend and job_id != at))
             return list(islice(rest, most))
 
         return found.page(after and after.id, limit, from_store, order)
@@ -131,9 +130,7 @@ class _Found:
         self._names = names
         self._index = index
 
-    def page(
-        self, at: str | None, limit: int, ids: _Ids, order: Sort[JobRow]
-    ) -> tuple[list[Job], str | None]:
+    def page(self, at: str | None, limit: int, ids: _Ids, order: Sort[JobRow]) -> tuple[list[Job], str | None]:
         """Returns a page of the jobs that ``ids`` gives in their order, and the cursor of the next."""
         found: list[Job] = []
         read = 0

@@ -75,10 +75,15 @@ class JobRow(NamedTuple):
         return has_words(words, (self.label, self.note, *self.tags, self.document, preset, *called), ids)
 
 
+_TAGS = JobRow._fields.index("tags")
+
+
 def decode_rows(lines: Iterable[bytes]) -> list[JobRow]:
     """Returns the rows that :meth:`JobRow.encode` has written."""
     rows = json.loads(b"[" + b",".join(lines) + b"]")
-    return [JobRow(*row[:8], tuple(row[8]), *row[9:]) for row in rows]
+    for row in rows:
+        row[_TAGS] = tuple(row[_TAGS])
+    return [JobRow._make(row) for row in rows]
 
 
 def _label(row: JobRow) -> str | None:
