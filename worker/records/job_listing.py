@@ -197,7 +197,7 @@ def _rebuild(jobs: Jobs, index: JobIndex, deadline: float) -> None:
     done = index.rebuild_cursor()
     ids = iter([job_id for job_id in reversed(jobs.ids()) if job_id > done])
     while some := list(itertools.islice(ids, _AT_ONCE)):
-        jobs.index_all(some)
+        jobs.put_into(index, some)
         index.advance_rebuild(done, some[-1])
         done = some[-1]
         if time.monotonic() > deadline:

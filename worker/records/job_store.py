@@ -264,24 +264,23 @@ class Jobs:
         """
         if self._index is None:
             return
-        for job in self.index_all([job_id]):
+        for job in self.put_into(self._index, [job_id]):
             if job.ended:
                 self.close(job_id)
             return
         if not self.recorded(job_id):
             self._index.forget_open(job_id)
 
-    def index_all(self, job_ids: Iterable[str]) -> list[Job]:
-        """Updates the index with the records of those jobs that exist, and returns them.
+    def put_into(self, index: JobIndex, job_ids: Iterable[str]) -> list[Job]:
+        """Puts the records of those jobs that exist into an index, and returns them.
 
         Raises:
             redis.RedisError: the index is away.
         """
-        assert self._index is not None
-        stamp = self._index.stamp()  # before they are read
+        stamp = index.stamp()  # before they are read
         jobs = self.existing(job_ids)
         for job in jobs:
-            self._index.put(job, stamp)
+            index.put(job, stamp)
         return jobs
 
     def _try_update_index(self, job_id: str) -> bool:
