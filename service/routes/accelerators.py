@@ -135,7 +135,7 @@ def _has_words(words: tuple[str, ...], each: AcceleratorSummary) -> bool:
 
 
 def _accelerator_sort(name: AcceleratorSort) -> Sort[AcceleratorSummary]:
-    """Returns the sort of a name; accelerators that are equal in it are in the order of their ids, presets first."""
+    """Returns the sort of a name; accelerators that are equal in it are in the order of their ids."""
     field = name.removeprefix("-")
     if field == "id":
         plain = (lambda cursor: Position(int(is_uploaded(cursor)), cursor)) if name == "id" else None
