@@ -106,7 +106,7 @@ _ChosenJob = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 def show_chosen(
     request: Request,
     jobs: RequestJobs,
-    do: Literal["compare", "delete"],
+    do: Literal["compare", "delete"] = "delete",
     job: Annotated[tuple[_ChosenJob, ...], Query(max_length=_MOST_CHOSEN)] = (),
     back: BackQuery = None,
 ) -> Response:
@@ -118,8 +118,6 @@ def show_chosen(
             raise ProblemError("invalid-request", detail, field="job")
         return see_other(f"/compare?a={ids[0]}&b={ids[1]}")
     found = jobs.records.existing(ids)
-    if not found:
-        raise ProblemError("invalid-request", "go back and choose jobs that are to be deleted", field="job")
     ended = [each for each in found if each.ended]
     others = [each for each in found if not each.ended]
     return render(request, "delete_jobs.html", ended=ended, others=others, back=local_path(back, "/jobs"))

@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 import pydantic
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -58,13 +58,11 @@ Tags = Annotated[
 
 
 class Annotations(pydantic.BaseModel):
-    """Label, note and tags of a job."""
+    """Annotations to be stored: those that are set."""
 
-    label: Label | None = Field(None, description="what its owner calls it", examples=["my first job"])
-    note: Note | None = Field(
-        None, description="what its owner notes of it; may have several lines", examples=["the bus is twice as wide"]
-    )
-    tags: Tags = Field([], description="words by which its owner finds it again", examples=[["sweep 3"]])
+    label: Label | None = None
+    note: Note | None = None
+    tags: Tags = []
 
 
 def annotation_keys(job_id: str) -> list[str]:
@@ -72,9 +70,9 @@ def annotation_keys(job_id: str) -> list[str]:
     return [f"jobs/{job_id}/{name}" for name in ("label", "note", "tags")]
 
 
-def read_annotations(label: bytes | None, note: bytes | None, tags: bytes | None) -> Annotations:
-    """Returns the annotations that the objects have."""
-    return Annotations(label=label_of(label), note=label_of(note), tags=[] if tags is None else json.loads(tags))
+def read_annotations(label: bytes | None, note: bytes | None, tags: bytes | None) -> dict[str, Any]:
+    """Returns the annotations that the objects have, by their names."""
+    return {"label": label_of(label), "note": label_of(note), "tags": [] if tags is None else json.loads(tags)}
 
 
 def annotation_objects(job_id: str, annotations: Annotations) -> dict[str, bytes | None]:

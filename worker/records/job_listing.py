@@ -90,7 +90,7 @@ def _page_of_rows(
         for row in unread:
             if row.id not in read:
                 del rows[row.id]
-                index.drop(selection._replace(source=row.model or row.program, accelerator=row.accelerator), row.id)
+                index.drop(JobSelection(selection.owner, (), row.model or row.program, row.accelerator), row.id)
                 wrong = True
             elif (now := JobRow.of(read[row.id])) != row:
                 rows[row.id] = now

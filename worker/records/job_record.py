@@ -13,7 +13,8 @@ import pydantic
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from worker.records.annotations import Annotations, annotation_keys, read_annotations
+from worker.identity.ownership import Label
+from worker.records.annotations import Note, Tags, annotation_keys, read_annotations
 from worker.records.job_request import JobOptions, JobRequest
 from worker.records.problem_details import Problem
 
@@ -62,7 +63,7 @@ class Document(pydantic.BaseModel):
     label: str | None = None
 
 
-class Job(Annotations):
+class Job(pydantic.BaseModel):
     """A job's record."""
 
     id: str
@@ -71,6 +72,9 @@ class Job(Annotations):
     origin: SkipJsonSchema[Origin] = Field(Origin(), exclude=True)
     document: SkipJsonSchema[Document] = Field(Document(), exclude=True)
     state: State
+    label: Label | None = Field(None, description="what its owner calls it", examples=["my first job"])
+    note: Note | None = Field(None, description="what its owner notes of it, in lines")
+    tags: Tags = Field([], description="words by which its owner finds it again", examples=[["sweep 1"]])
     model: str | None = Field(description="id of the model; null for the job of a program")
     program: str | None = Field(None, description="id of the program; null for the job of a model")
     accelerator: str | None = Field(description="id of the accelerator; null where it is the program's own")
@@ -172,7 +176,6 @@ def assemble(job_id: str, *documents: bytes | None) -> Job:
     else:
         state = end.state
     running = progress.attempt if progress else None
-    annotations = read_annotations(*documents[4:7])
     return Job(
         id=job_id,
         owner=request.owner,
@@ -192,5 +195,5 @@ def assemble(job_id: str, *documents: bytes | None) -> Job:
         result=end.result if end else None,
         error=end.error if end else None,
         pinned=documents[3] is not None,
-        **dict(annotations),
+        **read_annotations(*documents[4:7]),
     )

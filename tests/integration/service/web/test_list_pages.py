@@ -141,8 +141,9 @@ def test_chosen_jobs_are_deleted_once_that_was_confirmed(quiet: Quiet) -> None:
     assert [quiet.client.get(f"/v1/jobs/{job_id}").status_code for job_id in [*gone, kept]] == [404, 404, 200]
     assert "No job is like this" in show(quiet, "/jobs?q=gone").text
     assert "Nothing can be deleted" in show(quiet, f"/jobs/chosen?do=delete&job={kept}").text
-    show(quiet, f"/jobs/chosen?do=delete&job={gone[0]}", 422)
-    show(quiet, "/jobs/chosen?do=delete", 422)
+    for chosen in (f"job={gone[0]}", ""):
+        assert "No job is chosen" in show(quiet, f"/jobs/chosen?do=delete&{chosen}").text
+    show(quiet, "/jobs/chosen?do=odd", 422)
     post(quiet, "/jobs/chosen/delete", 422)
     elsewhere = BROWSER | {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
     cross = quiet.client.post("/jobs/chosen/delete", data={"job": kept}, headers=elsewhere)
