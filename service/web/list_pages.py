@@ -133,7 +133,7 @@ def delete_chosen(
     """Erases those of the jobs that have ended, and leads back to the list."""
     for each in context.jobs.records.existing(sorted(set(job))):
         if each.ended:
-            retention.delete_job(each.id, context)
+            context.deleter.delete_job(each)
     return see_other(local_path(back, "/jobs"))
 
 

@@ -177,9 +177,8 @@ class Uploads(OwnerScopedCollection, Generic[Document]):
             places = [(item, Position(_microseconds(item.since), item.id)) for item in own]
             following = [each for each in places if after is None or each[1] < after]
             page = self._read([item for item, _ in following[:most]])
-            return [each.stored for each in page], order.encode(following[most - 1][1]) if len(
-                following
-            ) > most else None
+            last = following[most - 1][1] if len(following) > most else None
+            return [each.stored for each in page], last and order.encode(last)
         found = order.following((each for each in self._read(own) if _has_words(words, each)), after)
         cursor = order.encode(order.position(found[most - 1])) if len(found) > most else None
         return [each.stored for each in found[:most]], cursor
