@@ -1,9 +1,10 @@
 """Problem documents (RFC 9457) for every error of the service, and the catalogue of their types."""
 
+import contextlib
 import errno
 import http
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from fastapi import FastAPI, Request
@@ -16,6 +17,7 @@ from starlette.routing import Match
 from accel import errors
 from accel.errors import CyclopsError
 from service.http.request_context import REQUEST_ID_FIELD, REQUEST_ID_HEADER, request_id
+from worker.records.list_order import CursorError
 from worker.records.problem_details import INTERNAL, FieldError, Problem, problem_of
 from worker.records.upload_locks import BeingDeletedError
 from worker.sandbox.confined_tasks import RefusedError
@@ -92,6 +94,19 @@ class ProblemError(HTTPException):
     ) -> None:
         self.problem = _problem(slug, detail, field=field)
         super().__init__(SERVICE_TYPES[slug][0], detail=detail, headers=headers)
+
+
+@contextlib.contextmanager
+def refused_cursors() -> Iterator[None]:
+    """Has a cursor that does not continue the list answered as a problem.
+
+    Raises:
+        ProblemError: the cursor is of another sort.
+    """
+    try:
+        yield
+    except CursorError as error:
+        raise ProblemError("invalid-request", str(error), field="cursor") from None
 
 
 def _problem(slug: str, detail: str, *, field: str | None = None, errors: list[FieldError] | None = None) -> Problem:

@@ -9,9 +9,11 @@ from pydantic import ConfigDict, Field
 
 from accel.accelerator.document_text import MAX_BYTES
 from worker.identity.ownership import Label
+from worker.records.annotations import Annotations, Note, Tags
 from worker.records.job_artifacts import Artifact
 from worker.records.job_record import Job
 from worker.records.job_request import JobRequest, contradiction, require_target
+from worker.records.list_order import SORTED_CURSOR
 from worker.records.uploads import Model, ProgramInfo, Tensors
 from worker.webhooks.deliveries import Delivery
 from worker.webhooks.targets import Webhook
@@ -45,6 +47,19 @@ class LabelChange(pydantic.BaseModel):
     def given(self) -> bool:
         """Whether the request names a label, or null."""
         return "label" in self.model_fields_set
+
+
+class AnnotationChange(LabelChange):
+    """New annotations of a job; what is not given stays as it is (RFC 7396)."""
+
+    note: Note | None = Field(None, description="null: none any more", examples=["the bus is twice as wide"])
+    tags: Tags | None = Field(None, description="all of them; null: none any more", examples=[["sweep 3"]])
+
+    @property
+    def annotations(self) -> Annotations:
+        """The annotations that the request names; those that are null as empty ones."""
+        given = self.model_dump(exclude_unset=True)
+        return Annotations(**given | ({"tags": []} if "tags" in given and self.tags is None else {}))
 
 
 class Uploaded(Labelled):
@@ -134,6 +149,8 @@ class JobSubmission(JobRequest):
         description="what to call the job; where an earlier job answers, that one keeps its own",
         examples=["my first job"],
     )
+    note: Note | None = Field(None, description="what to note of it, in lines; as with the label")
+    tags: Tags = Field([], description="words by which to find it again; as with the label", examples=[["sweep 3"]])
     fresh: bool = Field(
         False, strict=True, description="whether to run it in any case; else a job that was asked the same answers"
     )
@@ -229,9 +246,26 @@ class Readiness(pydantic.BaseModel):
 
 PageLimit = Annotated[int, Query(ge=1, le=1000, description="most items on the page")]
 _CURSOR = "`next_cursor` of the page before"
-PageCursor = Annotated[str | None, Query(max_length=100, description=_CURSOR)]
-UploadCursor = Annotated[str | None, Query(pattern="^[0-9a-f]{78}$", description=_CURSOR)]
-JobCursor = Annotated[str | None, Query(pattern="^[0-9a-f]{32}$", description=_CURSOR)]
+_SORTED = f"{_CURSOR}, which was in the same `sort`"
+AcceleratorCursor = Annotated[
+    str | None, Query(pattern=f"^([^~]{{1,100}}|{SORTED_CURSOR}[^~]{{1,100}})$", description=_SORTED)
+]
+UploadCursor = Annotated[
+    str | None, Query(pattern=f"^([0-9a-f]{{78}}|{SORTED_CURSOR}[0-9a-f]{{64}})$", description=_SORTED)
+]
+JobCursor = Annotated[
+    str | None, Query(pattern=f"^([0-9a-f]{{32}}|{SORTED_CURSOR}[0-9a-f]{{32}})$", description=_SORTED)
+]
+SORT = "by this; with `-` the largest, latest, last first. What has none of it comes last"
+_MOST_SEARCH = 200
+SearchText = Annotated[
+    str,
+    Query(
+        max_length=_MOST_SEARCH,
+        description="with each of these words as a part of what it is called, and of what is said of it; large and "
+        "small letters are the same. The first eight digits of an id, and more, find it too",
+    ),
+]
 
 
 _PARTS = ("report", "outputs", "trace", "timeline", "tir", "artifacts", "events", "webhooks", "cancel")

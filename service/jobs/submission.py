@@ -21,6 +21,7 @@ from worker.execution.job_inputs import ModelJobInputs, fetch_inputs
 from worker.execution.tensor_archives import check_fit
 from worker.process.scratch import scratch_directory
 from worker.queue.job_queue import JobQueue
+from worker.records.annotations import Annotations
 from worker.records.idempotency import KeyReusedError, Proposal, SubmissionOutcome, Withdraw
 from worker.records.job_record import Document, Job, Origin
 from worker.records.job_request import JobRequest
@@ -140,8 +141,8 @@ def _submit_once(request: JobSubmission, owner: str, key: str, context: Context)
 
 def _digest(request: JobSubmission) -> str:
     """Returns a digest of the request and its webhook's URL; the webhook's secret is dumped as asterisks."""
-    # keys that were used before there were labels are good still
-    left_out = {name for name in ("webhook", "label", "document") if getattr(request, name) is None}
+    # keys that were used before there were labels, notes and tags are good still
+    left_out = {name for name in ("webhook", "label", "note", "tags", "document") if not getattr(request, name)}
     return hashlib.sha256(request.model_dump_json(exclude=left_out).encode()).hexdigest()
 
 
@@ -176,7 +177,8 @@ def _record_and_enqueue(job_id: str, request: JobSubmission, owner: str, context
         schedule_webhook(job_id, request, owner, context.jobs)
         origin = Origin(request_id=request_id(), traceparent=current_traceparent())
         document = context.uploads.accelerators.source(request.accelerator)
-        context.jobs.records.create(request, owner, job_id, origin, document, request.label)
+        annotations = Annotations(label=request.label, note=request.note, tags=request.tags)
+        context.jobs.records.create(request, owner, job_id, origin, document, annotations)
         context.jobs.queue.submit(job_id, owner=owner)
     except redis.RedisError as error:
         if withdraw(job_id):

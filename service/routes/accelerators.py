@@ -23,10 +23,12 @@ from service.http.declarations import (
     declare_upload_problems,
 )
 from service.http.negotiation import negotiate
-from service.http.problems import ProblemError
-from service.http.resources import AcceleratorSummary, Page, PageCursor, PageLimit
+from service.http.problems import ProblemError, refused_cursors
+from service.http.resources import SORT, AcceleratorCursor, AcceleratorSummary, Page, PageLimit, SearchText
 from service.uploads.receive import label_of, receive_file
 from service.uploads.stored import LabelOfUpload
+from worker.records.accelerator_store import is_uploaded
+from worker.records.list_order import Position, Sort, has_words, search_words
 
 router = APIRouter(prefix="/v1/accelerators", tags=["accelerators"])
 LABEL = "Cyclops-Label"
@@ -103,42 +105,67 @@ async def post_accelerator(
     return AcceleratorSummary(id=digest, title=accelerator.title, family=accelerator.family, label=known)
 
 
+AcceleratorSort = Literal["id", "-id", "label", "-label", "title", "-title", "family", "-family"]
+
+
 @router.get(
     "",
     summary="List the accelerators",
     response_model=Page[AcceleratorSummary],
-    responses=NOT_MODIFIED_RESPONSE,
+    responses=NOT_MODIFIED_RESPONSE | declare_problems("invalid-request"),
 )
 @access("key")
 def list_accelerators(
-    uploads: RequestUploads, limit: PageLimit = 100, cursor: PageCursor = None, if_none_match: IfNoneMatch = None
+    uploads: RequestUploads,
+    q: SearchText = "",
+    sort: Annotated[AcceleratorSort, Query(description=SORT)] = "id",
+    limit: PageLimit = 100,
+    cursor: AcceleratorCursor = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """The presets by name, then uploaded accelerators by id."""
-    ids = _after(uploads.accelerators.ids(), cursor)
-    page = ids[:limit]
-    items = accelerator_summaries(page, uploads)
-    return conditional.respond_with_etag(
-        Page(items=items, next_cursor=page[-1] if len(ids) > limit else None), if_none_match
-    )
+    """The presets by name, then uploaded accelerators by id; or those that a search finds, or sorted otherwise.
+
+    A search looks through label, title, family and id.
+    """
+    order = _accelerator_sort(sort)
+    with refused_cursors():
+        after = None if cursor is None else order.decode(cursor)
+    ids = uploads.accelerators.ids()
+    if sort == "id" and not q:  # no others are read than those of the page
+        ids = [name for name in ids if after is None or (int(is_uploaded(name)), name) > after][: limit + 1]
+    found = found_accelerators(ids, uploads, q, sort, after)
+    following = order.encode(order.position(found[limit - 1])) if len(found) > limit else None
+    return conditional.respond_with_etag(Page(items=found[:limit], next_cursor=following), if_none_match)
 
 
-def accelerator_summaries(ids: list[str], uploads: UploadContext) -> list[AcceleratorSummary]:
-    """Returns the accelerators of a listing, which exist, in the order of their ids."""
-    return [
+def found_accelerators(
+    ids: list[str], uploads: UploadContext, text: str, sort: AcceleratorSort, after: Position | None = None
+) -> list[AcceleratorSummary]:
+    """Returns those of the accelerators, which exist, that a search finds, sorted, after a position."""
+    words = search_words(text)
+    every = (
         AcceleratorSummary(id=name, label=label, **uploads.accelerators.summary(name)._asdict())
         for name, label in zip(ids, uploads.accelerators.labels(ids), strict=True)
-    ]
+    )
+    return _accelerator_sort(sort).following((each for each in every if _has_words(words, each)), after)
 
 
-def _after(ids: list[str], cursor: str | None) -> list[str]:
-    """Returns the ids after the cursor, in an order that an upload in between does not change."""
-    if cursor is None:
-        return ids
-    return [name for name in ids if _rank(name) > _rank(cursor)]
+def _has_words(words: tuple[str, ...], each: AcceleratorSummary) -> bool:
+    name = None if is_uploaded(each.id) else each.id
+    return has_words(words, (name, each.label, each.title, each.family), (each.id,))
 
 
-def _rank(name: str) -> tuple[bool, str]:
-    return len(name) == 64, name
+def _accelerator_sort(name: AcceleratorSort) -> Sort[AcceleratorSummary]:
+    """Returns the sort of a name; accelerators that are equal in it are in the order of their ids."""
+    field = name.removeprefix("-")
+    if field == "id":
+        plain = (lambda cursor: Position(int(is_uploaded(cursor)), cursor)) if name == "id" else None
+        return Sort(name, lambda each: int(is_uploaded(each.id)), _id, True, name != "id", plain)
+    return Sort(name, lambda each: (getattr(each, field) or "").casefold() or None, _id, ids_descend=False)
+
+
+def _id(each: AcceleratorSummary) -> str:
+    return each.id
 
 
 @router.get(

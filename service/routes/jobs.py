@@ -20,14 +20,12 @@ from service.http.json_bodies import JsonRoute
 from service.http.problems import ProblemError
 from service.http.resources import Deliveries, JobCursor, JobResource, JobSubmission, Page, PageLimit, job_resource
 from service.jobs.job_id import JobId
+from service.jobs.job_list import JobQuery, job_page
 from service.jobs.submission import plan, submit, with_kept_document
 from service.jobs.wait_preference import PreferWait
 from worker.config.settings import Settings
 from worker.records.idempotency import SubmissionOutcome
-from worker.records.job_index import JobSelection
-from worker.records.job_listing import page_of_jobs
-from worker.records.job_record import Job, State
-from worker.records.job_request import DIGEST
+from worker.records.job_record import Job
 from worker.telemetry.counters import ENDED, Counters
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=JsonRoute)
@@ -127,37 +125,31 @@ async def _described(job: Job, jobs: JobContext, *, cached: bool = False) -> Job
     return job_resource(job, positions.get(job.id), cached=cached)
 
 
-async def _selection(
-    owner: CurrentOwner,
-    state: Annotated[tuple[State, ...], Query(description="in one of these states; repeat it for several")] = (),
-    model: Annotated[str | None, Query(pattern=DIGEST, description="of this model")] = None,
-    program: Annotated[str | None, Query(pattern=DIGEST, description="of this program")] = None,
-    accelerator: Annotated[
-        str | None, Query(max_length=100, description="for this accelerator, by the id that was given")
-    ] = None,
-) -> JobSelection:
-    if model is not None and program is not None:
-        detail = "a job has either a model or a program"
-        raise ProblemError("invalid-request", detail, field="program")
-    return JobSelection(owner, state, model or program, accelerator)
-
-
-@router.get("", summary="List the jobs", response_model=Page[JobResource], responses=NOT_MODIFIED_RESPONSE)
+@router.get(
+    "",
+    summary="List the jobs",
+    response_model=Page[JobResource],
+    responses=NOT_MODIFIED_RESPONSE | declare_problems("invalid-request", "not-ready"),
+)
 @access("key")
 async def list_jobs(
-    jobs: RequestJobs,
-    selection: Annotated[JobSelection, Depends(_selection)],
+    context: RequestContext,
+    owner: CurrentOwner,
+    query: Annotated[JobQuery, Depends()],
     limit: PageLimit = 50,
     cursor: JobCursor = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Your jobs, or those that a filter selects, newest first.
+    """Your jobs, or those that a filter and a search select, newest first, or sorted otherwise.
+
+    A search looks through label, note and tags of a job, and labels, titles and ids of its model and accelerator. Of
+    jobs that are equal in what they are sorted by the newest come first.
 
     A page does not move when jobs are added. While the index is made anew a page may have fewer jobs than there are to
-    come, even none: the last one has no `next_cursor`.
+    come, even none: the last one has no `next_cursor`; and more than a thousand jobs are sorted by `submitted` alone.
     """
-    page, following = await run_in_threadpool(page_of_jobs, jobs.records, jobs.queue.index, selection, cursor, limit)
-    positions = await jobs.positions(page)
+    page, following = await run_in_threadpool(job_page, query, owner, cursor, limit, context.jobs, context.uploads)
+    positions = await context.jobs.positions(page)
     items = [job_resource(job, positions.get(job.id)) for job in page]
     return conditional.respond_with_etag(Page(items=items, next_cursor=following), if_none_match)
 

@@ -1,4 +1,4 @@
-"""Labels of jobs and uploads: PATCH."""
+"""Labels of jobs and uploads, notes and tags of jobs: PATCH."""
 
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ from service.http.json_bodies import JsonRoute
 from service.http.problems import ProblemError
 from service.http.resources import (
     AcceleratorSummary,
+    AnnotationChange,
     JobResource,
     LabelChange,
     ModelResource,
@@ -77,11 +78,11 @@ def label_accelerator(id: str, change: _Change, uploads: RequestUploads) -> Acce
     return AcceleratorSummary(id=id, label=label, **summary._asdict())
 
 
-@router.patch(**_route("jobs"))
+@router.patch(**_route("jobs") | {"summary": "Label, note and tags"})
 @access("key")
-def label_job(id: JobId, change: _Change, jobs: RequestJobs) -> JobResource:  # noqa: A002 - the API's name
-    """Give the job a label, or take it away; whatever state it is in."""
+def annotate_job(id: JobId, change: Annotated[AnnotationChange, Body()], jobs: RequestJobs) -> JobResource:  # noqa: A002 - the API's name
+    """Give the job a label, a note and tags, or take them away; whatever state it is in. What is not given stays."""
     job = jobs.get(id)
-    if change.given:
-        jobs.records.set_label(job.id, change.label)
+    if change.model_fields_set:
+        jobs.records.annotate(job.id, change.annotations)
     return job_resource(jobs.get(id))

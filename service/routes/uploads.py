@@ -4,10 +4,10 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import pydantic
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from service.auth.caller import CurrentOwner
@@ -23,12 +23,14 @@ from service.http.declarations import (
 )
 from service.http.problems import ProblemError
 from service.http.resources import (
+    SORT,
     ModelResource,
     ModelSummary,
     Page,
     PageLimit,
     ProgramResource,
     ProgramSummary,
+    SearchText,
     TensorsResource,
     TensorsSummary,
     UploadCursor,
@@ -39,7 +41,18 @@ from service.uploads.stored import LabelOfUpload, respond_with_page, send_upload
 from worker.config.settings import Settings
 from worker.examples import FileKind
 from worker.inspection.inspector import Inspector
-from worker.records.uploads import Document, Model, ProgramInfo, StoredUpload, Tensors, Uploads
+from worker.records.uploads import (
+    LATEST_UPLOAD,
+    Document,
+    Model,
+    ModelSort,
+    ProgramInfo,
+    ProgramSort,
+    StoredUpload,
+    Tensors,
+    Uploads,
+    UploadSort,
+)
 
 Received = TypeVar("Received", ReceivedFile, list[ReceivedPart])
 _BINARY = {"type": "string", "format": "binary"}
@@ -68,6 +81,7 @@ class _Kind(Generic[Document, Received]):
         receive: opens a request's files, which go away with the context.
         examine: finds out what was received; gives the file to store.
         stored: the stored ones.
+        sorts: the names of the sorts of a listing.
     """
 
     name: FileKind
@@ -88,6 +102,7 @@ class _Kind(Generic[Document, Received]):
     receive: Callable[[Request, Settings], AbstractAsyncContextManager[Received]]
     examine: Callable[[Received, Inspector], tuple[Path, Document]]
     stored: Callable[[UploadContext], Uploads[Document]]
+    sorts: Any = UploadSort
 
 
 def _upload_router(kind: _Kind[Document, Received]) -> APIRouter:
@@ -127,18 +142,21 @@ def _upload_router(kind: _Kind[Document, Received]) -> APIRouter:
         "",
         name=f"list_{kind.name}",
         summary=f"List the {kind.name}",
-        description=f"Your {kind.name}, newest first, then the examples. A page does not move when some are added.",
+        description=f"Your {kind.name}, newest first, then the examples; or those that a search finds, or sorted "
+        "otherwise. A page does not move when some are added.",
         response_model=Page[kind.summary],  # type: ignore[name-defined] # a schema made of another
-        responses=NOT_MODIFIED_RESPONSE,
+        responses=NOT_MODIFIED_RESPONSE | declare_problems("invalid-request"),
     )
     @access("key")
     def list_stored(
         uploads: RequestUploads,
+        q: SearchText = "",
+        sort: Annotated[kind.sorts, Query(description=SORT)] = LATEST_UPLOAD,  # type: ignore[name-defined]
         limit: PageLimit = 50,
         cursor: UploadCursor = None,
         if_none_match: IfNoneMatch = None,
     ) -> Response:
-        return respond_with_page(kind.stored(uploads), cursor, limit, kind.summarize, if_none_match)
+        return respond_with_page(kind.stored(uploads), cursor, limit, kind.summarize, if_none_match, sort, q)
 
     @router.get(
         "/{id}",
@@ -213,6 +231,7 @@ inside: its id is the same however it was cut and packed.""",
     receive=lambda request, settings: receive_parts(request, settings.scratch_dir, limit=settings.max_model_files),
     examine=canonical_model,
     stored=lambda uploads: uploads.models,
+    sorts=ModelSort,
 )
 PROGRAMS = _Kind[ProgramInfo, list[ReceivedPart]](
     name="programs",
@@ -246,6 +265,7 @@ Its id is that file's SHA-256; the same program again answers the same, however 
     receive=lambda request, settings: receive_parts(request, settings.scratch_dir, limit=settings.max_program_files),
     examine=canonical_program,
     stored=lambda uploads: uploads.programs,
+    sorts=ProgramSort,
 )
 
 

@@ -10,9 +10,11 @@ from fastapi.responses import StreamingResponse
 
 from service.http import conditional
 from service.http.conditional import send_blob
+from service.http.problems import refused_cursors
 from service.http.resources import Page
 from worker.identity.ownership import Label
-from worker.records.uploads import Document, StoredUpload, Uploads
+from worker.records.list_order import search_words
+from worker.records.uploads import LATEST_UPLOAD, Document, StoredUpload, Uploads
 
 Resource = TypeVar("Resource", bound=pydantic.BaseModel)
 LabelOfUpload = Annotated[
@@ -48,9 +50,16 @@ def respond_with_page(
     limit: int,
     item: Callable[[StoredUpload[Document]], Resource],
     if_none_match: str | None,
+    sort: str = LATEST_UPLOAD,
+    text: str = "",
 ) -> Response:
-    """Returns a page of the caller's uploads, newest first, or 304 if the client has it."""
-    page, following = uploads.page(cursor, limit)
+    """Returns a page of the caller's uploads, those that a search finds, or 304 if the client has it.
+
+    Raises:
+        ProblemError: the cursor is of another sort.
+    """
+    with refused_cursors():
+        page, following = uploads.page(cursor, limit, sort, search_words(text))
     return conditional.respond_with_etag(
         Page(items=[item(each) for each in page], next_cursor=following), if_none_match
     )

@@ -17,13 +17,13 @@ from service.auth.caller import CurrentCaller, CurrentOwner
 from service.auth.route_policy import access
 from service.context import RequestContext, RequestUploads, UploadContext
 from service.http.problems import ProblemError
-from service.http.resources import LabelChange
+from service.http.resources import LabelChange, SearchText
 from service.routes import labels, retention
-from service.routes.accelerators import accelerator_summaries, document_yaml, find_accelerator
+from service.routes.accelerators import AcceleratorSort, document_yaml, find_accelerator, found_accelerators
 from service.uploads.receive import receive_parts
 from service.web.document_lines import Choice, Form, source_lines
 from service.web.form_files import FORM_BYTES, form_texts, sent_document, store_document
-from service.web.rendering import frame_of, render, see_other
+from service.web.rendering import BackField, frame_of, local_path, render, see_other
 from worker.identity.ownership import Label
 from worker.records.accelerator_store import is_uploaded
 from worker.records.problem_details import Problem
@@ -45,13 +45,22 @@ _UNPROCESSABLE = 422
 
 @router.get("")
 @access("key")
-def show_accelerators(request: Request, uploads: RequestUploads) -> Response:
-    """The presets by name, then uploaded accelerators, and a form for one more."""
-    return _listed(request, uploads)
+def show_accelerators(
+    request: Request, uploads: RequestUploads, q: SearchText = "", sort: AcceleratorSort = "id"
+) -> Response:
+    """The presets, then uploaded accelerators, or those that a search finds; and a form for one more."""
+    return _listed(request, uploads, q=q, sort=sort)
 
 
-def _listed(request: Request, uploads: UploadContext, problem: Problem | None = None, typed: str = "") -> Response:
-    items = accelerator_summaries(uploads.accelerators.ids(), uploads)
+def _listed(
+    request: Request,
+    uploads: UploadContext,
+    problem: Problem | None = None,
+    typed: str = "",
+    q: str = "",
+    sort: AcceleratorSort = "id",
+) -> Response:
+    items = found_accelerators(uploads.accelerators.ids(), uploads, q, sort)
     return render(
         request,
         "accelerators.html",
@@ -60,6 +69,8 @@ def _listed(request: Request, uploads: UploadContext, problem: Problem | None = 
         uploaded=[item for item in items if is_uploaded(item.id)],
         problem=None if problem is None else problem.model_dump(mode="json"),
         typed=typed,
+        q=q,
+        sort=sort,
     )
 
 
@@ -160,15 +171,21 @@ def label_accelerator(
     id: str,  # noqa: A002 - the API's name
     uploads: RequestUploads,
     label: Annotated[Label | None, FormField()] = None,
+    back: BackField = None,
 ) -> Response:
     """Gives an uploaded accelerator a label, or takes it away where the field is empty."""
     labels.label_accelerator(id, LabelChange(label=label), uploads)
-    return see_other(f"/accelerators/{id}")
+    return see_other(local_path(back, f"/accelerators/{id}"))
 
 
 @router.post("/{id}/delete")
 @access("key")
-def delete_accelerator(id: str, context: RequestContext, owner: CurrentOwner) -> Response:  # noqa: A002 - the API's name
+def delete_accelerator(
+    id: str,  # noqa: A002 - the API's name
+    context: RequestContext,
+    owner: CurrentOwner,
+    back: BackField = None,
+) -> Response:
     """Erases an uploaded accelerator that no job needs."""
     retention.delete_accelerator(id, context, owner)
-    return see_other("/accelerators")
+    return see_other(local_path(back, "/accelerators"))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request, Response
+from pydantic import BeforeValidator
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
@@ -12,7 +13,7 @@ from service.auth.caller import CurrentCaller, CurrentOwner
 from service.auth.route_policy import access
 from service.context import Context, RequestContext, RequestJobs, app_context
 from service.http.problems import ProblemError
-from service.http.resources import LabelChange
+from service.http.resources import AnnotationChange
 from service.jobs.job_changes import JobChanges, job_changes
 from service.jobs.job_id import JobId
 from service.jobs.job_report import read_report
@@ -20,18 +21,18 @@ from service.routes import jobs as job_routes
 from service.routes import labels, retention
 from service.routes.artifacts import list_tir
 from service.routes.changes import ChangeName, ChangeRequest, post_changes
-from service.web.rendering import local_path, render, see_other
+from service.web.rendering import BackField, local_path, render, see_other
 from service.web.report_figures import CATEGORIES
 from service.web.report_values import report_values
 from service.web.templating import short
 from worker.identity.ownership import Label
 from worker.identity.share_links import ShareTarget
 from worker.records.accelerator_store import is_uploaded
+from worker.records.annotations import Note, Tags
 from worker.records.job_artifacts import read_memory_plan
 from worker.records.job_record import Job
 
 router = APIRouter(prefix="/jobs/{id}", include_in_schema=False)
-_Back = Annotated[str | None, Form(max_length=2000)]
 
 
 @router.get("")
@@ -163,28 +164,39 @@ def _back_to(path: str | None, job_id: str) -> Response:
 
 @router.post("/cancel")
 @access("key")
-def cancel(id: JobId, jobs: RequestJobs, back: _Back = None) -> Response:  # noqa: A002 - the API's name
+def cancel(id: JobId, jobs: RequestJobs, back: BackField = None) -> Response:  # noqa: A002 - the API's name
     """Ends the job, and leads to its page."""
     job_routes.cancel_job(id, jobs)
     return _back_to(back, id)
 
 
+def _typed_tags(sent: list[str]) -> list[str]:
+    """Returns the tags of a field in which they stand with commas between them."""
+    words = (" ".join(tag.split()) for text in sent for tag in text.split(","))
+    return list(dict.fromkeys(word for word in words if word))
+
+
 @router.post("/label")
 @access("key")
-def set_label(
+async def annotate(
     id: JobId,  # noqa: A002 - the API's name
+    request: Request,
     jobs: RequestJobs,
     label: Annotated[Label | None, Form()] = None,
-    back: _Back = None,
+    note: Annotated[Note | None, Form()] = None,
+    tags: Annotated[Tags, BeforeValidator(_typed_tags), Form()] = [],  # noqa: B006 - it is copied
+    back: BackField = None,
 ) -> Response:
-    """Gives the job a label, or takes it away where the field is empty."""
-    labels.label_job(id, LabelChange(label=label), jobs)
+    """Gives the job a label, a note and tags; takes away those whose field is empty, and leaves those without one."""
+    sent = (await request.form()).keys()
+    given = {name: value for name, value in (("label", label), ("note", note), ("tags", tags)) if name in sent}
+    await run_in_threadpool(labels.annotate_job, id, AnnotationChange.model_validate(given), jobs)
     return _back_to(back, id)
 
 
 @router.post("/pin")
 @access("key")
-def pin(id: JobId, context: RequestContext, back: _Back = None) -> Response:  # noqa: A002 - the API's name
+def pin(id: JobId, context: RequestContext, back: BackField = None) -> Response:  # noqa: A002 - the API's name
     """Keeps the job when its time is over."""
     retention.pin_job(id, context)
     return _back_to(back, id)
@@ -192,7 +204,7 @@ def pin(id: JobId, context: RequestContext, back: _Back = None) -> Response:  # 
 
 @router.post("/unpin")
 @access("key")
-def unpin(id: JobId, jobs: RequestJobs, back: _Back = None) -> Response:  # noqa: A002 - the API's name
+def unpin(id: JobId, jobs: RequestJobs, back: BackField = None) -> Response:  # noqa: A002 - the API's name
     """Keeps the job as long as others."""
     retention.unpin_job(id, jobs)
     return _back_to(back, id)
@@ -200,7 +212,7 @@ def unpin(id: JobId, jobs: RequestJobs, back: _Back = None) -> Response:  # noqa
 
 @router.post("/delete")
 @access("key")
-def delete(id: JobId, context: RequestContext, back: _Back = None) -> Response:  # noqa: A002 - the API's name
+def delete(id: JobId, context: RequestContext, back: BackField = None) -> Response:  # noqa: A002 - the API's name
     """Erases the job, and leads to the list."""
     retention.delete_job(id, context)
     return see_other(local_path(back, "/jobs"))
@@ -208,19 +220,26 @@ def delete(id: JobId, context: RequestContext, back: _Back = None) -> Response: 
 
 @router.post("/share")
 @access("key")
-def share(id: JobId, request: Request, context: RequestContext, owner: CurrentOwner) -> Response:  # noqa: A002 - the API's name
+def share(
+    id: JobId,  # noqa: A002 - the API's name
+    request: Request,
+    context: RequestContext,
+    owner: CurrentOwner,
+    back: BackField = None,
+) -> Response:
     """Makes a link to the job, and shows it this once."""
     if context.settings.auth == "off":
         raise ProblemError("conflict", "no keys are needed here: the address of the page is a link already", field="id")
     job = context.jobs.get(id)
     token = context.access.shares.add(ShareTarget("jobs", job.id), owner)
     address = f"{str(request.base_url).rstrip('/')}/jobs/{job.id}?share={token}"
-    return render(request, "shared.html", 201, job=job, address=address)
+    home = f"/jobs/{job.id}"
+    return render(request, "shared.html", 201, job=job, address=address, back=local_path(back, home), home=home)
 
 
 @router.post("/unshare")
 @access("key")
-def unshare(id: JobId, context: RequestContext, owner: CurrentOwner, back: _Back = None) -> Response:  # noqa: A002 - the API's name
+def unshare(id: JobId, context: RequestContext, owner: CurrentOwner, back: BackField = None) -> Response:  # noqa: A002 - the API's name
     """Revokes every link to the job."""
     context.access.shares.revoke(ShareTarget("jobs", context.jobs.get(id).id), owner)
     return _back_to(back, id)

@@ -2,10 +2,10 @@
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import Request, Response
+from fastapi import Form, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from service.auth.caller import LOCAL_CALLER, NO_OWNER, Caller
@@ -16,6 +16,9 @@ from service.web.perfetto_viewer import has_viewer
 from service.web.static_files import static_url
 from service.web.templating import make_environment
 
+_MOST_PATH = 8000  # characters of an address on this service, with a search and a cursor
+BackField = Annotated[str | None, Form(max_length=_MOST_PATH)]  # the page that a form leads back to
+BackQuery = Annotated[str | None, Query(max_length=_MOST_PATH)]
 _HEADERS = {"Cache-Control": "private, no-cache", "Vary": "Accept, Authorization, Cookie"}
 _ENVIRONMENT = make_environment()
 _ENVIRONMENT.globals.update({"static": static_url, "island": Bundle.read().island, "has_viewer": has_viewer})

@@ -117,6 +117,7 @@ def _restore(job_id: str, jobs: Jobs, queue: JobQueue) -> bool:
             queue.publish_wait(job_id, attempt)
         return True
     if jobs.ended(job_id) or _abandoned(job_id, jobs):
+        jobs.update_index(job_id)  # what was changed of it may not be noted
         jobs.close(job_id)
     return False
 

@@ -1,50 +1,87 @@
-"""Index of jobs in Redis: sorted sets of ids by owner, source, accelerator and state, derived from the store.
+"""Index of jobs in Redis: sorted sets of ids by owner, source, accelerator and state, and rows, derived from the store.
 
 A job is in four sets: with and without its source (the model or the program), with and without its accelerator. So the
 newest of any selection are read off a set for each state, however many jobs there are. All members have one score:
-Redis keeps them by their names, and an id begins with the time.
+Redis keeps them by their names, and an id begins with the time. A hash for each owner has a row of each job
+(``worker/records/job_row.py``), by which its jobs are searched and sorted.
+
+Several processes note one job at a time. So each asks for a stamp before it reads the record, and what was read under
+an earlier stamp than that of the row is not noted.
 
 The index is a hint: readers check it against the records and correct it. It may be lost at any time. It is complete
 only while a marker key exists, which is lost with it (:meth:`JobIndex.is_complete`); until then it is rebuilt
 (``worker/records/job_listing.py``).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, cast
 
 import redis
 
 from worker.records.event_journal import events_key
 from worker.records.job_record import Job, State
+from worker.records.job_row import JobRow, Verified, decode_rows
 from worker.storage.identifiers import owner_digest
 
 _STATES = ("queued", "running", "succeeded", "failed", "canceled")
 # the key of the mark is written only if the state of the work is what its author saw: it may have been lost in between
 _FINISH = "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[2], '1') end"
-# puts the first argument into the sets, or takes it out, as the others say: one command in place of twenty
+# notes a job's row, and puts it into the sets or takes it out, as the others say: one command in place of twenty
 _PUT = """
-for i, key in ipairs(KEYS) do
-    if ARGV[i + 1] == '1' then redis.call('zadd', key, 0, ARGV[1]) else redis.call('zrem', key, ARGV[1]) end
+local row = redis.call('hget', KEYS[1], ARGV[1])
+if row and string.sub(row, 1, 16) > ARGV[2] then return end
+redis.call('hset', KEYS[1], ARGV[1], ARGV[2] .. ARGV[3])
+for i = 2, #KEYS do
+    if ARGV[i + 2] == '1' then redis.call('zadd', KEYS[i], 0, ARGV[1]) else redis.call('zrem', KEYS[i], ARGV[1]) end
 end
+"""
+_STAMP_DIGITS = 16
+# microseconds since 1970, so that stamps ascend even where Redis has lost the last one
+_STAMP = """
+local time = redis.call('time')
+local stamp = math.max(time[1] * 1000000 + time[2], (redis.call('get', KEYS[1]) or 0) + 1)
+redis.call('set', KEYS[1], string.format('%.0f', stamp))
+return string.format('%016.0f', stamp)
 """
 _ADVANCE = "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[2]) end"
 
 
 class JobSelection(NamedTuple):
-    """A filter of one owner's jobs; None, or no state, matches any."""
+    """A filter of one owner's jobs; None, or nothing, matches any.
+
+    Attributes:
+        tags: all of these are the job's.
+        words: each is in what is said of the job.
+    """
 
     owner: str
     states: tuple[State, ...] = ()
     source: str | None = None
     accelerator: str | None = None
+    tags: tuple[str, ...] = ()
+    pinned: bool | None = None
+    verified: Verified | None = None
+    words: tuple[str, ...] = ()
 
-    def has(self, job: Job) -> bool:
-        """Returns whether the filter matches the job."""
+    @property
+    def by_sets(self) -> bool:
+        """Whether the index has the selection as sets of its own."""
+        return not self.tags and self.pinned is None and self.verified is None and not self.words
+
+    def has(self, job: Job, names: Mapping[str, str]) -> bool:
+        """Returns whether the filter matches the job; ``names`` as for :meth:`JobRow.has_words`."""
+        return job.owner == self.owner and self.has_row(JobRow.of(job), names)
+
+    def has_row(self, row: JobRow, names: Mapping[str, str]) -> bool:
+        """Returns whether the filter matches the row of a job of its owner."""
         return (
-            job.owner == self.owner
-            and (not self.states or job.state in self.states)
-            and self.source in {None, job.model, job.program}
-            and self.accelerator in {None, job.accelerator}
+            (not self.states or row.state in self.states)
+            and self.source in {None, row.model, row.program}
+            and self.accelerator in {None, row.accelerator}
+            and self.pinned in {None, row.pinned}
+            and self.verified in {None, row.verified}
+            and all(tag in row.tags for tag in self.tags)
+            and (not self.words or row.has_words(self.words, names))
         )
 
 
@@ -53,16 +90,28 @@ class JobIndex:
 
     def __init__(self, connection: redis.Redis, name: str) -> None:
         self._connection = connection
-        self._home = f"cyclops:index:1:{name}"
+        self._home = f"cyclops:index:2:{name}"
         self._open = f"{self._home}:open"
         self._whole = f"{self._home}:whole"
         self._rebuilt = f"{self._home}:rebuilt"
+        self._stamp = f"{self._home}:stamp"
 
-    def put(self, job: Job) -> None:
-        """Adds the job in its current state, and removes it from its other states."""
+    def stamp(self) -> bytes:
+        """Returns a stamp, which is higher than all before."""
+        return cast("bytes", self._connection.eval(_STAMP, 1, self._stamp))
+
+    def put(self, job: Job, stamp: bytes) -> None:
+        """Notes the job in its current state, unless it was noted under a later stamp.
+
+        Args:
+            job: its record.
+            stamp: the result of :meth:`stamp`, from before the record was read.
+        """
         sets = {f"{place}:{state}": state == job.state for place in self._prefixes(job) for state in _STATES}
         sets[self._open] = not job.ended
-        self._connection.eval(_PUT, len(sets), *sets, job.id, *("1" if inside else "0" for inside in sets.values()))
+        inside = ("1" if each else "0" for each in sets.values())
+        keys = [self._rows(job.owner), *sets]
+        self._connection.eval(_PUT, len(keys), *keys, job.id, stamp, JobRow.of(job).encode(), *inside)
 
     def remove(self, job: Job) -> None:
         """Removes a deleted job and its events."""
@@ -70,13 +119,15 @@ class JobIndex:
             for place in self._prefixes(job):
                 for state in _STATES:
                     together.zrem(f"{place}:{state}", job.id)
+            together.hdel(self._rows(job.owner), job.id)
             together.zrem(self._open, job.id)
             together.delete(events_key(job.id))
             together.execute()
 
     def drop(self, selection: JobSelection, job_id: str) -> None:
-        """Removes from the selection's sets an id that has no record."""
+        """Removes from the selection's sets, and from the rows, an id that has no record."""
         with self._connection.pipeline() as together:
+            together.hdel(self._rows(selection.owner), job_id)
             for key in self._keys(selection):
                 together.zrem(key, job_id)
             together.zrem(self._open, job_id)
@@ -90,6 +141,11 @@ class JobIndex:
                 together.zrevrangebylex(key, highest, "-", 0, most)
             found = cast("list[list[bytes]]", together.execute())
         return sorted({item.decode() for page in found for item in page}, reverse=True)[:most]
+
+    def rows(self, owner: str) -> list[JobRow]:
+        """Returns the rows of all jobs of the owner, in any order."""
+        lines = cast("list[bytes]", self._connection.hvals(self._rows(owner)))
+        return decode_rows(line[_STAMP_DIGITS:] for line in lines)
 
     def open_ids(self) -> list[str]:
         """Returns the ids of all owners' jobs that are indexed as not ended."""
@@ -121,6 +177,9 @@ class JobIndex:
         sources = (job.model or job.program, None)
         accelerators = {job.accelerator, None}
         return [self._prefix(job.owner, source, accelerator) for source in sources for accelerator in accelerators]
+
+    def _rows(self, owner: str) -> str:
+        return f"{self._home}:{owner_digest(owner)[:32]}:rows"
 
     def _prefix(self, owner: str, source: str | None, accelerator: str | None) -> str:
         return f"{self._home}:{owner_digest(owner)[:32]}:{source or '*'}:{accelerator or '*'}"

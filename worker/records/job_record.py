@@ -2,8 +2,8 @@
 
 Each document has one writer, so that nothing is ever read, changed and written back: ``request.json`` (written once by
 the service), ``progress.json`` (replaced by the attempt that runs, removed once that is dead), ``end.json`` (created
-once, by whoever ends the job first; it names the attempt whose artifacts are the result), ``pin.json`` (there or not)
-and ``label`` (a text, replaced by the owner). The state follows from which of them are there.
+once, by whoever ends the job first; it names the attempt whose artifacts are the result), ``pin.json`` (there or not),
+and ``label``, ``note`` and ``tags`` (texts, replaced by the owner). The state follows from which of them are there.
 """
 
 from datetime import datetime
@@ -13,7 +13,8 @@ import pydantic
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from worker.identity.ownership import Label, label_of
+from worker.identity.ownership import Label
+from worker.records.annotations import Note, Tags, annotation_keys, read_annotations
 from worker.records.job_request import JobOptions, JobRequest
 from worker.records.problem_details import Problem
 
@@ -72,6 +73,8 @@ class Job(pydantic.BaseModel):
     document: SkipJsonSchema[Document] = Field(Document(), exclude=True)
     state: State
     label: Label | None = Field(None, description="what its owner calls it", examples=["my first job"])
+    note: Note | None = Field(None, description="what its owner notes of it, in lines")
+    tags: Tags = Field([], description="words by which its owner finds it again", examples=[["sweep 1"]])
     model: str | None = Field(description="id of the model; null for the job of a program")
     program: str | None = Field(None, description="id of the program; null for the job of a model")
     accelerator: str | None = Field(description="id of the accelerator; null where it is the program's own")
@@ -137,15 +140,10 @@ def pin_key(job_id: str) -> str:
     return f"jobs/{job_id}/pin.json"
 
 
-def job_label_key(job_id: str) -> str:
-    """Returns the store key of the job's label."""
-    return f"jobs/{job_id}/label"
-
-
 def documents(job_id: str) -> list[str]:
     """Returns the store keys of the arguments of :func:`assemble`, in order."""
     names = (f"jobs/{job_id}/{name}.json" for name in ("request", "progress", "end"))
-    return [*names, pin_key(job_id), job_label_key(job_id)]
+    return [*names, pin_key(job_id), *annotation_keys(job_id)]
 
 
 def _parsed(data: bytes | None, document: type[_Document]) -> _Document | None:
@@ -197,5 +195,5 @@ def assemble(job_id: str, *documents: bytes | None) -> Job:
         result=end.result if end else None,
         error=end.error if end else None,
         pinned=documents[3] is not None,
-        label=label_of(documents[4]),
+        **read_annotations(*documents[4:7]),
     )

@@ -4,6 +4,7 @@ A job is a handful of documents (``worker/records/job_record.py``) and its attem
 object under ``open/`` marks the jobs that have not ended, so that finding them does not read all jobs.
 """
 
+import contextlib
 import copy
 import logging
 import re
@@ -14,7 +15,8 @@ from typing import Self, TypeVar
 import pydantic
 import redis
 
-from worker.identity.ownership import Ownership, write_label
+from worker.identity.ownership import Ownership
+from worker.records.annotations import Annotations, annotation_objects
 from worker.records.job_index import JobIndex
 from worker.records.job_record import (
     FORMAT,
@@ -31,7 +33,6 @@ from worker.records.job_record import (
     assemble,
     assembled_or_none,
     documents,
-    job_label_key,
     pin_key,
 )
 from worker.records.job_request import JobRequest
@@ -73,7 +74,7 @@ class Jobs:
         job_id: str | None = None,
         origin: Origin | None = None,
         document: Document | None = None,
-        label: str | None = None,
+        annotations: Annotations | None = None,
     ) -> str:
         """Records an accepted job under ``job_id`` or a new id, and returns the id; existing objects are kept."""
         job_id = job_id or new_id()
@@ -88,8 +89,9 @@ class Jobs:
         )
         self._store.create(f"open/{job_id}", b"")
         Ownership(self._store, owner).add("jobs", job_id)
-        if label is not None:
-            self._store.create(job_label_key(job_id), label.encode())
+        for key, text in annotation_objects(job_id, annotations or Annotations()).items():
+            if text is not None:
+                self._store.create(key, text)
         self._store.create(f"jobs/{job_id}/request.json", record.model_dump_json().encode())
         self._try_update_index(job_id)
         return job_id
@@ -168,7 +170,7 @@ class Jobs:
 
     def from_request(self, job_id: str, request: bytes) -> Job:
         """Returns the record that the request alone gives, for a job that is being deleted."""
-        return assemble(job_id, request, None, None, None, None)
+        return assemble(job_id, request, *(None for _ in documents(job_id)[1:]))
 
     def recorded(self, job_id: str) -> bool:
         """Returns whether the job has a request: False before its creation is complete, and after its withdrawal."""
@@ -220,17 +222,35 @@ class Jobs:
             self.close(job_id)
         return created
 
-    def set_label(self, job_id: str, label: str | None) -> None:
-        """Sets the job's label, or removes it if it is None."""
-        write_label(self._store, job_label_key(job_id), label)
+    def annotate(self, job_id: str, annotations: Annotations) -> None:
+        """Changes those annotations of the job that are set."""
+        with self._changing(job_id):
+            for key, text in annotation_objects(job_id, annotations).items():
+                if text is None:
+                    self._store.delete(key)
+                else:
+                    self._store.write(key, text)
 
     def pin(self, job_id: str) -> None:
         """Pins the job: it is kept beyond its retention time."""
-        self._store.write(pin_key(job_id), b"")
+        with self._changing(job_id):
+            self._store.write(pin_key(job_id), b"")
 
     def unpin(self, job_id: str) -> None:
         """Removes the pin."""
-        self._store.delete(pin_key(job_id))
+        with self._changing(job_id):
+            self._store.delete(pin_key(job_id))
+
+    @contextlib.contextmanager
+    def _changing(self, job_id: str) -> Iterator[None]:
+        """Updates the index with what is changed inside.
+
+        The job counts as open meanwhile, and as long as the index is away: the reconciler notes jobs that are.
+        """
+        self._store.create(f"open/{job_id}", b"")
+        yield
+        if not self._try_update_index(job_id):
+            self._store.create(f"open/{job_id}", b"")  # another change may have been noted, and have closed the job
 
     def pinned(self, job_id: str) -> bool:
         """Returns whether the job is pinned."""
@@ -244,13 +264,24 @@ class Jobs:
         """
         if self._index is None:
             return
-        for job in self.existing([job_id]):
-            self._index.put(job)
+        for job in self.put_into(self._index, [job_id]):
             if job.ended:
                 self.close(job_id)
             return
         if not self.recorded(job_id):
             self._index.forget_open(job_id)
+
+    def put_into(self, index: JobIndex, job_ids: Iterable[str]) -> list[Job]:
+        """Puts the records of those jobs that exist into an index, and returns them.
+
+        Raises:
+            redis.RedisError: the index is away.
+        """
+        stamp = index.stamp()  # before they are read
+        jobs = self.existing(job_ids)
+        for job in jobs:
+            index.put(job, stamp)
+        return jobs
 
     def _try_update_index(self, job_id: str) -> bool:
         try:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import pydantic
 from pydantic import Field
@@ -17,6 +17,7 @@ from accel.frontend.read.model_info import ModelContents, TensorInfo
 from worker.examples import FileKind, examples, find_example
 from worker.identity.owner_scope import OwnerScopedCollection
 from worker.identity.ownership import OwnedObject, label_key, label_of
+from worker.records.list_order import Key, Position, Sort, has_words
 from worker.records.upload_locks import UploadLocks, UploadName
 from worker.storage.object_store import Store
 
@@ -83,6 +84,19 @@ class StoredUpload(NamedTuple, Generic[Document]):
     created: datetime | None
 
 
+UploadSort = Literal["-created", "created", "-label", "label", "-bytes", "bytes"]
+ModelSort = Literal[UploadSort, "-nodes", "nodes", "-macs", "macs", "-parameters", "parameters"]
+ProgramSort = Literal[UploadSort, "-instructions", "instructions", "-accelerator", "accelerator"]
+LATEST_UPLOAD: UploadSort = "-created"
+
+
+class _Listed(NamedTuple, Generic[Document]):
+    """An upload in a list; ``since`` is when the owner first sent it, to the microsecond."""
+
+    since: datetime
+    stored: StoredUpload[Document]
+
+
 class Uploads(OwnerScopedCollection, Generic[Document]):
     """The uploads of one kind. An upload is accepted once its document is there; the blob comes first."""
 
@@ -140,32 +154,53 @@ class Uploads(OwnerScopedCollection, Generic[Document]):
         given = find_example(self._kind, digest) if label is None else None
         return label if given is None else given.title
 
-    def page(self, before: str | None, most: int) -> tuple[list[StoredUpload[Document]], str | None]:
+    def page(
+        self, before: str | None, most: int, sort: str = LATEST_UPLOAD, words: tuple[str, ...] = ()
+    ) -> tuple[list[StoredUpload[Document]], str | None]:
         """Returns a page of the owner's uploads, newest first, then the examples, and the next cursor.
 
-        It reads one listing of the owner's ownership keys, and the documents and labels of the page.
+        It reads one listing of the owner's ownership keys, and the documents and labels of the page; for another sort,
+        and for a search, those of all uploads.
 
         Args:
             before: the cursor that the page begins after, whatever was added or deleted meanwhile.
             most: the size of the page.
+            sort: the sort, one that the kind has.
+            words: words that are in the label or the accelerator's name, or begin the id.
+
+        Raises:
+            CursorError: the cursor is of another sort.
         """
         assert self._ownership is not None
+        order: Sort[_Listed[Document]] = _upload_sort(sort)
+        after = None if before is None else order.decode(before)
         own = self._ownership.newest(self._kind)
         sent = {item.id for item in own}
         given = sorted((each.id for each in examples(self._kind) if each.id not in sent), reverse=True)
         own += [OwnedObject(digest, _NEVER) for digest in given]
-        following = [item for item in own if before is None or _place(item) < before]
-        page = following[:most]
-        infos = self._store.read_many([f"{self._kind}/{item.id}/info.json" for item in page])
-        labels = self.labels([item.id for item in page])
-        stored = []
-        for item, info, label in zip(page, infos, labels, strict=True):
+        if sort == LATEST_UPLOAD and not words:
+            places = [(item, Position(_microseconds(item.since), item.id)) for item in own]
+            following = [each for each in places if after is None or each[1] < after]
+            page = self._read([item for item, _ in following[:most]])
+            last = following[most - 1][1] if len(following) > most else None
+            return [each.stored for each in page], last and order.encode(last)
+        found = order.following((each for each in self._read(own) if _has_words(words, each)), after)
+        cursor = order.encode(order.position(found[most - 1])) if len(found) > most else None
+        return [each.stored for each in found[:most]], cursor
+
+    def _read(self, items: list[OwnedObject]) -> list[_Listed[Document]]:
+        """Returns the owner's uploads, without those that are being deleted."""
+        infos = self._store.read_many([f"{self._kind}/{item.id}/info.json" for item in items])
+        labels = self.labels([item.id for item in items])
+        found = []
+        for item, info, label in zip(items, infos, labels, strict=True):
             from_example = find_example(self._kind, item.id)
             known = info if from_example is None else from_example.info
-            if known is not None:  # else it is being deleted
+            if known is not None:
                 created = None if item.since == _NEVER else item.since.replace(microsecond=0)
-                stored.append(StoredUpload(self._document.model_validate_json(known), label, created))
-        return stored, _place(page[-1]) if len(following) > most else None
+                stored = StoredUpload(self._document.model_validate_json(known), label, created)
+                found.append(_Listed(item.since, stored))
+        return found
 
     def add(self, path: Path, document: Document) -> None:
         """Stores a file, which belongs to the store afterwards, and its document; a repeated upload updates the time.
@@ -221,6 +256,39 @@ def programs(store: Store) -> Uploads[ProgramInfo]:
     return Uploads(store, "programs", ProgramInfo)
 
 
-def _place(item: OwnedObject) -> str:
-    """Returns the cursor of an item; cursors sort like the items."""
-    return f"{int(item.since.timestamp() * 1e6):014x}{item.id}"
+def _upload_sort(name: str) -> Sort[_Listed[Document]]:
+    """Returns the sort of a name, by time, by label or by a field of the documents."""
+    field = name.removeprefix("-")
+    if name == LATEST_UPLOAD:
+        return Sort(name, _created, _id, numeric=True, plain=_plain_position, plain_cursor=_plain_cursor)
+    if field == "created":
+        return Sort(name, _created, _id, numeric=True)
+    if field == "label":
+        return Sort(name, lambda each: each.stored.label and each.stored.label.casefold(), _id)
+    return Sort(name, lambda each: getattr(each.stored.document, field), _id, numeric=field != "accelerator")
+
+
+def _id(each: _Listed[Document]) -> str:
+    return each.stored.document.id
+
+
+def _created(each: _Listed[Document]) -> Key:
+    return None if each.since == _NEVER else _microseconds(each.since)
+
+
+def _microseconds(time: datetime) -> int:
+    return int(time.timestamp() * 1e6)
+
+
+def _plain_cursor(position: Position) -> str:
+    return f"{position.key or 0:014x}{position.id}"
+
+
+def _plain_position(cursor: str) -> Position:
+    return Position(int(cursor[:14], 16), cursor[14:])
+
+
+def _has_words(words: tuple[str, ...], each: _Listed[Document]) -> bool:
+    document = each.stored.document
+    accelerator = document.accelerator if isinstance(document, ProgramInfo) else None
+    return has_words(words, (each.stored.label, accelerator), (document.id,))

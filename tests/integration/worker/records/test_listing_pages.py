@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 import redis
@@ -12,10 +13,12 @@ from tests.helpers.records import RESULT
 from worker.queue.job_queue import JobQueue
 from worker.queue.reconciler import reconcile
 from worker.records import job_listing
+from worker.records.annotations import Annotations
 from worker.records.job_index import JobSelection
-from worker.records.job_listing import page_of_jobs, repair_index
-from worker.records.job_record import Job
+from worker.records.job_listing import IndexIncompleteError, page_of_jobs, repair_index
+from worker.records.job_record import Job, Summary
 from worker.records.job_request import JobRequest
+from worker.records.job_row import JobSort
 from worker.records.job_store import Jobs
 from worker.records.problem_details import problem
 from worker.storage.identifiers import utc_now
@@ -214,3 +217,181 @@ def test_without_redis_the_store_is_listed(store: Store, tmp_path: Path) -> None
     assert walk(jobs, away, JobSelection("local", (), MODELS[0])) == ids[1::-1]
     with pytest.raises(redis.RedisError):
         away.index.is_complete()
+
+
+TEXTS = [None, "a", "B", "b wide", "\u00e9 b"]
+TAGS = [[], ["a"], ["a", "wide"], ["sweep 1"]]
+NAMES = {MODELS[0]: "wide model", "vta": "VTA 16x16\nmine"}
+SORTS = get_args(JobSort)
+FILTERS = [
+    {},
+    {"tags": ("a",)},
+    {"tags": ("a", "wide"), "pinned": False},
+    {"pinned": True, "source": MODELS[0]},
+    {"verified": "true"},
+    {"verified": "null", "accelerator": "vta"},
+    {"states": ("succeeded", "queued"), "words": ("wide",)},
+    {"words": ("b", "wide")},
+    {"words": ("16x16",), "verified": "false"},
+]
+
+
+def walk_sorted(jobs: Jobs, queue: JobQueue, selection: JobSelection, sort: JobSort, limit: int) -> list[str]:
+    seen: list[str] = []
+    cursor = None
+    while True:
+        page, cursor = page_of_jobs(jobs, queue.index, selection, cursor, limit, sort, lambda _: NAMES)
+        assert len(page) <= limit
+        seen += [job.id for job in page]
+        if cursor is None:
+            return seen
+
+
+def modelled(jobs: Jobs, owner: str, asked: dict[str, Any], sort: JobSort) -> list[str]:
+    """Filter and sort of the records, by rules of their own."""
+
+    def fits(job: Job) -> bool:
+        result = {True: "true", False: "false", None: "null"}[job.result.verified] if job.result else ""
+        said = [job.label, job.note, *job.tags, job.accelerator]
+        said += [NAMES.get(each) for each in (job.model, job.program, job.accelerator) if each]
+        return (
+            job.owner == owner
+            and set(asked.get("tags", ())) <= set(job.tags)
+            and asked.get("pinned", job.pinned) == job.pinned
+            and asked.get("verified", result) == result
+            and asked.get("source") in (None, job.model, job.program)
+            and asked.get("accelerator") in (None, job.accelerator)
+            and (not asked.get("states") or job.state in asked["states"])
+            and all(any(word in (text or "").lower() for text in said) for word in asked.get("words", ()))
+        )
+
+    def key(job: Job) -> Any:
+        match sort.removeprefix("-"):
+            case "cycles":
+                return job.result and job.result.cycles
+            case "duration":
+                return job.finished - job.started if job.started and job.finished else None
+            case "label":
+                return job.label and job.label.lower()
+            case _:
+                return job.id
+
+    found = sorted((job for job in jobs.existing(jobs.ids()) if fits(job)), key=lambda job: job.id, reverse=True)
+    with_key = [job for job in found if key(job) is not None]
+    with_key.sort(key=key, reverse=sort.startswith("-"))
+    return [job.id for job in with_key + [job for job in found if key(job) is None]]
+
+
+ANNOTATIONS = st.builds(
+    Annotations, label=st.sampled_from(TEXTS), note=st.sampled_from(TEXTS), tags=st.sampled_from(TAGS)
+)
+RESULTS = st.builds(
+    Summary, verified=st.sampled_from([True, False, None]), cycles=st.sampled_from([None, 5, 10]), macs_share=st.none()
+)
+
+
+def make_one(data: Any, jobs: Jobs, changing: Jobs) -> str:
+    """A job that has gone some of its way, and was changed."""
+    request, owner = data.draw(st.sampled_from(REQUESTS)), data.draw(st.sampled_from(OWNERS))
+    job_id = jobs.create(request, owner, annotations=data.draw(ANNOTATIONS))
+    if data.draw(st.booleans()):
+        jobs.progress(job_id, 1, utc_now(), None)
+        if data.draw(st.booleans()):
+            jobs.succeed(job_id, 1, data.draw(RESULTS))
+    for change in data.draw(st.lists(st.sampled_from([changing.pin, changing.unpin]), max_size=2)):
+        change(job_id)
+    if data.draw(st.booleans()):
+        changing.annotate(job_id, data.draw(ANNOTATIONS))
+    return job_id
+
+
+@pytest.mark.slow
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), damage=st.sampled_from([*DAMAGES, "changed unnoted", "erased unnoted"]), limit=st.integers(1, 4))
+def test_sorted_and_searched_pages_are_what_the_records_say(
+    tmp_path_factory: pytest.TempPathFactory, queue: JobQueue, data: Any, damage: str, limit: int
+) -> None:
+    """Catches a row that is wrong, stale or lost, a filter or a sort that errs, and pages that skip or repeat."""
+    queue.connection.flushall()
+    store = Store(tmp_path_factory.mktemp("store"))
+    jobs = Jobs(store, queue.index)
+    mend(jobs, queue)
+    unnoted = Jobs(store, JobQueue(connect("unix:///nothing", retries=0), "test").index)
+    changing = unnoted if damage == "changed unnoted" else jobs
+    ids = [make_one(data, jobs, changing) for _ in range(data.draw(st.integers(0, 9)))]
+    if damage == "erased unnoted":
+        for job_id in ids[::2]:
+            store.delete(f"jobs/{job_id}/request.json")
+    spoil(damage, jobs, queue, ids)
+    if damage == "changed unnoted":
+        for job in jobs.existing(ids):
+            jobs.cancel(job.id)  # one that is open is noted with its end
+        mend(jobs, queue)
+    for _ in range(2):
+        for asked in FILTERS:
+            for sort in SORTS:
+                for owner in OWNERS:
+                    found = walk_sorted(jobs, queue, JobSelection(owner, **asked), sort, limit)
+                    assert found == modelled(jobs, owner, asked, sort), (asked, sort, owner)
+        mend(jobs, queue)
+        assert queue.index.is_complete()
+    assert {row.id for owner in OWNERS for row in queue.index.rows(owner)} == {job.id for job in jobs.existing(ids)}
+
+
+def test_what_was_read_first_and_is_noted_last_is_left_out(jobs: Jobs, queue: JobQueue) -> None:
+    job_id = jobs.create(REQUESTS[0])
+    early, stamp = jobs.get(job_id), queue.index.stamp()
+    jobs.succeed(job_id, 1, RESULT)
+    jobs.annotate(job_id, Annotations(label="late"))
+    queue.index.put(early, stamp)
+    [row] = queue.index.rows("local")
+    assert (row.state, row.label) == ("succeeded", "late")
+    assert queue.index.newest(JobSelection("local", ("queued",)), None, 9) == []
+    queue.connection.flushall()  # stamps go on from the time
+    queue.index.put(jobs.get(job_id), queue.index.stamp())
+    queue.index.put(early, stamp)
+    assert queue.index.rows("local") == [row]
+
+
+def test_a_change_that_could_not_be_noted_stays_until_it_is(
+    store: Store, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the reconciler has no time for the index before it finds that the job has ended."""
+    monkeypatch.setattr("worker.queue.reconciler._APART", 0.0)
+    jobs = Jobs(store, queue.index)
+    away = Jobs(store, JobQueue(connect("unix:///nothing", retries=0), "test").index)
+    job_id = jobs.create(REQUESTS[0])
+    jobs.succeed(job_id, 1, RESULT)
+    for change in (Annotations(label="one"), Annotations(tags=["two"])):
+        away.annotate(job_id, change)
+    assert jobs.open_ids() == [job_id]
+    monkeypatch.setattr("worker.queue.reconciler.repair_index", lambda *_: None)
+    for _ in range(3):
+        reconcile(jobs, queue)
+    assert jobs.open_ids() == []
+    [row] = queue.index.rows("local")
+    assert (row.label, row.tags) == ("one", ("two",))
+
+
+def test_many_jobs_are_not_sorted_without_the_index(
+    jobs: Jobs, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_listing, "_MOST_READ", 2)
+    ids = [jobs.create(REQUESTS[0], annotations=Annotations(label=f"job-{number}")) for number in range(3)]
+    with pytest.raises(IndexIncompleteError):
+        walk_sorted(jobs, queue, JobSelection("local"), "label", 9)
+    assert walk_sorted(jobs, queue, JobSelection("local", words=("job-1",)), "submitted", 2) == ids[1:2]
+    mend(jobs, queue)
+    assert walk_sorted(jobs, queue, JobSelection("local"), "label", 2) == ids
+
+
+def test_a_sorted_page_does_not_move(jobs: Jobs, queue: JobQueue) -> None:
+    mend(jobs, queue)
+    ids = [jobs.create(REQUESTS[0], annotations=Annotations(label=label)) for label in "bdfh"]
+    first, cursor = page_of_jobs(jobs, queue.index, JobSelection("local"), None, 2, "label")
+    for label in "ace":
+        jobs.create(REQUESTS[0], annotations=Annotations(label=label))
+    jobs.annotate(ids[1], Annotations(label="a"))  # the last one of the page is elsewhere now
+    second, _ = page_of_jobs(jobs, queue.index, JobSelection("local"), cursor, 9, "label")
+    assert [job.label for job in first] == ["b", "d"]
+    assert [job.label for job in second] == ["e", "f", "h"]
