@@ -174,8 +174,10 @@ def test_a_program_is_told_why_it_has_none(quiet: Quiet, tmp_path: Path, is_prob
     found = listed(quiet, job_id)
     assert found["changes"] == []
     assert "compiled already" in found["left_out"]
-    answer = quiet.client.post(f"/v1/jobs/{job_id}/changes", json={})
-    assert "compiled already" in is_problem(answer, 422, "invalid-request", "id")["detail"]
+    path = f"/v1/jobs/{job_id}/changes"
+    assert quiet.client.post(path, json={}).json() == found, "all that there are is none"
+    answer = quiet.client.post(path, json={"changes": ["memory-inp"]})
+    assert "compiled already" in is_problem(answer, 422, "invalid-request", "changes")["detail"]
 
 
 def test_the_jobs_are_their_owners_and_no_readers(quiet: Quiet, base: str, is_problem: Check) -> None:
