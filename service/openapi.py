@@ -194,6 +194,8 @@ def add_examples(document: dict[str, Any]) -> None:
     for media, content in paths["/v1/accelerators"]["post"]["requestBody"]["content"].items():
         if not media.startswith("multipart/"):
             content["example"] = ten_keys
+    # all changes that there are: which ones depends on the accelerator
+    paths["/v1/jobs/{id}/changes"]["post"]["requestBody"]["content"][_JSON]["example"] = {}
     paths["/v1/jobs"]["post"]["requestBody"]["content"][_JSON]["examples"] = _submissions()
 
 

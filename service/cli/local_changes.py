@@ -44,18 +44,18 @@ def print_changes(
             rows.append(
                 _row(change, report["cycles"], replace(work, accelerator=str(path)), settings, directory, cache)
             )
-    print_title("compiled anew for a changed document", Console())
-    table = Table()
+    console, table = Console(), Table()
+    print_title("compiled anew for a changed document", console)
     table.add_column("with", overflow="fold")
     table.add_column("name", overflow="fold")
     table.add_column("cycles", justify="right")
     table.add_column("saved", justify="right")
     for _, *cells in sorted(rows, key=lambda row: -row[0]):
         table.add_row(*cells)
+    console.print(table)
     for change in known:
         if change.refused is not None:
-            table.add_row(change.change, change.name, "", f"cannot be: {change.refused}")
-    Console().print(table)
+            console.print(f"{change.name} cannot be: {change.refused}", markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager

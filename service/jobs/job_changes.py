@@ -93,8 +93,8 @@ async def compile_changes(job: Job, names: Sequence[str] | None, context: Contex
         BeingDeletedError: what a job needs is being deleted at this moment.
     """
     known, left_out = await _known(job, context, owner)
-    if left_out is not None:
-        raise ProblemError("invalid-request", left_out, field="id")
+    if left_out is not None and names is not None:
+        raise ProblemError("invalid-request", left_out, field="changes")
     for change in _chosen(known, names):
         request = _request(job, change)
         found = await run_in_threadpool(_job_of, request, context, owner)
@@ -102,7 +102,7 @@ async def compile_changes(job: Job, names: Sequence[str] | None, context: Contex
             await context.uploads.storing.run(partial(_store, change, context), owner)
             submission = JobSubmission(**request.model_dump(), label=_label(job, change))
             await run_in_threadpool(submit, submission, owner, None, context)
-    return await run_in_threadpool(_described, job, known, None, context, owner)
+    return await run_in_threadpool(_described, job, known, left_out, context, owner)
 
 
 async def _known(job: Job, context: Context, owner: str) -> tuple[list[ChangedDocument], str | None]:

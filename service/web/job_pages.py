@@ -1,5 +1,6 @@
 """The page of a job: how far it is, then whether it is right, how many cycles it takes and where they went."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -33,6 +34,7 @@ from worker.records.job_artifacts import read_memory_plan
 from worker.records.job_record import Job
 
 router = APIRouter(prefix="/jobs/{id}", include_in_schema=False)
+_CHANGES_SECONDS = 3.0  # that a page waits for its turn behind uploads
 
 
 @router.get("")
@@ -68,8 +70,9 @@ async def show_job(
 async def _changes(job: Job, context: Context) -> JobChanges | None:
     """Returns what the job's model can be compiled anew with; None where that cannot be found out at this moment."""
     try:
-        return await job_changes(job, context, job.owner)
-    except ProblemError:  # others have their uploads examined: the page is worth more than this part of it
+        async with asyncio.timeout(_CHANGES_SECONDS):
+            return await job_changes(job, context, job.owner)
+    except (ProblemError, TimeoutError):  # uploads are examined: the page is worth more than this part of it
         return None
 
 

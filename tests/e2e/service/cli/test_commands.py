@@ -74,6 +74,26 @@ def test_run_prints_a_table(model: Path) -> None:
 
 
 @pytest.mark.slow
+def test_changes_are_compiled_and_compared(model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = cyclops_here("run", model, "--accelerator", "vta", "--schedule", "quick", "--changes", "--out", out)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.split("compiled anew for a changed document")[1].splitlines()
+    before = json.loads((out / "report.json").read_text())["cycles"]
+    made = {path.name: json.loads((path / "report.json").read_text()) for path in (out / "changes").iterdir()}
+    assert {"bus", "tile"} <= made.keys()
+    for name, report in made.items():
+        [line] = [each for each in lines if f" {name} " in each]
+        assert f"{report['cycles']:,}" in line
+        assert f"{1 - report['cycles'] / before:.1%}" in line
+    assert any(line.startswith("memory-acc cannot be: LOG_ACC_BUFF_SIZE") for line in lines)
+    assert not (out / "changes" / "memory-acc").exists()
+    refused = cyclops_here("run", model, "--accelerator", "vta", "--changes", "--json")
+    assert refused.returncode == 2
+    assert "--json" in refused.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "plan"])
 def test_a_model_whose_weights_lie_beside_it(command: str, tmp_path: Path) -> None:
     model, data = in_one_file(two_weights())

@@ -328,7 +328,7 @@ def test_a_share_link_opens_the_picture_too(visit: Visit, job: dict) -> None:
 
 def test_a_jobs_page_leads_to_its_timeline(visit: Visit, job: dict) -> None:
     visit.page.goto(f"/jobs/{job['id']}")
-    visit.page.get_by_role("link", name="Timeline").click()
+    visit.page.get_by_role("link", name="Timeline", exact=True).click()
     visit.page.wait_for_selector('canvas[data-detail="fine"]')
 
 

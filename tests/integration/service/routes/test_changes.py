@@ -8,14 +8,17 @@ import pytest
 
 from accel.catalog.load_accelerator import canonical, load_accelerator
 from accel.program_files.program_container import save_program
+from tests.helpers import reports
 from tests.helpers.idle_service import Quiet, quiet_service
 from tests.helpers.programs.streams import small_program
 from tests.helpers.records import RESULT, publish_all
 from worker.identity.api_keys import ApiKeys
 from worker.identity.share_links import ShareLinks, ShareTarget
+from worker.inspection.inspector import Inspector
 from worker.records.accelerator_store import Accelerators
 from worker.records.job_record import Summary
 from worker.records.result_cache import ResultCache
+from worker.sandbox.confined_tasks import LimitError
 from worker.storage.redis_server import connect
 
 Check = Callable[..., dict]
@@ -174,8 +177,10 @@ def test_a_program_is_told_why_it_has_none(quiet: Quiet, tmp_path: Path, is_prob
     found = listed(quiet, job_id)
     assert found["changes"] == []
     assert "compiled already" in found["left_out"]
-    answer = quiet.client.post(f"/v1/jobs/{job_id}/changes", json={})
-    assert "compiled already" in is_problem(answer, 422, "invalid-request", "id")["detail"]
+    path = f"/v1/jobs/{job_id}/changes"
+    assert quiet.client.post(path, json={}).json() == found, "all that there are is none"
+    answer = quiet.client.post(path, json={"changes": ["memory-inp"]})
+    assert "compiled already" in is_problem(answer, 422, "invalid-request", "changes")["detail"]
 
 
 def test_the_jobs_are_their_owners_and_no_readers(quiet: Quiet, base: str, is_problem: Check) -> None:
@@ -192,6 +197,25 @@ def test_the_jobs_are_their_owners_and_no_readers(quiet: Quiet, base: str, is_pr
         refused = quiet.client.post(path, params={"share": token}, headers=headers, json={})
         assert refused.status_code in {401, 404}
     quiet.client.post(f"/v1/jobs/{made}/cancel")
+
+
+def test_the_page_comes_without_what_cannot_be_found_out_now(
+    quiet: Quiet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_problem: Check
+) -> None:
+    job_id = quiet.post({"model": quiet.model, "accelerator": PRESET, "options": {"seed": 77}})["id"]
+    (tmp_path / "report.json").write_text(reports.report("x").model_dump_json())
+    succeed(quiet, job_id, tmp_path, 1000)
+    browser = {"Accept": "text/html"}
+    assert 'id="change-memory-inp"' in quiet.client.get(f"/jobs/{job_id}", headers=browser).text
+
+    def out_of_time(*_: object) -> None:
+        raise LimitError("it took longer than 20 s")
+
+    monkeypatch.setattr(Inspector, "changes", out_of_time)
+    page = quiet.client.get(f"/jobs/{job_id}", headers=browser)
+    assert page.status_code == 200
+    assert "change-memory" not in page.text
+    is_problem(quiet.client.get(f"/v1/jobs/{job_id}/changes"), 422, "inspection-failed")
 
 
 def test_a_full_queue_takes_what_it_has_room_for(tmp_path: Path, is_problem: Check) -> None:

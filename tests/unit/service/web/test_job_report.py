@@ -1,9 +1,13 @@
 """The part of a job's page that shows its report, with figures that reports of this version may lack."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from accel.report.report_documents import FieldDifference
+from service.jobs.job_changes import ChangeJob, JobChange, JobChanges
+from service.web.rendering import Frame
 from service.web.report_figures import CATEGORIES
 from service.web.report_values import report_values
 from service.web.templating import make_environment
@@ -13,10 +17,20 @@ from tests.helpers.reports import report
 HOSTILE = "<script>alert(1)</script>"
 
 
-def shown(document: dict[str, Any]) -> Page:
+VIEWS = dict.fromkeys(("graph", "passes", "timeline", "accelerator"), True)
+
+
+def shown(document: dict[str, Any], changes: JobChanges | None = None) -> Page:
     values = report_values(document, None)
     template = make_environment().get_template("job_report.html")
-    context = {"report": document, "categories": CATEGORIES, "job": {"id": "0" * 32}, "link": lambda path: path}
+    context = {
+        "report": document,
+        "categories": CATEGORIES,
+        "job": {"id": "0" * 32},
+        "link": Frame.link.__get__(SimpleNamespace(share=None)),
+        "views": VIEWS,
+        "changes": changes,
+    }
     made = template.render(**context, **values)
     head, foot = "<!doctype html><html><head><title></title></head><body>", "</body></html>"
     page = read_page(f"{head}<header></header><main><h1></h1>{made}</main><footer></footer>{foot}")
@@ -54,6 +68,41 @@ def test_what_limits_and_what_would_help() -> None:
     for text in ("10 µs", "at 200 MHz", f"busy: {HOSTILE}", "accelerator", "100.0 %"):
         assert text in page.text, text
     assert "roofline" in page.ids  # by the report's own machine, without the document
+
+
+def change(number: int, job: ChangeJob | None = None, refused: str | None = None) -> JobChange:
+    return JobChange(
+        name=f"memory-{number}",
+        resource=f"the size of {HOSTILE}",
+        change=f"{HOSTILE} of {number} KiB",
+        fields=[FieldDifference(field=f"/x/{place}/{HOSTILE}", before=None, after=HOSTILE) for place in range(number)],
+        refused=refused,
+        accelerator=None,
+        job=job,
+        cycles=1234 if job and job.state == "succeeded" else None,
+        gain=0.25 if job and job.state == "succeeded" else None,
+    )
+
+
+def test_changes_to_compile_with_in_each_state() -> None:
+    states = ("succeeded", "running", "failed")
+    jobs = [ChangeJob(id=str(number) * 32, state=state, verified=False) for number, state in enumerate(states)]
+    changes = [change(number, job) for number, job in enumerate(jobs, 4)]
+    changes += [change(1), change(2), change(3, refused=f"no room for {HOSTILE}")]
+    page = shown(report("x").model_dump(), JobChanges(cycles=2000, sentence=None, changes=changes))
+    for text in ("3 of 5 tried", "1,234", "25.0 %", "wrong", "1 job is under way", "and 2 more", "Running", "Failed"):
+        assert text in page.text, text
+    for text in (f"{HOSTILE} of 1 KiB", f"the size of {HOSTILE}", f"no room for {HOSTILE}", f"\N{EN DASH} → {HOSTILE}"):
+        assert text in page.text, text
+    assert {f"change-memory-{number}" for number in (1, 2, 4, 5, 6)} <= set(page.ids)
+    assert "change-memory-3" not in page.ids
+    assert page.text.count("Compile with it") == 2
+    assert "Compile with the other 2" in page.text
+
+
+def test_a_program_says_why_it_has_no_changes() -> None:
+    made = JobChanges(cycles=1, sentence=None, changes=[], left_out=f"a program is compiled already {HOSTILE}")
+    assert f"a program is compiled already {HOSTILE}." in shown(report("x").model_dump(), made).text
 
 
 @pytest.mark.parametrize("left", ["nothing ran on the accelerator", None])
