@@ -111,6 +111,8 @@ def test_texts_of_a_layer_stand_side_by_side_at_any_width(
             beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             assert beyond == 0
             visit.assert_accessible()
+        # a page that is left drops the windows of its timelines that are on their way
+        visit.faults[:] = [one for one in visit.faults if "/timeline" not in one or "net::ERR_ABORTED" not in one]
 
 
 def test_what_cannot_be_compared_is_said(service: Service, jobs: tuple[str, str]) -> None:
