@@ -32,12 +32,23 @@ _RETRY_SECONDS = 0.5
 _POLL_SECONDS = 1.0
 _POLLS_OF_STORE = 5  # one poll in so many asks the store, while Redis can be reached
 _WAKE_SECONDS = 60
+_CANCEL_SECONDS = 1.0
 _CHUNK = 200
 _AT_ONCE = 4  # short commands, each with a connection
 _POSITIONS_AT_ONCE = 100  # a script blocks Redis
 _AWAY = (redis.RedisError, OSError, TimeoutError)
 _Entries = list[tuple[bytes, dict[bytes, bytes]]]
 _Read = list[tuple[bytes, _Entries]]
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel tasks until all have ended: one that times out at that moment takes the first time for a timeout."""
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=_CANCEL_SECONDS)
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class EventHub:
@@ -77,12 +88,10 @@ class EventHub:
         finally:
             self.close()
             tasks += [self._waking] if self._waking else []
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            with contextlib.suppress(*_AWAY):
-                await self._blocking.aclose()
-                await self._quick.aclose()
+            await _end(tasks)
+            for connection in (self._blocking, self._quick):
+                with contextlib.suppress(*_AWAY):
+                    await connection.aclose()
 
     def close(self) -> None:
         """Have all clients leave."""
