@@ -83,7 +83,7 @@ def decode_rows(lines: Iterable[bytes]) -> list[JobRow]:
     rows = json.loads(b"[" + b",".join(lines) + b"]")
     for row in rows:
         row[_TAGS] = tuple(row[_TAGS])
-    return [JobRow._make(row) for row in rows]
+    return [JobRow(*row) for row in rows]
 
 
 def _label(row: JobRow) -> str | None:

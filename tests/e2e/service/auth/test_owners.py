@@ -100,7 +100,8 @@ OPEN = ("/healthz", "/readyz", "/v1/about", "/v1/schemas/")
 
 
 def answer(client: httpx2.Client, method: str, path: str) -> httpx2.Response:
-    body = {"json": {}} if method in {"put", "patch"} else {}
+    wants_body = method in {"put", "patch"} or (method == "post" and path.partition("?")[0].endswith("/changes"))
+    body = {"json": {}} if wants_body else {}
     return client.request(method, path, **body)
 
 

@@ -44,8 +44,8 @@ def test_programs_over_the_limit_together_or_unpacked(small: httpx2.Client, is_p
 
 def test_other_bodies_over_the_limit(small: httpx2.Client, is_problem: Check) -> None:
     json = {"content-type": "application/json"}
-    is_problem(small.post("/v1/jobs", content=b" " * 100_000, headers=json), 413, "too-large", "body")
-    is_problem(small.post("/v1/jobs", content=endless(100_000), headers=json), 413, "too-large", "body")
+    is_problem(small.post("/v1/jobs", content=b" " * 1_000_000, headers=json), 413, "too-large", "body")
+    is_problem(small.post("/v1/jobs", content=endless(1_000_000), headers=json), 413, "too-large", "body")
 
 
 def test_a_declared_length_beyond_all_measure_is_refused_unread(small: httpx2.Client) -> None:

@@ -158,7 +158,7 @@ def test_every_answer_of_the_service_has_an_id(client: httpx2.Client, is_problem
         client.head("/"),
     ):
         assert response.headers["x-request-id"], response
-    response = client.post("/v1/jobs", content=b"x" * 100_000, headers={"X-Request-Id": "large"})
+    response = client.post("/v1/jobs", content=b"x" * 1_000_000, headers={"X-Request-Id": "large"})
     assert is_problem(response, 413, "too-large")["request_id"] == "large"
 
 
