@@ -7,7 +7,6 @@ import pydantic
 from fastapi import Query
 from pydantic import ConfigDict, Field
 
-from accel.accelerator.document_text import MAX_BYTES
 from worker.identity.ownership import Label
 from worker.records.annotations import Annotations, Note, Tags
 from worker.records.job_artifacts import Artifact
@@ -138,7 +137,6 @@ class JobSubmission(JobRequest):
 
     document: str | None = Field(
         None,
-        max_length=MAX_BYTES,
         validate_default=True,
         description="text of an accelerator's document, JSON or YAML, in place of `accelerator`: a job keeps it as "
         "`POST /v1/accelerators` does, and has its id as `accelerator`; a dry run keeps nothing",
@@ -168,6 +166,10 @@ class JobSubmission(JobRequest):
             require_target(info.data["accelerator"], info)
         elif document is not None and info.data.get("accelerator") is not None:
             raise contradiction("give either an accelerator or a document", "accelerator", "document")
+        try:
+            (document or "").encode()
+        except UnicodeEncodeError:
+            raise contradiction("half of a surrogate pair is no text", "document") from None
         return document
 
 

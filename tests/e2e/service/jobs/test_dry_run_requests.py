@@ -69,7 +69,7 @@ def test_a_document_that_nobody_keeps_is_planned_with(client: httpx2.Client, mod
     large = {"model": model, "document": "# " + '"' * (MAX_BYTES - 4)}
     is_problem(client.post(URL, json=large), 422, "invalid-accelerator", "accelerator")
     larger = {"model": model, "document": "x" * (MAX_BYTES + 1)}
-    is_problem(client.post(URL, json=larger), 422, "invalid-request", "document")
+    is_problem(client.post(URL, json=larger), 422, "accelerator-too-large", "accelerator")
     half = httpx2.Request(
         "POST", client.base_url.join(URL), content=b'{"model": "%s", "document": "\\ud800"}' % model.encode()
     )
