@@ -117,7 +117,7 @@ def show_accelerator(
         download=frame_of(request).link(f"/v1/accelerators/{quote(id)}", format=format),
         uses=None,
         selected=None,
-        **document_values(accelerator, document_yaml(id, accelerator), format, choice),
+        **document_values(accelerator, id, format, choice),
     )
 
 
@@ -131,8 +131,9 @@ def document_links(link: Callable[..., str], path: str, form: Form) -> Callable[
     return at
 
 
-def document_values(accelerator: Accelerator, yaml: str, form: Form, choice: Choice) -> dict[str, Any]:
-    """Returns what pages show of a document, wherever it is from; ``yaml`` is its text in that form."""
+def document_values(accelerator: Accelerator, name: str | None, form: Form, choice: Choice) -> dict[str, Any]:
+    """Returns what pages show of a document, wherever it is from; under ``name`` a preset has a text of its own."""
+    text = accelerator.model_dump_json(indent=2) if form == "json" else document_yaml(name or "", accelerator)
     return {
         "accelerator": accelerator,
         "digest": accelerator_id(accelerator),
@@ -140,7 +141,7 @@ def document_values(accelerator: Accelerator, yaml: str, form: Form, choice: Cho
         "contracts": _contraction(accelerator),
         "format": form,
         "choice": choice,
-        "lines": source_lines(accelerator, accelerator.model_dump_json(indent=2) if form == "json" else yaml, choice),
+        "lines": source_lines(accelerator, text, choice),
     }
 
 

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query, Request, Response
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.document_text import MAX_BYTES
-from accel.accelerator.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import checked_accelerator
 from accel.errors import InvalidAccelerator
 from service.auth.route_policy import access
@@ -54,7 +53,7 @@ def show_job_accelerator(
         download=link(f"/v1/jobs/{id}/artifacts/{_DOCUMENT}"),
         uses=uses,
         selected=uses.get(choice.instruction or ""),
-        **document_values(accelerator, accelerator_yaml(accelerator), format, choice),
+        **document_values(accelerator, None, format, choice),
     )
 
 

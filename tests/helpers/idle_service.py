@@ -8,9 +8,12 @@ from typing import Any
 
 import httpx2
 
+from accel.driver.run_options import SimulateOptions
+from accel.driver.run_program import run_program
 from examples.single import Conv, conv_model
 from service.server import listen, serving_in_thread
 from tests.helpers.buckets import bucket_server
+from tests.helpers.programs.streams import small_program
 from tests.helpers.records import RESULT, publish_all
 from worker.config.settings import Settings
 from worker.identity.api_keys import ApiKeys
@@ -47,6 +50,14 @@ class Quiet:
         publish_all(self.store, job_id, 1, directory)
         self.jobs.succeed(job_id, 1, RESULT)
         ResultCache(self.store, self.jobs, Accelerators(self.store)).put(self.jobs.get(job_id))
+
+    def run_small_program(self, out: Path) -> str:
+        """As a worker does it, of a job of the model; ``out`` has the artifacts then. Returns the job's id."""
+        run_program(small_program(), SimulateOptions(), out)
+        job_id: str = self.post(self.request(seed=1))["id"]
+        publish_all(self.store, job_id, 1, out)
+        self.jobs.succeed(job_id, 1, RESULT)
+        return job_id
 
 
 def a_model(seed: int) -> bytes:

@@ -11,12 +11,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
-from accel.driver.run_options import SimulateOptions
-from accel.driver.run_program import run_program
 from service.web import perfetto_viewer
 from tests.helpers.idle_service import Quiet, quiet_service
-from tests.helpers.programs.streams import small_program
-from tests.helpers.records import RESULT, publish_all
 
 pytestmark = pytest.mark.slow
 LOADED = 60_000  # ms
@@ -30,12 +26,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
 
 @pytest.fixture(scope="module")
 def job_id(quiet: Quiet, tmp_path_factory: pytest.TempPathFactory) -> str:
-    out = tmp_path_factory.mktemp("out")
-    run_program(small_program(), SimulateOptions(), out)
-    job_id: str = quiet.post(quiet.request(seed=1))["id"]
-    publish_all(quiet.store, job_id, 1, out)
-    quiet.jobs.succeed(job_id, 1, RESULT)
-    return job_id
+    return quiet.run_small_program(tmp_path_factory.mktemp("out"))
 
 
 @pytest.fixture(scope="module")

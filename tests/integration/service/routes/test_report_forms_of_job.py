@@ -32,12 +32,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
 
 @pytest.fixture(scope="module")
 def job_id(quiet: Quiet, tmp_path_factory: pytest.TempPathFactory) -> str:
-    out = tmp_path_factory.mktemp("out")
-    run_program(small_program(), SimulateOptions(), out)
-    job_id: str = quiet.post(quiet.request(seed=1))["id"]
-    publish_all(quiet.store, job_id, 1, out)
-    quiet.jobs.succeed(job_id, 1, RESULT)
-    return job_id
+    return quiet.run_small_program(tmp_path_factory.mktemp("out"))
 
 
 def table(client: httpx2.Client, job_id: str, name: str, **query: str) -> list[dict[str, str]]:
