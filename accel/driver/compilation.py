@@ -12,6 +12,7 @@ from tvm import ir
 
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import canonical
+from accel.driver.kept_programs import PROGRAM_FILE, KeptProgram, KeptPrograms, ProgramFacts
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options
 from accel.driver.stage_chain import Phase, StageDump
@@ -34,7 +35,6 @@ from accel.util.content_cache import CacheStore
 from accel.verify.input_tensors import Tensors, save_tensors
 from accel.verify.output_quality import Qualities
 
-PROGRAM_FILE = "program.zip"
 Buffers = Mapping[str, tuple[ScratchpadBuffer, ...]]
 
 
@@ -54,6 +54,7 @@ class CompilationInputs:
         cache: where the accelerator's functions are looked for, and kept.
         traces_passes: whether the text after each TVM pass is kept.
         types: of the tensors of ``original``, as they were inferred; a dry run draws no graph.
+        kept: programs of earlier jobs that may be this one's.
     """
 
     target: Target
@@ -67,6 +68,7 @@ class CompilationInputs:
     cache: CacheStore | None = None
     traces_passes: bool = True
     types: Mapping[str, onnx.ValueInfoProto] = field(default_factory=dict)
+    kept: KeptPrograms = field(default_factory=KeptPrograms)
 
 
 @dataclass(frozen=True)
@@ -151,26 +153,36 @@ class Lowered(Compilation):
 
 
 @dataclass(frozen=True)
-class Emitted(Compilation):
-    """The program, with the inputs of this run, so that it can be run again without the model.
-
-    ``buffers`` are those of its functions on the chip, by function.
-    """
+class Modules:
+    """What a program was compiled from: the graph, whose integer graph is the reference, and the regions."""
 
     packed: Packed
     regions: RegionCache
-    functions: list[CompiledFunction]
-    program: Program
-    buffers: Buffers
 
-    def dump(self) -> StageDump:
-        """Returns the program as text."""
-        return StageDump(describe_program(self.program))
+
+@dataclass(frozen=True)
+class Emitted(Compilation):
+    """The program, with the inputs of this run, so that it can be run again without the model.
+
+    ``buffers`` are those of its functions on the chip, by function. Its ``origin`` are the modules that it was compiled
+    from, or an earlier job that did so.
+    """
+
+    program: Program
+    host_ops: list[HostOp]
+    functions: list[CompiledFunction]
+    buffers: Buffers
+    origin: Modules | KeptProgram
+
+    def dump(self) -> StageDump | None:
+        """Returns the program as text; None where it is an earlier job's, whose texts are kept."""
+        return StageDump(describe_program(self.program)) if isinstance(self.origin, Modules) else None
 
     def save(self, out: Path) -> None:
         """Write ``program.zip`` and ``instructions.bin``."""
-        save_program(self.program, out / PROGRAM_FILE)
-        (out / "instructions.bin").write_bytes(little_endian(self.program.words).data)
+        if isinstance(self.origin, Modules):
+            save_program(self.program, out / PROGRAM_FILE)
+            (out / "instructions.bin").write_bytes(little_endian(self.program.words).data)
 
 
 @dataclass(frozen=True)
@@ -210,7 +222,10 @@ class Referenced(Compilation):
 
 @dataclass(frozen=True)
 class Verified(Compilation):
-    """A run whose outputs equal the reference, or ``unverified``; no longer with the modules and their weights."""
+    """A run whose outputs equal the reference, or ``unverified``; no longer with the modules and their weights.
+
+    ``regions`` and ``known`` quality are there of a program that was compiled, and of an earlier job's.
+    """
 
     host_ops: list[HostOp]
     functions: list[CompiledFunction]
@@ -220,7 +235,8 @@ class Verified(Compilation):
     outputs: dict[str, Array]
     limits: Callable[[], Limits]
     unverified: str
-    regions: RegionCache
+    regions: RegionCache | None
+    known: Qualities | None
 
 
 @dataclass(frozen=True)
@@ -229,6 +245,13 @@ class Assessed(Compilation):
 
     verified: Verified
     quality: Qualities
+
+    def save(self, out: Path) -> None:
+        """Keep the program for jobs that differ in time, if it is new; whatever else is kept with it is in ``out``."""
+        run = self.verified
+        if run.regions is not None and not run.unverified:
+            names = tuple(function.name for function in run.functions)
+            self.job.kept.keep(out, ProgramFacts(names, tuple(run.host_ops), dict(run.buffers), self.quality))
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,12 @@
 ``pack`` and ``emit`` stand the stages of ``accel/lowering/pipeline.py``, which every region goes through by itself.
 """
 
-import hashlib
 import logging
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-import numpy as np
 import onnx
 from tvm import transform
 
@@ -23,6 +21,7 @@ from accel.driver.compilation import (
     Emitted,
     Imported,
     Lowered,
+    Modules,
     Packed,
     Partitioned,
     Quantised,
@@ -32,7 +31,8 @@ from accel.driver.compilation import (
     Verified,
 )
 from accel.driver.fault_localization import locate_fault
-from accel.driver.stage_chain import StageChain, start
+from accel.driver.kept_programs import KeptProgram, tensors_digest
+from accel.driver.stage_chain import Observer, StageChain, start
 from accel.driver.stage_dumps import PassTexts
 from accel.errors import InternalError, InvalidModel, SimulationError, VerificationError
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
@@ -45,7 +45,8 @@ from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
 from accel.lowering.packing.graph_packing import pack
-from accel.lowering.partition.graph_partition import partition
+from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
+from accel.lowering.partition.graph_partition import RegionChoice, choose_regions, marked
 from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.program.program_model import renamed
 from accel.report.host_ops import host_ops
@@ -86,10 +87,7 @@ def quantize(start_of_job: Compilation) -> Quantised:
 def _quantisation_key(job: CompilationInputs, scales: Scales) -> str:
     """The key of what the QDQ form of a float model depends on; a processor may round floats as another does not."""
     made_from, options = job.provenance, job.options
-    calibration = hashlib.sha256()
-    for name, array in sorted((job.calibration or {}).items()):
-        calibration.update(f"{name} {array.dtype} {array.shape} ".encode() + np.ascontiguousarray(array).tobytes())
-    given = options.model_dump_json(include={"seed", "dims", "shapes"}), calibration.hexdigest(), scales
+    given = options.model_dump_json(include={"seed", "dims", "shapes"}), tensors_digest(job.calibration or {}), scales
     return cache_key("qdq", str(made_from.model), made_from.versions.model_dump_json(), str(made_from.cpu), *given)
 
 
@@ -108,10 +106,29 @@ def import_model(done: Quantised) -> Imported:
 
 def partition_graph(done: Imported) -> Partitioned:
     """Returns the integer graph with a decision on every composite."""
-    job, cost = done.job, family_of(done.job.target.accelerator).tiling_cost
+    job, module = done.job, done.imported.module
     with _pass_texts(job) as texts, _kept_capabilities(job):
-        module = partition(done.imported.module, job.target, cost, job.measure, job.options.host_nodes)
-    return Partitioned(job, done.imported, module, tuple(texts))
+        choice = job.kept.choice
+        if choice is None:
+            graph = read_graph(module, Capabilities.of(job.target), job.options.host_nodes)
+            job.kept.keep_graph(graph)
+            choice = job.kept.choice = _choose(job, graph)
+    return Partitioned(job, done.imported, marked(module, choice), tuple(texts))
+
+
+def _choose(job: CompilationInputs, graph: CompositeGraph) -> RegionChoice:
+    cost = family_of(job.target.accelerator).tiling_cost
+    return choose_regions(graph, Capabilities.of(job.target), cost, job.measure)
+
+
+def find_program(job: CompilationInputs) -> KeptProgram | None:
+    """Returns the program that an earlier job compiled of the regions that this one chooses; None if there is none."""
+    graph = job.kept.find_graph()
+    if graph is None:
+        return None
+    with _kept_capabilities(job):
+        job.kept.choice = _choose(job, graph)
+    return job.kept.find(job.target.accelerator)
 
 
 @contextmanager
@@ -165,7 +182,9 @@ def emit_program(done: Lowered) -> Emitted:
     fed = {name: job.feeds[tensor.name] for name, tensor in zip(program.inputs, info.inputs, strict=True)}
     functions = [CompiledFunction(name=name, cached=cached) for name, cached in done.regions.cached.items()]
     buffers = {name: region.buffers for name, region in lowered.objects.items()}
-    return Emitted(job, done.packed, done.regions, functions, replace(program, image=program.image | fed), buffers)
+    program = replace(program, image=program.image | fed)
+    modules = Modules(done.packed, done.regions)
+    return Emitted(job, program, done.packed.host_ops, functions, buffers, modules)
 
 
 def simulate_program(done: Emitted) -> Simulated:
@@ -195,12 +214,18 @@ def simulate_program(done: Emitted) -> Simulated:
 
 
 def run_reference(done: Simulated) -> Referenced:
-    """Returns what the integer graph has on the host, if the options give it the time."""
-    seconds, program = done.job.options.verify_seconds, done.emitted.program
+    """Returns what the integer graph has on the host, if the options give it the time.
+
+    Of an earlier job's program it is what that job found for the same model and inputs.
+    """
+    seconds, program, origin = done.job.options.verify_seconds, done.emitted.program, done.emitted.origin
+    if isinstance(origin, KeptProgram):
+        expected = origin.program
+        return Referenced(done.job, done, [expected.expected[name] for name in expected.outputs], expected)
     if not seconds:
         why = "the outputs were not compared with the integer graph, as verify_seconds is 0"
         return Referenced(done.job, done, None, program, why)
-    imported = done.emitted.packed.imported
+    imported = origin.packed.imported
     try:
         reference = reference_outputs(imported, [program.image[name] for name in program.inputs], seconds)
     except OutOfTimeError:
@@ -219,7 +244,7 @@ def compare_outputs(done: Referenced) -> Verified:
     Raises:
         VerificationError: the outputs differ from the reference, and where that began; or they are right by luck.
     """
-    simulated, emitted, packed = done.simulated, done.simulated.emitted, done.simulated.emitted.packed
+    simulated, emitted = done.simulated, done.simulated.emitted
     if done.reference is not None:
         try:
             check_equal(simulated.outputs, dict(zip(simulated.outputs, done.reference, strict=True)))
@@ -230,7 +255,7 @@ def compare_outputs(done: Referenced) -> Verified:
     check_hazards(simulated.simulation, done.unverified)
     return Verified(
         done.job,
-        packed.host_ops,
+        emitted.host_ops,
         emitted.functions,
         emitted.program,
         emitted.buffers,
@@ -238,13 +263,14 @@ def compare_outputs(done: Referenced) -> Verified:
         simulated.outputs,
         simulated.limits,
         done.unverified,
-        emitted.regions,
+        emitted.origin.regions if isinstance(emitted.origin, Modules) else None,
+        emitted.origin.facts.quality if isinstance(emitted.origin, KeptProgram) else None,
     )
 
 
 def measure_quality(done: Verified) -> Assessed:
     """Returns how near the outputs are to the original model's."""
-    return Assessed(done.job, done, quality_of(done.job.original, done.job.feeds, done.outputs))
+    return Assessed(done.job, done, done.known or quality_of(done.job.original, done.job.feeds, done.outputs))
 
 
 def report_job(done: Assessed) -> Reported:
@@ -261,7 +287,8 @@ def report_job(done: Assessed) -> Reported:
         warnings=[*run_warnings("no-quality", done.quality.missing), *unset_warnings(job.info.unset)],
     )
     report = report.model_copy(update={"functions": run.functions, "limits": run.limits()})
-    run.regions.keep()  # not before: their texts are printed beside all this
+    if run.regions is not None:
+        run.regions.keep()  # not before: their texts are printed beside all this
     return Reported(job, run.program, run.simulation, report, memory_plan(run.program, run.simulation, run.buffers))
 
 
@@ -293,10 +320,12 @@ def _pass_texts(job: CompilationInputs) -> Iterator[list[tuple[str, str | None]]
 
 def _located(error: VerificationError, simulated: Simulated) -> str:
     """Where a difference began, in words; what fails on the way is noted on ``error``, which counts for more."""
-    program = simulated.emitted.program
+    program, origin = simulated.emitted.program, simulated.emitted.origin
+    if isinstance(origin, KeptProgram):
+        return "the program is an earlier job's"
     fed = {name: program.image[name] for name in program.inputs}
     try:
-        fault = locate_fault(simulated.emitted.packed.module, program, simulated.simulation, fed)
+        fault = locate_fault(origin.packed.module, program, simulated.simulation, fed)
     except Exception as other:  # noqa: BLE001 - whatever it is, the difference is what is told
         error.add_note("".join(traceback.format_exception(other)))
         return f"where it began could not be located: {type(other).__name__}: {other}"
@@ -351,10 +380,29 @@ TO_PROGRAM: StageChain[Compilation, Emitted] = _with_regions().then(
     "emit", "place tensors in DRAM and make the instruction words of every launch", emit_program
 )
 
-JOB: StageChain[Compilation, Reported] = (
-    TO_PROGRAM.then("simulate", "run the program: what it computes, and in how many cycles", simulate_program)
-    .then("verify", "compare the outputs with the integer graph on the host, bit by bit", run_reference)
-    .within(compare_outputs)
-    .within(measure_quality)
-    .then("report", "say what ran where, how long it took and what bounds it", report_job)
-)
+
+def _to_report(chain: StageChain[Compilation, Emitted]) -> StageChain[Compilation, Reported]:
+    return (
+        chain.then("simulate", "run the program: what it computes, and in how many cycles", simulate_program)
+        .then("verify", "compare the outputs with the integer graph on the host, bit by bit", run_reference)
+        .within(compare_outputs)
+        .within(measure_quality)
+        .then("report", "say what ran where, how long it took and what bounds it", report_job)
+    )
+
+
+JOB: StageChain[Compilation, Reported] = _to_report(TO_PROGRAM)
+
+
+def with_program(kept: KeptProgram) -> StageChain[Compilation, Reported]:
+    """Returns the job whose stages as far as the program have nothing to do, as an earlier job compiled it."""
+
+    def recall(start_of_job: Compilation, observer: Observer) -> Emitted:
+        for number, stage in enumerate(TO_PROGRAM.stages):
+            observer.begin(stage, number)
+        observer.made(kept.artifacts)
+        functions = [CompiledFunction(name=name, cached=True) for name in kept.facts.functions]
+        program = replace(kept.program, expected={})
+        return Emitted(start_of_job.job, program, list(kept.facts.host_ops), functions, kept.facts.buffers, kept)
+
+    return _to_report(StageChain(TO_PROGRAM.stages, recall))

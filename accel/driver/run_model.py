@@ -1,5 +1,6 @@
 """One job from end to end: a model and an accelerator in; program, outputs, trace and report out."""
 
+import logging
 import tempfile
 import time
 from collections.abc import Callable
@@ -11,12 +12,14 @@ from tvm.target import codegen
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
-from accel.driver.compilation import Compilation, CompilationInputs, Emitted, Referenced
-from accel.driver.job_stages import JOB, TO_PROGRAM, requantisation
+from accel.driver.compilation import Compilation, CompilationInputs, Emitted, Referenced, Reported
+from accel.driver.job_stages import JOB, TO_PROGRAM, find_program, requantisation, with_program
+from accel.driver.kept_programs import KeptPrograms
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options, StageProgress
-from accel.driver.stage_chain import Phase, StageInfo
+from accel.driver.stage_chain import Phase, StageChain, StageInfo
 from accel.driver.stage_dumps import Dumps
+from accel.errors import InternalError
 from accel.frontend.read.load_model import LoadedModel, load_externalized
 from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.report.report_documents import Report, StageTime
@@ -24,6 +27,7 @@ from accel.simulate.engine import release_free_memory
 from accel.util.content_cache import CacheStore
 from accel.verify.input_tensors import Tensors, checked_inputs, draw_inputs
 
+_log = logging.getLogger(__name__)
 _LONG_STAGE = 0.1  # seconds; a shorter one leaves little to return to the system, which takes a millisecond
 
 
@@ -94,27 +98,40 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
     """
     target = Target(accelerator)
     requantisation(target)  # a document that no model can be compiled for is refused before the first stage
-    record = _Record(out, progress, report_only=report_only)
     measure = RegionTimer(target, cache) if options.schedule == "timed" else None
     made_from = provenance(sources, accelerator, options.model_dump(mode="json"), codegen.llvm_get_system_cpu())
     info = model.info
     feeds = draw_inputs(info.inputs, options.seed) if inputs is None else checked_inputs(info, inputs)
+    kept = KeptPrograms.of(cache, accelerator, options, made_from, calibration, feeds)
     job = CompilationInputs(
-        target, options, info, model.model, calibration, feeds, made_from, measure, cache, types=model.types
+        target, options, info, model.model, calibration, feeds, made_from, measure, cache, types=model.types, kept=kept
     )
-    with record:
-        return record.finished(JOB.run(Compilation(job), record).report)
+
+    def run(chain: StageChain[Compilation, Reported], begun: float) -> Report:
+        with _Record(out, progress, begun, report_only=report_only) as record:
+            return record.finished(chain.run(Compilation(job), record).report)
+
+    begun = time.perf_counter()
+    program = find_program(job)
+    if program is not None:
+        _log.info("the program, and the outputs that its reference has, are those of an earlier job")
+        try:
+            return run(with_program(program), begun)
+        except InternalError as error:
+            _log.warning("the program of an earlier job is compiled again: %s", error.detail)
+    return run(JOB, begun)
 
 
 class _Record:
     """What is kept of a run: artifacts and texts of its stages, in a folder, and how long each stage took.
 
     A thread writes them beside the next stages: TVM's printer and compression run without Python's lock. Used as a
-    context manager it ends when all is written.
+    context manager it ends when all is written. The first stage begins when the record does, at ``begun`` by
+    ``time.perf_counter``.
     """
 
     def __init__(
-        self, out: Path, progress: Callable[[StageProgress], None] | None, *, report_only: bool = False
+        self, out: Path, progress: Callable[[StageProgress], None] | None, begun: float, *, report_only: bool = False
     ) -> None:
         self._out = out
         self._report_only = report_only
@@ -122,7 +139,7 @@ class _Record:
         self._progress = progress
         self._times: list[StageTime] = []
         self._stage: StageInfo | None = None
-        self._began = 0.0
+        self._began = begun
         self._writer = ThreadPoolExecutor(1, "writer")
         self._written: list[Future[None]] = []
 
@@ -137,7 +154,9 @@ class _Record:
         self._end()
         if self._progress is not None:
             self._progress(StageProgress(stage.name, number + 1, len(JOB.stages)))
-        self._stage, self._began = stage, time.perf_counter()
+        if self._stage is not None:  # the first begins with the record
+            self._began = time.perf_counter()
+        self._stage = stage
 
     def made(self, phase: Phase) -> None:
         """Write what a stage has made."""

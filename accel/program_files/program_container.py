@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import parse_accelerator
 from accel.errors import InvalidProgram
 from accel.host.host_graph_reader import read_host_graph
@@ -82,11 +83,12 @@ def _write(archive: zipfile.ZipFile, name: str, data: bytes | memoryview) -> Non
         entry.write(data)
 
 
-def load_program(file: Path | BinaryIO) -> Program:
+def load_program(file: Path | BinaryIO, accelerator: Accelerator | None = None) -> Program:
     """Reads a Program file.
 
     Args:
         file: a path, or a file open for reading and seeking.
+        accelerator: takes the place of the file's own, which is not read then.
 
     Raises:
         InvalidProgram: no zip, a part that is missing or of the wrong size, or a document that contradicts itself.
@@ -95,7 +97,7 @@ def load_program(file: Path | BinaryIO) -> Program:
     """
     with open_zip(file) as parts:
         document = read_document(parse_document(parts.read("program.json", MOST_DOCUMENT_BYTES)), ProgramDocument)
-        program = _Reader(parts, document.version).program(document)
+        program = _Reader(parts, document.version).program(document, accelerator)
     check_program(program)
     return program
 
@@ -107,8 +109,8 @@ class _Reader:
         self._read: set[str] = set()
         self._graphs: dict[str, tuple[str, list[Tensor], list[Tensor]]] = {}
 
-    def program(self, document: ProgramDocument) -> Program:
-        accelerator = parse_accelerator(document.accelerator)
+    def program(self, document: ProgramDocument, accelerator: Accelerator | None) -> Program:
+        accelerator = accelerator or parse_accelerator(document.accelerator)
         segments = {s.name: Segment(s.name, s.address, s.shape, s.dtype) for s in document.segments}
         if len(segments) != len(document.segments):
             raise InvalidProgram("two segments have the same name", field="segments")

@@ -12,7 +12,7 @@ from typing import Protocol
 
 _MAGIC = b"cyclops\x01"
 _DIGEST = 32  # bytes of SHA-256
-_FAST = 1  # zlib's level: texts shrink to a tenth at any
+_NOT, _FAST = 0, 1  # zlib's levels: texts shrink to a tenth at any but the first
 
 
 class CacheStore(Protocol):
@@ -39,11 +39,11 @@ class SealedCache:
         seal, packed = data[len(_MAGIC) :][:_DIGEST], data[len(_MAGIC) + _DIGEST :]
         return zlib.decompress(packed) if seal == _seal(key, packed) else None
 
-    def put(self, key: str, data: bytes) -> None:
-        """Stores ``data`` under the key."""
+    def put(self, key: str, data: bytes, *, packed: bool = False) -> None:
+        """Stores ``data`` under the key; what is ``packed`` is not compressed once more."""
         if self._cache is not None:
-            packed = zlib.compress(data, _FAST)
-            self._cache.put(key, _MAGIC + _seal(key, packed) + packed)
+            stored = zlib.compress(data, _NOT if packed else _FAST)
+            self._cache.put(key, _MAGIC + _seal(key, stored) + stored)
 
 
 def cache_key(kind: str, *parts: str) -> str:

@@ -4,18 +4,22 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from tvm import ir, relax
 
-from accel.lowering.analysis.composite import is_composite_call
+from accel.lowering.analysis.composite import is_composite_call, read_composite
 from accel.region.epilogue import INT8
 
 
 @dataclass(frozen=True)
 class CompositeUse:
-    """The call of a composite, and whether its first operand comes from the host."""
+    """The call of a composite: whether its first operand comes from the host, and what it is given as a bias.
 
-    call: ir.Call
+    ``bias`` is the largest magnitude of that; 0 where it has none.
+    """
+
     from_host: bool
+    bias: int
 
 
 def composite_uses(module: ir.IRModule, operators: Collection[str]) -> dict[str, CompositeUse]:
@@ -29,7 +33,18 @@ def composite_uses(module: ir.IRModule, operators: Collection[str]) -> dict[str,
             made.add(binding.var)
         elif _joins(value) and made.issuperset(value.args[0]):
             made.add(binding.var)
-    return {str(call.op.name_hint): CompositeUse(call, call.args[0] not in made) for call in calls}
+    return {
+        str(call.op.name_hint): CompositeUse(call.args[0] not in made, _largest_bias(module[call.op], call))
+        for call in calls
+    }
+
+
+def _largest_bias(function: relax.Function, call: ir.Call) -> int:
+    """The largest magnitude of what a composite adds to its sums, without what rounds."""
+    composite = read_composite(function)
+    if not composite.has_bias:
+        return 0
+    return int(np.abs(composite.argument(call, "b").value.numpy().astype(np.int64)).max(initial=0))
 
 
 def _joins(value: Any) -> bool:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from tvm import ir, relax, te, tirx
 from tvm.s_tir import Schedule
 
@@ -155,7 +154,7 @@ def convolution_options(
 ) -> list[TilingOption[Convolution]]:
     """The cheapest options of the first shapes of which a tile fits; ``joined`` with the addition behind it."""
     epilogues = [epilogue]
-    product = with_bias_by_product(epilogue, capabilities.gemm, _largest_bias(composite, use.call))
+    product = with_bias_by_product(epilogue, capabilities.gemm, _largest_bias(composite, use))
     if product is not None and capabilities.gemm.data.memory.dtype == "int8":
         epilogues.append(product)
     for alternatives in convolution_forms(composite, capabilities, from_host=use.from_host):
@@ -173,12 +172,9 @@ def convolution_options(
     return []
 
 
-def _largest_bias(composite: CompositeRegion, call: ir.Call) -> int:
+def _largest_bias(composite: CompositeRegion, use: CompositeUse) -> int:
     """The largest magnitude of what is added to the sums, rounding included."""
-    bias = 0
-    if composite.has_bias:
-        bias = int(np.abs(composite.argument(call, "b").value.numpy().astype(np.int64)).max(initial=0))
-    return bias + max((immediate for name, immediate in composite.steps if name == "add"), default=0)
+    return use.bias + max((immediate for name, immediate in composite.steps if name == "add"), default=0)
 
 
 def _packed_with_addition(

@@ -1,20 +1,42 @@
 """Partition: which composites the accelerator runs, with their tiling, and why the others stay on the host."""
 
+import json
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
-from tvm import ir, relax
+from tvm import ir
 
 from accel.accelerator.target import Target
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import read_composite
-from accel.lowering.analysis.dataflow import composite_uses, lower_bounds_of_operands
 from accel.lowering.ir.function_attributes import HOST_REASON, JOINED, REGION, dump_region
 from accel.lowering.kinds.region_kind import PlanRequest
-from accel.lowering.kinds.registry import OPERATORS, plan_region
+from accel.lowering.kinds.registry import plan_region
 from accel.lowering.partition.autotune import Measure, autotune
+from accel.lowering.partition.composite_graph import CompositeGraph, read_graph
 from accel.lowering.partition.residual_fusion import fused_additions
+from accel.region.kinds import Region
 from accel.region.tilings import TilingCost
+
+
+@dataclass(frozen=True)
+class RegionChoice:
+    """What becomes of each composite: a region, an operand of the addition that takes it in, or the host's work.
+
+    Attributes:
+        regions: by the composite's name.
+        joined: places among an addition's operands, by the name of the contraction.
+        reasons: why the host has it.
+    """
+
+    regions: dict[str, Region]
+    joined: dict[str, int]
+    reasons: dict[str, str]
+
+    def dump(self) -> str:
+        """Returns it as JSON; equal choices have equal texts."""
+        regions = {name: dump_region(region) for name, region in self.regions.items()}
+        return json.dumps([regions, self.joined, self.reasons])
 
 
 def partition(
@@ -33,47 +55,34 @@ def partition(
         measure: times regions, where prices lie close.
         host_nodes: nodes of the model that the host shall run, and with each all of its composite.
     """
-    capabilities, lowest = Capabilities.of(target), lower_bounds_of_operands(module)
-    uses = composite_uses(module, OPERATORS)
-    reasons = _left_to_host(module, capabilities, host_nodes)
-    options, joined = fused_additions(module, uses, reasons, capabilities, cost)
-    for name, use in uses.items():
+    capabilities = Capabilities.of(target)
+    return marked(module, choose_regions(read_graph(module, capabilities, host_nodes), capabilities, cost, measure))
+
+
+def choose_regions(
+    graph: CompositeGraph, capabilities: Capabilities, cost: TilingCost, measure: Measure | None = None
+) -> RegionChoice:
+    """Returns what becomes of each composite, by the prices of tilings and, where these lie close, by their cycles."""
+    reasons = dict(graph.reasons)
+    uses = {name: placed.use for name, placed in graph.composites.items()}
+    options, joined = fused_additions(graph.pairs, uses, reasons, capabilities, cost)
+    for name, placed in graph.composites.items():
         if name not in reasons and name not in joined and name not in options:
-            request = PlanRequest(read_composite(module[name]), use, lowest[name], capabilities, cost)
-            found = plan_region(request)
+            found = plan_region(PlanRequest(placed.composite, placed.use, placed.lowest, capabilities, cost))
             if isinstance(found, str):
                 reasons[name] = found
             else:
                 options[name] = found
-    marks: dict[str, tuple[str, Any]] = {name: (HOST_REASON, reason) for name, reason in reasons.items()}
-    marks |= {name: (JOINED, place) for name, place in joined.items()}
-    marks |= {name: (REGION, dump_region(region)) for name, region in autotune(options, measure).items()}
+    return RegionChoice(autotune(options, measure), joined, reasons)
+
+
+def marked(module: ir.IRModule, choice: RegionChoice) -> ir.IRModule:
+    """Returns the integer graph with an attribute on each composite that says what becomes of it."""
+    marks: dict[str, tuple[str, Any]] = {name: (HOST_REASON, reason) for name, reason in choice.reasons.items()}
+    marks |= {name: (JOINED, place) for name, place in choice.joined.items()}
+    marks |= {name: (REGION, dump_region(region)) for name, region in choice.regions.items()}
     result = ir.IRModule(dict(module.functions.items()), attrs=module.attrs)
     for name, mark in marks.items():
         variable = module.get_global_var(name)
         result.update_func(variable, module[variable].with_attr(*mark))
     return result
-
-
-def _left_to_host(module: ir.IRModule, capabilities: Capabilities, host_nodes: Collection[str]) -> dict[str, str]:
-    """Why the host has composites that the accelerator might run, or that it cannot."""
-    reasons = {}
-    for variable, function in module.functions.items():
-        if not isinstance(function, relax.Function) or function.attrs is None or "op" not in function.attrs:
-            continue
-        if str(function.attrs["op"]) not in OPERATORS:
-            reasons[str(variable.name_hint)] = f"{function.attrs['cause']}; {requantisation_text(capabilities)}"
-        elif not {str(node) for node in function.attrs["nodes"]}.isdisjoint(host_nodes):
-            reasons[str(variable.name_hint)] = "the job's options leave it to the host"
-    return reasons
-
-
-def requantisation_text(capabilities: Capabilities) -> str:
-    """How the accelerator comes from int32 to int8, in words."""
-    title = capabilities.accelerator.title
-    if capabilities.scales:
-        return f"{title} requantises to int8 by one float scale a tensor"
-    if capabilities.store("int8") is None:
-        return f"{title} leaves int32, which the host requantises"
-    multiplying = "multiplying, " if capabilities.multiplies else ""
-    return f"{title} requantises to int8 by {multiplying}adding and shifting"

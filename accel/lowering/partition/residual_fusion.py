@@ -26,13 +26,13 @@ _MOST = 127  # of a weight
 
 @dataclass(frozen=True)
 class ResidualPair:
-    """A contraction and the addition that alone reads its result, as operand ``place`` (0 or 1).
+    """A contraction, which ``made`` is the name of, and the addition that alone reads its result as operand ``place``.
 
     ``epilogue`` is that of both, ``ending`` that of the addition alone.
     """
 
     contraction: CompositeRegion
-    call: ir.Call
+    made: str
     addition: CompositeRegion
     place: int
     epilogue: Epilogue
@@ -40,22 +40,30 @@ class ResidualPair:
 
 
 def fused_additions(
-    module: ir.IRModule,
+    pairs: Mapping[str, ResidualPair],
     uses: Mapping[str, CompositeUse],
     reasons: Collection[str],
     capabilities: Capabilities,
     cost: TilingCost,
 ) -> tuple[dict[str, Sequence[TilingOption]], dict[str, int]]:
-    """Additions with a contraction in front: their options, and the operands that the contractions are, by name."""
+    """Additions with a contraction in front: their options, and the operands that the contractions are, by name.
+
+    Args:
+        pairs: those that could be one region, by the name of the addition.
+        uses: of the contractions.
+        reasons: what the host has.
+        capabilities: what the accelerator can do.
+        cost: prices tilings.
+    """
     options: dict[str, Sequence[TilingOption]] = {}
     joined: dict[str, int] = {}
-    for name, pair in residual_pairs(module, capabilities).items():
-        made = str(pair.call.op.name_hint)
-        if made in joined or not {name, made}.isdisjoint(reasons):
+    for name, pair in pairs.items():
+        if pair.made in joined or not {name, pair.made}.isdisjoint(reasons):
             continue
-        found = convolution_options(pair.contraction, uses[made], pair.epilogue, capabilities, cost, joined=True)
-        if found and found[0].cycles < _unfused_cycles(pair, uses[made], capabilities, cost):
-            options[name], joined[made] = found, pair.place
+        use = uses[pair.made]
+        found = convolution_options(pair.contraction, use, pair.epilogue, capabilities, cost, joined=True)
+        if found and found[0].cycles < _unfused_cycles(pair, use, capabilities, cost):
+            options[name], joined[pair.made] = found, pair.place
     return options, joined
 
 
@@ -110,7 +118,7 @@ def _pair(
     epilogues = _fused_epilogue(contraction, addition, place, capabilities)
     if epilogues is None:
         return None
-    return ResidualPair(contraction, made, addition, place, *epilogues)
+    return ResidualPair(contraction, str(made.op.name_hint), addition, place, *epilogues)
 
 
 def _fused_epilogue(

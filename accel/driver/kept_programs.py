@@ -1,0 +1,201 @@
+"""Programs of earlier jobs, with all that a job makes but times: a document that differs in time alone needs no more.
+
+Kept under what they depend on: the model and how it is quantised, the options, the inputs, the document without times,
+and the regions that were chosen. Which these are may depend on times, so the choice is made anew; what it reads of the
+model's integer graph is kept too.
+"""
+
+import hashlib
+import io
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from accel.accelerator.document import Accelerator
+from accel.driver.run_options import Options
+from accel.driver.stage_chain import Phase
+from accel.errors import CyclopsError
+from accel.lowering.ir.function_attributes import ScratchpadBuffer
+from accel.lowering.partition.composite_graph import CompositeGraph, dump_graph, load_graph
+from accel.lowering.partition.graph_partition import RegionChoice
+from accel.program.program_model import Program
+from accel.program_files.program_container import load_program
+from accel.report.report_documents import HostOp, Provenance
+from accel.util.content_cache import CacheStore, SealedCache, cache_key
+from accel.verify.input_tensors import Tensors
+from accel.verify.output_quality import Qualities
+
+PROGRAM_FILE = "program.zip"
+_TIMELESS = ("graph.json", "instructions.bin", "model.qdq.onnx")  # artifacts that no time is in, beside the texts
+_TEXTS = "tir"
+_PACKED = (".json", ".txt")  # of parts that shrink
+_FAST = 1  # zlib's level
+_MOST_KEPT = 32 << 20  # bytes of a job's artifacts
+_TIMELESS_OPTIONS = {"seed", "host_nodes", "dims", "shapes"}
+
+
+@dataclass(frozen=True)
+class ProgramFacts:
+    """What a report says of a program beside its times.
+
+    Attributes:
+        functions: names of the accelerator's functions.
+        host_ops: the nodes that the host runs.
+        buffers: of the functions on the chip, by function.
+        quality: how near the outputs are to the original model's.
+    """
+
+    functions: tuple[str, ...]
+    host_ops: tuple[HostOp, ...]
+    buffers: dict[str, tuple[ScratchpadBuffer, ...]]
+    quality: Qualities
+
+
+@dataclass(frozen=True)
+class KeptArtifacts(Phase):
+    """Artifacts of an earlier job that are those of this one: packed files by name."""
+
+    files: Mapping[str, bytes]
+
+    def save(self, out: Path) -> None:
+        """Write them."""
+        for name, data in self.files.items():
+            path = out / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(_unpacked(name, data))
+
+
+@dataclass(frozen=True)
+class KeptProgram:
+    """A program with its inputs, and the outputs of its reference as what is expected; what else there is of it."""
+
+    program: Program
+    facts: ProgramFacts
+    artifacts: KeptArtifacts
+
+
+@dataclass(frozen=True)
+class _Header:
+    """An entry begins with this: names and bytes of its parts, which follow."""
+
+    facts: ProgramFacts
+    parts: dict[str, int]
+
+
+_HEADER = TypeAdapter(_Header)
+_LENGTH = 8  # bytes of the header's length
+
+
+class KeptPrograms:
+    """The entries of a job in a cache; without one there are none.
+
+    Attributes:
+        choice: the regions of this job, once they have been chosen.
+    """
+
+    def __init__(self, cache: CacheStore | None = None, key: str = "") -> None:
+        self.choice: RegionChoice | None = None
+        self._kept = SealedCache(cache)
+        self._key = key
+        self._active = cache is not None
+
+    @classmethod
+    def of(
+        cls,
+        cache: CacheStore | None,
+        accelerator: Accelerator,
+        options: Options,
+        provenance: Provenance,
+        calibration: Tensors | None,
+        feeds: Tensors,
+    ) -> "KeptPrograms":
+        """Those of a job; none of one whose outputs are not verified, or whose model nobody named."""
+        if cache is None or provenance.model is None or not options.verify_seconds:
+            return cls()
+        parts = (
+            provenance.model,
+            provenance.versions.model_dump_json(),
+            str(provenance.cpu),  # a processor may round floats as another does not
+            options.model_dump_json(include=_TIMELESS_OPTIONS),
+            tensors_digest(calibration or {}),
+            tensors_digest(feeds),
+            accelerator.untimed().model_dump_json(),
+            accelerator.title,  # which is in texts
+        )
+        return cls(cache, cache_key("program", *parts))
+
+    def find_graph(self) -> CompositeGraph | None:
+        """Returns what the choice of regions reads of the model; None if it is not kept."""
+        data = self._kept.get(self._part("graph"))
+        try:
+            return None if data is None else load_graph(data)
+        except ValueError:
+            return None
+
+    def keep_graph(self, graph: CompositeGraph) -> None:
+        """Keeps what the choice of regions reads of the model."""
+        if self._active:
+            self._kept.put(self._part("graph"), dump_graph(graph))
+
+    def find(self, accelerator: Accelerator) -> KeptProgram | None:
+        """Returns the program of the choice for an accelerator that differs in time alone; None if it is not kept."""
+        data = self._kept.get(self._chosen())
+        try:
+            return None if data is None else _load(data, accelerator)
+        except (ValueError, KeyError, zlib.error, CyclopsError):
+            return None
+
+    def keep(self, out: Path, facts: ProgramFacts) -> None:
+        """Keeps the artifacts in ``out``, of which all are written that hold no times, and the program."""
+        if not self._active:
+            return
+        paths = [out / PROGRAM_FILE, *(out / name for name in _TIMELESS), *sorted((out / _TEXTS).rglob("*.*"))]
+        if sum(path.stat().st_size for path in paths) > _MOST_KEPT:
+            return
+        files = {path.relative_to(out).as_posix(): path.read_bytes() for path in paths}
+        self._kept.put(self._chosen(), _dump(facts, files), packed=True)
+
+    def _chosen(self) -> str:
+        assert self.choice is not None
+        return self._part(self.choice.dump())
+
+    def _part(self, what: str) -> str:
+        return cache_key("kept", self._key, what)
+
+
+def tensors_digest(tensors: Tensors) -> str:
+    """Returns the SHA-256 of names, types, shapes and elements."""
+    digest = hashlib.sha256()
+    for name, array in sorted(tensors.items()):
+        digest.update(f"{name} {array.dtype} {array.shape} ".encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _dump(facts: ProgramFacts, files: Mapping[str, bytes]) -> bytes:
+    """An entry. Constants of programs and models hardly shrink, and take long to try."""
+    parts = {name: _packed(name, data) for name, data in files.items()}
+    header = _HEADER.dump_json(_Header(facts, {name: len(data) for name, data in parts.items()}))
+    return b"".join([len(header).to_bytes(_LENGTH, "little"), header, *parts.values()])
+
+
+def _load(data: bytes, accelerator: Accelerator) -> KeptProgram:
+    """The inverse of :func:`_dump`; ValueError, or another, for anything else."""
+    at = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
+    header = _HEADER.validate_json(data[_LENGTH:at])
+    parts: dict[str, bytes] = {}
+    for name, size in header.parts.items():
+        parts[name], at = data[at : at + size], at + size
+    program = load_program(io.BytesIO(parts.pop(PROGRAM_FILE)), accelerator)
+    return KeptProgram(program, header.facts, KeptArtifacts(parts))
+
+
+def _packed(name: str, data: bytes) -> bytes:
+    return zlib.compress(data, _FAST) if name.endswith(_PACKED) else data
+
+
+def _unpacked(name: str, data: bytes) -> bytes:
+    return zlib.decompress(data) if name.endswith(_PACKED) else data

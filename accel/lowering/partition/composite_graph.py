@@ -1,0 +1,95 @@
+"""What the choice of regions reads of an integer graph, as data: it can be chosen again without the graph."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
+from tvm import ir, relax
+
+from accel.lowering.analysis.capabilities import Capabilities
+from accel.lowering.analysis.composite import CompositeRegion, read_composite
+from accel.lowering.analysis.dataflow import CompositeUse, composite_uses, lower_bounds_of_operands
+from accel.lowering.kinds.registry import OPERATORS
+from accel.lowering.partition.residual_fusion import ResidualPair, residual_pairs
+
+
+@dataclass(frozen=True)
+class PlacedComposite:
+    """A composite, its use, and the least value that its first operand can have."""
+
+    composite: CompositeRegion
+    use: CompositeUse
+    lowest: int
+
+
+@dataclass(frozen=True)
+class CompositeGraph:
+    """The composites that an accelerator may run, in the order of their calls.
+
+    Attributes:
+        composites: by name.
+        pairs: additions with a contraction that could be one region, by the name of the addition.
+        reasons: why the host has composites that the accelerator might run, or that it cannot; by name.
+    """
+
+    composites: dict[str, PlacedComposite]
+    pairs: dict[str, ResidualPair]
+    reasons: dict[str, str]
+
+
+_GRAPH = TypeAdapter(CompositeGraph)
+
+
+def read_graph(module: ir.IRModule, capabilities: Capabilities, host_nodes: Collection[str] = ()) -> CompositeGraph:
+    """Returns what there is to choose of an integer graph; nothing in it depends on how long things take.
+
+    Args:
+        module: the integer graph.
+        capabilities: what the accelerator can do.
+        host_nodes: nodes of the model that the host shall run, and with each all of its composite.
+    """
+    lowest = lower_bounds_of_operands(module)
+    composites = {
+        name: PlacedComposite(read_composite(module[name]), use, lowest[name])
+        for name, use in composite_uses(module, OPERATORS).items()
+    }
+    reasons = _left_to_host(module, capabilities, host_nodes)
+    return CompositeGraph(composites, residual_pairs(module, capabilities), reasons)
+
+
+def dump_graph(graph: CompositeGraph) -> bytes:
+    """Returns the graph as JSON."""
+    return _GRAPH.dump_json(graph)
+
+
+def load_graph(data: bytes) -> CompositeGraph:
+    """Returns what :func:`dump_graph` was given.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return _GRAPH.validate_json(data)
+
+
+def _left_to_host(module: ir.IRModule, capabilities: Capabilities, host_nodes: Collection[str]) -> dict[str, str]:
+    """Why the host has composites that the accelerator might run, or that it cannot."""
+    reasons = {}
+    for variable, function in module.functions.items():
+        if not isinstance(function, relax.Function) or function.attrs is None or "op" not in function.attrs:
+            continue
+        if str(function.attrs["op"]) not in OPERATORS:
+            reasons[str(variable.name_hint)] = f"{function.attrs['cause']}; {requantisation_text(capabilities)}"
+        elif not {str(node) for node in function.attrs["nodes"]}.isdisjoint(host_nodes):
+            reasons[str(variable.name_hint)] = "the job's options leave it to the host"
+    return reasons
+
+
+def requantisation_text(capabilities: Capabilities) -> str:
+    """How the accelerator comes from int32 to int8, in words."""
+    title = capabilities.accelerator.title
+    if capabilities.scales:
+        return f"{title} requantises to int8 by one float scale a tensor"
+    if capabilities.store("int8") is None:
+        return f"{title} leaves int32, which the host requantises"
+    multiplying = "multiplying, " if capabilities.multiplies else ""
+    return f"{title} requantises to int8 by {multiplying}adding and shifting"

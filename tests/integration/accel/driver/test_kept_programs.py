@@ -1,0 +1,153 @@
+"""A document that differs in time alone gets the program of an earlier job, and all else as if there had been none."""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accel.accelerator.document import Accelerator
+from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
+from accel.driver import job_stages
+from accel.driver.kept_programs import KeptProgram
+from accel.driver.run_model import run_model
+from accel.driver.run_options import Options
+from accel.util.content_cache import FolderCache
+from examples.networks import build
+from tests.helpers.marking import rest_slow
+from tests.integration.accel.lowering.partition.test_residual import block
+
+MODEL = block((1, 32, 10, 10), 3).SerializeToString()
+VTA = load_accelerator("vta")
+_FOUND = "are those of an earlier job"
+
+
+def changed(accelerator: Accelerator, change: Callable[[dict[str, Any]], object]) -> Accelerator:
+    document = json.loads(accelerator.model_dump_json())
+    change(document)
+    return parse_accelerator({**document, "name": "retimed"})
+
+
+def slower(accelerator: Accelerator) -> Accelerator:
+    return changed(accelerator, lambda document: document["dram"].update(read_latency=23))
+
+
+def narrow(accelerator: Accelerator) -> Accelerator:
+    """Everything of the DRAM takes long."""
+    return changed(accelerator, lambda document: document["dram"].update(bus_bytes=4, read_latency=300))
+
+
+def free(accelerator: Accelerator) -> Accelerator:
+    """Nothing of the DRAM takes long, and where costs are the document's they are others."""
+
+    def change(document: dict[str, Any]) -> None:
+        document["dram"].update(bus_bytes=128, read_latency=0)
+        document["clock_mhz"] = 333.0
+        for instruction in document["instructions"] if document["family"] == "explicit" else ():
+            if instruction.get("cycles"):
+                instruction["cycles"] = f"3 * ({instruction['cycles']})"
+
+    return changed(accelerator, change)
+
+
+def artifacts(
+    model: bytes, accelerator: Accelerator, out: Path, cache: Path | None, options: Options | None = None
+) -> dict[str, Any]:
+    """Bytes of all files by name; the report without seconds, and without what was found in a cache."""
+    out.mkdir()
+    run_model(model, accelerator, options or Options(), out, cache=None if cache is None else FolderCache(cache))
+    found: dict[str, Any] = {
+        path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()
+    }
+    report = json.loads(found["report.json"])
+    del report["compile_seconds"]
+    report["stages"] = [stage["name"] for stage in report["stages"]]
+    report["functions"] = [function["name"] for function in report["functions"]]
+    return found | {"report.json": report}
+
+
+@pytest.mark.parametrize(
+    "name", rest_slow(["vta", "gemmini", "output-stationary", "vector", "mvin-mvout", "gemmini-lean", "vta-8"])
+)
+def test_all_that_a_retimed_job_leaves_is_as_if_nothing_were_kept(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _check_retimings(build("resnet8").SerializeToString(), load_accelerator(name), tmp_path, caplog)
+
+
+def _check_retimings(model: bytes, accelerator: Accelerator, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    first = artifacts(model, accelerator, folder / "first", folder / "cache")
+    assert _FOUND not in caplog.text
+    programs = {first["instructions.bin"]}
+    for number, retime in enumerate((slower, narrow, free)):
+        other = retime(accelerator)
+        plain = artifacts(model, other, folder / f"plain{number}", None)
+        programs.add(plain["instructions.bin"])
+        assert artifacts(model, other, folder / f"kept{number}", folder / "cache") == plain
+        caplog.clear()
+        assert artifacts(model, other, folder / f"again{number}", folder / "cache") == plain
+        assert _FOUND in caplog.text  # the same document again at least
+    if accelerator.family != "gemmini":  # whose tilings of this model are the same at any timing
+        assert len(programs) > 1, "no timing changed a tiling: the choice was not tried"
+
+
+def test_what_is_kept_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A job that differs in time alone imports and compiles nothing, and says so."""
+    caplog.set_level(logging.INFO)
+    artifacts(MODEL, VTA, tmp_path / "first", tmp_path / "cache")
+    assert _FOUND not in caplog.text
+    artifacts(MODEL, slower(VTA), tmp_path / "second", tmp_path / "cache")
+    assert _FOUND in caplog.text
+
+
+@pytest.mark.parametrize("options", [Options(seed=1), Options(host_nodes=("add",)), Options(verify_seconds=0)])
+def test_other_options_are_another_program(options: Options, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    artifacts(MODEL, VTA, tmp_path / "first", tmp_path / "cache")
+    plain = artifacts(MODEL, VTA, tmp_path / "plain", None, options)
+    assert artifacts(MODEL, VTA, tmp_path / "second", tmp_path / "cache", options) == plain
+    assert _FOUND not in caplog.text
+
+
+def test_another_title_is_another_program(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is in the reasons of what the host does."""
+    caplog.set_level(logging.INFO)
+    titled = VTA.model_copy(update={"title": "Another machine"})
+    artifacts(MODEL, VTA, tmp_path / "first", tmp_path / "cache")
+    plain = artifacts(MODEL, titled, tmp_path / "plain", None)
+    assert artifacts(MODEL, titled, tmp_path / "second", tmp_path / "cache") == plain
+
+
+def test_outputs_that_are_not_the_kept_ones_are_not_verified_by_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The job is done from its beginning: the program is verified by a reference of its own."""
+    artifacts(MODEL, VTA, tmp_path / "first", tmp_path / "cache")
+    plain = artifacts(MODEL, slower(VTA), tmp_path / "plain", None)
+    find = job_stages.find_program
+
+    def other(job: Any) -> KeptProgram | None:
+        kept = find(job)
+        assert kept is not None
+        expected = {name: np.bitwise_xor(array, 1) for name, array in kept.program.expected.items()}
+        return replace(kept, program=replace(kept.program, expected=expected))
+
+    monkeypatch.setattr("accel.driver.run_model.find_program", other)
+    assert artifacts(MODEL, slower(VTA), tmp_path / "second", tmp_path / "cache") == plain
+    assert plain["report.json"]["verified"] is True
+    assert "compiled again" in caplog.text
+
+
+@pytest.mark.parametrize("cut", [0, 100, 30_000])
+def test_a_damaged_entry_is_none(cut: int, tmp_path: Path) -> None:
+    artifacts(MODEL, VTA, tmp_path / "first", tmp_path / "cache")
+    plain = artifacts(MODEL, slower(VTA), tmp_path / "plain", None)
+    for path in (tmp_path / "cache").iterdir():
+        data = path.read_bytes()
+        path.write_bytes(data[:cut] + bytes([data[cut] ^ 1]) + data[cut + 1 :] if cut < len(data) else data[:-1])
+    assert artifacts(MODEL, slower(VTA), tmp_path / "second", tmp_path / "cache") == plain
