@@ -1,5 +1,6 @@
 """The semantics of a document's instructions, as checked expressions."""
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -54,7 +55,13 @@ def semantics_of(accelerator: Accelerator, instruction: Copy | Compute) -> Itera
     for operation in operations:
         statement = parse_statement(operation.does)
         scalars = {name: scalar_type(accelerator, instruction, name) for name in statement.scalars}
-        yield Semantics(instruction, operation, simplify_product(check_statement(statement, tensors, scalars)))
+        typed = _typed(operation.does, tuple(tensors.items()), tuple(scalars.items()))
+        yield Semantics(instruction, operation, typed)
+
+
+@functools.lru_cache(maxsize=1024)  # as with what is parsed: a document's are asked for again and again
+def _typed(does: str, tensors: tuple[tuple[str, TensorType], ...], scalars: tuple[tuple[str, str], ...]) -> Typed:
+    return simplify_product(check_statement(parse_statement(does), dict(tensors), dict(scalars)))
 
 
 def operand_types(accelerator: Accelerator, instruction: Copy | Compute) -> dict[str, TensorType]:

@@ -56,7 +56,7 @@ from accel.report.program_limits import begin_limits
 from accel.report.report_documents import CompiledFunction
 from accel.report.simulation_report import race_record, stale_record
 from accel.simulate.engine import Simulation, simulate
-from accel.util.content_cache import SealedCache, cache_key
+from accel.util.content_cache import CacheStore, SealedCache, cache_key
 from accel.util.deadline import OutOfTimeError
 from accel.verify.output_comparison import check_equal, reference_outputs
 from accel.verify.output_quality import quality_of
@@ -107,7 +107,7 @@ def import_model(done: Quantised) -> Imported:
 def partition_graph(done: Imported) -> Partitioned:
     """Returns the integer graph with a decision on every composite."""
     job, module = done.job, done.imported.module
-    with _pass_texts(job) as texts, _kept_capabilities(job):
+    with _pass_texts(job) as texts, kept_capabilities(job.target, job.cache):
         choice = job.kept.choice
         if choice is None:
             graph = read_graph(module, Capabilities.of(job.target), job.options.host_nodes)
@@ -126,17 +126,20 @@ def find_program(job: CompilationInputs) -> KeptProgram | None:
     graph = job.kept.find_graph()
     if graph is None:
         return None
-    with _kept_capabilities(job):
-        job.kept.choice = _choose(job, graph)
+    job.kept.choice = _choose(job, graph)
     return job.kept.find(job.target.accelerator)
 
 
 @contextmanager
-def _kept_capabilities(job: CompilationInputs) -> Iterator[None]:
-    """Within, what the accelerator can do is known as far as an earlier job has asked; what is new is kept."""
-    capabilities, kept = Capabilities.of(job.target), SealedCache(job.cache)
-    key = cache_key("capabilities", job.target.accelerator.untimed().model_dump_json())
-    known = kept.get(key)
+def kept_capabilities(target: Target, cache: CacheStore | None) -> Iterator[None]:
+    """Within, what the accelerator can do is known as far as an earlier job has asked; what is new is kept.
+
+    Raises:
+        InvalidAccelerator: nothing in it contracts.
+    """
+    capabilities, kept = Capabilities.of(target), SealedCache(cache)
+    key = cache_key("capabilities", target.accelerator.untimed().model_dump_json())
+    known = None if capabilities.recalled else kept.get(key)
     if known is not None:
         with suppress(ValueError):
             capabilities.recall(known)

@@ -13,7 +13,7 @@ from tvm.target import codegen
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs, Emitted, Referenced, Reported
-from accel.driver.job_stages import JOB, TO_PROGRAM, find_program, requantisation, with_program
+from accel.driver.job_stages import JOB, TO_PROGRAM, find_program, kept_capabilities, requantisation, with_program
 from accel.driver.kept_programs import KeptPrograms
 from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options, StageProgress
@@ -97,7 +97,8 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
         CyclopsError, InternalError: as :func:`run_model`.
     """
     target = Target(accelerator)
-    requantisation(target)  # a document that no model can be compiled for is refused before the first stage
+    with kept_capabilities(target, cache):
+        requantisation(target)  # a document that no model can be compiled for is refused before the first stage
     measure = RegionTimer(target, cache) if options.schedule == "timed" else None
     made_from = provenance(sources, accelerator, options.model_dump(mode="json"), codegen.llvm_get_system_cpu())
     info = model.info

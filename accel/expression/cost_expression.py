@@ -47,7 +47,7 @@ class Cost:
     def __str__(self) -> str:
         return str(self.tree)
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """The names that the cost depends on, in order of first use."""
         return tuple(dict.fromkeys(node.name for node in walk(self.tree) if isinstance(node, Scalar)))
@@ -67,25 +67,25 @@ class Cost:
                 raise ExpressionError(f"found the name {name}; expected one of {', '.join(sorted(columns))}")
         given = {name: np.asarray(column, np.float64) for name, column in columns.items()}
         shape = np.broadcast_shapes(*(column.shape for column in given.values()))
-        return np.array(np.broadcast_to(self._of(self.tree, given), shape))
+        with np.errstate(all="ignore"):  # what is not finite is refused where it comes about
+            return np.array(np.broadcast_to(self._of(self.tree, given), shape))
 
     def _of(self, node: Expression, columns: Mapping[str, Float64]) -> Float64:
         below = [self._of(child, columns) for child in children(node)]
-        with np.errstate(all="ignore"):  # what is not finite is refused below
-            match node:
-                case Literal(value):
-                    found = np.asarray(value, np.float64)
-                case Scalar(name):
-                    found = columns[name]
-                case Negate():
-                    found = np.negative(below[0])
-                case Binary(sign, _, divisor):
-                    _refuse_zero(node, divisor, below[1], divides=sign in ("/", "//"))
-                    found = _BINARY[sign](*below)
-                case Call(function):
-                    found = functools.reduce(_CALLS[function], below) if len(below) > 1 else _CALLS[function](*below)
-                case _:
-                    raise AssertionError(node)
+        match node:
+            case Literal(value):
+                found = np.asarray(value, np.float64)
+            case Scalar(name):
+                found = columns[name]
+            case Negate():
+                found = np.negative(below[0])
+            case Binary(sign, _, divisor):
+                _refuse_zero(node, divisor, below[1], divides=sign in ("/", "//"))
+                found = _BINARY[sign](*below)
+            case Call(function):
+                found = functools.reduce(_CALLS[function], below) if len(below) > 1 else _CALLS[function](*below)
+            case _:
+                raise AssertionError(node)
         _refuse_infinite(node, found)
         return found
 

@@ -88,7 +88,8 @@ def load_program(file: Path | BinaryIO, accelerator: Accelerator | None = None) 
 
     Args:
         file: a path, or a file open for reading and seeking.
-        accelerator: takes the place of the file's own, which is not read then.
+        accelerator: takes the place of the file's own, which is not read then; nor are its host graphs, as this
+            package has written the file.
 
     Raises:
         InvalidProgram: no zip, a part that is missing or of the wrong size, or a document that contradicts itself.
@@ -108,8 +109,11 @@ class _Reader:
         self._version = version
         self._read: set[str] = set()
         self._graphs: dict[str, tuple[str, list[Tensor], list[Tensor]]] = {}
+        self._own = False
+        self._texts: dict[str, str] = {}
 
     def program(self, document: ProgramDocument, accelerator: Accelerator | None) -> Program:
+        self._own = accelerator is not None
         accelerator = accelerator or parse_accelerator(document.accelerator)
         segments = {s.name: Segment(s.name, s.address, s.shape, s.dtype) for s in document.segments}
         if len(segments) != len(document.segments):
@@ -166,6 +170,8 @@ class _Reader:
         fields = {name: value for name, value in dict(step).items() if name != "kind"}
         if isinstance(step, LaunchEntry):
             return Launch(**fields)
+        if self._own:
+            return HostStep(**(fields | {"module": self._own_text(step.module)}))
         try:
             text, takes, gives = self._host_graph(step.module)
             _check_tensors("inputs", step.inputs, takes, segments)
@@ -174,6 +180,12 @@ class _Reader:
             where = f"host step {step.name} ({step.module})"
             raise InvalidProgram(f"{where}: {error.detail}", field=f"steps.{step.name}") from error
         return HostStep(**(fields | {"module": text}))
+
+    def _own_text(self, part: str) -> str:
+        """The text of a host graph that is read where it is run."""
+        if part not in self._texts:
+            self._texts[part] = self._bytes(part).decode()
+        return self._texts[part]
 
     def _host_graph(self, part: str) -> tuple[str, list[Tensor], list[Tensor]]:
         """The text of a host graph, its inputs and its outputs; it is checked once for all its steps."""

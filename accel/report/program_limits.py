@@ -76,9 +76,10 @@ def _changes(variations: Sequence[Variation], program: Program, simulation: Simu
     carried = sync.kind == "tokens" and sync.carry
     retimed = [_Retimed(variation, dict(program.initial_tokens)) for variation in variations]
     with ThreadPoolExecutor(threads, "limits") as pool:
+        each_of = pool.map if threads > 1 else map
         for result in simulation.launches:
             decoded = result.decoded
-            list(pool.map(lambda each: each.time(decoded, carried=carried), retimed))  # noqa: B023
+            list(each_of(lambda each: each.time(decoded, carried=carried), retimed))  # noqa: B023
     return [_change(each.variation, each.layers, simulation.cycles) for each in retimed if each.layers is not None]
 
 

@@ -55,14 +55,15 @@ class CapabilityAnswer:
 class Capabilities:
     """The document's contraction, and its operations, checked once.
 
-    ``answers`` are those given before: layers ask the same. ``recalled`` are those of another job on what is the same
-    to lowering, by the text of the question: the place among ``known``, and why not.
+    ``answers`` are those given before: layers ask the same, as they do for ``tilings``. ``recalled`` are answers of
+    another job on what is the same to lowering, by the text of the question: the place among ``known``, and why not.
     """
 
     target: Target
     gemm: Contraction
     known: tuple[Semantics, ...]
     answers: dict[Hashable, CapabilityAnswer] = field(default_factory=dict, compare=False)
+    tilings: dict[Hashable, Any] = field(default_factory=dict, compare=False)
     recalled: dict[str, tuple[int | None, str]] = field(default_factory=dict, compare=False)
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from tvm import ir, relax, te, tirx
 from tvm.s_tir import Schedule
@@ -14,7 +14,7 @@ from accel.lowering.analysis.dataflow import CompositeUse
 from accel.lowering.analysis.epilogue_planning import plan_epilogue
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
 from accel.lowering.kinds.contraction.convolution_forms import convolution_forms
-from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
+from accel.lowering.kinds.contraction.convolution_tiling import PricedTiling, plan_convolution
 from accel.lowering.kinds.contraction.epilogue_stages import accumulated, inner, placeholder, with_epilogue
 from accel.lowering.kinds.contraction.tile_schedule import (
     TileLoops,
@@ -165,11 +165,21 @@ def convolution_options(
             TilingOption(plan.cycles, Region(shape, each, plan.tiling))
             for shape in tried
             for each in epilogues
-            for plan in plan_convolution(shape, each, capabilities.accelerator, capabilities.gemm, cost, _OPTIONS_KEPT)
+            for plan in _cheapest_tilings(shape, each, capabilities, cost)
         ]
         if found:
             return sorted(found, key=lambda option: option.cycles)
     return []
+
+
+def _cheapest_tilings(
+    shape: Convolution, epilogue: Epilogue, capabilities: Capabilities, cost: TilingCost
+) -> Sequence[PricedTiling]:
+    """The tilings of a shape, which several layers have, and a layer with and without what may follow it."""
+    key, found = (shape, epilogue, cost), capabilities.tilings
+    if key not in found:
+        found[key] = plan_convolution(shape, epilogue, capabilities.accelerator, capabilities.gemm, cost, _OPTIONS_KEPT)
+    return cast(Sequence[PricedTiling], found[key])
 
 
 def _largest_bias(composite: CompositeRegion, use: CompositeUse) -> int:

@@ -1,6 +1,6 @@
 """Tilings of a convolution that fit scratchpads, micro-op memory and instruction fields, the cheapest first."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -126,9 +126,11 @@ def plan_convolution(
     result_choices = (2, 1) if epilogue.planes == 1 or needed else (1,)
     for operand_contexts in (2, 1):
         found = []
+        orders: tuple[Order, ...] = loop_orders(conv) if operand_contexts == 2 else ("stream",)
+        candidates = {order: tiling_candidates(conv, order, operand_contexts, 1) for order in orders}
         for result_contexts in result_choices:
-            for order in loop_orders(conv) if operand_contexts == 2 else ("stream",):
-                c = tiling_candidates(conv, order, operand_contexts, result_contexts)
+            for order in orders:
+                c = replace(candidates[order], result_contexts=result_contexts)
                 fitting = fits_memory(c, conv, epilogue, accelerator, gemm, order)
                 if fitting.any():
                     price = np.where(fitting, cost(c, conv, epilogue, gemm, accelerator), np.inf)
