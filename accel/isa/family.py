@@ -360,11 +360,15 @@ class CompiledByNumba:
     """Part of a family of which numba compiles ``signatures``, and nothing else is to be prepared."""
 
     def signatures(self) -> tuple[Signature, ...]:
-        """Returns what numba compiles."""
+        """Returns what numba compiles for programs that are compiled here."""
         raise NotImplementedError
 
+    def further_signatures(self) -> tuple[Signature, ...]:
+        """Returns what it compiles beside for programs that others have made."""
+        return ()
+
     def prepare(self, accelerator: Accelerator) -> None:
-        """Compiles what numba compiles."""
+        """Compiles what numba compiles for programs that are compiled here."""
         for signature in self.signatures():
             signature.compile()
 

@@ -33,11 +33,11 @@ _prepared: set[str] = set()
 """Families of which this process, or the one that it was forked from, has loaded what numba compiles."""
 
 
-def prepare(accelerator: Accelerator) -> None:
+def prepare(accelerator: Accelerator, *, compiled: bool = False) -> None:
     """Compiles or loads the kernels of ``accelerator`` and runs none of them, so that forking afterwards is safe.
 
     The kernels serve every later simulation of this process, and of processes forked from it, on accelerators of the
-    same shapes.
+    same shapes; without those that ``compiled`` programs do not need.
 
     Raises:
         InvalidAccelerator: its family is not installed.
@@ -45,25 +45,29 @@ def prepare(accelerator: Accelerator) -> None:
     for signature in _common_signatures():
         signature.compile()
     family_of(accelerator).prepare(accelerator)
-    _prepared.add(accelerator.family)
+    if not compiled:
+        for signature in _further_signatures(accelerator):
+            signature.compile()
+        _prepared.add(accelerator.family)
     for source in _kernel_sources(accelerator):
         load_kernel(source)
 
 
-def prepare_on_disk(accelerator: Accelerator, start_child: StartChild | None = None) -> None:
+def prepare_on_disk(accelerator: Accelerator, start_child: StartChild | None = None, *, compiled: bool = False) -> None:
     """Does :func:`prepare` and notes on the disk that it was done; of several processes one compiles, and others wait.
 
     For trusted processes alone: what it compiles is run by all. ``start_child`` forks a process, which does a half, so
-    that somebody who waits waits half as long.
+    that somebody who waits waits half as long; who waits for a ``compiled`` program does not wait for what only
+    programs of others need.
 
     Raises:
         InvalidAccelerator: its family is not installed.
     """
     with _compiling(accelerator.family):
-        if start_child is not None and not is_on_disk(accelerator):
-            _share(_parts(accelerator), start_child)
-        prepare(accelerator)
-        note = _note(accelerator.family)
+        if start_child is not None and not is_on_disk(accelerator, compiled=compiled):
+            _share(_parts(accelerator, compiled=compiled), start_child)
+        prepare(accelerator, compiled=compiled)
+        note = _note(accelerator.family, compiled=compiled)
         if note is not None:
             with contextlib.suppress(OSError):
                 note.touch(mode=0o600)
@@ -88,10 +92,11 @@ def _share(parts: Sequence[Callable[[], object]], start_child: StartChild) -> No
         os.waitpid(child, 0)
 
 
-def _parts(accelerator: Accelerator) -> list[Callable[[], object]]:
+def _parts(accelerator: Accelerator, *, compiled: bool) -> list[Callable[[], object]]:
     """Returns what :func:`prepare` compiles in parts that do not depend on each other, as far as its family says so."""
     signatures = getattr(family_of(accelerator), "signatures", tuple)  # a plug-in may have prepare alone
-    parts: list[Callable[[], object]] = [each.compile for each in (*signatures(), *_common_signatures())]
+    further = () if compiled else _further_signatures(accelerator)
+    parts: list[Callable[[], object]] = [each.compile for each in (*signatures(), *further, *_common_signatures())]
     return parts + [functools.partial(load_kernel, source) for source in _kernel_sources(accelerator)]
 
 
@@ -100,20 +105,29 @@ def _common_signatures() -> tuple[Signature, ...]:
     return (cycle_account.account_signature(), *decode.decode_signatures())
 
 
-def is_on_disk(accelerator: Accelerator) -> bool:
+def _further_signatures(accelerator: Accelerator) -> tuple[Signature, ...]:
+    further: tuple[Signature, ...] = getattr(family_of(accelerator), "further_signatures", tuple)()
+    return further
+
+
+def is_on_disk(accelerator: Accelerator, *, compiled: bool = False) -> bool:
     """Returns whether :func:`prepare` would load all from the disk; it loads the kernels that TVM compiled.
 
     Raises:
         InvalidAccelerator: its family is not installed.
     """
     sources = _kernel_sources(accelerator)
-    return is_family_on_disk(accelerator.family) and all(find_kernel(source) for source in sources)
+    there = is_family_on_disk(accelerator.family, compiled=compiled)
+    return there and all(find_kernel(source) for source in sources)
 
 
-def is_family_on_disk(name: str) -> bool:
-    """Returns whether what numba compiles for a family has been compiled into the folder."""
-    note = _note(name)
-    return note is not None and note.exists()
+def is_family_on_disk(name: str, *, compiled: bool = False) -> bool:
+    """Returns whether what numba compiles for a family has been compiled into the folder.
+
+    With ``compiled`` that is what programs that are compiled here need.
+    """
+    notes = [_note(name), _note(name, compiled=True)] if compiled else [_note(name)]
+    return any(note is not None and note.exists() for note in notes)
 
 
 def fetch(accelerator: Accelerator, provider: KernelProvider) -> None:
@@ -159,10 +173,11 @@ def _compiling(name: str) -> Iterator[None]:
         yield
 
 
-def _note(name: str) -> Path | None:
+def _note(name: str, *, compiled: bool = False) -> Path | None:
     """Returns the file that says what numba compiles for a family is there; its name has all that this depends on."""
     folder, state = cache_folder(), _family_state(name)
-    return None if folder is None or state is None else folder / f"{name}-{state}.prepared"
+    ending = "compiled" if compiled else "prepared"
+    return None if folder is None or state is None else folder / f"{name}-{state}.{ending}"
 
 
 @functools.cache

@@ -85,7 +85,7 @@ def _execute_model(
             work.inputs, settings, _INPUTS, lambda given: check_fit(given, info.inputs, field=_INPUTS, unset=info.unset)
         )
         accelerator = load_accelerator(work.accelerator)
-        _prepare(accelerator, kernels)
+        _prepare(accelerator, kernels, compiled=True)
         run_loaded_model(
             model,
             accelerator,
@@ -101,12 +101,12 @@ def _execute_model(
     return summarize(json.loads((out / "report.json").read_bytes()))
 
 
-def _prepare(accelerator: Accelerator, kernels: KernelProvider | None) -> None:
-    """Has what the simulation runs compiled, in a new installation."""
+def _prepare(accelerator: Accelerator, kernels: KernelProvider | None, *, compiled: bool) -> None:
+    """Has what the simulation of a program runs compiled, in a new installation; ``compiled``: the program is ours."""
     if kernels is not None:
         fetch(accelerator, kernels)
-    elif cache_folder() is not None and not is_on_disk(accelerator):
-        prepare_on_disk(accelerator, start_child)
+    elif cache_folder() is not None and not is_on_disk(accelerator, compiled=compiled):
+        prepare_on_disk(accelerator, start_child, compiled=compiled)
 
 
 def _calibration(work: ModelJobInputs, info: ModelInfo, settings: Settings) -> Arrays | None:
@@ -133,7 +133,7 @@ def _execute_program(
     if sources.program is None:  # the service has made the Program file, and knows it by its digest
         sources = sources.model_copy(update={"program": _program_digest(program, out)})
     program = _retargeted(program, work.accelerator)
-    _prepare(program.accelerator, kernels)
+    _prepare(program.accelerator, kernels, compiled=False)
     options = SimulateOptions(**work.options.model_dump(include=set(SimulateOptions.model_fields)))
     wanted = program_tensors(program, program.inputs)
     inputs = load_arrays(

@@ -120,15 +120,18 @@ class GemminiFamily(NoKernels, CompiledByNumba):
         return []
 
     def signatures(self) -> tuple[Signature, ...]:
-        """Returns what numba compiles."""
+        """Returns what numba compiles for programs that are compiled here, which have no loops."""
         return (
-            expansion_signature(),
             function_signature(),
             clock_signature(),
             bounds_signature(),
             accesses_signature(),
             context_signature(),
         )
+
+    def further_signatures(self) -> tuple[Signature, ...]:
+        """Returns what writes loops out."""
+        return (expansion_signature(),)
 
 
 class GemminiMachine:

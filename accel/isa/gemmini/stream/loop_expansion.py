@@ -76,6 +76,20 @@ def _expand(
     return count
 
 
+_PRIMITIVE = np.array([*range(rocc.LOOP_WS), rocc.MVIN3, rocc.COUNTER, rocc.FENCE])
+"""Functs of what is neither a loop nor one of its registers; programs that are compiled here have no others."""
+
+
+def _note_block_strides(loops: Int64, words: Int64) -> None:
+    """Remember the block strides of the last config_ld of each load, as ``note_block_stride`` does word by word."""
+    configs = words[words[:, 0] == rocc.CONFIG, 1]
+    loads = configs[configs & 3 == rocc.CONFIG_LD]
+    for which in range(3):
+        strides = loads[loads >> 3 & 3 == which]
+        if len(strides):
+            loops[at.BLOCK_STRIDE + which] = (strides[-1] >> 16 & 0xFFFF) + 1
+
+
 def _refuse(words: Int64, fault: Int64, count: int) -> SimulationError:
     index, what, why = (int(value) for value in fault)
     kind: Diagnosis = "memory-range"
@@ -127,6 +141,9 @@ def expand_loops(
     """
     signed = as_signed(words)
     registers = loop_registers() if loops is None else loops
+    if len(signed) <= _MOST and np.isin(signed[:, 0], _PRIMITIVE).all():
+        _note_block_strides(registers, signed)
+        return ExpandedStream(signed.copy(), np.arange(len(signed)))
     fault, size = np.zeros(3, np.int64), sizes(parameters)
     empty, no_origin = np.empty((0, 3), np.int64), np.empty(0, np.int64)
     count = _expand(signed, registers.copy(), size, int(alternate), _MOST, empty, no_origin, fault)

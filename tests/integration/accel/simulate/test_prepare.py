@@ -83,7 +83,7 @@ def test_without_a_process_to_be_had_all_is_done_here(monkeypatch: pytest.Monkey
     def exhausted(_: object) -> int:
         raise OSError(errno.EAGAIN, "no process")
 
-    monkeypatch.setattr(prepare_simulation, "is_on_disk", lambda _: False)
+    monkeypatch.setattr(prepare_simulation, "is_on_disk", lambda _, **_given: False)
     prepare_simulation.prepare_on_disk(board(), exhausted)
     assert len(happens_before.find_hazards.dispatcher.signatures) == 1
 
