@@ -41,7 +41,7 @@ class LivePlan {
 
   private changed(): void {
     const fields = this.fields();
-    const state = this.form.querySelector<HTMLTextAreaElement>("textarea")?.dataset["state"];
+    const state = this.form.querySelector<HTMLTextAreaElement>("#document")?.dataset["state"];
     if (fields.has("document") && state === "checking") {
       return; // it is looked at again when that is known
     }
