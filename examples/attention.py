@@ -22,7 +22,7 @@ def attention(seed: int = 0, *, opset: int = OPSET) -> onnx.ModelProto:
     query, key, value = (_heads(graph, rng, name, tokens) for name in ("query", "key", "value"))
     keys = graph.node("Transpose", "key_transposed", [key], perm=[0, 2, 1])
     scores = graph.node("MatMul", "scores", [query, keys])
-    scaled = graph.node("Mul", "scaled", [scores, graph.constant("scale", np.float32(_HEAD**-0.5))])
+    scaled = graph.node("Mul", "scaled", [scores, graph.constant("scale", np.array(_HEAD**-0.5, np.float32))])
     weights = graph.node("Softmax", "softmax", [scaled], axis=-1)
     mixed = graph.node("MatMul", "mixed", [weights, value])
     together = graph.node("Transpose", "together", [mixed], perm=[1, 0, 2])

@@ -123,9 +123,9 @@ class UploadContext:
         accelerator = await self.examine_document(document, owner)
 
         def keep() -> str:
-            is_file = isinstance(document, Path)
-            digest = file_digest(document) if is_file else hashlib.sha256(document.encode()).hexdigest()
-            return self.accelerators.add(accelerator, digest)
+            if isinstance(document, Path):
+                return self.accelerators.add(accelerator, file_digest(document))
+            return self.accelerators.add(accelerator, hashlib.sha256(document.encode()).hexdigest())
 
         return await self.storing.run(keep, owner), accelerator
 

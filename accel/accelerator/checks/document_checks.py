@@ -24,7 +24,7 @@ from accel.accelerator.checks.semantics_checks import (
 )
 from accel.accelerator.checks.token_checks import check_tokens
 from accel.accelerator.document import Accelerator, Composite, Operator
-from accel.accelerator.instructions import Compute, Copy, Instruction
+from accel.accelerator.instructions import AnyInstruction, Compute, Copy, Instruction
 from accel.accelerator.require import require, require_distinct, together
 
 CONTEXTS_PRAGMA = "pragma_contexts"
@@ -131,7 +131,7 @@ def check_document(accelerator: Accelerator) -> None:
                 _check_composite(f"composites.{index}.operators", composite)
 
 
-def _check_instruction(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
+def _check_instruction(path: str, instruction: AnyInstruction, accelerator: Accelerator) -> None:
     """The checks of one instruction; those of its fields take for granted what those before them have seen."""
     with together() as apart:
         with apart():

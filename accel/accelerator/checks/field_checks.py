@@ -5,7 +5,17 @@ from collections.abc import Sequence
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import field_at, field_roles
-from accel.accelerator.instructions import BitField, Compute, Copy, HardwareLoop, Instruction, MicroOps, Operand, Part
+from accel.accelerator.instructions import (
+    AnyInstruction,
+    BitField,
+    Compute,
+    Copy,
+    HardwareLoop,
+    Instruction,
+    MicroOps,
+    Operand,
+    Part,
+)
 from accel.accelerator.require import require, require_distinct, require_known, together
 
 _FLOAT_BITS = 32
@@ -56,7 +66,7 @@ def _too_large(field: BitField) -> str:
     return f"{field.value} does not fit the {field.bits} bits of {field.name}, which hold up to {(1 << field.bits) - 1}"
 
 
-def check_encoding(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
+def check_encoding(path: str, instruction: AnyInstruction, accelerator: Accelerator) -> None:
     """Refuses an encoding that overlaps itself, and a sequence of unknown parts.
 
     Raises:

@@ -3,6 +3,7 @@
 import { ApiError, request } from "../api";
 import { element } from "../dom";
 import { Latest } from "../latest";
+import { addTableButtons } from "../tables";
 
 const PLAN_AFTER = 300;
 /** The fields on which a plan depends. */
@@ -74,6 +75,7 @@ class LivePlan {
     const summary = parsed.querySelector("[data-summary]");
     summary?.remove();
     this.body.replaceChildren(...parsed.body.childNodes);
+    addTableButtons(this.body);
     this.body.classList.remove("outdated");
     this.say(summary?.textContent ?? "");
   }

@@ -1,0 +1,1 @@
+import{t as e}from"./tables-B1kCrrDT.js";e(document);
