@@ -44,7 +44,7 @@ function textOf(cell: HTMLTableCellElement): string {
   for (const other of copy.querySelectorAll(NO_DATA)) {
     other.remove();
   }
-  for (const end of copy.querySelectorAll("br, div, li")) {
+  for (const end of copy.querySelectorAll("br, div, li, .tags, .tag, .remark")) {
     end.append(" "); // what is below each other is apart
     end.before(" ");
   }

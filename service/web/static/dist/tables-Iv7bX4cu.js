@@ -1,0 +1,1 @@
+import{t as e}from"./tables-CadPQXxc.js";e(document);

@@ -1,1 +1,0 @@
-import{t as e}from"./tables-B1kCrrDT.js";e(document);
