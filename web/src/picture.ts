@@ -54,7 +54,7 @@ export function onGround(picture: SVGSVGElement, width: number, height: number, 
 function barChart(home: HTMLElement): string {
   const rows = [...home.querySelectorAll<HTMLElement>(ROWS)].filter((row) => row.querySelector("svg.bar") !== null);
   const text = getComputedStyle(home).color;
-  const picture = svgElement("svg", { viewBox: "0 0 960 0", "font-family": "system-ui, sans-serif", "font-size": "13", fill: text });
+  const picture = svgElement("svg", { viewBox: "0 0 1000 0", "font-family": "system-ui, sans-serif", "font-size": "13", fill: text });
   let top = 12;
   const write = (x: number, y: number, words: string): void => {
     picture.append(svgElement("text", { x, y }, words));
@@ -80,8 +80,8 @@ function barChart(home: HTMLElement): string {
     write(x + 18, y, clip(key));
   });
   const height = top + 16 + Math.ceil(keys.length / 4) * 20;
-  picture.setAttribute("viewBox", `0 0 960 ${height}`);
-  return onGround(picture, 960, height, groundOf(home));
+  picture.setAttribute("viewBox", `0 0 1000 ${height}`);
+  return onGround(picture, 1000, height, groundOf(home));
 }
 
 function clip(from: Element | undefined): string {

@@ -1,1 +1,0 @@
-import{t as e}from"./tables-CadPQXxc.js";e(document);
