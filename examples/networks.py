@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx
 
 from examples import light
+from examples.attention import attention
 from examples.autoencoder import autoencoder
 from examples.conv224 import conv224
 from examples.ds_cnn import keyword_spotting
@@ -46,6 +47,7 @@ NETWORKS = {
     "resnet18": Network(resnet18, "ResNet-18, 224x224, 1000 classes"),
     "resnet34": Network(resnet34, "ResNet-34, 224x224, 1000 classes"),
     "resnet50": Network(resnet50, "ResNet-50, 224x224, 1000 classes"),
+    "attention": Network(attention, "one block of self-attention, 32 tokens of 64 channels, 4 heads"),
     "conv224": Network(conv224, "one convolution of 16 channels, 224x224, quantised"),
 } | {
     name: Network(functools.partial(light.light, name), "of the onnx package, 224x224, 1000 classes")

@@ -1,11 +1,15 @@
 """What the routes work on: built once for each app, restricted for each request to what its caller may see."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from accel.accelerator.document import Accelerator
+from accel.report.provenance import file_digest
 from service.auth.caller import Caller, CurrentCaller
 from service.auth.concurrency import FairSemaphore, OwnerSlots
 from service.auth.key_cache import KeyCache
@@ -17,7 +21,7 @@ from worker.config.settings import Settings
 from worker.identity.api_keys import ApiKeys
 from worker.identity.share_links import ShareLinks
 from worker.inspection.inspector import Inspector, Planner
-from worker.process.scratch import sweep_scratch
+from worker.process.scratch import scratch_directory, sweep_scratch
 from worker.queue.job_queue import JobQueue
 from worker.records.accelerator_store import Accelerators
 from worker.records.idempotency import Idempotency
@@ -91,6 +95,39 @@ class UploadContext:
             get[kind](name)
         except KeyError:
             raise ProblemError("not-found", f"there is no {name!r} among the {kind}", field="id") from None
+
+    async def examine_document(self, document: Path | str, owner: str) -> Accelerator:
+        """Returns the accelerator of a document, a file or a text, examined in a confined process; it is not kept.
+
+        Raises:
+            ProblemError: it cannot be examined within the limits, or it was not its turn in time.
+            RefusedError: it cannot be used.
+        """
+
+        def examine() -> Accelerator:
+            if isinstance(document, Path):
+                return self.inspector.accelerator(document)
+            with scratch_directory(self.settings.scratch_dir, "document") as folder:
+                path = folder / "document"
+                path.write_bytes(document.encode())
+                return self.inspector.accelerator(path)
+
+        return await self.inspections.run(examine, owner)
+
+    async def keep_document(self, document: Path | str, owner: str) -> tuple[str, Accelerator]:
+        """Examines a document, a file or a text, and keeps it; returns its id and the accelerator.
+
+        Raises:
+            ProblemError, RefusedError: as :meth:`examine_document`.
+        """
+        accelerator = await self.examine_document(document, owner)
+
+        def keep() -> str:
+            if isinstance(document, Path):
+                return self.accelerators.add(accelerator, file_digest(document))
+            return self.accelerators.add(accelerator, hashlib.sha256(document.encode()).hexdigest())
+
+        return await self.storing.run(keep, owner), accelerator
 
 
 @dataclass(frozen=True)

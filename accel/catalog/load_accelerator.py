@@ -16,13 +16,13 @@ import pydantic
 from accel.accelerator.checks.document_checks import check_compilable, check_document
 from accel.accelerator.document import Accelerator
 from accel.accelerator.document_text import MAX_BYTES, check_size, read_text
+from accel.accelerator.require import MOST_ERRORS
 from accel.errors import InvalidAccelerator
 from accel.isa.family import DocumentCheck
 from accel.isa.family_registry import family_of
 from accel.isa.vta.document.ten_keys_json import is_config, read_config
 
 _LONGEST = 64
-_MOST_ERRORS = 50  # of one document
 Place = Sequence[str | int]
 
 
@@ -34,7 +34,7 @@ def schema_error(
     The first has the others with it. Where a missing key stands beside an unknown one, the unknown key comes first: it
     is the missing one, misspelt.
     """
-    found = error.errors(include_url=False)[:_MOST_ERRORS]
+    found = error.errors(include_url=False)[:MOST_ERRORS]
     if found[0]["type"] == "missing":
         beside = (other for other in found if other["loc"][:-1] == found[0]["loc"][:-1])
         unknown = next((other for other in beside if other["type"] == "extra_forbidden"), found[0])

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from service.auth.rate_limits import UNCOUNTED, RateCounter
 from service.http.problems import ProblemError
 from worker.identity.share_links import ShareTarget
 from worker.records.job_record import LOCAL
@@ -49,6 +50,15 @@ async def caller_of(request: Request) -> Caller:
 
 
 CurrentCaller = Annotated[Caller, Depends(caller_of)]
+
+
+async def _counter_of(request: Request) -> RateCounter:
+    counter = getattr(request.state, "counter", UNCOUNTED)
+    assert isinstance(counter, RateCounter)
+    return counter
+
+
+CurrentCounter = Annotated[RateCounter, Depends(_counter_of)]
 
 
 async def _owner(caller: CurrentCaller) -> str:

@@ -8,11 +8,13 @@ token moves that time by a minute divided by the bucket's size, and there is non
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
 import redis
+
+from service.http.problems import ProblemError
 
 _log = logging.getLogger(__name__)
 RateName = Literal["uploads", "submissions", "reads"]
@@ -121,3 +123,40 @@ class RateLimiter:
             while len(self._full) > _MOST:
                 del self._full[next(iter(self._full))]
         return ahead
+
+
+@dataclass(frozen=True)
+class RateCounter:
+    """Counts what one caller does.
+
+    Attributes:
+        limiter: the buckets of all; None where nothing is limited.
+        limits: the limits by name.
+        who: the name under which the caller is counted.
+    """
+
+    limiter: RateLimiter | None
+    limits: Mapping[RateName, RateLimit]
+    who: str
+
+    def is_limited(self, name: RateName) -> bool:
+        """Returns whether the caller has a limit of this name."""
+        return self.limiter is not None and self.limits[name].size > 0
+
+    def take(self, name: RateName) -> RateDecision | None:
+        """Counts one more; None if it is not limited.
+
+        Raises:
+            ProblemError: the limit is reached.
+        """
+        if self.limiter is None or not self.is_limited(name):
+            return None
+        taken = self.limiter.take(self.limits[name], self.who)
+        if not taken.granted:
+            detail = f"at most {taken.rate.size} {name} a minute; try again in {int(taken.wait) + 1} s"
+            raise ProblemError("rate-limited", detail, headers=taken.headers)
+        return taken
+
+
+UNCOUNTED = RateCounter(None, {}, "")
+"""Counts nothing."""

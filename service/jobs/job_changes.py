@@ -15,6 +15,7 @@ from accel.accelerator.document_text import MAX_BYTES
 from accel.catalog.load_accelerator import checked_accelerator
 from accel.report.changed_documents import ChangedDocument
 from accel.report.report_documents import FieldDifference
+from service.auth.rate_limits import RateCounter
 from service.context import Context
 from service.http.problems import ProblemError
 from service.http.resources import JobSubmission
@@ -85,8 +86,12 @@ async def job_changes(job: Job, context: Context, owner: str) -> JobChanges:
     return await run_in_threadpool(_described, job, known, left_out, context, owner)
 
 
-async def compile_changes(job: Job, names: Sequence[str] | None, context: Context, owner: str) -> JobChanges:
+async def compile_changes(
+    job: Job, names: Sequence[str] | None, context: Context, owner: str, counter: RateCounter
+) -> JobChanges:
     """Submits a job for each of these changes that has none, or whose job did not succeed; None: for all that can be.
+
+    Each counts as a submission of its own.
 
     Raises:
         ProblemError: there is no such change, or it is refused; or a job cannot be accepted: those before it were.
@@ -99,6 +104,7 @@ async def compile_changes(job: Job, names: Sequence[str] | None, context: Contex
         request = _request(job, change)
         found = await run_in_threadpool(_job_of, request, context, owner)
         if found is None or found.state in {"failed", "canceled"}:
+            await run_in_threadpool(counter.take, "submissions")
             await context.uploads.storing.run(partial(_store, change, context), owner)
             submission = JobSubmission(**request.model_dump(), label=_label(job, change))
             await run_in_threadpool(submit, submission, owner, None, context)

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import redis
 from starlette.concurrency import run_in_threadpool
 
-from accel.accelerator.document import Accelerator
 from accel.catalog.load_accelerator import preset_names
 from accel.frontend.read.model_info import Axes, TensorInfo, fix_axes
 from accel.report.provenance import file_digest
-from service.context import Context, UploadContext
+from service.context import Context
 from service.http.problems import ProblemError
 from service.http.request_context import current_traceparent, request_id
 from service.http.resources import JobSubmission
@@ -218,36 +217,8 @@ async def with_kept_document(request: JobSubmission, context: Context, owner: st
     if request.document is None:
         return request
     await run_in_threadpool(check_submission, request, context)
-    accelerator = await _keep_document(request.document, context.uploads, owner)
+    accelerator, _ = await context.uploads.keep_document(request.document, owner)
     return request.model_copy(update={"accelerator": accelerator, "document": None})
-
-
-async def _check_document(text: str, uploads: UploadContext, owner: str) -> Accelerator:
-    """Returns the accelerator of a document that came with a submission, checked in a confined process; it is not kept.
-
-    Raises:
-        ProblemError: it cannot be examined within the limits, or it was not its turn in time.
-        RefusedError: it cannot be used.
-    """
-
-    def examine() -> Accelerator:
-        with scratch_directory(uploads.settings.scratch_dir, "document") as folder:
-            path = folder / "document"
-            path.write_bytes(text.encode())
-            return uploads.inspector.accelerator(path)
-
-    return await uploads.inspections.run(examine, owner)
-
-
-async def _keep_document(text: str, uploads: UploadContext, owner: str) -> str:
-    """Checks and keeps a document as an upload of it; returns its id.
-
-    Raises:
-        ProblemError, RefusedError: as :func:`_check_document`.
-    """
-    accelerator = await _check_document(text, uploads, owner)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return await uploads.storing.run(lambda: uploads.accelerators.add(accelerator, digest), owner)
 
 
 async def plan(request: JobSubmission, context: Context, owner: str) -> bytes:
@@ -262,7 +233,7 @@ async def plan(request: JobSubmission, context: Context, owner: str) -> bytes:
     if request.program is not None:
         raise ProblemError("invalid-request", "a program is compiled already: nothing is planned", field="program")
     if request.document is not None:  # with the line of what is wrong, before it has a turn among the plans
-        await _check_document(request.document, context.uploads, owner)
+        await context.uploads.examine_document(request.document, owner)
     return await context.submissions.plans.run(lambda: _plan(request, context), owner)
 
 

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.auth.caller import ANONYMOUS, LOCAL_CALLER, NO_OWNER, Caller
-from service.auth.rate_limits import RateDecision, RateLimit, RateName
+from service.auth.rate_limits import UNCOUNTED, RateCounter, RateLimit, RateName
 from service.auth.route_policy import MatchedPolicy, RoutePolicies
 from service.auth.session_cookie import key_in_cookie
 from service.context import AccessContext, Context
@@ -60,14 +60,16 @@ class AccessControl:
         matched = self._policies.match(scope)
         try:
             caller = await self._caller(scope, matched)
-            taken = await self._count(scope, caller, matched)
+            counter = self._counter(scope, caller, matched)
+            rate = matched.policy.rate if matched.has_method else "reads"
+            taken = await run_in_threadpool(counter.take, rate) if counter.is_limited(rate) else None
         except ProblemError as error:
             await problem_response(error.problem, error.headers)(scope, receive, send)
             return
         except StoreUnavailableError as error:
             await store_unavailable_response(scope["method"], scope["path"], error)(scope, receive, send)
             return
-        scope.setdefault("state", {})["caller"] = caller
+        scope.setdefault("state", {}).update(caller=caller, counter=counter)
         await self._app(scope, receive, send if taken is None else _with_headers(send, taken.headers))
 
     async def _caller(self, scope: Scope, matched: MatchedPolicy) -> Caller:
@@ -120,23 +122,12 @@ class AccessControl:
                 return opened, secret_tokens.token_digest(text)
         return None
 
-    async def _count(self, scope: Scope, caller: Caller, matched: MatchedPolicy) -> RateDecision | None:
-        """Counts the request against its rate limit; returns None if it is not limited.
-
-        Raises:
-            ProblemError: the limit is reached.
-        """
+    def _counter(self, scope: Scope, caller: Caller, matched: MatchedPolicy) -> RateCounter:
+        """Returns what counts the request, and what it does beside that, against the caller's rate limits."""
         if not self._counting or caller is ANONYMOUS or self._is_open(matched):
-            return None
-        rate = self._rates[matched.policy.rate if matched.has_method else "reads"]
+            return UNCOUNTED
         who = caller.counted_as or f"address:{(scope.get('client') or ('',))[0]}"
-        if rate.size == 0:
-            return None
-        taken = await run_in_threadpool(_access_context(scope).rates.take, rate, who)
-        if not taken.granted:
-            detail = f"at most {rate.size} {rate.name} a minute; try again in {int(taken.wait) + 1} s"
-            raise ProblemError("rate-limited", detail, headers=taken.headers)
-        return taken
+        return RateCounter(_access_context(scope).rates, self._rates, who)
 
 
 def resolve_auth(auth: Literal["auto", "keys", "off"], bound: socket.socket) -> Literal["keys", "off"]:

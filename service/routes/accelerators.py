@@ -91,13 +91,13 @@ async def post_accelerator(
     With `dry_run` nothing is kept: the answer says whether the document can be used, as an editor asks while one types.
     """
     async with receive_file(request, uploads.settings.scratch_dir, _RAW) as upload:
-        accelerator = await uploads.inspections.run(lambda: uploads.inspector.accelerator(upload.path), owner)
         chosen_label = label_of(request, label)
-    if dry_run:
-        response.status_code = 200
-        checked = accelerator_id(accelerator)
-        return AcceleratorSummary(id=checked, title=accelerator.title, family=accelerator.family, label=chosen_label)
-    digest = await uploads.storing.run(lambda: uploads.accelerators.add(accelerator, upload.sha256), owner)
+        if dry_run:
+            accelerator = await uploads.examine_document(upload.path, owner)
+            response.status_code = 200
+            checked, title = accelerator_id(accelerator), accelerator.title
+            return AcceleratorSummary(id=checked, title=title, family=accelerator.family, label=chosen_label)
+        digest, accelerator = await uploads.keep_document(upload.path, owner)
     response.headers["Location"] = f"/v1/accelerators/{digest}"
     if chosen_label is not None:
         await run_in_threadpool(uploads.accelerators.set_label, digest, chosen_label)

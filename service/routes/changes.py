@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
-from service.auth.caller import CurrentCaller, CurrentOwner
+from service.auth.caller import CurrentCaller, CurrentCounter, CurrentOwner
 from service.auth.route_policy import access
 from service.context import RequestContext
 from service.http.conditional import IfNoneMatch, respond_with_etag
@@ -84,20 +84,22 @@ async def list_changes(
         "queue-unavailable",
     ),
 )
-@access("key", rate="submissions")
+@access("key")
 async def post_changes(
     id: JobId,  # noqa: A002 - the API's name
     request: ChangeRequest,
     context: RequestContext,
     owner: CurrentOwner,
+    counter: CurrentCounter,
 ) -> Response:
     """Submit a job for each change that has none which waits, runs or has succeeded.
 
     Each changed document is kept as an accelerator of yours, and a job submitted with the model and the options of this
     one; an earlier job that was asked the same answers as ever. Follow them by `GET`, or each job by its own address.
-    Where one is not accepted, as the queue is full, those before it were.
+    Each job counts as a submission where rates are limited. Where one is not accepted, by its rate or as the queue is
+    full, those before it were.
     """
-    found = await compile_changes(await _ended(id, context), request.changes, context, owner)
+    found = await compile_changes(await _ended(id, context), request.changes, context, owner, counter)
     wanted = [each for each in found.changes if request.changes is None or each.name in request.changes]
     open_still = any(each.job is not None and each.job.state in {"queued", "running"} for each in wanted)
     headers = {"Location": f"/v1/jobs/{id}/changes"} | ({"Retry-After": "1"} if open_still else {})

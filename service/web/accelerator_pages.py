@@ -22,7 +22,7 @@ from service.routes import labels, retention
 from service.routes.accelerators import AcceleratorSort, document_yaml, find_accelerator, found_accelerators
 from service.uploads.receive import receive_parts
 from service.web.document_lines import Choice, Form, source_lines
-from service.web.form_files import FORM_BYTES, form_texts, sent_document, store_document
+from service.web.form_files import FORM_BYTES, form_texts, sent_document
 from service.web.rendering import BackField, frame_of, local_path, render, see_other
 from worker.identity.ownership import Label
 from worker.records.accelerator_store import is_uploaded
@@ -81,7 +81,7 @@ async def add_accelerator(request: Request, context: RequestContext, owner: Curr
     async with receive_parts(request, context.settings.scratch_dir, limit=_PARTS) as parts:
         path = await run_in_threadpool(sent_document, parts)
         try:
-            digest = await store_document(_given(path), context, owner)
+            digest, _ = await context.uploads.keep_document(_given(path), owner)
         except (ProblemError, RefusedError) as error:
             typed = await run_in_threadpool(lambda: form_texts(parts).get("document", ""))
             return await run_in_threadpool(_listed, request, context.uploads, error.problem, typed)

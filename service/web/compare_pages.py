@@ -18,7 +18,7 @@ from service.routes.trace import open_trace
 from service.web.list_pages import source_names
 from service.web.pass_diff import Marks, compare, folded, make_lines
 from service.web.rendering import render
-from service.web.report_figures import Slice, unit_cycles
+from service.web.report_figures import CATEGORIES, Slice, unit_cycles
 from service.web.templating import short
 from worker.records.job_index import JobSelection
 from worker.records.job_listing import page_of_jobs
@@ -77,7 +77,8 @@ def show_comparison(
         fields=_fields(found.document or ()),
         origins=_fields(found.provenance),
         causes=[cause for cause in found.causes or () if cause.difference],
-        bars=_bars(found, pair),
+        bars=(bars := _bars(found, pair)),
+        legend=_legend(bars),
         asked=asked,
         layer=layer,
         stages=_STAGES,
@@ -120,6 +121,12 @@ def _bars(found: Comparison, pair: Sequence[ComparedJob]) -> dict[str, tuple[Bar
     return {
         each.name: (_bar(each.a, accounts[0], longest), _bar(each.b, accounts[1], longest)) for each in found.layers
     }
+
+
+def _legend(bars: Mapping[str, tuple[Bar | None, Bar | None]]) -> dict[str, str]:
+    """What the colours of the bars mean."""
+    found = {part.category for both in bars.values() for bar in both if bar for part in bar.slices}
+    return {category: words for category, words in CATEGORIES.items() if category in found}
 
 
 def _bar(layer: ComparedLayer | None, accounts: Mapping[str, Sequence[Slice]], longest: int) -> Bar | None:

@@ -3,17 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from starlette.concurrency import run_in_threadpool
-
 from accel.accelerator.document_text import MAX_BYTES
-from accel.report.provenance import file_digest
-from service.context import Context
 from service.http.problems import ProblemError
 from service.uploads.receive import ReceivedPart
 
 DOCUMENT, DOCUMENT_FILE = "document", "document_file"  # names of fields
 FORM_BYTES = 4 * MAX_BYTES  # of a form but for a model: the document, typed and sent, and fields
-_FIELD_BYTES = 1000
+_FIELD_BYTES = 4000
 _SHOWN_NAME = 100
 
 
@@ -49,16 +45,3 @@ def sent_document(parts: Sequence[ReceivedPart]) -> Path | None:
         if chosen or (part.name == DOCUMENT and part.filename is None and _text(part)):
             return part.path
     return None
-
-
-async def store_document(path: Path, context: Context, owner: str) -> str:
-    """Checks and keeps the document of an accelerator; returns its id.
-
-    Raises:
-        ProblemError: it cannot be examined within the limits, or it was not its turn in time.
-        RefusedError: it cannot be used.
-    """
-    uploads = context.uploads
-    accelerator = await uploads.inspections.run(lambda: uploads.inspector.accelerator(path), owner)
-    digest = await run_in_threadpool(file_digest, path)
-    return await uploads.storing.run(lambda: uploads.accelerators.add(accelerator, digest), owner)

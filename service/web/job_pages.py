@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document import Accelerator
 from accel.report.graph_documents import GRAPH_FILE
-from service.auth.caller import CurrentCaller, CurrentOwner
+from service.auth.caller import CurrentCaller, CurrentCounter, CurrentOwner
 from service.auth.route_policy import access
 from service.context import Context, RequestContext, RequestJobs, app_context
 from service.http.problems import ProblemError
@@ -22,7 +22,7 @@ from service.routes import jobs as job_routes
 from service.routes import labels, retention
 from service.routes.artifacts import list_tir
 from service.routes.changes import ChangeName, ChangeRequest, post_changes
-from service.web.rendering import BackField, local_path, render, see_other
+from service.web.rendering import BackField, local_path, render, see_other, typed_tags
 from service.web.report_figures import CATEGORIES
 from service.web.report_values import report_values
 from service.web.templating import short
@@ -149,15 +149,16 @@ def _source(job: Job, context: Context) -> dict[str, Any]:
 
 
 @router.post("/changes")
-@access("key", rate="submissions")
+@access("key")
 async def compile_with(
     id: JobId,  # noqa: A002 - the API's name
     context: RequestContext,
     owner: CurrentOwner,
+    counter: CurrentCounter,
     change: Annotated[list[ChangeName], Form(max_length=100)],
 ) -> Response:
     """Submits a job for each of these changes, and leads back to where they are listed."""
-    await post_changes(id, ChangeRequest(changes=change), context, owner)
+    await post_changes(id, ChangeRequest(changes=change), context, owner, counter)
     return see_other(f"/jobs/{id}#changes")
 
 
@@ -173,12 +174,6 @@ def cancel(id: JobId, jobs: RequestJobs, back: BackField = None) -> Response:  #
     return _back_to(back, id)
 
 
-def _typed_tags(sent: list[str]) -> list[str]:
-    """Returns the tags of a field in which they stand with commas between them."""
-    words = (" ".join(tag.split()) for text in sent for tag in text.split(","))
-    return list(dict.fromkeys(word for word in words if word))
-
-
 @router.post("/label")
 @access("key")
 async def annotate(
@@ -187,7 +182,7 @@ async def annotate(
     jobs: RequestJobs,
     label: Annotated[Label | None, Form()] = None,
     note: Annotated[Note | None, Form()] = None,
-    tags: Annotated[Tags, BeforeValidator(_typed_tags), Form()] = [],  # noqa: B006 - it is copied
+    tags: Annotated[Tags, BeforeValidator(typed_tags), Form()] = [],  # noqa: B006 - it is copied
     back: BackField = None,
 ) -> Response:
     """Gives the job a label, a note and tags; takes away those whose field is empty, and leaves those without one."""

@@ -11,7 +11,7 @@ Report = Mapping[str, Any]
 Category = Literal["busy", "wait-memory", "wait-token", "wait-fetch", "wait-other", "idle"]
 CATEGORIES: dict[Category, str] = {
     "busy": "busy",
-    "wait-memory": "memory",
+    "wait-memory": "waits for memory",
     "wait-token": "waits for another unit",
     "wait-fetch": "waits for an instruction",
     "wait-other": "waits for another cause",

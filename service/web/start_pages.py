@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import pydantic
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from accel.catalog.load_accelerator import preset_names
@@ -22,12 +22,13 @@ from service.jobs.submission import check_submission, plan, submit
 from service.uploads.canonical import canonical_model
 from service.uploads.receive import ReceivedPart, receive_parts
 from service.uploads.stored import store_upload
-from service.web.form_files import FORM_BYTES, form_texts, sent_document, store_document
+from service.web.form_files import FORM_BYTES, form_texts, sent_document
 from service.web.list_pages import accelerator_names, source_names
-from service.web.rendering import render, see_other
+from service.web.rendering import render, see_other, typed_tags
 from worker.config.settings import Settings
 from worker.examples import examples, find_example
 from worker.identity.ownership import MOST_LABEL
+from worker.records.annotations import MOST_NOTE
 from worker.records.job_index import JobSelection
 from worker.records.job_listing import page_of_jobs
 from worker.records.job_request import DIGEST
@@ -39,6 +40,7 @@ _LATEST_JOBS = 5
 _MODELS_OFFERED = 100
 _UPLOADED = "uploaded"
 _UNPROCESSABLE = 422
+_MOST_TAGS = 2000  # characters of all of a job
 _FORM_PARTS = 16  # fields and empty files of the form
 
 
@@ -51,7 +53,8 @@ class Chosen:
         uploaded: the id of a model that was sent.
         accelerator: the id of one, unless there is a document.
         document: the text of an accelerator's document.
-        schedule, seed, label, fresh: as the API has them, as texts.
+        schedule, seed, label, note, fresh: as the API has them, as texts.
+        tags: with commas between them.
     """
 
     model: str = examples("models")[0].id
@@ -61,6 +64,8 @@ class Chosen:
     schedule: str = "timed"
     seed: str = "0"
     label: str = ""
+    note: str = ""
+    tags: str = ""
     fresh: str = ""
 
     @property
@@ -79,18 +84,30 @@ _FIELDS = tuple(Chosen.__dataclass_fields__)
 _SENT_AS = {name: name for name in _FIELDS} | {"label": "job_label"}  # a field `label` is an upload's, and never empty
 
 
+@dataclass(frozen=True)
+class _Typed:
+    """What an address may say of the form, beside model and accelerator, named as in :class:`Chosen`."""
+
+    schedule: Annotated[str, Query(max_length=20)] = "timed"
+    seed: Annotated[str, Query(max_length=20)] = "0"
+    label: Annotated[str, Query(max_length=MOST_LABEL)] = ""
+    note: Annotated[str, Query(max_length=MOST_NOTE)] = ""
+    tags: Annotated[str, Query(max_length=_MOST_TAGS)] = ""
+    fresh: Annotated[str, Query(max_length=10)] = ""
+
+
 @router.get("/")
 @access("key")
 async def show_start(
     request: Request,
     context: RequestContext,
     owner: CurrentOwner,
+    typed: Annotated[_Typed, Depends()],
     model: Annotated[str | None, Query(pattern=DIGEST)] = None,
     accelerator: Annotated[str | None, Query(max_length=100)] = None,
-    fresh: Annotated[str, Query(max_length=10)] = "",
 ) -> Response:
     """The form for a job, and the latest jobs."""
-    chosen = Chosen(accelerator=accelerator or "vta", fresh=fresh)
+    chosen = Chosen(accelerator=accelerator or "vta", **asdict(typed))
     if model is not None:
         chosen = chosen.with_model(model)
     return await _form(request, context, owner, chosen)
@@ -137,7 +154,7 @@ async def start(request: Request, context: RequestContext, owner: CurrentOwner) 
             _submission(replace(known, accelerator="vta"))  # before anything is stored
             chosen = await _with_model(sent, context, owner)
             if sent.document is not None:
-                accelerator = await store_document(sent.document, context, owner)
+                accelerator, _ = await context.uploads.keep_document(sent.document, owner)
                 chosen = replace(chosen, accelerator=accelerator, document="")
             submission = _submission(chosen)
             if sent.do == "plan":
@@ -199,6 +216,8 @@ def _submission(chosen: Chosen) -> JobSubmission:
                 **({"document": chosen.document} if chosen.document else {"accelerator": chosen.accelerator}),
                 "options": {"seed": seed, "schedule": chosen.schedule},
                 "label": chosen.label or None,
+                "note": chosen.note or None,
+                "tags": typed_tags([chosen.tags]),
                 "fresh": bool(chosen.fresh),
             }
         )
@@ -245,6 +264,9 @@ def _plan_address(submission: JobSubmission) -> str:
         "seed": options.seed,
         "schedule": options.schedule,
         "label": submission.label,
+        "note": submission.note,
+        "tags": ", ".join(submission.tags) or None,
+        "fresh": "on" if submission.fresh else None,
     }
     return "/plan?" + urlencode({name: value for name, value in query.items() if value is not None})
 
@@ -257,12 +279,10 @@ async def show_plan(
     owner: CurrentOwner,
     model: Annotated[str, Query(pattern=DIGEST)],
     accelerator: Annotated[str, Query(max_length=100)],
-    seed: Annotated[str, Query(max_length=20)] = "0",
-    schedule: Annotated[str, Query(max_length=20)] = "timed",
-    label: Annotated[str, Query(max_length=MOST_LABEL)] = "",
+    typed: Annotated[_Typed, Depends()],
 ) -> Response:
     """The plan: for each operator whether the accelerator runs it, how, and why not; and a button that runs it."""
-    chosen = Chosen(accelerator=accelerator, schedule=schedule, seed=seed, label=label).with_model(model)
+    chosen = Chosen(accelerator=accelerator, **asdict(typed)).with_model(model)
     try:
         values = await _planned(chosen, context, owner)
     except (ProblemError, RefusedError) as error:

@@ -1,5 +1,6 @@
 """The templates' environment, and their filters for numbers and units; it knows nothing of requests."""
 
+import json
 from datetime import datetime
 from importlib.metadata import version
 from urllib.parse import quote
@@ -80,6 +81,11 @@ def when(time: datetime) -> Markup:
     )
 
 
+def json_text(value: object) -> str:
+    """Returns a value as JSON has it, and a text as it is."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def short(digest: str) -> str:
     """Returns the first digits of an id, which tell it from others at a glance."""
     return digest[:_SHORT]
@@ -98,5 +104,6 @@ def make_environment() -> Environment:
     filters = (count, size, quantity, duration, energy, percent, change, when, short)
     environment.filters.update({each.__name__: each for each in filters})
     environment.filters["path"] = quote
+    environment.filters["json"] = json_text
     environment.globals["version"] = version("cyclops")
     return environment

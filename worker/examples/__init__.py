@@ -15,12 +15,13 @@ from worker.storage.identifiers import ObjectKind
 _FOLDER = Path(__file__).parent
 FileKind = Literal["models", "programs", "tensors"]
 FILES: dict[FileKind, str] = {"models": "model.onnx", "programs": "program.zip", "tensors": "tensors.npz"}
-NETWORKS = ("resnet8", "keyword_spotting")  # of ``examples/networks.py``, each a file of its name
+NETWORKS = ("resnet8", "keyword_spotting", "attention")  # of ``examples/networks.py``, each a file of its name
 ACCELERATOR = "accelerator.json"
 INFO = "info.json"
 _TITLES = {
     "resnet8": ("ResNet-8", "image classification of MLPerf Tiny: 12.5 M multiply-accumulates"),
     "keyword_spotting": ("Keyword spotting", "DS-CNN of MLPerf Tiny: depthwise convolutions, 2.7 M"),
+    "attention": ("One attention block", "32 tokens, 4 heads: projections on the accelerator, softmax on the host"),
     "models": ("One convolution", "8 to 16 channels, 8 by 8 pixels, quantised: done in a second"),
 }
 

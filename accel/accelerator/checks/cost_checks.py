@@ -19,7 +19,7 @@ from accel.accelerator.cost_ranges import (
 )
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Copy, Instruction
-from accel.accelerator.require import require
+from accel.accelerator.require import require, together
 from accel.expression.cost_expression import Cost, Ends, bounds, parse_cost
 from accel.expression.syntax_tree import ExpressionError
 from accel.util.arrays import Bools, Float64
@@ -137,9 +137,13 @@ def check_energy(accelerator: Accelerator) -> None:
     Raises:
         InvalidAccelerator: ``field`` is the path of the energy.
     """
-    for index, instruction in enumerate(accelerator.instructions):
-        if instruction.energy is not None:
-            check_cost(f"instructions.{index}.energy", instruction.energy, instruction, accelerator, MOST_ENERGY)
+    with together() as apart:
+        for index, instruction in enumerate(accelerator.instructions):
+            if instruction.energy is not None:
+                with apart():
+                    check_cost(
+                        f"instructions.{index}.energy", instruction.energy, instruction, accelerator, MOST_ENERGY
+                    )
 
 
 def check_cost(path: str, text: str, instruction: Instruction, accelerator: Accelerator, most: float) -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 from accel.accelerator.contraction import DATA_TYPES, WEIGHT_TYPES, Contraction, Tile, contraction
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Compute, Copy, Finish
-from accel.accelerator.require import require
+from accel.accelerator.require import require, together
 from accel.accelerator.semantics import Semantics, semantics_of
 from accel.expression.syntax_tree import Access, Binary, Call, Cast, Scalar
 from accel.expression.syntax_tree import Literal as Number
@@ -106,15 +106,19 @@ def check_copies(accelerator: Accelerator) -> None:
         InvalidAccelerator: ``field`` is the path of the expression, or of the instructions where one is missing.
     """
     places = list(_places(accelerator))
-    for path, copy, meaning in places:
-        moves = f"{meaning.typed.statement} moves scalars within an element"
-        same = f"{moves}; a {copy.direction} has the same indices on both sides"
-        require(preserves_positions(meaning), path, same)
-    gemm = contraction(accelerator)
-    for tile in (gemm.data, gemm.weights):
-        _check_load(tile, gemm, places)
-    _check_start(gemm, places)
-    _check_results(accelerator, gemm, places)
+    with together() as apart:
+        for path, copy, meaning in places:
+            with apart():
+                moves = f"{meaning.typed.statement} moves scalars within an element"
+                same = f"{moves}; a {copy.direction} has the same indices on both sides"
+                require(preserves_positions(meaning), path, same)
+        gemm = contraction(accelerator)
+        for tile in (gemm.data, gemm.weights):
+            with apart():
+                _check_load(tile, gemm, places)
+        with apart():
+            _check_start(gemm, places)
+        _check_results(accelerator, gemm, places)
 
 
 def _places(accelerator: Accelerator) -> Iterator[Place]:
@@ -204,17 +208,20 @@ def check_reach(accelerator: Accelerator) -> None:
     Raises:
         InvalidAccelerator: ``field`` is the path of the idle part, or of the type.
     """
-    _check_units(accelerator)
-    _check_memories(accelerator)
-    _check_operands(accelerator)
-    _check_ends(accelerator)
-    _check_contraction(accelerator, contraction(accelerator))
+    with together() as apart:
+        for check in (_check_units, _check_memories, _check_operands, _check_ends):
+            with apart():
+                check(accelerator)
+        _check_contraction(accelerator, contraction(accelerator))
 
 
 def _check_units(accelerator: Accelerator) -> None:
     used = {instruction.unit for instruction in accelerator.instructions}
-    for index, unit in enumerate(accelerator.units):
-        require(unit in used, f"units.{index}", f"no instruction is of unit {unit}; name it in one, or leave it out")
+    with together() as apart:
+        for index, unit in enumerate(accelerator.units):
+            with apart():
+                idle = f"no instruction is of unit {unit}; name it in one, or leave it out"
+                require(unit in used, f"units.{index}", idle)
 
 
 def _touched(accelerator: Accelerator) -> Iterator[tuple[str, bool]]:
@@ -235,14 +242,15 @@ def _touched(accelerator: Accelerator) -> Iterator[tuple[str, bool]]:
 
 def _check_memories(accelerator: Accelerator) -> None:
     touched = set(_touched(accelerator))
-    for index, memory in enumerate(accelerator.memories):
-        filled, read = (memory.name, True) in touched, (memory.name, False) in touched
-        at, name = f"memories.{index}", memory.name
-        require(filled or read, at, f"no instruction uses {name}; one must, or leave it out")
-        require(
-            filled, at, f"nothing fills {name}; a copy must load it, or a compute write it{_elsewhere(accelerator)}"
-        )
-        require(read, at, f"nothing uses what is in {name}; a copy must store it, or a compute read it")
+    with together() as apart:
+        for index, memory in enumerate(accelerator.memories):
+            filled, read = (memory.name, True) in touched, (memory.name, False) in touched
+            at, name = f"memories.{index}", memory.name
+            with apart():
+                require(filled or read, at, f"no instruction uses {name}; one must, or leave it out")
+                fill = f"a copy must load it, or a compute write it{_elsewhere(accelerator)}"
+                require(filled, at, f"nothing fills {name}; {fill}")
+                require(read, at, f"nothing uses what is in {name}; a copy must store it, or a compute read it")
 
 
 def _elsewhere(accelerator: Accelerator) -> str:

@@ -1,18 +1,31 @@
 """The checks of a document in their order: that its parts agree, and that the compiler can use it.
 
+Checks that take nothing of each other for granted all run, and what they find is raised together.
 :func:`check_document` refuses a machine on which no program could run, :func:`check_compilable` one for which nothing
 could be compiled, or of which a part would be idle.
 """
 
 from accel.accelerator.checks.cost_checks import check_energy
 from accel.accelerator.checks.dataflow_checks import check_copies, check_reach
-from accel.accelerator.checks.field_checks import check_encodings, check_instruction, check_roles
+from accel.accelerator.checks.field_checks import (
+    check_encoding,
+    check_instruction,
+    check_patterns,
+    check_roles,
+    check_unit,
+)
 from accel.accelerator.checks.memory_checks import check_addresses, check_capacity
-from accel.accelerator.checks.semantics_checks import COPY_COST_NAMES, COST_NAMES, check_semantics, check_shadows
+from accel.accelerator.checks.semantics_checks import (
+    COPY_COST_NAMES,
+    COST_NAMES,
+    check_costs,
+    check_semantics,
+    check_shadows,
+)
 from accel.accelerator.checks.token_checks import check_tokens
 from accel.accelerator.document import Accelerator, Composite, Operator
-from accel.accelerator.instructions import Compute, Copy
-from accel.accelerator.require import require, require_distinct
+from accel.accelerator.instructions import AnyInstruction, Compute, Copy, Instruction
+from accel.accelerator.require import require, require_distinct, together
 
 CONTEXTS_PRAGMA = "pragma_contexts"
 """The compiler's own pragma: how many copies of each buffer of a loop there are."""
@@ -38,21 +51,24 @@ TVM_PRAGMAS = frozenset(
 """The pragmas that TVM 0.27 removes or acts on."""
 
 
-def check_names(accelerator: Accelerator) -> None:
-    """Refuses pragmas that the compiler or TVM acts on, and fields that hide a name of the cost language.
+def check_names(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
+    """Refuses a pragma that the compiler or TVM acts on, and fields that hide a name of the cost language.
 
     Raises:
         InvalidAccelerator: ``field`` is the path of the pragma, or of the name of the field.
     """
     moving = {name for copy in accelerator.instructions if isinstance(copy, Copy) for name in copy.sequence}
-    for index, instruction in enumerate(accelerator.instructions):
+    copies = isinstance(instruction, Copy) or instruction.name in moving
+    taken = (*COST_NAMES, *(COPY_COST_NAMES if copies else ()))
+    with together() as apart:
         if isinstance(instruction, Copy | Compute):
-            _check_pragma(f"instructions.{index}.pragma", instruction.pragma)
-        copies = isinstance(instruction, Copy) or instruction.name in moving
-        taken = (*COST_NAMES, *(COPY_COST_NAMES if copies else ()))
+            with apart():
+                _check_pragma(f"{path}.pragma", instruction.pragma)
         for number, field in enumerate(instruction.fields):
-            hides = f"{field.name} is a number that costs may name ({', '.join(taken)}); the field needs another name"
-            require(field.name not in taken, f"instructions.{index}.fields.{number}.name", hides)
+            with apart():
+                free = f"({', '.join(taken)}); the field needs another name"
+                hides = f"{field.name} is a number that costs may name {free}"
+                require(field.name not in taken, f"{path}.fields.{number}.name", hides)
 
 
 def _check_pragma(path: str, pragma: str) -> None:
@@ -72,14 +88,16 @@ def check_composites(accelerator: Accelerator) -> None:
     """
     seen: dict[tuple[Operator, ...], str] = {}
     known = "; ".join(", ".join(ending) for ending in _ENDINGS if ending)
-    for index, composite in enumerate(accelerator.composites):
-        at = f"composites.{index}.operators"
-        first, *others = composite.operators
-        found = f"{', '.join(others)} after {first}; what may follow is nothing, or: {known}"
-        require(tuple(others) in _ENDINGS, at, found)
-        again = f"these are the operators of {seen.get(composite.operators)}; each composite needs others"
-        require(composite.operators not in seen, at, again)
-        seen[composite.operators] = composite.name
+    with together() as apart:
+        for index, composite in enumerate(accelerator.composites):
+            at = f"composites.{index}.operators"
+            first, *others = composite.operators
+            with apart():
+                found = f"{', '.join(others)} after {first}; what may follow is nothing, or: {known}"
+                require(tuple(others) in _ENDINGS, at, found)
+                again = f"these are the operators of {seen.get(composite.operators)}; each composite needs others"
+                require(composite.operators not in seen, at, again)
+                seen[composite.operators] = composite.name
 
 
 _FIRST = ("conv2d", "dense", "add")
@@ -92,27 +110,55 @@ def check_document(accelerator: Accelerator) -> None:
     Raises:
         InvalidAccelerator: ``field`` is the path in the document.
     """
-    require_distinct([memory.name for memory in accelerator.memories], "memories")
-    require_distinct([memory.scope for memory in accelerator.memories], "memories")
-    require_distinct(accelerator.units, "units")
-    require_distinct([instruction.name for instruction in accelerator.instructions], "instructions")
-    require_distinct([composite.name for composite in accelerator.composites], "composites")
-    check_encodings(accelerator)
-    check_names(accelerator)
-    for index, instruction in enumerate(accelerator.instructions):
-        path = f"instructions.{index}"
-        check_roles(path, instruction, accelerator)
-        check_instruction(path, instruction, accelerator)
-        check_semantics(path, instruction, accelerator)
-    for index, composite in enumerate(accelerator.composites):
-        _check_composite(f"composites.{index}.operators", composite)
+    named: tuple[tuple[str, list[str]], ...] = (
+        ("memories", [memory.name for memory in accelerator.memories]),
+        ("memories", [memory.scope for memory in accelerator.memories]),
+        ("units", list(accelerator.units)),
+        ("instructions", [instruction.name for instruction in accelerator.instructions]),
+        ("composites", [composite.name for composite in accelerator.composites]),
+    )
+    with together() as apart:
+        for path, names in named:
+            with apart():
+                require_distinct(names, path)
+        for index, instruction in enumerate(accelerator.instructions):
+            with apart():
+                _check_instruction(f"instructions.{index}", instruction, accelerator)
+        with apart():
+            check_patterns(accelerator)
+        for index, composite in enumerate(accelerator.composites):
+            with apart():
+                _check_composite(f"composites.{index}.operators", composite)
+
+
+def _check_instruction(path: str, instruction: AnyInstruction, accelerator: Accelerator) -> None:
+    """The checks of one instruction; those of its fields take for granted what those before them have seen."""
+    with together() as apart:
+        with apart():
+            check_encoding(path, instruction, accelerator)
+            _check_fields_in_use(path, instruction, accelerator)
+        for check in (check_names, check_unit):
+            with apart():
+                check(path, instruction, accelerator)
+
+
+def _check_fields_in_use(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
+    with together() as apart:
+        with apart():
+            check_roles(path, instruction, accelerator)
+            check_instruction(path, instruction, accelerator)
+            check_semantics(path, instruction, accelerator)
+        check_costs(path, instruction, accelerator)
 
 
 def _check_composite(path: str, composite: Composite) -> None:
     first, *others = composite.operators
-    require(first in _FIRST, f"{path}.0", f"{first}; the first is {', '.join(_FIRST[:-1])} or {_FIRST[-1]}")
-    for index, name in enumerate(others, 1):
-        require(name not in _FIRST, f"{path}.{index}", f"{name} is no operator that follows another; {_OTHERS}")
+    with together() as apart:
+        with apart():
+            require(first in _FIRST, f"{path}.0", f"{first}; the first is {', '.join(_FIRST[:-1])} or {_FIRST[-1]}")
+        for index, name in enumerate(others, 1):
+            with apart():
+                require(name not in _FIRST, f"{path}.{index}", f"{name} is no operator that follows another; {_OTHERS}")
 
 
 def check_compilable(accelerator: Accelerator) -> None:
@@ -123,11 +169,17 @@ def check_compilable(accelerator: Accelerator) -> None:
     Raises:
         InvalidAccelerator: ``field`` is the path in the document.
     """
-    check_reach(accelerator)
-    check_copies(accelerator)
-    check_shadows(accelerator)
-    check_capacity(accelerator)
-    check_addresses(accelerator)
-    check_tokens(accelerator)
-    check_composites(accelerator)
-    check_energy(accelerator)
+    checks = (
+        check_reach,
+        check_copies,
+        check_shadows,
+        check_capacity,
+        check_addresses,
+        check_tokens,
+        check_composites,
+        check_energy,
+    )
+    with together() as apart:
+        for check in checks:
+            with apart():
+                check(accelerator)

@@ -5,8 +5,18 @@ from collections.abc import Sequence
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import field_at, field_roles
-from accel.accelerator.instructions import BitField, Compute, Copy, HardwareLoop, Instruction, MicroOps, Operand, Part
-from accel.accelerator.require import require, require_distinct, require_known
+from accel.accelerator.instructions import (
+    AnyInstruction,
+    BitField,
+    Compute,
+    Copy,
+    HardwareLoop,
+    Instruction,
+    MicroOps,
+    Operand,
+    Part,
+)
+from accel.accelerator.require import require, require_distinct, require_known, together
 
 _FLOAT_BITS = 32
 
@@ -17,20 +27,26 @@ def check_fields(path: str, fields: Sequence[BitField], word_bits: int) -> None:
     Raises:
         InvalidAccelerator: ``field`` is ``path`` and the number of the field.
     """
-    require_distinct([field.name for field in fields], path)
-    for index, field in enumerate(fields):
-        at = f"{path}.{index}"
-        require(
-            field.lsb < word_bits and field.lsb + field.bits <= word_bits,
-            at,
-            f"{field.name} ends at bit {field.lsb + field.bits}; the last bit is {word_bits - 1}",
-        )
-        crosses = f"{field.name} has bits {field.lsb} to {field.lsb + field.bits - 1}; it must lie in one 64-bit word"
-        require(field.lsb % 64 + field.bits <= 64, at, crosses)
-        for other in fields[:index]:
-            shares = f"{field.name} shares bits with {other.name}, which ends before bit {other.lsb + other.bits}"
-            require(not _mask(field) & _mask(other), at, f"{shares}; each bit may be of one field")
-        _check_type(at, field)
+    with together() as apart:
+        with apart():
+            require_distinct([field.name for field in fields], path)
+        for index, field in enumerate(fields):
+            with apart():
+                _check_field(f"{path}.{index}", field, fields[:index], word_bits)
+
+
+def _check_field(at: str, field: BitField, before: Sequence[BitField], word_bits: int) -> None:
+    require(
+        field.lsb < word_bits and field.lsb + field.bits <= word_bits,
+        at,
+        f"{field.name} ends at bit {field.lsb + field.bits}; the last bit is {word_bits - 1}",
+    )
+    crosses = f"{field.name} has bits {field.lsb} to {field.lsb + field.bits - 1}; it must lie in one 64-bit word"
+    require(field.lsb % 64 + field.bits <= 64, at, crosses)
+    for other in before:
+        shares = f"{field.name} shares bits with {other.name}, which ends before bit {other.lsb + other.bits}"
+        require(not _mask(field) & _mask(other), at, f"{shares}; each bit may be of one field")
+    _check_type(at, field)
 
 
 def _mask(field: BitField) -> int:
@@ -50,33 +66,34 @@ def _too_large(field: BitField) -> str:
     return f"{field.value} does not fit the {field.bits} bits of {field.name}, which hold up to {(1 << field.bits) - 1}"
 
 
-def check_encodings(accelerator: Accelerator) -> None:
-    """Refuses encodings that overlap, sequences of unknown parts, and words that two instructions could be.
+def check_encoding(path: str, instruction: AnyInstruction, accelerator: Accelerator) -> None:
+    """Refuses an encoding that overlaps itself, and a sequence of unknown parts.
 
     Raises:
         InvalidAccelerator: ``field`` is the path in the document.
     """
-    for index, instruction in enumerate(accelerator.instructions):
-        path = f"instructions.{index}"
-        check_fields(f"{path}.fields", instruction.fields, accelerator.word_bits)
-        if instruction.sequence:
-            can_be_sequence = isinstance(instruction, Copy | Compute)
-            require(
-                can_be_sequence,
-                f"{path}.sequence",
-                f"a {instruction.kind} is no sequence; only a copy or a compute can be",
-            )
-            has_fields = f"{instruction.name} has its fields in its parts, and none of its own"
-            require(not instruction.fields, f"{path}.fields", has_fields)
-            require_distinct(instruction.sequence, f"{path}.sequence")
-            parts = [other.name for other in accelerator.instructions if isinstance(other, Part)]
-            for at, name in enumerate(instruction.sequence):
-                require_known(name, parts, f"{path}.sequence.{at}", "instruction of kind part")
-    _check_patterns(accelerator)
+    check_fields(f"{path}.fields", instruction.fields, accelerator.word_bits)
+    if instruction.sequence:
+        can_be_sequence = isinstance(instruction, Copy | Compute)
+        require(
+            can_be_sequence,
+            f"{path}.sequence",
+            f"a {instruction.kind} is no sequence; only a copy or a compute can be",
+        )
+        has_fields = f"{instruction.name} has its fields in its parts, and none of its own"
+        require(not instruction.fields, f"{path}.fields", has_fields)
+        require_distinct(instruction.sequence, f"{path}.sequence")
+        parts = [other.name for other in accelerator.instructions if isinstance(other, Part)]
+        for at, name in enumerate(instruction.sequence):
+            require_known(name, parts, f"{path}.sequence.{at}", "instruction of kind part")
 
 
-def _check_patterns(accelerator: Accelerator) -> None:
-    """Any two encoded instructions have a bit that is constant in both and differs."""
+def check_patterns(accelerator: Accelerator) -> None:
+    """Refuses words that two instructions could be: any two have a bit that is constant in both and differs.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path of the later one's fields.
+    """
     patterns: list[tuple[str, int, int]] = []
     for index, instruction in enumerate(accelerator.instructions):
         if instruction.sequence:
@@ -100,37 +117,49 @@ def check_roles(path: str, instruction: Instruction, accelerator: Accelerator) -
         InvalidAccelerator: ``field`` is the path of the role.
     """
     used: dict[str, str] = {}
-    for role, name in field_roles(instruction):
-        at = f"{path}.{role}"
-        field = field_at(accelerator, instruction, name, at)
-        require(name not in used, at, f"{name} is {used.get(name)} already; each role needs a field of its own")
-        require(field.value is None, at, f"{name} is constant; a role needs a field without a value")
-        require(field.type == "unsigned", at, f"{name} is {field.type}; it must be unsigned")
-        if role.startswith("tokens."):
-            require(field.bits == 1, at, f"{name} has {field.bits} bits; a token has one")
-        used[name] = role
-    if isinstance(instruction, Copy | Compute):
-        for index, operation in enumerate(instruction.operations):
+    with together() as apart:
+        for role, name in field_roles(instruction):
+            at = f"{path}.{role}"
+            with apart():
+                field = field_at(accelerator, instruction, name, at)
+                require(name not in used, at, f"{name} is {used.get(name)} already; each role needs a field of its own")
+                require(field.value is None, at, f"{name} is constant; a role needs a field without a value")
+                require(field.type == "unsigned", at, f"{name} is {field.type}; it must be unsigned")
+                if role.startswith("tokens."):
+                    require(field.bits == 1, at, f"{name} has {field.bits} bits; a token has one")
+                used[name] = role
+        for index, operation in enumerate(instruction.operations if isinstance(instruction, Copy | Compute) else ()):
             for name in operation.when:
-                both = f"{name} is {used.get(name)} too; what chooses an operation must be another field"
-                require(name not in used, f"{path}.operations.{index}.when.{name}", both)
+                with apart():
+                    both = f"{name} is {used.get(name)} too; what chooses an operation must be another field"
+                    require(name not in used, f"{path}.operations.{index}.when.{name}", both)
 
 
-def check_instruction(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
-    """Refuses undefined units, memories, operands and tokens, and shapes and limits that do not fit.
+def check_unit(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
+    """Refuses an undefined unit, and tokens of units that are undefined or do not wait by them.
 
     Raises:
         InvalidAccelerator: ``field`` is the path in the document.
     """
-    require_known(instruction.unit, accelerator.units, f"{path}.unit", "unit")
-    tokens = instruction.tokens.model_dump()
-    for direction, fields in tokens.items():
-        at = f"{path}.tokens.{direction}"
-        by_tokens = accelerator.synchronisation.kind == "tokens"
-        require(by_tokens or not fields, at, f"units wait by {accelerator.synchronisation.kind}; there are no tokens")
-        for unit in fields:
-            others = [name for name in accelerator.units if name != instruction.unit]
-            require_known(unit, others, at, "other unit")
+    with together() as apart:
+        with apart():
+            require_known(instruction.unit, accelerator.units, f"{path}.unit", "unit")
+        kind = accelerator.synchronisation.kind
+        others = [name for name in accelerator.units if name != instruction.unit]
+        for direction, fields in instruction.tokens.model_dump().items():
+            at = f"{path}.tokens.{direction}"
+            with apart():
+                require(kind == "tokens" or not fields, at, f"units wait by {kind}; there are no tokens")
+                for unit in fields:
+                    require_known(unit, others, at, "other unit")
+
+
+def check_instruction(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
+    """Refuses undefined memories and operands, and shapes and limits that do not fit.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path in the document.
+    """
     if isinstance(instruction, Copy):
         _check_copy(path, instruction, accelerator)
     if isinstance(instruction, Compute):
@@ -156,15 +185,21 @@ def _check_limit(path: str, limit: int, bits: int) -> None:
 
 def _check_compute(path: str, compute: Compute, accelerator: Accelerator) -> None:
     given = set(compute.microops.operands.values()) if compute.microops is not None else set()
-    for name, operand in compute.operands.items():
-        at = f"{path}.operands.{name}"
-        _check_operand(at, operand, accelerator)
-        sources = (operand.address is not None) + (name in given)
-        require(sources == 1, at, "its address must come from a field (address) or from the micro-ops, not both")
-    if compute.microops is not None:
-        _check_microops(f"{path}.microops", compute.microops, compute, accelerator)
-    for index, loop in enumerate(compute.loops):
-        _check_loop(f"{path}.loops.{index}", loop, compute, accelerator)
+    with together() as apart:
+        for name, operand in compute.operands.items():
+            at = f"{path}.operands.{name}"
+            with apart():
+                _check_operand(at, operand, accelerator)
+                sources = (operand.address is not None) + (name in given)
+                require(
+                    sources == 1, at, "its address must come from a field (address) or from the micro-ops, not both"
+                )
+        if compute.microops is not None:
+            with apart():
+                _check_microops(f"{path}.microops", compute.microops, compute, accelerator)
+        for index, loop in enumerate(compute.loops):
+            with apart():
+                _check_loop(f"{path}.loops.{index}", loop, compute, accelerator)
 
 
 def _check_operand(path: str, operand: Operand, accelerator: Accelerator) -> None:

@@ -5,7 +5,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import span
 from accel.accelerator.instructions import Compute, Copy
 from accel.accelerator.memories import Memory
-from accel.accelerator.require import require
+from accel.accelerator.require import require, together
 from accel.accelerator.semantics import scalar_field, semantics_of
 
 
@@ -16,19 +16,18 @@ def check_capacity(accelerator: Accelerator) -> None:
         InvalidAccelerator: ``field`` is the path of the depth.
     """
     gemm = contraction(accelerator)
-    for index, memory in enumerate(accelerator.memories):
-        spans = {
-            tile.name: span(gemm.instruction.operands[tile.name], memory)
-            for tile in (gemm.data, gemm.weights, gemm.dst)
-            if tile.memory.name == memory.name
-        }
-        needed = sum(spans.values())
-        each = ", ".join(f"{elements} of {name}" for name, elements in spans.items())
-        small = (
-            f"{memory.depth} elements; {gemm.instruction.name} works on {needed} of {memory.name} at once ({each}): "
-            f"at least {needed}"
-        )
-        require(needed <= memory.depth, f"memories.{index}.depth", small)
+    with together() as apart:
+        for index, memory in enumerate(accelerator.memories):
+            spans = {
+                tile.name: span(gemm.instruction.operands[tile.name], memory)
+                for tile in (gemm.data, gemm.weights, gemm.dst)
+                if tile.memory.name == memory.name
+            }
+            needed = sum(spans.values())
+            each = ", ".join(f"{elements} of {name}" for name, elements in spans.items())
+            at_once = f"{gemm.instruction.name} works on {needed} of {memory.name} at once ({each}): at least {needed}"
+            with apart():
+                require(needed <= memory.depth, f"memories.{index}.depth", f"{memory.depth} elements; {at_once}")
 
 
 _PAIRS = (("pad_top", "pad_bottom", "rows"), ("pad_left", "pad_right", "columns"))
@@ -40,15 +39,20 @@ def check_addresses(accelerator: Accelerator) -> None:
     Raises:
         InvalidAccelerator: ``field`` is the path of the role of the field.
     """
-    for index, instruction in enumerate(accelerator.instructions):
-        path = f"instructions.{index}"
-        if isinstance(instruction, Copy):
-            _check_copy(f"{path}.copy_fields", instruction, accelerator)
-        if isinstance(instruction, Compute):
-            _check_operands(path, instruction, accelerator)
-            _check_loops(f"{path}.loops", instruction, accelerator)
-        if isinstance(instruction, Copy | Compute):
-            _check_scalars(f"{path}.operations", instruction, accelerator)
+    with together() as apart:
+        for index, instruction in enumerate(accelerator.instructions):
+            path = f"instructions.{index}"
+            if isinstance(instruction, Copy):
+                with apart():
+                    _check_copy(f"{path}.copy_fields", instruction, accelerator)
+            if isinstance(instruction, Compute):
+                with apart():
+                    _check_operands(path, instruction, accelerator)
+                with apart():
+                    _check_loops(f"{path}.loops", instruction, accelerator)
+            if isinstance(instruction, Copy | Compute):
+                with apart():
+                    _check_scalars(f"{path}.operations", instruction, accelerator)
 
 
 def _check_reach(path: str, name: str, bits: int, memory: Memory, last: int) -> None:

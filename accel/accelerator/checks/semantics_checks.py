@@ -9,7 +9,7 @@ from typing import Any
 from accel.accelerator.document import Accelerator
 from accel.accelerator.field_roles import field_at, field_names
 from accel.accelerator.instructions import BitField, Compute, Copy, Instruction, Operation
-from accel.accelerator.require import require, require_distinct, require_known
+from accel.accelerator.require import require, require_distinct, require_known, together
 from accel.accelerator.semantics import Semantics, operand_types, plain_copy, scalar_field, scalar_type, semantics_of
 from accel.expression.cost_expression import parse_cost
 from accel.expression.parser import parse_statement
@@ -22,25 +22,40 @@ COPY_COST_NAMES = ("bytes", "elements")
 
 
 def check_semantics(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
-    """Refuses operations that the same fields choose, and expressions and costs that do not fit operands and fields.
+    """Refuses operations that the same fields choose, and expressions that do not fit operands and fields.
 
     Raises:
         InvalidAccelerator: ``field`` is the path of the expression.
     """
-    if isinstance(instruction, Copy | Compute):
-        require_distinct([operation.name for operation in instruction.operations], f"{path}.operations")
+    if not isinstance(instruction, Copy | Compute):
+        return
+    with together() as apart:
+        with apart():
+            require_distinct([operation.name for operation in instruction.operations], f"{path}.operations")
         for index, operation in enumerate(instruction.operations):
             at = f"{path}.operations.{index}"
-            _check_when(f"{at}.when", operation, instruction, accelerator)
-            _check_choice(f"{at}.when", operation, instruction.operations[:index])
-            _check_does(f"{at}.does", operation.does, instruction, accelerator)
-    if isinstance(instruction, Copy) and not instruction.operations:
-        moved = plain_copy(instruction, accelerator.memory(instruction.memory))
-        _check_does(f"{path}.dram_dtype", moved.does, instruction, accelerator)
-    for role in ("cycles", "energy"):
-        text = getattr(instruction, role)
-        if text is not None:
-            _check_cost(f"{path}.{role}", text, instruction, accelerator)
+            with apart():
+                _check_when(f"{at}.when", operation, instruction, accelerator)
+                _check_choice(f"{at}.when", operation, instruction.operations[:index])
+            with apart():
+                _check_does(f"{at}.does", operation.does, instruction, accelerator)
+        if isinstance(instruction, Copy) and not instruction.operations:
+            moved = plain_copy(instruction, accelerator.memory(instruction.memory))
+            _check_does(f"{path}.dram_dtype", moved.does, instruction, accelerator)
+
+
+def check_costs(path: str, instruction: Instruction, accelerator: Accelerator) -> None:
+    """Refuses costs that are no expression, or name what there is not.
+
+    Raises:
+        InvalidAccelerator: ``field`` is the path of the cost.
+    """
+    with together() as apart:
+        for role in ("cycles", "energy"):
+            text = getattr(instruction, role)
+            if text is not None:
+                with apart():
+                    _check_cost(f"{path}.{role}", text, instruction, accelerator)
 
 
 def _check_when(path: str, operation: Operation, instruction: Instruction, accelerator: Accelerator) -> None:

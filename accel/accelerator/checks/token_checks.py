@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from accel.accelerator.document import Accelerator, TokenSync
 from accel.accelerator.instructions import Compute, Copy, Instruction
-from accel.accelerator.require import require
+from accel.accelerator.require import require, together
 from accel.accelerator.semantics import semantics_of
 
 
@@ -16,25 +16,31 @@ def check_tokens(accelerator: Accelerator) -> None:
     """
     if not isinstance(accelerator.synchronisation, TokenSync):
         return
-    _check_both_ends(accelerator)
-    for index, instruction in enumerate(accelerator.instructions):
-        if isinstance(instruction, Copy | Compute):
-            _check_order(f"instructions.{index}.tokens", instruction, accelerator)
-    _check_finish(accelerator)
+    with together() as apart:
+        with apart():
+            _check_both_ends(accelerator)
+        for index, instruction in enumerate(accelerator.instructions):
+            if isinstance(instruction, Copy | Compute):
+                with apart():
+                    _check_order(f"instructions.{index}.tokens", instruction, accelerator)
+        _check_finish(accelerator)
 
 
 def _check_both_ends(accelerator: Accelerator) -> None:
     """For each queue, from a unit to another, some instruction pushes and some pops."""
     pushed = {(i.unit, other) for i in accelerator.instructions for other in i.tokens.push}
     popped = {(other, i.unit) for i in accelerator.instructions for other in i.tokens.pop}
-    for index, instruction in enumerate(accelerator.instructions):
-        path, unit = f"instructions.{index}.tokens", instruction.unit
-        for other in instruction.tokens.pop:
-            forever = f"{instruction.name} would wait forever: no instruction of {other} pushes a token to {unit}"
-            require((other, unit) in pushed, f"{path}.pop.{other}", f"{forever}; one must")
-        for other in instruction.tokens.push:
-            lost = f"nothing waits for the tokens of {instruction.name}: no instruction of {other} pops those of {unit}"
-            require((unit, other) in popped, f"{path}.push.{other}", f"{lost}; one must")
+    with together() as apart:
+        for index, instruction in enumerate(accelerator.instructions):
+            path, name, unit = f"instructions.{index}.tokens", instruction.name, instruction.unit
+            for other in instruction.tokens.pop:
+                with apart():
+                    forever = f"{name} would wait forever: no instruction of {other} pushes a token to {unit}"
+                    require((other, unit) in pushed, f"{path}.pop.{other}", f"{forever}; one must")
+            for other in instruction.tokens.push:
+                with apart():
+                    lost = f"nothing waits for the tokens of {name}: no instruction of {other} pops those of {unit}"
+                    require((unit, other) in popped, f"{path}.push.{other}", f"{lost}; one must")
 
 
 def _memories(instruction: Instruction) -> set[str]:

@@ -2,6 +2,7 @@
 
 import { json } from "../api";
 import type { Mount } from "../islands";
+import { addTableButtons } from "../tables";
 
 const EVERY = 1500; // ms
 const PARTS = ["limit", "changes"]; // elements of the page that say what the jobs have found
@@ -55,6 +56,7 @@ async function renew(): Promise<void> {
         }
       }
       shown.replaceWith(document.adoptNode(made));
+      addTableButtons(made);
       if (inside) {
         made.querySelector("summary")?.focus();
       }

@@ -1,10 +1,11 @@
-/** Completion and hover text, from the schema of documents. */
+/** Completion and hover text, from the schema of documents and the names that the document itself defines. */
 
 import { type Completion, type CompletionContext, type CompletionResult, startCompletion } from "@codemirror/autocomplete";
 import { ensureSyntaxTree, syntaxTree } from "@codemirror/language";
 import type { EditorState } from "@codemirror/state";
 import { type EditorView, hoverTooltip, type Tooltip } from "@codemirror/view";
 import { element } from "../dom";
+import { keyNames, valueNames } from "./names";
 import type { DocumentSchema, Key, Schema, Value } from "./schema";
 import { find, type Found, parse, type Part, type Path, read } from "./tree";
 
@@ -21,7 +22,7 @@ export function isJson(state: EditorState): boolean {
   return /^\s*[{[]/.test(state.sliceDoc(0, 1000));
 }
 
-/** Completes keys and values at the cursor, by what the schema says of that place. */
+/** Completes keys and values at the cursor, by what the schema says of that place and the names that may stand there. */
 export function completions(schema: DocumentSchema): (context: CompletionContext) => CompletionResult | null {
   return (context) => {
     const { state, pos } = context;
@@ -77,13 +78,19 @@ function placeOf(state: EditorState, from: number, to: number, isFirst: boolean)
 }
 
 function optionsAt(schema: DocumentSchema, { document, path, on, present, open }: Place, quoted: boolean): Completion[] {
-  const values = on === "value" || open ? schema.values(document, path).map((value) => valueOption(value, quoted)) : [];
+  const values = on === "value" || open ? valuesAt(schema, document, path).map((value) => valueOption(value, quoted)) : [];
   if (on === "value") {
     return values;
   }
-  const keys = schema.keys(document, path).filter(({ name }) => !present.includes(name));
-  const goesOn = ({ name }: Key): boolean => schema.values(document, [...path, name]).length > 0;
+  const named = keyNames(document, path).map((name): Key => ({ name, required: false, schemas: schema.at(document, [...path, name]) }));
+  const keys = [...schema.keys(document, path), ...named].filter(({ name }) => !present.includes(name));
+  const goesOn = ({ name }: Key): boolean => valuesAt(schema, document, [...path, name]).length > 0;
   return [...keys.map((key, index) => keyOption(schema, key, quoted, index, goesOn)), ...values];
+}
+
+function valuesAt(schema: DocumentSchema, document: Part | null, path: Path): Value[] {
+  const names = valueNames(document, path).filter((name) => !name.includes(MARK));
+  return [...schema.values(document, path), ...names.map((value) => ({ value, description: "" }))];
 }
 
 function keyOption(schema: DocumentSchema, key: Key, quoted: boolean, index: number, goesOn: (key: Key) => boolean): Completion {

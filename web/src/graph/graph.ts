@@ -3,7 +3,7 @@
 import { json } from "../api";
 import { button, element } from "../dom";
 import type { Mount } from "../islands";
-import { pictureButtons } from "../picture";
+import { pictureButtons, standalone } from "../picture";
 import { detailsOf } from "./details";
 import type { Graph } from "./document";
 import { draw, shortName } from "./drawing";
@@ -56,7 +56,7 @@ class GraphView {
       { class: "graph-bar" },
       element("span", {}, element("label", { for: "graph-by" }, "Colour by "), this.by),
       element("span", { role: "group", "aria-label": "Zoom", class: "graph-buttons" }, button("+", () => this.scale(1), "Zoom in"), button("−", () => this.scale(-1), "Zoom out"), button("All", () => this.fit(), "Show everything"), button("1:1", () => this.scaleTo(PLAIN), "As large as text")),
-      pictureButtons(() => this.svg, `${this.job.slice(0, 12)}-graph`),
+      pictureButtons(() => (this.svg === null ? null : standalone(this.svg)), `${this.job.slice(0, 12)}-graph`),
     );
     this.home.replaceChildren(bar, this.legend, element("div", { class: "graph-panes" }, this.frame, this.details), element("p", { class: "hint" }, "Arrow keys go from box to box along the edges; Enter selects one."));
     this.frame.addEventListener("click", (event) => this.pick(event.target));

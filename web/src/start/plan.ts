@@ -3,6 +3,7 @@
 import { ApiError, request } from "../api";
 import { element } from "../dom";
 import { Latest } from "../latest";
+import { addTableButtons } from "../tables";
 
 const PLAN_AFTER = 300;
 /** The fields on which a plan depends. */
@@ -41,7 +42,7 @@ class LivePlan {
 
   private changed(): void {
     const fields = this.fields();
-    const state = this.form.querySelector<HTMLTextAreaElement>("textarea")?.dataset["state"];
+    const state = this.form.querySelector<HTMLTextAreaElement>("#document")?.dataset["state"];
     if (fields.has("document") && state === "checking") {
       return; // it is looked at again when that is known
     }
@@ -74,6 +75,7 @@ class LivePlan {
     const summary = parsed.querySelector("[data-summary]");
     summary?.remove();
     this.body.replaceChildren(...parsed.body.childNodes);
+    addTableButtons(this.body);
     this.body.classList.remove("outdated");
     this.say(summary?.textContent ?? "");
   }

@@ -2,7 +2,7 @@
 
 import { apiUrl } from "../api";
 import { button, element } from "../dom";
-import { download } from "../picture";
+import { pictureButtons } from "../picture";
 import { opensViewer } from "../perfetto";
 import { count, cycles, percent, time } from "../format";
 import { categoryClass } from "./colours";
@@ -16,6 +16,8 @@ export interface Actions {
   mark(which: 0 | 1): void;
   unmark(): void;
   search(text: string): void;
+  /** The picture as the text of an SVG. */
+  picture(): string;
 }
 
 export interface Controls {
@@ -74,11 +76,11 @@ export function makeControls(home: HTMLElement, job: string, tracks: Tracks, act
       button("+", () => actions.zoom(0.5), "Zoom in"),
       button("−", () => actions.zoom(2), "Zoom out"),
       button("All", actions.whole, "Show everything"),
-      button("m", () => actions.mark(0), "Put the first marker"),
-      button("n", () => actions.mark(1), "Put the second marker"),
-      button("Clear", actions.unmark, "Take both markers away"),
-      button("PNG", () => canvas.toBlob((blob) => blob !== null && download(blob, `${job.slice(0, 12)}-timeline.png`)), "Save the picture as PNG"),
+      button("Mark m", () => actions.mark(0), "Mark m: put the first marker"),
+      button("Mark n", () => actions.mark(1), "Mark n: put the second marker"),
+      button("No marks", actions.unmark, "No marks: take both away"),
     ),
+    pictureButtons(actions.picture, `${job.slice(0, 12)}-timeline`),
     form,
   );
   const line = element("p", { class: "timeline-window quiet" }, window, "; ", perfetto);

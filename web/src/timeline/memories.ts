@@ -2,20 +2,38 @@
 
 import { percent, size } from "../format";
 import { LABEL, MEMORY, memoryTop } from "./layout";
-import type { Scene } from "./overlay";
+import type { Pen, Scene } from "./overlay";
 import type { Tracks, Window } from "./window";
 
 /** Of each memory what a window shows: right from the window's begin in cycles, up in pixels. */
-const made = new WeakMap<Window, Path2D[]>();
+const made = new WeakMap<Window, Shape[]>();
 
-function steps(window: Window, tracks: Tracks): Path2D[] {
+/** What is filled, as an SVG's path writes it and as a canvas has it. */
+export interface Shape {
+  line: string;
+  path: Path2D;
+}
+
+/** Fills a shape from a place on, with so many pixels for each of its units to the right. */
+export type Fill = (shape: Shape, x: number, y: number, scale: number) => void;
+
+export function fillOn(pen: CanvasRenderingContext2D): Fill {
+  return ({ path }, x, y, scale) => {
+    pen.save();
+    pen.translate(x, y);
+    pen.scale(scale, 1);
+    pen.fill(path);
+    pen.restore();
+  };
+}
+
+function steps(window: Window, tracks: Tracks): Shape[] {
   const known = made.get(window);
   if (known !== undefined) {
     return known;
   }
   const found = tracks.memories.map(({ elements }, memory) => {
-    const path = new Path2D();
-    path.moveTo(0, 0);
+    let line = "M0 0";
     for (let bin = 0; bin < window.bins; ) {
       const full = window.held(memory, bin);
       const begin = bin;
@@ -24,18 +42,17 @@ function steps(window: Window, tracks: Tracks): Path2D[] {
       }
       // what is in use at all can be seen
       const high = full === 0 ? 0 : Math.max((full / elements) * MEMORY, 1);
-      path.lineTo(window.edge(begin), -high);
-      path.lineTo(window.edge(bin), -high);
+      line += `L${window.edge(begin)} ${-high}H${window.edge(bin)}`;
     }
-    path.lineTo(window.span, 0);
-    return path;
+    line += `L${window.span} 0z`;
+    return { line, path: new Path2D(line) };
   });
   made.set(window, found);
   return found;
 }
 
 /** Draws every memory's lane and label. Returns the most elements of each that are full in what is drawn. */
-export function drawMemories(pen: CanvasRenderingContext2D, scene: Scene, shown: { fine: Window | null; coarse: Window | null }): number[] {
+export function drawMemories(pen: Pen, scene: Scene, shown: { fine: Window | null; coarse: Window | null }, fill: Fill): number[] {
   const { view, tracks, colours, width } = scene;
   const { fine, coarse } = shown;
   const windows = (fine?.covers(view.begin, view.end) === true ? [fine] : [coarse, fine]).filter((window) => window !== null);
@@ -49,12 +66,11 @@ export function drawMemories(pen: CanvasRenderingContext2D, scene: Scene, shown:
       const left = (window.begin - view.begin) * scale;
       pen.fillStyle = colours.raised;
       pen.fillRect(left, top, window.span * scale, MEMORY);
-      pen.save();
-      pen.translate(left, top + MEMORY);
-      pen.scale(scale, 1);
       pen.fillStyle = colours.accel;
-      pen.fill(steps(window, tracks)[number] ?? new Path2D());
-      pen.restore();
+      const shape = steps(window, tracks)[number];
+      if (shape !== undefined) {
+        fill(shape, left, top + MEMORY, scale);
+      }
       most = Math.max(most, mostIn(window, number, view.begin, view.end));
     }
     const bytes = memory.elements * memory.element_bytes;

@@ -19,6 +19,17 @@ const FONT = "12px system-ui, sans-serif";
 /** Distance of the axis' numbers. */
 const TICK = 110;
 
+/** What of a canvas' pen is drawn with, so that pictures of another kind can be written by the same lines. */
+export type Pen = Pick<
+  CanvasRenderingContext2D,
+  | "fillStyle" | "strokeStyle" | "lineWidth" | "globalAlpha" | "font" | "textBaseline"
+  | "fillRect" | "strokeRect" | "fillText" | "measureText"
+  | "beginPath" | "moveTo" | "lineTo" | "bezierCurveTo" | "closePath"
+> & {
+  stroke(): void;
+  fill(): void;
+};
+
 export interface Scene {
   view: View;
   tracks: Tracks;
@@ -33,7 +44,7 @@ export interface Scene {
 type Place = (cycle: number) => number;
 
 /** What lies below the lanes: the axis and its lines. */
-export function drawGround(pen: CanvasRenderingContext2D, scene: Scene): void {
+export function drawGround(pen: Pen, scene: Scene): void {
   pen.font = FONT;
   pen.textBaseline = "middle";
   pen.lineWidth = 1;
@@ -44,7 +55,7 @@ function placing({ view, width }: Scene): Place {
   return (cycle) => ((cycle - view.begin) / view.span) * width;
 }
 
-export function drawOverlay(pen: CanvasRenderingContext2D, scene: Scene): void {
+export function drawOverlay(pen: Pen, scene: Scene): void {
   const x = placing(scene);
   drawLayers(pen, scene, x);
   drawWhere(pen, scene);
@@ -62,7 +73,7 @@ function clipped(text: string, room: number): string {
   return text.length <= letters ? text : letters > 2 ? `${text.slice(0, letters - 1)}…` : "";
 }
 
-function drawLayers(pen: CanvasRenderingContext2D, { tracks, view, colours, width }: Scene, x: Place): void {
+function drawLayers(pen: Pen, { tracks, view, colours, width }: Scene, x: Place): void {
   let drawn = -1;
   tracks.launches.forEach((launch, place) => {
     const left = Math.max(x(launch.begin), 0);
@@ -86,7 +97,7 @@ function drawLayers(pen: CanvasRenderingContext2D, { tracks, view, colours, widt
 }
 
 /** Where one instruction ends and the next begins, and the names of those with room for one. */
-function drawNames(pen: CanvasRenderingContext2D, { window, tracks, view, width, colours }: Scene, x: Place): void {
+function drawNames(pen: Pen, { window, tracks, view, width, colours }: Scene, x: Place): void {
   if (window === null || (window.step / view.span) * width > 2 * APART && window.step > 1) {
     return; // a coarse window's edges are not those of slices
   }
@@ -113,7 +124,7 @@ function drawNames(pen: CanvasRenderingContext2D, { window, tracks, view, width,
 }
 
 /** What part of the whole the view is. */
-function drawWhere(pen: CanvasRenderingContext2D, { view, tracks, colours, width }: Scene): void {
+function drawWhere(pen: Pen, { view, tracks, colours, width }: Scene): void {
   const top = axisTop(tracks) + AXIS - WHERE;
   pen.fillStyle = colours.raised;
   pen.fillRect(0, top, width, WHERE);
@@ -128,7 +139,7 @@ export function tickStep(span: number, ticks: number): number {
   return ([1, 2, 5, 10].find((factor) => factor * power >= raw) ?? 10) * power;
 }
 
-function drawAxis(pen: CanvasRenderingContext2D, { view, tracks, colours, width }: Scene, x: Place): void {
+function drawAxis(pen: Pen, { view, tracks, colours, width }: Scene, x: Place): void {
   const top = axisTop(tracks);
   const step = tickStep(view.span, width / TICK);
   for (let cycle = Math.ceil(view.begin / step) * step; cycle <= view.end; cycle += step) {
@@ -148,7 +159,7 @@ function drawAxis(pen: CanvasRenderingContext2D, { view, tracks, colours, width 
   }
 }
 
-function drawSelection(pen: CanvasRenderingContext2D, scene: Scene, x: Place): void {
+function drawSelection(pen: Pen, scene: Scene, x: Place): void {
   const { details, tracks, colours } = scene;
   if (details === null) {
     return;
@@ -170,7 +181,7 @@ function drawSelection(pen: CanvasRenderingContext2D, scene: Scene, x: Place): v
   pen.lineWidth = 1;
 }
 
-function drawArrow(pen: CanvasRenderingContext2D, fromX: number, from: number, toX: number, to: number): void {
+function drawArrow(pen: Pen, fromX: number, from: number, toX: number, to: number): void {
   const down = to > from;
   const fromY = laneTop(from) + (down ? LANE : 0);
   const toY = laneTop(to) + (down ? 0 : LANE);
@@ -189,7 +200,7 @@ function drawArrow(pen: CanvasRenderingContext2D, fromX: number, from: number, t
   pen.fill();
 }
 
-function drawMarkers(pen: CanvasRenderingContext2D, { view, tracks, colours, pointer, width }: Scene, x: Place): void {
+function drawMarkers(pen: Pen, { view, tracks, colours, pointer, width }: Scene, x: Place): void {
   const bottom = axisTop(tracks);
   const [m, n] = view.markers;
   pen.fillStyle = colours.accent;

@@ -9,8 +9,9 @@ import { type Details, showDetails } from "./details";
 import { follow } from "./gestures";
 import { Lanes } from "./lanes";
 import { heightOf, LANE, laneAt, laneTop, MEMORY, memoryTop } from "./layout";
-import { drawMemories } from "./memories";
-import { drawGround, drawOverlay } from "./overlay";
+import { drawMemories, fillOn } from "./memories";
+import { drawGround, drawOverlay, type Scene } from "./overlay";
+import { timelineSvg } from "./svg";
 import { describe, measured } from "./texts";
 import { View } from "./view";
 import type { Slice, Tracks, Window } from "./window";
@@ -67,6 +68,7 @@ class Timeline {
       mark: (which) => this.mark(which),
       unmark: () => this.move(() => this.view.markers.fill(null)),
       search: (text) => void this.search(text),
+      picture: () => this.picture(),
     });
     const pen = this.controls.canvas.getContext("2d", { alpha: false });
     if (pen === null) {
@@ -176,13 +178,12 @@ class Timeline {
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.fillStyle = colours.card;
     pen.fillRect(0, 0, canvas.width, canvas.height);
-    const { details, pointer, width } = this;
-    const scene = { view, tracks, window: shown.fine, details, pointer, colours, width };
+    const scene = this.scene(shown.fine);
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     drawGround(pen, scene);
     const tops = tracks.tracks.map((_, track) => Math.round(laneTop(track) * scale));
     this.lanes.draw(pen, view, shown, tops, Math.round(LANE * scale), colours.pixels);
-    const full = drawMemories(pen, scene, shown);
+    const full = drawMemories(pen, scene, shown, fillOn(pen));
     drawOverlay(pen, scene);
     if (!shown.enough) {
       this.windows.ask(view, canvas.width);
@@ -192,7 +193,7 @@ class Timeline {
     canvas.dataset["drawn"] = String(shown.fine?.records ?? 0);
     canvas.dataset["detail"] = shown.enough ? "fine" : "coarse";
     canvas.dataset["memories"] = tracks.memories.map(({ name }, memory) => `${name}:${memoryTop(tracks, memory)}:${MEMORY}:${full[memory]}`).join(" ");
-    canvas.dataset["selected"] = details === null ? "" : String(details.record.index);
+    canvas.dataset["selected"] = this.details === null ? "" : String(this.details.record.index);
     if (this.said === 0) {
       this.said = window.setTimeout(() => {
         this.said = 0;
@@ -200,6 +201,17 @@ class Timeline {
         this.controls.measure.textContent = measured(view, tracks);
       }, TEXTS_AFTER);
     }
+  }
+
+  private scene(window: Window | null): Scene {
+    const { view, tracks, details, pointer, colours, width } = this;
+    return { view, tracks, window, details, pointer, colours, width };
+  }
+
+  /** What is shown, as an SVG. */
+  private picture(): string {
+    const shown = this.windows.best(this.view, this.controls.canvas.width);
+    return timelineSvg(this.scene(shown.fine), shown);
   }
 
   private onWindow(error: Error | null): void {

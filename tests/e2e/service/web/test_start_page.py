@@ -80,6 +80,15 @@ def test_completion_offers_what_the_schema_has_at_that_place(service: Service, b
         "composites:\n- operators: [conv2d, |]": {"conv2d", "dense", "add", "bias", "requantize", "clip"},
         '{"dram": {"bus_bytes": 8, "|"}}': keys_of("Dram") - {"bus_bytes"},
         '{"family": "|"}': set(SCHEMA["properties"]["family"]["enum"]),
+        # names that the document itself defines
+        "units: [load, run]\ninstructions:\n- kind: copy\n  unit: |": {"load", "run"},
+        f"{memory}\n  - name: b\ninstructions:\n- kind: compute\n  operands:\n    C: {{memory: |}}": {"a", "b"},
+        "instructions:\n- kind: compute\n  fields: [{name: x}, {name: y}]\n  operands: {A: {address: |}}": {"x", "y"},
+        "units: [a, b]\ninstructions:\n- unit: a\n  tokens:\n    pop:\n      |": {"b"},
+        "instructions:\n- {kind: part, name: go, fields: [{name: n}]}\n- sequence: [|]": {"go"},
+        "instructions:\n- {kind: part, name: go, fields: [{name: n}]}\n- sequence: [go]\n  loops: [{extent: |}]": {
+            "go.n"
+        },
     }
     with on_page(browser, service, "/accelerators") as visit:
         open_editor(visit.page)
@@ -247,6 +256,45 @@ def test_a_document_comes_back_into_the_editor_with_what_is_wrong(service: Servi
         page.get_by_role("button", name="Check and keep").scroll_into_view_if_needed()
         expect(page.locator(".cm-line", has_text=HOSTILE)).to_be_visible()
         expect(page.locator(".editor-errors li").first).to_be_visible()
+
+
+def test_mistakes_that_are_apart_stand_at_their_lines(service: Service, browser: Browser) -> None:
+    text = accelerator_yaml(load_accelerator("vta"))
+    lines = text.splitlines()
+    wrong = {
+        lines.index(line): line.replace(right, mistake)
+        for right, mistake in (("unit: store", "unit: stor"), ("memory: inp", "memory: impp"))
+        for line in lines
+        if line.strip() == right or line.strip() == f"- {right}"
+    }
+    assert len(wrong) >= 2
+    with on_page(browser, service, "/accelerators") as visit:
+        open_editor(visit.page)
+        write(visit.page, "\n".join(wrong.get(number, line) for number, line in enumerate(lines)))
+        listed = visit.page.locator(".editor-errors li")
+        expect(listed.nth(len(wrong) - 1)).to_be_visible()
+        told = listed.all_text_contents()
+        assert all(any(f"Line {number + 1}:" in each for each in told) for number in wrong), told
+
+
+def test_a_job_has_the_tags_and_the_note_of_its_form(service: Service, browser: Browser) -> None:
+    with visiting(browser, service.url, java_script_enabled=False) as visit:
+        page = visit.page
+        page.goto("/")
+        page.get_by_label("One convolution").check()
+        page.get_by_text("Tags and a note").click()
+        page.get_by_label("Tags, between commas").fill("sweep 7,  bus,")
+        page.get_by_label("Note").fill(f"two lines\n{HOSTILE}")
+        page.get_by_label("Seed of random inputs").fill("171717")
+        page.get_by_role("button", name="Plan").click()
+        page.get_by_role("link", name="Change").click()
+        expect(page.get_by_label("Tags, between commas")).to_have_value("sweep 7, bus")
+        page.get_by_role("button", name="Plan").click()
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_url("**/jobs/*")
+        job = service.client.get(f"/v1/jobs/{page.url.rpartition('/')[2].partition('?')[0]}").json()
+        assert (job["tags"], job["note"]) == (["sweep 7", "bus"], f"two lines\n{HOSTILE}")
+        assert job["options"]["seed"] == 171717
 
 
 def test_a_busy_service_is_asked_again(service: Service, browser: Browser) -> None:

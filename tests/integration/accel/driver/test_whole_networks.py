@@ -21,7 +21,7 @@ from accel.driver.run_options import Options
 from examples.networks import NETWORKS, build
 from tests.helpers.marking import rotated
 
-TINY = ("autoencoder", "keyword_spotting", "resnet8", "visual_wake_words")
+TINY = ("autoencoder", "keyword_spotting", "resnet8", "visual_wake_words", "attention")
 LARGE = [name for name in NETWORKS if name not in (*TINY, "conv224")]
 # the larger of two ResNets of one kind on the machine that takes it quicker
 TURNS = {
@@ -96,7 +96,7 @@ def resident(line: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("accelerator", "network"), rotated(preset_names(), TINY))
-def test_a_network_of_mlperf_tiny(network: str, accelerator: str, tmp_path: Path) -> None:
+def test_a_small_network(network: str, accelerator: str, tmp_path: Path) -> None:
     """In the process of the test, which others have made larger."""
     model = build(network).SerializeToString()
     Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")

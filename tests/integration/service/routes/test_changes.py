@@ -226,3 +226,17 @@ def test_a_full_queue_takes_what_it_has_room_for(tmp_path: Path, is_problem: Che
         is_problem(quiet.client.post(f"/v1/jobs/{job_id}/changes", json={}), 429, "queue-full")
         states = [each["job"] and each["job"]["state"] for each in listed(quiet, job_id)["changes"]]
         assert states.count("queued") == 2
+
+
+def test_each_job_that_it_starts_counts_as_a_submission(tmp_path: Path, is_problem: Check) -> None:
+    with quiet_service(tmp_path / "service", auth="keys", rate_submissions=3) as quiet:
+        job_id = quiet.post({"model": quiet.model, "accelerator": PRESET})["id"]
+        (tmp_path / "files").mkdir()
+        succeed(quiet, job_id, tmp_path / "files", 1000)
+        for _ in range(4):  # one starts a job, the others find it
+            compile_with(quiet, job_id, "memory-inp")
+        refused = quiet.client.post(f"/v1/jobs/{job_id}/changes", json={})
+        is_problem(refused, 429, "rate-limited")
+        assert int(refused.headers["Retry-After"]) > 0
+        states = [each["job"] and each["job"]["state"] for each in listed(quiet, job_id)["changes"]]
+        assert states.count("queued") == 2

@@ -142,3 +142,21 @@ def test_a_field_of_a_whole_word_keeps_its_bits() -> None:
     decoded = decode(accelerator, words)
     assert decoded.column("dram").view(np.uint64).tolist() == [(1 << 64) - 2, 5]
     assert np.array_equal(encode(decoded), words)
+
+
+def test_mistakes_that_are_apart_are_told_together() -> None:
+    """One mistake after the other, as before, would be one round of typing each."""
+    changes = {
+        (*MVIN, "unit"): "nobody",
+        (*MVIN, "energy"): "bytes / rowz",
+        (*MATMUL, "operations", 0, "does"): "C[j] = nothing",
+        (*MATMUL, "cycles"): "go.m",
+        ("memories", 1, "scope"): document()["memories"][0]["scope"],
+    }
+    with pytest.raises(InvalidAccelerator) as caught:
+        check_document(made(changes))
+    found = {error.field for error in (caught.value, *caught.value.others)}
+    assert {"accelerator.instructions.0.unit", "accelerator.instructions.0.energy"} <= found
+    assert {"accelerator.instructions.3.operations.0.does", "accelerator.instructions.3.cycles"} <= found
+    assert "accelerator.memories.1" in found
+    assert len(found) == 1 + len(caught.value.others)

@@ -1,0 +1,1 @@
+import{t as e}from"./tables-CZ3Gd9FE.js";e(document);

@@ -1,0 +1,3 @@
+import { addTableButtons } from "../tables";
+
+addTableButtons(document);
