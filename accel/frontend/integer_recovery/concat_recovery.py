@@ -20,12 +20,12 @@ def recover_concat(rewrite: DataflowRewrite, binding: relax.Binding, requantize:
     """
     graph = rewrite.graph
     call = graph.call(binding.var, "relax.concat")
-    chain = follow_chain(graph, binding.var, bias_size=None)
-    if call is None or chain.output is None:
-        return False
-    found = [graph.dequantised(operand) for operand in call.args[0]]
+    found = [graph.dequantised(operand) for operand in call.args[0]] if call is not None else []
     operands = [x for x in found if x is not None]
-    if not operands or len(operands) != len(found):
+    if call is None or not operands or len(operands) != len(found):
+        return False
+    chain = follow_chain(graph, binding.var, bias_size=None)
+    if chain.output is None:
         return False
     narrowings = [None if _fits(x, chain) else _narrowing(x, chain, requantize) for x in operands]
     if any(isinstance(narrowing, str) for narrowing in narrowings):
