@@ -280,7 +280,7 @@ class DataflowRewrite:
         """Adds a composite function, named after its operation and ``node``."""
         name = self._unique(f"{function.attrs['op']}_{identifier(node.name)}")
         if macs and node.op not in OPERATORS:  # a batch norm as a layer of its own has none
-            self.macs[name] = macs
+            self.macs[name] = macs if node.macs is None else node.macs
         return self._builder.add_func(function, name)
 
     def restore(self, calls: Sequence[ImportedCall], opset: int) -> None:

@@ -9,13 +9,17 @@ import numpy as np
 import onnx
 
 from accel.errors import InvalidModel
+from accel.frontend.legalize.recurrent_cells import RECURRENT
 from accel.frontend.onnx_model.external_data import all_finite, array_of
+from accel.frontend.onnx_model.node_origins import origins_of
 from accel.util.arrays import Array
 
 _PLACES = (3, 4)  # axes of lines and images
+_KERNELS = (*_PLACES, 5)  # and of volumes
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _WEIGHTED = (*_CONVOLUTIONS, "Gemm", "MatMul")
 _ADDITIONS = ("Add", "Max", "Min", "Sub", "Sum")
+_STEPWISE = frozenset(RECURRENT)
 _MOVES = ("Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
@@ -123,7 +127,7 @@ class _Finder:
         if node.op_type in _CONVOLUTIONS:
             has_bias = len(node.input) > 2 and node.input[2] != ""
             bias = self._constant(node.input[2]) if has_bias else None
-            known = weight.ndim in _PLACES and (bias is not None or not has_bias)
+            known = weight.ndim in _KERNELS and (bias is not None or not has_bias)
             return WeightedNode(node, weight, bias) if known else None
         return self._gemm(node, weight) if node.op_type == "Gemm" else self._matmul(node, weight)
 
@@ -157,6 +161,8 @@ class _Finder:
         return WeightedNode(node, weight, constants[0].reshape(-1), user)
 
     def _is_addition(self, node: onnx.NodeProto) -> bool:
+        if not _STEPWISE.isdisjoint(origins_of(node).values()):
+            return False  # the state of a cell loses too much if each step rounds it to eight bits
         return node.op_type in _ADDITIONS and len(node.input) > 1 and self._activations([*map(str, node.input)])
 
     def _average(self, node: onnx.NodeProto) -> Average | None:

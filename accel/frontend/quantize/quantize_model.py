@@ -16,6 +16,7 @@ from accel.errors import InvalidModel
 from accel.frontend.fold.layer_folding import fold_layers
 from accel.frontend.legalize.explicit_padding import join_pads, make_padding_explicit
 from accel.frontend.legalize.qdq_form import has_operator_form, in_qdq_form
+from accel.frontend.legalize.recurrent_layers import with_layers_unrolled
 from accel.frontend.onnx_model.external_data import externalize
 from accel.frontend.onnx_model.node_origins import note_origins
 from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
@@ -56,9 +57,10 @@ def quantize_model(
     Raises:
         InvalidTensors: the calibration data do not fit the inputs.
         InvalidModel: onnxruntime cannot load or run the model.
+        InvalidModel, UnsupportedOperator, UnsupportedShape: as ``with_layers_unrolled``.
     """
     with tempfile.TemporaryDirectory() as directory:
-        light = _fold(model, Path(directory))
+        light = _fold(with_layers_unrolled(model), Path(directory))
         samples = activation_calibration.calibration_samples(light, calibration, seed)
         targets = find_targets(light)
         grid = GRIDS[scales]
@@ -89,7 +91,7 @@ def ensure_quantised(
         InvalidModel, InvalidTensors: as :func:`quantize_model` and ``in_qdq_form``.
     """
     if is_quantised(model):
-        return in_qdq_form(model)
+        return with_layers_unrolled(in_qdq_form(model))
     return quantize_model(model, calibration, seed=seed, scales=scales)
 
 
