@@ -15,6 +15,8 @@ body. Its bindings, in order (brackets: may be absent):
 - ``max_pool``: f(x int8 [N, C, H, W]); nn.max_pool2d, [maximum with the lower bound, minimum with the upper one].
 - ``requantize``, for the host: f(a int32, scale float32); astype to float32, multiply, round (half to even),
   [add the zero point], clip, astype to int8 or uint8. Its attribute ``cause`` says why it is no epilogue.
+- ``table``, for the host: f(x int8 or uint8); astype to int64, [add 128], take of a constant [256]. The reference does
+  not evaluate its body, but the nodes of the model that it stands for.
 
 The epilogue is one of three, as the accelerator requantises; relu and clip are folded into its bounds.
 
@@ -41,6 +43,7 @@ from accel.region.composite_attributes import COMPOSITE, CompositeAttributes, du
 from accel.region.elementwise import Combination
 from accel.region.epilogue import INT8, EpilogueOp, Scaling, Steps
 from accel.region.shapes import SlidingWindow
+from accel.util.arrays import Array
 
 Shape = Sequence[int]
 
@@ -251,6 +254,27 @@ def requantize(
         return builder.emit(relax.op.astype(value, quantum.dtype))
 
     return _function("requantize", nodes, parameters, compute).with_attr("cause", cause)
+
+
+def table(nodes: Sequence[str], x: Shape, dtype: str, entries: Array) -> relax.Function:
+    """Returns the composite ``table`` of a tensor of shape ``x`` and ``dtype``.
+
+    ``entries`` [256] are the results for each integer of that type, from the least on.
+    """
+    parameters = [_parameter("x", x, dtype)]
+
+    def compute(builder: relax.BlockBuilder) -> relax.Expr:
+        at = builder.emit(relax.op.astype(parameters[0], "int64"))
+        if dtype == "int8":
+            at = builder.emit(relax.op.add(at, relax.const(-INT8[0], "int64")))
+        return builder.emit(relax.op.take(relax.const(entries), at, axis=0))
+
+    return _function("table", nodes, parameters, compute)
+
+
+def is_table(function: relax.Function) -> bool:
+    """Returns whether a function of the integer graph is the composite ``table``."""
+    return function.attrs is not None and function.attrs.get("op") == "table"
 
 
 def _contraction(

@@ -26,9 +26,9 @@ from accel.frontend.quantize.qdq_insertion import Quantiser, best_weight_scales
 from accel.frontend.quantize.quantization_targets import find_targets
 from accel.frontend.quantize.scale_constraints import (
     choose_scales,
-    equal_scale_groups,
     related_scale_groups,
     scale_factors,
+    shared_scales,
 )
 from accel.frontend.quantize.scale_grid import GRIDS, Scales
 from accel.util.arrays import Array
@@ -71,10 +71,7 @@ def quantize_model(
             weights = pool.submit(best_weight_scales, targets.layers, grids)
             losses = activation_calibration.activation_losses(light, grids, samples)
         indices = choose_scales(related_scale_groups(targets), losses, grid)
-        for source, result in targets.moves:
-            indices[result] = indices[source]
-        for group in equal_scale_groups(targets):
-            indices |= dict.fromkeys(group, max(indices[name] for name in group))
+        indices = shared_scales(targets, indices, losses)
         return Quantiser(light, targets, indices, weights.result(), grids).quantised()
 
 
