@@ -101,7 +101,7 @@ def import_model(done: Quantised) -> Imported:
     """
     job = done.job
     requantize, _ = requantisation(job.target)
-    imported = import_integer_model(done.model, requantize=requantize)
+    imported = import_integer_model(done.model, requantize, balances=Capabilities.of(job.target).balances)
     _check_nodes(job.options.host_nodes, imported.operators)
     return Imported(job, imported)
 

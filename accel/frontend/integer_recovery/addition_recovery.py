@@ -21,6 +21,7 @@ from accel.frontend.integer_recovery.requantization import (
     epilogue_of,
     exact_exponent,
 )
+from accel.frontend.integer_recovery.rounding_bias import grain_of
 
 _REACH = 256  # how far int8 is from its zero point, at most
 WEIGHT_MAX = 127
@@ -88,11 +89,15 @@ def recover_addition(rewrite: DataflowRewrite, binding: relax.Binding, requantiz
     nodes = rewrite.nodes([chain.root, *chain.members])
     shape = [int(size) for size in binding.var.ty.shape.values]
     laid_out = shape if len(shape) in RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
-    function = composite_functions.add(nodes, laid_out, factors, addend, epilogue)
+    node = rewrite.origin[chain.root.name].name
+    offsets = rewrite.rounding.offsets("sum", epilogue, laid_out[1], node, grain=grain_of(*factors))
+    function = composite_functions.add(nodes, laid_out, factors, addend, epilogue, rounds=bool(offsets.any()))
     rewrite.replace(chain.members)
     arguments = [to_int8(rewrite, operand, chain.root) for operand in operands]
     if laid_out != shape:
         arguments = [rewrite.emit(relax.op.reshape(x, laid_out), chain.root, "rows") for x in arguments]
+    if offsets.any():
+        arguments.append(relax.const(composite_functions.along_channels(laid_out, offsets)))
     result: relax.Expr = tvm.ir.Call(rewrite.composite(function, rewrite.origin[chain.root.name]), arguments)
     result = from_int8(rewrite, result, chain)
     if laid_out != shape:

@@ -7,6 +7,7 @@ from tvm import relax
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.addition_recovery import INT8_MAGNITUDE, RANKS
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
+from accel.frontend.integer_recovery.elementwise_recovery import rounding_offsets
 from accel.frontend.integer_recovery.int8_operands import int8_output
 from accel.frontend.integer_recovery.movement_recovery import same_numbers
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
@@ -61,5 +62,8 @@ def _narrowing(x: QuantisedTensor, chain: Chain, requantize: Requantize) -> Narr
 def _changed(rewrite: DataflowRewrite, chain: Chain, x: QuantisedTensor, found: Narrowing) -> relax.Var:
     node = rewrite.origin[chain.root.name]
     shape, addend = [int(size) for size in x.value.ty.shape], int(found.addend) - int(x.zero_point)
-    function = composite_functions.elementwise([node.name], shape, (1,), "sum", addend, found.epilogue)
-    return rewrite.emit(tvm.ir.Call(rewrite.composite(function, node), [x.value]), chain.root, "part")
+    offsets = rounding_offsets(rewrite, chain, shape, found)
+    function = composite_functions.elementwise(
+        [node.name], shape, (1,), "sum", addend, found.epilogue, rounds=bool(offsets)
+    )
+    return rewrite.emit(tvm.ir.Call(rewrite.composite(function, node), [x.value, *offsets]), chain.root, "part")

@@ -10,6 +10,7 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from accel.frontend.fold.affine_channels import OPERATORS
+from accel.frontend.integer_recovery.rounding_bias import RoundingSides
 from accel.frontend.relax_import.relax_importer import ImportedCall, ImportedNode, identifier
 from accel.host.host_graph import attribute_value
 from accel.host.onnx_calls import OnnxCall, make_onnx_call
@@ -229,9 +230,10 @@ class DataflowRewrite:
     A variable that the rest of the graph uses keeps its identity, so nothing needs substituting.
     """
 
-    def __init__(self, graph: Dataflow, origin: dict[str, ImportedNode]) -> None:
+    def __init__(self, graph: Dataflow, origin: dict[str, ImportedNode], *, balances: bool = False) -> None:
         self.graph = graph
         self.origin = dict(origin)
+        self.rounding = RoundingSides(balances)
         self.replaced: set[str] = set()
         self.macs: dict[str, int] = {}
         self.causes: dict[str, str] = {}

@@ -1,6 +1,7 @@
 """Recovery of elementwise operators on int8: relu, clip and requantisation alone, sums, maxima, products."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from accel.frontend.integer_recovery.requantization import (
     exact_exponent,
     ratio_exponent,
 )
+from accel.frontend.integer_recovery.rounding_bias import grain_of
 from accel.region.elementwise import Combination
 
 _COMBINATIONS: dict[str, Combination] = {
@@ -180,13 +182,40 @@ def _replace(rewrite: DataflowRewrite, chain: Chain, combined: _Combined, found:
     laid_out = shape if len(shape) in RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
     arguments = [_spread(rewrite, chain.root, value, shape, laid_out) for value in combined.values]
     rewrite.replace(chain.members)
+    product = combined.combination == "product"
+    offsets = rounding_offsets(rewrite, chain, laid_out, found, grain_of(*combined.weights), product=product)
     function = composite_functions.elementwise(
-        nodes, laid_out, combined.weights, combined.combination, combined.addend + int(found.addend), found.epilogue
+        nodes,
+        laid_out,
+        combined.weights,
+        combined.combination,
+        combined.addend + int(found.addend),
+        found.epilogue,
+        rounds=bool(offsets),
     )
+    arguments += offsets
     result: relax.Expr = tvm.ir.Call(rewrite.composite(function, rewrite.origin[chain.root.name]), arguments)
     if laid_out != shape:
         result = relax.op.reshape(rewrite.emit(result, chain.tail, "rows"), shape)
     rewrite.bind(chain.tail, result)
+
+
+def rounding_offsets(
+    rewrite: DataflowRewrite,
+    chain: Chain,
+    shape: Sequence[int],
+    found: Narrowing,
+    grain: int = 1,
+    *,
+    product: bool = False,
+) -> list[relax.Expr]:
+    """Returns what each channel adds for errors to cancel over them, as an argument, if that is anything.
+
+    ``grain`` is the power of two whose multiples are requantised, which may be a ``product`` of two tensors.
+    """
+    node = rewrite.origin[chain.root.name].name
+    offsets = rewrite.rounding.offsets("sum", found.epilogue, shape[1], node, grain=grain, product=product)
+    return [relax.const(composite_functions.along_channels(shape, offsets))] if offsets.any() else []
 
 
 def _spread(

@@ -99,23 +99,30 @@ class ImportedModel:
     inner: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def import_integer_model(qdq: onnx.ModelProto, requantize: Requantize = "shift") -> ImportedModel:
+def import_integer_model(
+    qdq: onnx.ModelProto, requantize: Requantize = "shift", *, balances: bool = False
+) -> ImportedModel:
     """Imports a model in QDQ form (or float: then all of it is for the host).
 
     Args:
         qdq: the model.
         requantize: how the accelerator brings accumulators to int8: by a "shift", rounding half up; by that or, where
             the scales want it, by integers that "multiply" before; or by a float32 "scale", rounding half to even.
+        balances: whether shifts that would be biased round half up in every other channel, and half down in the rest;
+            for an accelerator that can add a number a channel.
 
     Raises:
         UnsupportedOperator: neither the accelerator nor the host can run a node; ``field`` is ``node:<name>``.
     """
-    return recover_integers(import_onnx(with_integer_movement(with_signed_activations(qdq))), requantize)
+    imported = import_onnx(with_integer_movement(with_signed_activations(qdq)))
+    return recover_integers(imported, requantize, balances=balances)
 
 
-def recover_integers(imported: ImportedGraph, requantize: Requantize = "shift") -> ImportedModel:
-    """Replaces the float arithmetic between dequantize and quantize by composites (see above for ``requantize``)."""
-    rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin)
+def recover_integers(
+    imported: ImportedGraph, requantize: Requantize = "shift", *, balances: bool = False
+) -> ImportedModel:
+    """Replaces the float arithmetic between dequantize and quantize by composites (see above for the arguments)."""
+    rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin, balances=balances)
     tables = Tables(imported)
     for binding in rewrite.graph.bindings:
         if binding.var.name in rewrite.replaced:

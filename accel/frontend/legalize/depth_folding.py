@@ -155,7 +155,8 @@ class _Folding:
 
     def _image_operator(self, node: onnx.NodeProto, inputs: Sequence[str]) -> onnx.NodeProto:
         """Write the convolution of images, by the name of ``node``; returns it."""
-        made = onnx.NodeProto.FromString(node.SerializeToString())
+        made = onnx.NodeProto()
+        made.CopyFrom(node)
         made.input[:] = inputs
         made.output[:] = [self._writer.fresh(f"{node.output[0]}_planes")]
         for name in ("kernel_shape", "strides", "dilations", "output_padding", "pads"):

@@ -173,7 +173,7 @@ class CellWriter:
         if function.name in _OPERATORS:
             parameters = {name: getattr(function, name) for name in _PARAMETERS.get(function.name, ())}
             return self.emit(_OPERATORS[function.name], suffix, [tensor], **parameters)
-        alpha, beta = (self.constant(name, np.float32(getattr(function, name))) for name in ("alpha", "beta"))
+        alpha, beta = (self.constant(name, np.asarray(getattr(function, name))) for name in ("alpha", "beta"))
         if function.name == "affine":
             return self.emit("Add", suffix, [self.emit("Mul", f"{suffix}_scaled", [tensor, alpha]), beta])
         inner = self.emit("Mul", f"{suffix}_scaled", [tensor, beta])

@@ -11,7 +11,7 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 OUTPUTS = ("Y", "Y_h", "Y_c")
 
 
-def recurrent_model(  # noqa: PLR0913  as many options as the operator has
+def recurrent_model(
     op: str,
     *,
     steps: int = 5,

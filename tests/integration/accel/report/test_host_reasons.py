@@ -85,6 +85,6 @@ def test_what_nobody_can_run_says_what_lacks() -> None:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    with pytest.raises(UnsupportedOperator, match="TVM's importer has no conversion of it.*export it as") as caught:
+    with pytest.raises(UnsupportedOperator, match=r"TVM's importer has no conversion of it.*export it as") as caught:
         plan_model(model.SerializeToString(), load_accelerator("vta"))
     assert caught.value.field == "node:det"

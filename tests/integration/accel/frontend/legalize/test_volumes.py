@@ -28,7 +28,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def volume_model(  # noqa: PLR0913  as many options as the operator has
+def volume_model(
     op: str = "Conv",
     *,
     channels: int = 4,
@@ -75,7 +75,7 @@ def test_images_give_what_the_volume_does(case: str) -> None:
     images, macs = with_depth_folded(qdq)
     assert list(macs) == ["conv"]
     (conv,) = [node for node in images.graph.node if node.name == "conv"]
-    assert len(dict((a.name, a) for a in conv.attribute)["strides"].ints if "strides" in CASES[case] else (1, 1)) == 2
+    assert len({a.name: a for a in conv.attribute}["strides"].ints if "strides" in CASES[case] else (1, 1)) == 2
     shape = [size.dim_value for size in model.graph.input[0].type.tensor_type.shape.dim]
     data = np.random.default_rng(1).normal(size=shape).astype(np.float32)
     expected = run(qdq, data)
