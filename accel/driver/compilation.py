@@ -210,9 +210,13 @@ class Referenced(Compilation):
 
 @dataclass(frozen=True)
 class Verified(Compilation):
-    """A run whose outputs equal the reference, or ``unverified``; no longer with the modules and their weights."""
+    """A run whose outputs equal the reference, or ``unverified``; no longer with the modules and their weights.
+
+    ``biases`` are the mean errors of rounding, by node.
+    """
 
     host_ops: list[HostOp]
+    biases: dict[str, float]
     functions: list[CompiledFunction]
     program: Program
     buffers: Buffers

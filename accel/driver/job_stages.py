@@ -50,7 +50,7 @@ from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.program.program_model import renamed
 from accel.report.host_ops import host_ops
 from accel.report.job_memory import memory_plan
-from accel.report.job_report import make_report, run_warnings, unset_warnings
+from accel.report.job_report import make_report, rounding_warnings, run_warnings, unset_warnings
 from accel.report.program_limits import begin_limits
 from accel.report.report_documents import CompiledFunction
 from accel.report.simulation_report import race_record, stale_record
@@ -231,6 +231,7 @@ def compare_outputs(done: Referenced) -> Verified:
     return Verified(
         done.job,
         packed.host_ops,
+        packed.imported.biases,
         emitted.functions,
         emitted.program,
         emitted.buffers,
@@ -258,7 +259,11 @@ def report_job(done: Assessed) -> Reported:
         quantisation=done.quality.figures,
         provenance=job.provenance,
         unverified=run.unverified,
-        warnings=[*run_warnings("no-quality", done.quality.missing), *unset_warnings(job.info.unset)],
+        warnings=[
+            *run_warnings("no-quality", done.quality.missing),
+            *unset_warnings(job.info.unset),
+            *rounding_warnings(run.biases, Capabilities.of(job.target)),
+        ],
     )
     report = report.model_copy(update={"functions": run.functions, "limits": run.limits()})
     run.regions.keep()  # not before: their texts are printed beside all this

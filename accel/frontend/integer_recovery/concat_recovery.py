@@ -62,8 +62,13 @@ def _narrowing(x: QuantisedTensor, chain: Chain, requantize: Requantize) -> Narr
 def _changed(rewrite: DataflowRewrite, chain: Chain, x: QuantisedTensor, found: Narrowing) -> relax.Var:
     node = rewrite.origin[chain.root.name]
     shape, addend = [int(size) for size in x.value.ty.shape], int(found.addend) - int(x.zero_point)
-    offsets = rounding_offsets(rewrite, chain, shape, found)
+    laid_out = rewrite.rounding.shape(shape, found.rounding)
+    offsets = rounding_offsets(rewrite, chain, laid_out, found)
     function = composite_functions.elementwise(
-        [node.name], shape, (1,), "sum", addend, found.epilogue, rounds=bool(offsets)
+        [node.name], laid_out, (1,), "sum", addend, found.epilogue, rounds=bool(offsets)
     )
-    return rewrite.emit(tvm.ir.Call(rewrite.composite(function, node), [x.value, *offsets]), chain.root, "part")
+    value = x.value
+    if laid_out != shape:
+        value = rewrite.emit(relax.op.reshape(value, laid_out), chain.root, "rows")
+    part = rewrite.emit(tvm.ir.Call(rewrite.composite(function, node), [value, *offsets]), chain.root, "part")
+    return part if laid_out == shape else rewrite.emit(relax.op.reshape(part, shape), chain.root, "joined")

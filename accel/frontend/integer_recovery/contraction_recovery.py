@@ -172,8 +172,9 @@ def recover_layer(rewrite: DataflowRewrite, layer: IntegerContraction, requantiz
 def _balanced(rewrite: DataflowRewrite, layer: IntegerContraction, found: Narrowing) -> Narrowing:
     """The narrowing with what its rounding needs for its errors to cancel over the channels."""
     node = rewrite.origin[layer.chain.root.name].name
-    free = layer.bias is not None or bool(found.addend.any())
-    offsets = rewrite.rounding.offsets("layer", found.epilogue, layer.weights.channels, node, free=free)
+    biased = layer.bias is not None or bool(found.addend.any())
+    free = biased and isinstance(found.epilogue, composite_functions.ShiftEpilogue)
+    offsets = rewrite.rounding.offsets("layer", found.rounding, layer.weights.channels, node, free=free)
     return replace(found, addend=found.addend + offsets) if offsets.any() else found
 
 
@@ -227,7 +228,8 @@ def _epilogue(layer: IntegerContraction, requantize: Requantize) -> Narrowing | 
     output = layer.chain.output
     if output is None:
         return f"the result is wanted in {'int32' if layer.chain.integer else 'float32'}"
-    return epilogue_of(Accumulator(layer.scale, layer.magnitude), int8_output(layer.chain), requantize)
+    acc = Accumulator(layer.scale, layer.magnitude, channels=layer.weights.channels)
+    return epilogue_of(acc, int8_output(layer.chain), requantize)
 
 
 def _data(rewrite: DataflowRewrite, layer: IntegerContraction) -> relax.Expr:

@@ -80,7 +80,12 @@ def recover_elementwise(rewrite: DataflowRewrite, binding: relax.Binding, requan
 
 def narrowing_of(combined: _Combined, chain: Chain, requantize: Requantize) -> Narrowing | None:
     """Returns what brings the integers to the chain's output; None if nothing does."""
-    acc = Accumulator(np.asarray(combined.scale), np.asarray(combined.magnitude + abs(combined.addend)))
+    acc = Accumulator(
+        np.asarray(combined.scale),
+        np.asarray(combined.magnitude + abs(combined.addend)),
+        grain=grain_of(*combined.weights),
+        products=combined.combination == "product",
+    )
     found = epilogue_of(acc, int8_output(chain), requantize)
     return None if isinstance(found, str) or found.factors is not None else found
 
@@ -180,10 +185,10 @@ def _replace(rewrite: DataflowRewrite, chain: Chain, combined: _Combined, found:
     nodes = rewrite.nodes([chain.root, *chain.members]) or [rewrite.origin[chain.root.name].name]
     shape = [int(size) for size in chain.root.ty.shape.values]
     laid_out = shape if len(shape) in RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
+    laid_out = rewrite.rounding.shape(laid_out, found.rounding)
     arguments = [_spread(rewrite, chain.root, value, shape, laid_out) for value in combined.values]
     rewrite.replace(chain.members)
-    product = combined.combination == "product"
-    offsets = rounding_offsets(rewrite, chain, laid_out, found, grain_of(*combined.weights), product=product)
+    offsets = rounding_offsets(rewrite, chain, laid_out, found)
     function = composite_functions.elementwise(
         nodes,
         laid_out,
@@ -201,20 +206,11 @@ def _replace(rewrite: DataflowRewrite, chain: Chain, combined: _Combined, found:
 
 
 def rounding_offsets(
-    rewrite: DataflowRewrite,
-    chain: Chain,
-    shape: Sequence[int],
-    found: Narrowing,
-    grain: int = 1,
-    *,
-    product: bool = False,
+    rewrite: DataflowRewrite, chain: Chain, shape: Sequence[int], found: Narrowing
 ) -> list[relax.Expr]:
-    """Returns what each channel adds for errors to cancel over them, as an argument, if that is anything.
-
-    ``grain`` is the power of two whose multiples are requantised, which may be a ``product`` of two tensors.
-    """
+    """Returns what each channel adds for errors to cancel over them, as an argument, if that is anything."""
     node = rewrite.origin[chain.root.name].name
-    offsets = rewrite.rounding.offsets("sum", found.epilogue, shape[1], node, grain=grain, product=product)
+    offsets = rewrite.rounding.offsets("sum", found.rounding, shape[1], node)
     return [relax.const(composite_functions.along_channels(shape, offsets))] if offsets.any() else []
 
 

@@ -87,6 +87,7 @@ class ImportedModel:
     gives, for some variables that the host prepares data or finishes results in, the reason. ``model`` has the nodes
     of the model in QDQ form, as it was read, that are left to the host, and ``tensors`` gives the names of its tensor
     for each variable of ``main`` that is one; ``inner`` gives those within a table, by the tensor that it makes.
+    ``biases`` has the mean error of each node's rounding that is not near zero, in units of the last place.
     """
 
     module: IRModule
@@ -97,6 +98,7 @@ class ImportedModel:
     model: onnx.ModelProto = field(default_factory=onnx.ModelProto)
     tensors: dict[str, tuple[str, ...]] = field(default_factory=dict)
     inner: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    biases: dict[str, float] = field(default_factory=dict)
 
 
 def import_integer_model(
@@ -152,6 +154,7 @@ def recover_integers(
         _nodes_of_host(imported.model, kept, tensors, module),
         tensors,
         tables.inner,
+        rewrite.rounding.biases,
     )
 
 
