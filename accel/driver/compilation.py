@@ -170,6 +170,7 @@ class Emitted(Compilation):
 
     program: Program
     host_ops: list[HostOp]
+    biases: dict[str, float]
     functions: list[CompiledFunction]
     buffers: Buffers
     origin: Modules | KeptProgram
@@ -224,10 +225,12 @@ class Referenced(Compilation):
 class Verified(Compilation):
     """A run whose outputs equal the reference, or ``unverified``; no longer with the modules and their weights.
 
-    ``regions`` and ``known`` quality are there of a program that was compiled, and of an earlier job's.
+    ``biases`` are the mean errors of rounding, by node. ``regions`` and ``known`` quality are there of a program that
+    was compiled, and of an earlier job's.
     """
 
     host_ops: list[HostOp]
+    biases: dict[str, float]
     functions: list[CompiledFunction]
     program: Program
     buffers: Buffers
@@ -251,7 +254,8 @@ class Assessed(Compilation):
         run = self.verified
         if run.regions is not None and not run.unverified:
             names = tuple(function.name for function in run.functions)
-            self.job.kept.keep(out, ProgramFacts(names, tuple(run.host_ops), dict(run.buffers), self.quality))
+            facts = ProgramFacts(names, tuple(run.host_ops), run.biases, dict(run.buffers), self.quality)
+            self.job.kept.keep(out, facts)
 
 
 @dataclass(frozen=True)

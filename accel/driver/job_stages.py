@@ -51,7 +51,7 @@ from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.program.program_model import renamed
 from accel.report.host_ops import host_ops
 from accel.report.job_memory import memory_plan
-from accel.report.job_report import make_report, run_warnings, unset_warnings
+from accel.report.job_report import make_report, rounding_warnings, run_warnings, unset_warnings
 from accel.report.program_limits import begin_limits
 from accel.report.report_documents import CompiledFunction
 from accel.report.simulation_report import race_record, stale_record
@@ -99,7 +99,7 @@ def import_model(done: Quantised) -> Imported:
     """
     job = done.job
     requantize, _ = requantisation(job.target)
-    imported = import_integer_model(done.model, requantize=requantize)
+    imported = import_integer_model(done.model, requantize, balances=Capabilities.of(job.target).balances)
     _check_nodes(job.options.host_nodes, imported.operators)
     return Imported(job, imported)
 
@@ -187,7 +187,8 @@ def emit_program(done: Lowered) -> Emitted:
     buffers = {name: region.buffers for name, region in lowered.objects.items()}
     program = replace(program, image=program.image | fed)
     modules = Modules(done.packed, done.regions)
-    return Emitted(job, program, done.packed.host_ops, functions, buffers, modules)
+    packed = done.packed
+    return Emitted(job, program, packed.host_ops, packed.imported.biases, functions, buffers, modules)
 
 
 def simulate_program(done: Emitted) -> Simulated:
@@ -259,6 +260,7 @@ def compare_outputs(done: Referenced) -> Verified:
     return Verified(
         done.job,
         emitted.host_ops,
+        emitted.biases,
         emitted.functions,
         emitted.program,
         emitted.buffers,
@@ -287,7 +289,11 @@ def report_job(done: Assessed) -> Reported:
         quantisation=done.quality.figures,
         provenance=job.provenance,
         unverified=run.unverified,
-        warnings=[*run_warnings("no-quality", done.quality.missing), *unset_warnings(job.info.unset)],
+        warnings=[
+            *run_warnings("no-quality", done.quality.missing),
+            *unset_warnings(job.info.unset),
+            *rounding_warnings(run.biases, Capabilities.of(job.target)),
+        ],
     )
     report = report.model_copy(update={"functions": run.functions, "limits": run.limits()})
     if run.regions is not None:
@@ -406,6 +412,7 @@ def with_program(kept: KeptProgram) -> StageChain[Compilation, Reported]:
         observer.made(kept.artifacts)
         functions = [CompiledFunction(name=name, cached=True) for name in kept.facts.functions]
         program = replace(kept.program, expected={})
-        return Emitted(start_of_job.job, program, list(kept.facts.host_ops), functions, kept.facts.buffers, kept)
+        facts = kept.facts
+        return Emitted(start_of_job.job, program, list(facts.host_ops), facts.biases, functions, facts.buffers, kept)
 
     return _to_report(StageChain(TO_PROGRAM.stages, recall))

@@ -45,12 +45,14 @@ class ProgramFacts:
     Attributes:
         functions: names of the accelerator's functions.
         host_ops: the nodes that the host runs.
+        biases: the mean errors of rounding, by node.
         buffers: of the functions on the chip, by function.
         quality: how near the outputs are to the original model's.
     """
 
     functions: tuple[str, ...]
     host_ops: tuple[HostOp, ...]
+    biases: dict[str, float]
     buffers: dict[str, tuple[ScratchpadBuffer, ...]]
     quality: Qualities
 

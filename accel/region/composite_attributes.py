@@ -18,8 +18,9 @@ class CompositeAttributes:
 
     Of a convolution: its ``window``, its ``groups`` of channels, and whether it is an ``average``, with weights that
     are all one; of a pooling its ``window``. Of an addition or elementwise work: the ``weights`` by which operands are
-    multiplied, and the ``combination`` of the products. ``has_bias``: a bias is added to the sums. Then ``steps``
-    follow in order, on int32, and ``scaling`` if there is one; ``narrow``: they end in int8.
+    multiplied, and the ``combination`` of the products. ``has_bias``: a number a channel is added to the sums;
+    ``bias_rounds``: it is none of the model's, and only rounds. Then ``steps`` follow in order, on int32, and
+    ``scaling`` if there is one; ``narrow``: they end in int8.
     """
 
     window: SlidingWindow | None = None
@@ -28,6 +29,7 @@ class CompositeAttributes:
     weights: tuple[int, ...] = ()
     combination: Combination = "sum"
     has_bias: bool = False
+    bias_rounds: bool = False
     steps: Steps = ()
     scaling: Scaling | None = None
     narrow: bool = False

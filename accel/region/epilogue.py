@@ -104,8 +104,19 @@ class Epilogue:
 
     @property
     def has_product(self) -> bool:
-        """Whether a contraction of constants adds the bias."""
-        return any(name == "add_product" for name, _ in self.steps)
+        """Whether a contraction of constants adds a bias."""
+        return self.products > 0
+
+    @property
+    def products(self) -> int:
+        """Contractions of constants: of the bias, and of what an addition behind the sums rounds by."""
+        return sum(name == "add_product" for name, _ in self.steps)
+
+    @property
+    def parts(self) -> tuple["Epilogue", Steps]:
+        """The epilogue up to the addition of a tensor, and the steps behind that; all of it, and none, without one."""
+        at = next((at for at, (name, _) in enumerate(self.steps) if name == "add_operand"), len(self.steps))
+        return replace(self, steps=self.steps[:at], groups=()), self.steps[at + 1 :]
 
     @property
     def adds_operand(self) -> bool:

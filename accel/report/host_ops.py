@@ -4,7 +4,9 @@ from tvm import ir
 
 from accel.accelerator.document import Accelerator
 from accel.frontend.integer_recovery.recover_integers import ImportedModel
+from accel.frontend.legalize.recurrent_cells import RECURRENT
 from accel.lowering.ir.function_attributes import HOST_REASON, LAUNCHES, load_launches
+from accel.report.host_reasons import HostGraphFacts, host_reason, recurrent_reason
 from accel.report.report_documents import HostOp
 
 _LATE_ZERO_POINT = "the zero point of its data, known at run time alone, is taken off its int32 result"
@@ -24,13 +26,17 @@ def host_ops(imported: ImportedModel, module: ir.IRModule, accelerator: Accelera
         if launch.host_reason
         for node in launch.host_nodes or launch.nodes
     }
+    facts, title = HostGraphFacts.of(imported.model), accelerator.title
     for node in imported.host_nodes.values():
         for name in node.covers:
             # a quantised operator is several steps; the one that is named after it says most
             if name == node.name or len(node.covers) > 1 or name not in reasons:
                 op = imported.operators.get(name, node.op)
+                if op in RECURRENT:
+                    reasons[name] = recurrent_reason(op, title, shared=name in shared)
+                    continue
                 op = op if op == "DynamicQuantizeLinear" else node.op
-                reasons[name] = _reason(op, accelerator, shared=name in shared)
+                reasons[name] = _reason(node.name, op, title, facts, shared=name in shared)
     causes = _causes(imported)
     reasons |= {name: f"the host has a part of it: {'; '.join(found)}" for name, found in causes.items()}
     for variable, function in module.functions.items():
@@ -57,15 +63,7 @@ def _causes(imported: ImportedModel) -> dict[str, list[str]]:
     return {name: list(causes) for name, causes in found.items()}
 
 
-def _reason(op: str, accelerator: Accelerator, *, shared: bool) -> str:
+def _reason(name: str, op: str, title: str, facts: HostGraphFacts, *, shared: bool) -> str:
     if shared:
-        return f"{accelerator.title} runs it; the host arranges its data or its result, or scales it"
-    if op == "DynamicQuantizeLinear":
-        return f"it finds the range of float32 data at run time, which no instruction of {accelerator.title} does"
-    if op == "QuantizeLinear":
-        return "float32 becomes int8 on the host, where a float operator or a model input feeds the accelerator"
-    if op == "DequantizeLinear":
-        return "int8 becomes float32 on the host, where a float operator or a model output follows the accelerator"
-    if op == "Concat":
-        return f"its operands are copied to lie side by side, which {accelerator.title} has no instruction for"
-    return f"the compiler makes no {op} of the instructions of {accelerator.title}"
+        return f"{title} runs it; the host arranges its data or its result, or scales it"
+    return host_reason(name, op, title, facts)

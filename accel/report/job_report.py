@@ -1,12 +1,16 @@
 """The report of a job: what ran where, how long it took, and how far to trust it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from accel.frontend.integer_recovery.rounding_bias import ACCEPTED_BIAS
+from accel.lowering.analysis.capabilities import Capabilities
 from accel.program.program_model import Program
 from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
 from accel.report.report_documents import HostOp, Macs, ProgramWarning, Provenance, Quality, Report, WarningKind
 from accel.report.simulation_report import program_size, seconds_of, timing_model_of, unit_times, warnings_of
 from accel.simulate.engine import Simulation
+
+_NAMED = 3  # nodes that a warning of rounding names
 
 
 def make_report(
@@ -61,3 +65,25 @@ def unset_warnings(axes: Sequence[str]) -> list[ProgramWarning]:
     """Returns a warning for each axis of the model that is 1 because no option sets it."""
     detail = "is dynamic, and 1 as nothing sets it: give options.dims or options.shapes (--dim, --shape)"
     return run_warnings("unset-axis", *(f"{axis} {detail}" for axis in axes))
+
+
+def rounding_warnings(biases: Mapping[str, float], capabilities: Capabilities) -> list[ProgramWarning]:
+    """Returns a warning, if there are any ``biases``, of what is rounded with a mean error that is not near zero.
+
+    Args:
+        biases: the mean errors, in units of the last place, by node.
+        capabilities: of the accelerator that is to round so.
+    """
+    if not biases:
+        return []
+    worst = sorted(biases.items(), key=lambda item: -item[1])
+    named = [f"{node} by {bias:.2g}" for node, bias in worst[:_NAMED]]
+    more = [f"{len(worst) - _NAMED} more by less"] if len(worst) > _NAMED else []
+    count = "1 tensor is" if len(worst) == 1 else f"{len(worst)} tensors are"
+    why = (
+        "their channels are too few for a constant of each to balance that"
+        if capabilities.balances
+        else f"{capabilities.accelerator.title} adds no tensor to its accumulators, so that halves are all rounded up"
+    )
+    found = f"{count} rounded with a mean error of over {ACCEPTED_BIAS:g} units of the last place"
+    return run_warnings("biased-rounding", f"{found}: {', '.join([*named, *more])}; {why}")

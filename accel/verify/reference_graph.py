@@ -4,13 +4,14 @@ Nothing here goes through what the compiler makes of an operator: composites hav
 float operators are run as nodes of the QDQ model, in place of which the graph has them.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from tvm import ir, relax
 
 from accel.errors import CompileError
-from accel.frontend.integer_recovery.recover_integers import ImportedModel
+from accel.frontend.integer_recovery.recover_integers import ImportedModel, is_of_model
 from accel.host.host_executor import WORK_PER_SECOND
 from accel.host.host_graph import HostNode
 from accel.host.host_operators import work_of
@@ -33,7 +34,7 @@ def run_reference(imported: ImportedModel, inputs: Sequence[Array], deadline: De
         CompileError: an operator has neither a rule nor a node of the model; none that the importer makes is such.
     """
     module = imported.module
-    runs = split_main(module, lambda _module, value: not _is_of_the_model(value))
+    runs = split_main(module, lambda module, value: not is_of_model(module, value))
     results = main_results(module["main"])
     read = [_read(step) for step in runs]
     nodes = ModelNodes(imported.model)
@@ -51,11 +52,6 @@ def run_reference(imported: ImportedModel, inputs: Sequence[Array], deadline: De
         if outputs:
             _run_nodes(imported, nodes, step, outputs, values, deadline)
     return [_value(result, values) for result in results]
-
-
-def _is_of_the_model(value: Any) -> bool:
-    """A node of the model, or one of its several results."""
-    return isinstance(value, relax.TupleGetItem) or read_onnx_call(value) is not None
 
 
 def _read(step: HostRun | LaunchRun) -> set[relax.Var]:
@@ -87,7 +83,7 @@ def _run_nodes(
     values: Values,
     deadline: Deadline,
 ) -> None:
-    work = sum(_work(binding) for binding in step.bindings)
+    work = sum(_work(binding, imported) for binding in step.bindings)
     if work / WORK_PER_SECOND > deadline.remaining():  # an operator cannot be stopped
         raise OutOfTimeError
     known = {name: array for var, array in values.items() for name in imported.tensors.get(str(var.name), ())}
@@ -97,14 +93,17 @@ def _run_nodes(
         if not names:
             raise CompileError(f"{var.name} is no tensor of the model", field=str(var.name))
         wanted.append(names[0])
-    between = {name for bound in step.bindings for name in imported.tensors.get(str(bound.var.name), ())}
+    made = {name for bound in step.bindings for name in imported.tensors.get(str(bound.var.name), ())}
+    between = made | {inner for name in made for inner in imported.inner.get(name, ())}
     values.update(zip(outputs, nodes.run(wanted, known, between, deadline), strict=True))
 
 
-def _work(binding: relax.Binding) -> int:
+def _work(binding: relax.Binding, imported: ImportedModel) -> int:
     call = read_onnx_call(binding.value)
     if call is None:
-        return 0
+        names = imported.tensors.get(str(binding.var.name), ())
+        nodes = sum(len(imported.inner.get(name, ())) for name in names)
+        return nodes * math.prod(int(extent) for extent in binding.var.ty.shape.values) if nodes else 0
     results = binding.var.ty.fields if isinstance(binding.var.ty, relax.TupleType) else [binding.var.ty]
     return _work_of_call(call, results)
 

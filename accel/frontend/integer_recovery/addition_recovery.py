@@ -21,6 +21,7 @@ from accel.frontend.integer_recovery.requantization import (
     epilogue_of,
     exact_exponent,
 )
+from accel.frontend.integer_recovery.rounding_bias import grain_of
 
 _REACH = 256  # how far int8 is from its zero point, at most
 WEIGHT_MAX = 127
@@ -84,15 +85,20 @@ def recover_addition(rewrite: DataflowRewrite, binding: relax.Binding, requantiz
     found = _sum(operands, int8_output(chain), requantize) if chain.output is not None else None
     if found is None:
         return False
-    (factors, addend), epilogue = found
+    (factors, addend), narrowing = found
     nodes = rewrite.nodes([chain.root, *chain.members])
     shape = [int(size) for size in binding.var.ty.shape.values]
     laid_out = shape if len(shape) in RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
-    function = composite_functions.add(nodes, laid_out, factors, addend, epilogue)
+    laid_out = rewrite.rounding.shape(laid_out, narrowing.rounding)
+    node = rewrite.origin[chain.root.name].name
+    offsets = rewrite.rounding.offsets("sum", narrowing.rounding, laid_out[1], node)
+    function = composite_functions.add(nodes, laid_out, factors, addend, narrowing.epilogue, rounds=bool(offsets.any()))
     rewrite.replace(chain.members)
     arguments = [to_int8(rewrite, operand, chain.root) for operand in operands]
     if laid_out != shape:
         arguments = [rewrite.emit(relax.op.reshape(x, laid_out), chain.root, "rows") for x in arguments]
+    if offsets.any():
+        arguments.append(relax.const(composite_functions.along_channels(laid_out, offsets)))
     result: relax.Expr = tvm.ir.Call(rewrite.composite(function, rewrite.origin[chain.root.name]), arguments)
     result = from_int8(rewrite, result, chain)
     if laid_out != shape:
@@ -112,19 +118,25 @@ def _operands(rewrite: DataflowRewrite, call: tvm.ir.Call) -> list[QuantisedTens
 
 def _sum(
     operands: list[QuantisedTensor], output: Output, requantize: Requantize
-) -> tuple[tuple[tuple[int, int], int], composite_functions.AnyEpilogue] | None:
-    """The weights of the operands and what is added to their sum, and the epilogue; None if none are fine enough."""
+) -> tuple[tuple[tuple[int, int], int], Narrowing] | None:
+    """The weights of the operands and what is added to their sum, and what narrows it; None if none are fine enough."""
     zero_points = [zero_point_as_int8(operand) for operand in operands]
     for weighing in _weighings(operands, output, requantize):
-        offset = -sum(zero * factor for zero, factor in zip(zero_points, weighing.factors, strict=True))
-        offset = round(offset / weighing.grain) * weighing.grain
+        exact = -sum(zero * factor for zero, factor in zip(zero_points, weighing.factors, strict=True))
+        offset = round(exact / weighing.grain) * weighing.grain
         magnitude = INT8_MAGNITUDE * sum(weighing.factors) + abs(offset)
         if magnitude > INT32_MAX:
             continue
-        acc = Accumulator(np.asarray(weighing.unit * output.scale), np.asarray(magnitude))
+        acc = Accumulator(
+            np.asarray(weighing.unit * output.scale),
+            np.asarray(magnitude),
+            grain=grain_of(*weighing.factors),
+            excess=offset - exact,
+            step=weighing.grain,
+        )
         found = epilogue_of(acc, output, requantize)
         if isinstance(found, Narrowing):
-            return (weighing.factors, offset + int(found.addend)), found.epilogue
+            return (weighing.factors, offset + int(found.addend)), found
     return None
 
 

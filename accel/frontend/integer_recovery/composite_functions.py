@@ -8,13 +8,16 @@ body. Its bindings, in order (brackets: may be absent):
 - ``conv2d``: f(x int8 [N, C, H, W], w int8 [O, C / groups, KH, KW], [b int32 [1, O, 1, 1]],
   [m int32 [1, O, 1, 1]]); nn.conv2d to int32, [add b], epilogue.
 - ``dense``: f(x int8 [M, K], w int8 [K, N], [b int32 [1, N]], [m int32 [1, N]]); matmul to int32, [add b], epilogue.
-- ``add``: f(a int8, b int8), of one shape; astype a to int32, [left_shift or multiply], astype b to int32,
-  [left_shift or multiply], add, [add a constant], epilogue. What a shift rounds by is in that constant.
-- ``elementwise``: f(a int8, ...), of one shape; of each operand astype to int32, [left_shift or multiply]; then, from
-  the left, add, maximum, minimum or multiply them all; [add a constant], epilogue, as ``add`` does.
+- ``add``: f(a int8, b int8, [r int32 [1, C, 1, 1] or [1, C]]), a and b of one shape; astype a to int32, [left_shift or
+  multiply], astype b to int32, [left_shift or multiply], add, [add r], [add a constant], epilogue. What a shift rounds
+  by is in that constant, and r is what some channels round by less.
+- ``elementwise``: f(x0 int8, ..., [r int32]), operands of one shape; of each astype to int32, [left_shift or multiply];
+  then, from the left, add, maximum, minimum or multiply them all; [add r], [add a constant], epilogue, as ``add`` does.
 - ``max_pool``: f(x int8 [N, C, H, W]); nn.max_pool2d, [maximum with the lower bound, minimum with the upper one].
 - ``requantize``, for the host: f(a int32, scale float32); astype to float32, multiply, round (half to even),
   [add the zero point], clip, astype to int8 or uint8. Its attribute ``cause`` says why it is no epilogue.
+- ``table``, for the host: f(x int8 or uint8); astype to int64, [add 128], take of a constant [256]. The reference does
+  not evaluate its body, but the nodes of the model that it stands for.
 
 The epilogue is one of three, as the accelerator requantises; relu and clip are folded into its bounds.
 
@@ -41,6 +44,7 @@ from accel.region.composite_attributes import COMPOSITE, CompositeAttributes, du
 from accel.region.elementwise import Combination
 from accel.region.epilogue import INT8, EpilogueOp, Scaling, Steps
 from accel.region.shapes import SlidingWindow
+from accel.util.arrays import Array, Int32, Int64
 
 Shape = Sequence[int]
 
@@ -115,10 +119,11 @@ def conv2d(
     bias: bool,
     epilogue: AnyEpilogue | None,
     average: bool = False,
+    rounds: bool = False,
 ) -> relax.Function:
     """Returns the composite ``conv2d`` of data of shape ``x`` [N, C, H, W] with weights of shape ``w``.
 
-    ``average``: the weights are all one.
+    ``average``: the weights are all one. ``rounds``: the bias does nothing but round.
     """
 
     def accumulate(builder: relax.BlockBuilder, data: relax.Var, weight: relax.Var) -> relax.Expr:
@@ -135,40 +140,74 @@ def conv2d(
         )
 
     attributes = replace(
-        _ending(epilogue), window=window.over(w[2:]), groups=window.groups, average=average, has_bias=bias
+        _ending(epilogue),
+        window=window.over(w[2:]),
+        groups=window.groups,
+        average=average,
+        has_bias=bias,
+        bias_rounds=rounds,
     )
     return _contraction("conv2d", nodes, (x, w, (1, w[0], 1, 1)), accumulate, epilogue, attributes)
 
 
-def dense(nodes: Sequence[str], x: Shape, w: Shape, *, bias: bool, epilogue: AnyEpilogue | None) -> relax.Function:
-    """Returns the composite ``dense`` of data of shape ``x`` [M, K] with weights of shape ``w`` [K, N]."""
+def dense(
+    nodes: Sequence[str], x: Shape, w: Shape, *, bias: bool, epilogue: AnyEpilogue | None, rounds: bool = False
+) -> relax.Function:
+    """Returns the composite ``dense`` of data of shape ``x`` [M, K] with weights of shape ``w`` [K, N].
+
+    ``rounds``: the bias does nothing but round.
+    """
 
     def accumulate(builder: relax.BlockBuilder, data: relax.Var, weight: relax.Var) -> relax.Expr:
         return builder.emit(relax.op.matmul(data, weight, out_dtype="int32"))
 
-    attributes = replace(_ending(epilogue), has_bias=bias)
+    attributes = replace(_ending(epilogue), has_bias=bias, bias_rounds=rounds)
     return _contraction("dense", nodes, (x, w, (1, w[1])), accumulate, epilogue, attributes)
 
 
 def add(
-    nodes: Sequence[str], shape: Shape, factors: tuple[int, int], addend: int, epilogue: AnyEpilogue
+    nodes: Sequence[str],
+    shape: Shape,
+    factors: tuple[int, int],
+    addend: int,
+    epilogue: AnyEpilogue,
+    *,
+    rounds: bool = False,
 ) -> relax.Function:
-    """Returns the composite ``add``: the operands times ``factors``, summed, plus ``addend``."""
+    """Returns the composite ``add``: the operands times ``factors``, summed, plus ``addend``.
+
+    ``rounds``: a third parameter has what each channel adds.
+    """
     operands = [_parameter(name, shape, "int8") for name in ("a", "b")]
+    offsets = _offsets(shape) if rounds else []
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
         terms = []
         for operand, weight in zip(operands, factors, strict=True):
             term = builder.emit(relax.op.astype(operand, "int32"))
             terms.append(_weighed(builder, term, weight))
-        return _summed(builder, builder.emit(relax.op.add(*terms)), addend, epilogue)
+        return _summed(builder, builder.emit(relax.op.add(*terms)), offsets, addend, epilogue)
 
-    attributes = replace(_ending(epilogue, addend), weights=factors)
-    return _function("add", nodes, operands, compute, attributes)
+    attributes = replace(_ending(epilogue, addend), weights=factors, has_bias=rounds, bias_rounds=rounds)
+    return _function("add", nodes, [*operands, *offsets], compute, attributes)
 
 
-def _summed(builder: relax.BlockBuilder, acc: relax.Expr, addend: int, epilogue: AnyEpilogue) -> relax.Expr:
-    """The epilogue of a sum to which ``addend`` is added; it may join what a shift rounds by."""
+def along_channels(shape: Shape, values: Int64) -> Int32:
+    """Returns what each channel of ``shape``, an image or a matrix, has: int32 [1, C, 1, 1] or [1, C]."""
+    return values.reshape([extent if axis == 1 else 1 for axis, extent in enumerate(shape)]).astype(np.int32)
+
+
+def _offsets(shape: Shape) -> list[relax.Var]:
+    """The parameter of what each channel adds."""
+    return [_parameter("r", [extent if axis == 1 else 1 for axis, extent in enumerate(shape)], "int32")]
+
+
+def _summed(
+    builder: relax.BlockBuilder, acc: relax.Expr, offsets: Sequence[relax.Var], addend: int, epilogue: AnyEpilogue
+) -> relax.Expr:
+    """The epilogue of a sum to which ``offsets`` and ``addend`` are added; that may join what a shift rounds by."""
+    for vector in offsets:
+        acc = builder.emit(relax.op.add(acc, vector))
     if isinstance(epilogue, ShiftEpilogue):
         return _clipped(builder, _shifted(builder, acc, epilogue.shift, addend), epilogue.low, epilogue.high)
     return _requantised(builder, builder.emit(relax.op.add(acc, _int32(addend))) if addend else acc, epilogue)
@@ -197,9 +236,15 @@ def elementwise(
     combination: Combination,
     addend: int,
     epilogue: AnyEpilogue,
+    *,
+    rounds: bool = False,
 ) -> relax.Function:
-    """Returns the composite ``elementwise`` of an operand for each of ``weights``, plus ``addend``."""
+    """Returns the composite ``elementwise`` of an operand for each of ``weights``, plus ``addend``.
+
+    ``rounds``: a further parameter has what each channel adds.
+    """
     operands = [_parameter(f"x{number}", shape, "int8") for number in range(len(weights))]
+    offsets = _offsets(shape) if rounds else []
 
     def compute(builder: relax.BlockBuilder) -> relax.Expr:
         terms = []
@@ -208,10 +253,11 @@ def elementwise(
         total = terms[0]
         for term in terms[1:]:
             total = builder.emit(_COMBINED[combination](total, term))
-        return _summed(builder, total, addend, epilogue)
+        return _summed(builder, total, offsets, addend, epilogue)
 
-    attributes = replace(_ending(epilogue, addend), weights=tuple(weights), combination=combination)
-    return _function("elementwise", nodes, operands, compute, attributes)
+    ending = replace(_ending(epilogue, addend), has_bias=rounds, bias_rounds=rounds)
+    attributes = replace(ending, weights=tuple(weights), combination=combination)
+    return _function("elementwise", nodes, [*operands, *offsets], compute, attributes)
 
 
 def max_pool(
@@ -251,6 +297,27 @@ def requantize(
         return builder.emit(relax.op.astype(value, quantum.dtype))
 
     return _function("requantize", nodes, parameters, compute).with_attr("cause", cause)
+
+
+def table(nodes: Sequence[str], x: Shape, dtype: str, entries: Array) -> relax.Function:
+    """Returns the composite ``table`` of a tensor of shape ``x`` and ``dtype``.
+
+    ``entries`` [256] are the results for each integer of that type, from the least on.
+    """
+    parameters = [_parameter("x", x, dtype)]
+
+    def compute(builder: relax.BlockBuilder) -> relax.Expr:
+        at = builder.emit(relax.op.astype(parameters[0], "int64"))
+        if dtype == "int8":
+            at = builder.emit(relax.op.add(at, relax.const(-INT8[0], "int64")))
+        return builder.emit(relax.op.take(relax.const(entries), at, axis=0))
+
+    return _function("table", nodes, parameters, compute)
+
+
+def is_table(function: relax.Function) -> bool:
+    """Returns whether a function of the integer graph is the composite ``table``."""
+    return function.attrs is not None and function.attrs.get("op") == "table"
 
 
 def _contraction(

@@ -7,6 +7,7 @@ from tvm import relax
 from accel.frontend.integer_recovery import composite_functions
 from accel.frontend.integer_recovery.addition_recovery import INT8_MAGNITUDE, RANKS
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite, QuantisedTensor
+from accel.frontend.integer_recovery.elementwise_recovery import rounding_offsets
 from accel.frontend.integer_recovery.int8_operands import int8_output
 from accel.frontend.integer_recovery.movement_recovery import same_numbers
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
@@ -20,12 +21,12 @@ def recover_concat(rewrite: DataflowRewrite, binding: relax.Binding, requantize:
     """
     graph = rewrite.graph
     call = graph.call(binding.var, "relax.concat")
-    chain = follow_chain(graph, binding.var, bias_size=None)
-    if call is None or chain.output is None:
-        return False
-    found = [graph.dequantised(operand) for operand in call.args[0]]
+    found = [graph.dequantised(operand) for operand in call.args[0]] if call is not None else []
     operands = [x for x in found if x is not None]
-    if not operands or len(operands) != len(found):
+    if call is None or not operands or len(operands) != len(found):
+        return False
+    chain = follow_chain(graph, binding.var, bias_size=None)
+    if chain.output is None:
         return False
     narrowings = [None if _fits(x, chain) else _narrowing(x, chain, requantize) for x in operands]
     if any(isinstance(narrowing, str) for narrowing in narrowings):
@@ -61,5 +62,13 @@ def _narrowing(x: QuantisedTensor, chain: Chain, requantize: Requantize) -> Narr
 def _changed(rewrite: DataflowRewrite, chain: Chain, x: QuantisedTensor, found: Narrowing) -> relax.Var:
     node = rewrite.origin[chain.root.name]
     shape, addend = [int(size) for size in x.value.ty.shape], int(found.addend) - int(x.zero_point)
-    function = composite_functions.elementwise([node.name], shape, (1,), "sum", addend, found.epilogue)
-    return rewrite.emit(tvm.ir.Call(rewrite.composite(function, node), [x.value]), chain.root, "part")
+    laid_out = rewrite.rounding.shape(shape, found.rounding)
+    offsets = rounding_offsets(rewrite, chain, laid_out, found)
+    function = composite_functions.elementwise(
+        [node.name], laid_out, (1,), "sum", addend, found.epilogue, rounds=bool(offsets)
+    )
+    value = x.value
+    if laid_out != shape:
+        value = rewrite.emit(relax.op.reshape(value, laid_out), chain.root, "rows")
+    part = rewrite.emit(tvm.ir.Call(rewrite.composite(function, node), [value, *offsets]), chain.root, "part")
+    return part if laid_out == shape else rewrite.emit(relax.op.reshape(part, shape), chain.root, "joined")

@@ -1,7 +1,7 @@
 """Recovery of convolutions, of lines and images, and of dense layers, all with constant weights."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -153,11 +153,11 @@ def recover_layer(rewrite: DataflowRewrite, layer: IntegerContraction, requantiz
         return False
     root = layer.chain.root
     found = _epilogue(layer, requantize)
-    narrowing = None if isinstance(found, str) else found
+    narrowing = None if isinstance(found, str) else _balanced(rewrite, layer, found)
     x = _data(rewrite, layer)
     arguments = [x, relax.const(layer.weights.values), *_vectors(layer, narrowing)]
     bias = len(arguments) > 2 + (narrowing is not None and narrowing.factors is not None)
-    callee = _composite(rewrite, layer, x, narrowing.epilogue if narrowing else None, bias=bias)
+    callee = _composite(rewrite, layer, x, narrowing, bias=bias)
     result: relax.Expr = tvm.ir.Call(callee, arguments)
     if isinstance(found, str):
         acc = rewrite.emit(result, root, "acc")
@@ -167,6 +167,15 @@ def recover_layer(rewrite: DataflowRewrite, layer: IntegerContraction, requantiz
     rewrite.replace(layer.chain.members)
     rewrite.bind(layer.chain.tail, _like(rewrite, layer, result))
     return True
+
+
+def _balanced(rewrite: DataflowRewrite, layer: IntegerContraction, found: Narrowing) -> Narrowing:
+    """The narrowing with what its rounding needs for its errors to cancel over the channels."""
+    node = rewrite.origin[layer.chain.root.name].name
+    biased = layer.bias is not None or bool(found.addend.any())
+    free = biased and isinstance(found.epilogue, composite_functions.ShiftEpilogue)
+    offsets = rewrite.rounding.offsets("layer", found.rounding, layer.weights.channels, node, free=free)
+    return replace(found, addend=found.addend + offsets) if offsets.any() else found
 
 
 def _vectors(layer: IntegerContraction, narrowing: Narrowing | None) -> list[relax.Expr]:
@@ -219,7 +228,8 @@ def _epilogue(layer: IntegerContraction, requantize: Requantize) -> Narrowing | 
     output = layer.chain.output
     if output is None:
         return f"the result is wanted in {'int32' if layer.chain.integer else 'float32'}"
-    return epilogue_of(Accumulator(layer.scale, layer.magnitude), int8_output(layer.chain), requantize)
+    acc = Accumulator(layer.scale, layer.magnitude, channels=layer.weights.channels)
+    return epilogue_of(acc, int8_output(layer.chain), requantize)
 
 
 def _data(rewrite: DataflowRewrite, layer: IntegerContraction) -> relax.Expr:
@@ -254,22 +264,24 @@ def _composite(
     rewrite: DataflowRewrite,
     layer: IntegerContraction,
     x: relax.Expr,
-    epilogue: composite_functions.AnyEpilogue | None,
+    narrowing: Narrowing | None,
     *,
     bias: bool,
 ) -> tvm.ir.GlobalVar:
     """Add the composite function and its multiply-accumulates."""
+    epilogue = narrowing.epilogue if narrowing is not None else None
     # without the epilogue, the chain after the bias is the host's
     members = layer.chain.members if epilogue else layer.chain.members[: layer.chain.summed]
     nodes = rewrite.nodes([layer.chain.root, *members])
     shape, window = layer.weights.values.shape, layer.window
+    rounds = bias and layer.bias is None and layer.chain.output is not None and int8_output(layer.chain).zero_point == 0
     if window is None:
-        function = composite_functions.dense(nodes, _shape(x), shape, bias=bias, epilogue=epilogue)
+        function = composite_functions.dense(nodes, _shape(x), shape, bias=bias, epilogue=epilogue, rounds=rounds)
     else:
         if layer.zero_point:
             window = composite_functions.ConvolutionWindow(window.strides, (0, 0, 0, 0), window.dilation, window.groups)
         function = composite_functions.conv2d(
-            nodes, _shape(x), shape, window, bias=bias, epilogue=epilogue, average=layer.average
+            nodes, _shape(x), shape, window, bias=bias, epilogue=epilogue, average=layer.average, rounds=rounds
         )
     return rewrite.composite(function, rewrite.origin[layer.chain.root.name], layer.macs)
 

@@ -10,11 +10,14 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from accel.frontend.fold.affine_channels import OPERATORS
+from accel.frontend.integer_recovery.rounding_bias import RoundingSides
 from accel.frontend.relax_import.relax_importer import ImportedCall, ImportedNode, identifier
 from accel.host.host_graph import attribute_value
 from accel.host.onnx_calls import OnnxCall, make_onnx_call
 from accel.host.relax_rules import RULES
 from accel.util.arrays import Array, Float64, Int64
+
+_SMALL = 4096  # elements of the largest constant whose value is kept once it is computed
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,11 @@ class Dataflow:
         self.bindings: list[relax.Binding] = list(block.bindings)
         self._definitions: dict[str, relax.Expr] = {b.var.name: b.value for b in self.bindings}
         self._users: dict[str, list[relax.Binding]] = {}
-        self._constant: dict[str, bool] = {}
+        self._constant: set[str] = set()
+        self._small: dict[str, Array] = {}
         for binding in self.bindings:
+            if isinstance(binding.value, tvm.ir.Call) and self.is_constant(binding.value):
+                self._constant.add(str(binding.var.name))
             for operand in _operands(binding.value):
                 if isinstance(operand, relax.Var):
                     self._users.setdefault(operand.name, []).append(binding)
@@ -104,32 +110,51 @@ class Dataflow:
 
     def constant(self, expr: relax.Expr) -> Array | None:
         """Returns the value of ``expr`` if it is computed from constants alone, by operators that QDQ models use."""
-        if isinstance(expr, tvm.ir.GenericConst):
-            return np.asarray(expr.value.numpy())
-        call = self.call(expr)
-        if call is None or call.op.name not in _FOLDED:
+        if not self.is_constant(expr):
             return None
-        arguments = [self.constant(argument) for argument in call.args if not isinstance(argument.ty, relax.ShapeType)]
-        if any(argument is None for argument in arguments):
-            return None
-        with np.errstate(all="ignore"):  # infinities are values, as they would be at run time
-            return np.asarray(_FOLDED[call.op.name](call, *arguments))
+        # what a constant is computed from may be a chain of any length, and recursion is not
+        found: dict[str, Array] = {}
+        pending = [expr]
+        while pending:
+            expr = pending[-1]
+            missing = [x for x in self._tensors(expr) if isinstance(x, relax.Var) and self._value(x, found) is None]
+            if missing:
+                pending += missing
+                continue
+            value = self._folded(pending.pop(), found)
+            if isinstance(expr, relax.Var):
+                (self._small if value.size <= _SMALL else found)[str(expr.name)] = value
+        return value
 
     def is_constant(self, expr: relax.Expr) -> bool:
         """Returns whether :meth:`constant` has a value for ``expr``, without computing it."""
         if isinstance(expr, tvm.ir.GenericConst):
             return True
+        if isinstance(expr, relax.Var):
+            return str(expr.name) in self._constant
         call = self.call(expr)
-        if call is None or call.op.name not in _FOLDED:
-            return False
+        return call is not None and call.op.name in _FOLDED and all(map(self.is_constant, self._tensors(call)))
+
+    def _tensors(self, expr: relax.Expr) -> list[relax.Expr]:
+        """The operands of what ``expr`` is or is bound to, without shapes."""
+        call = self.call(expr)
+        return [] if call is None else [x for x in call.args if not isinstance(x.ty, relax.ShapeType)]
+
+    def _value(self, expr: relax.Expr, found: dict[str, Array]) -> Array | None:
+        """The value of a constant whose operands' values are ``found``, if it is known already."""
+        if isinstance(expr, tvm.ir.GenericConst):
+            return np.asarray(expr.value.numpy())
         name = str(expr.name) if isinstance(expr, relax.Var) else ""
-        if name not in self._constant:
-            tensors = [argument for argument in call.args if not isinstance(argument.ty, relax.ShapeType)]
-            found = all(map(self.is_constant, tensors))
-            if not name:
-                return found
-            self._constant[name] = found
-        return self._constant[name]
+        return self._small.get(name, found.get(name))
+
+    def _folded(self, expr: relax.Expr, found: dict[str, Array]) -> Array:
+        known = self._value(expr, found)
+        if known is not None:
+            return known
+        call = self.call(expr)
+        assert call is not None
+        with np.errstate(all="ignore"):  # infinities are values, as they would be at run time
+            return np.asarray(_FOLDED[call.op.name](call, *(self._value(x, found) for x in self._tensors(call))))
 
     def _transposed(self, call: tvm.ir.Call) -> QuantisedTensor | None:
         inner = self.dequantised(call.args[0])
@@ -205,9 +230,10 @@ class DataflowRewrite:
     A variable that the rest of the graph uses keeps its identity, so nothing needs substituting.
     """
 
-    def __init__(self, graph: Dataflow, origin: dict[str, ImportedNode]) -> None:
+    def __init__(self, graph: Dataflow, origin: dict[str, ImportedNode], *, balances: bool = False) -> None:
         self.graph = graph
         self.origin = dict(origin)
+        self.rounding = RoundingSides(balances)
         self.replaced: set[str] = set()
         self.macs: dict[str, int] = {}
         self.causes: dict[str, str] = {}
@@ -256,7 +282,7 @@ class DataflowRewrite:
         """Adds a composite function, named after its operation and ``node``."""
         name = self._unique(f"{function.attrs['op']}_{identifier(node.name)}")
         if macs and node.op not in OPERATORS:  # a batch norm as a layer of its own has none
-            self.macs[name] = macs
+            self.macs[name] = macs if node.macs is None else node.macs
         return self._builder.add_func(function, name)
 
     def restore(self, calls: Sequence[ImportedCall], opset: int) -> None:

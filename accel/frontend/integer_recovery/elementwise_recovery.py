@@ -1,7 +1,7 @@
 """Recovery of elementwise operators on int8: relu, clip and requantisation alone, sums, maxima, products."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from accel.frontend.integer_recovery.requantization import (
     exact_exponent,
     ratio_exponent,
 )
+from accel.frontend.integer_recovery.rounding_bias import grain_of
 from accel.region.elementwise import Combination
 
 _COMBINATIONS: dict[str, Combination] = {
@@ -63,12 +64,15 @@ class _Combined:
 def recover_elementwise(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
     """Replaces an elementwise operator and its chain by ``elementwise``; returns False if it is not exact."""
     call = rewrite.graph.call(binding.var)
-    chain = _chain(rewrite.graph, binding, call) if call is not None else None
-    if call is None or chain is None or chain.output is None or chain.output.dtype != "int8":
+    combined = _combined(rewrite.graph, call, requantize) if call is not None else None
+    if call is None or combined is None:
         return False
-    combined = _combined(rewrite.graph, call, requantize)
-    found = narrowing_of(combined, chain, requantize) if combined is not None else None
-    if combined is None or found is None:
+    # last, as only one operator of a run has integers ahead of it: following it from each would take its square
+    chain = _chain(rewrite.graph, binding, call)
+    if chain is None or chain.output is None or chain.output.dtype != "int8":
+        return False
+    found = narrowing_of(combined, chain, requantize)
+    if found is None:
         return False
     _replace(rewrite, chain, combined, found)
     return True
@@ -76,7 +80,12 @@ def recover_elementwise(rewrite: DataflowRewrite, binding: relax.Binding, requan
 
 def narrowing_of(combined: _Combined, chain: Chain, requantize: Requantize) -> Narrowing | None:
     """Returns what brings the integers to the chain's output; None if nothing does."""
-    acc = Accumulator(np.asarray(combined.scale), np.asarray(combined.magnitude + abs(combined.addend)))
+    acc = Accumulator(
+        np.asarray(combined.scale),
+        np.asarray(combined.magnitude + abs(combined.addend)),
+        grain=grain_of(*combined.weights),
+        products=combined.combination == "product",
+    )
     found = epilogue_of(acc, int8_output(chain), requantize)
     return None if isinstance(found, str) or found.factors is not None else found
 
@@ -93,14 +102,21 @@ def _chain(graph: Dataflow, binding: relax.Binding, call: tvm.ir.Call) -> Chain 
     return follow_chain(graph, binding.var, bias_size=None) if call.op.name in _COMBINATIONS else None
 
 
+def _changes_range(call: tvm.ir.Call) -> bool:
+    """Whether it is a quantize, a relu or a clip."""
+    return call.op.name == "relax.quantize" or bounds_of(call) is not None
+
+
 def _combined(graph: Dataflow, call: tvm.ir.Call, requantize: Requantize) -> _Combined | None:
     """The operator on integers."""
     combination = _COMBINATIONS.get(call.op.name, "sum")
     if combination == "product":
         return _product(graph, call.args, requantize)
-    terms = list(_terms(graph, call)) if call.op.name in _COMBINATIONS else [_term(graph, call.args[0], 1)]
+    if call.op.name not in _COMBINATIONS and not _changes_range(call):
+        return None
+    terms = _terms(graph, call) if call.op.name in _COMBINATIONS else [_term(graph, call.args[0], 1)]
     known = [term for term in terms if term is not None]
-    if len(known) != len(terms) or len(known) > _TERMS or not any(_varies(term.value) for term in known):
+    if len(known) != len(terms) or not any(_varies(term.value) for term in known):
         return None
     finest = min(term.scale for term in known)
     shifts = [ratio_exponent(term.scale, finest) for term in known]
@@ -115,15 +131,23 @@ def _combined(graph: Dataflow, call: tvm.ir.Call, requantize: Requantize) -> _Co
     return _Combined(combination, tuple(term.value for term in known), weights, addend, finest, magnitude)
 
 
-def _terms(graph: Dataflow, call: tvm.ir.Call) -> Iterator[Term | None]:
-    """The operands of an operator, and those of the same operator in their place: it is associative."""
-    differs = call.op.name == "relax.subtract"
-    for operand, sign in zip(call.args, (1, -1 if differs else 1), strict=True):
-        inner = graph.call(operand, call.op.name)
-        if inner is not None and not differs and isinstance(operand, relax.Var) and graph.only_user(operand):
-            yield from _terms(graph, inner)
+def _terms(graph: Dataflow, call: tvm.ir.Call) -> list[Term | None]:
+    """The operands of an operator, and those of the same operator in their place: it is associative.
+
+    Of more than ``_TERMS`` a part.
+    """
+    if call.op.name == "relax.subtract":
+        return [_term(graph, operand, sign) for operand, sign in zip(call.args, (1, -1), strict=True)]
+    terms: list[Term | None] = []
+    pending = [*reversed(call.args)]
+    while pending and len(terms) + len(pending) <= _TERMS:
+        operand = pending.pop()
+        inner = graph.call(operand, call.op.name) if isinstance(operand, relax.Var) else None
+        if inner is not None and graph.only_user(operand):
+            pending += reversed(inner.args)
         else:
-            yield _term(graph, operand, sign)
+            terms.append(_term(graph, operand, 1))
+    return [*terms, *(None for _ in pending)]
 
 
 def _term(graph: Dataflow, operand: relax.Expr, sign: int) -> Term | None:
@@ -161,15 +185,33 @@ def _replace(rewrite: DataflowRewrite, chain: Chain, combined: _Combined, found:
     nodes = rewrite.nodes([chain.root, *chain.members]) or [rewrite.origin[chain.root.name].name]
     shape = [int(size) for size in chain.root.ty.shape.values]
     laid_out = shape if len(shape) in RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
+    laid_out = rewrite.rounding.shape(laid_out, found.rounding)
     arguments = [_spread(rewrite, chain.root, value, shape, laid_out) for value in combined.values]
     rewrite.replace(chain.members)
+    offsets = rounding_offsets(rewrite, chain, laid_out, found)
     function = composite_functions.elementwise(
-        nodes, laid_out, combined.weights, combined.combination, combined.addend + int(found.addend), found.epilogue
+        nodes,
+        laid_out,
+        combined.weights,
+        combined.combination,
+        combined.addend + int(found.addend),
+        found.epilogue,
+        rounds=bool(offsets),
     )
+    arguments += offsets
     result: relax.Expr = tvm.ir.Call(rewrite.composite(function, rewrite.origin[chain.root.name]), arguments)
     if laid_out != shape:
         result = relax.op.reshape(rewrite.emit(result, chain.tail, "rows"), shape)
     rewrite.bind(chain.tail, result)
+
+
+def rounding_offsets(
+    rewrite: DataflowRewrite, chain: Chain, shape: Sequence[int], found: Narrowing
+) -> list[relax.Expr]:
+    """Returns what each channel adds for errors to cancel over them, as an argument, if that is anything."""
+    node = rewrite.origin[chain.root.name].name
+    offsets = rewrite.rounding.offsets("sum", found.rounding, shape[1], node)
+    return [relax.const(composite_functions.along_channels(shape, offsets))] if offsets.any() else []
 
 
 def _spread(

@@ -17,8 +17,10 @@ def recover_max_pool(rewrite: DataflowRewrite, binding: relax.Binding, _requanti
     """
     call = rewrite.graph.call(binding.var, "relax.nn.max_pool2d")
     x = rewrite.graph.dequantised(call.args[0]) if call is not None else None
+    if call is None or x is None or not isinstance(x.value, relax.Var):
+        return False
     chain = follow_chain(rewrite.graph, binding.var, bias_size=None)
-    if call is None or x is None or chain.output is None or not isinstance(x.value, relax.Var):
+    if chain.output is None:
         return False
     attributes = call.attrs
     if (

@@ -28,8 +28,10 @@ def recover_movement(rewrite: DataflowRewrite, binding: relax.Binding, _requanti
     if call is None or call.op.name not in _MOVES:
         return False
     x = rewrite.graph.dequantised(call.args[0])
+    if x is None or not isinstance(x.value, relax.Var):
+        return False
     chain = follow_chain(rewrite.graph, binding.var, bias_size=None)
-    if x is None or chain.output is None or not isinstance(x.value, relax.Var) or not same_numbers(x, chain.output):
+    if chain.output is None or not same_numbers(x, chain.output):
         return False
     moved: relax.Expr = tvm.ir.Call(call.op, [x.value, *call.args[1:]], call.attrs)
     low, high = chain.limits

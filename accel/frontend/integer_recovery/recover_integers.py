@@ -19,14 +19,17 @@ from tvm.ir import IRModule
 from accel.errors import UnsupportedOperator
 from accel.frontend.integer_recovery.addition_recovery import recover_addition
 from accel.frontend.integer_recovery.average_pool_recovery import recover_average_pool
+from accel.frontend.integer_recovery.composite_functions import is_table
 from accel.frontend.integer_recovery.concat_recovery import recover_concat
 from accel.frontend.integer_recovery.contraction_recovery import recover_contraction
 from accel.frontend.integer_recovery.dataflow_block import Dataflow, DataflowRewrite
 from accel.frontend.integer_recovery.elementwise_recovery import recover_elementwise
+from accel.frontend.integer_recovery.integer_movement import with_integer_movement
 from accel.frontend.integer_recovery.max_pool_recovery import recover_max_pool
 from accel.frontend.integer_recovery.movement_recovery import recover_movement
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.integer_recovery.signed_activations import with_signed_activations
+from accel.frontend.integer_recovery.table_recovery import Tables
 from accel.frontend.relax_import.relax_importer import ImportedGraph, ImportedNode, import_onnx, is_static_shape
 from accel.host.node_support import fault_of
 from accel.host.onnx_calls import read_onnx_call
@@ -83,7 +86,8 @@ class ImportedModel:
     name, ``macs`` the multiply-accumulates of each composite that has any, also its attribute ``macs``. ``causes``
     gives, for some variables that the host prepares data or finishes results in, the reason. ``model`` has the nodes
     of the model in QDQ form, as it was read, that are left to the host, and ``tensors`` gives the names of its tensor
-    for each variable of ``main`` that is one.
+    for each variable of ``main`` that is one; ``inner`` gives those within a table, by the tensor that it makes.
+    ``biases`` has the mean error of each node's rounding that is not near zero, in units of the last place.
     """
 
     module: IRModule
@@ -93,29 +97,40 @@ class ImportedModel:
     causes: dict[str, str] = field(default_factory=dict)
     model: onnx.ModelProto = field(default_factory=onnx.ModelProto)
     tensors: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    inner: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    biases: dict[str, float] = field(default_factory=dict)
 
 
-def import_integer_model(qdq: onnx.ModelProto, requantize: Requantize = "shift") -> ImportedModel:
+def import_integer_model(
+    qdq: onnx.ModelProto, requantize: Requantize = "shift", *, balances: bool = False
+) -> ImportedModel:
     """Imports a model in QDQ form (or float: then all of it is for the host).
 
     Args:
         qdq: the model.
         requantize: how the accelerator brings accumulators to int8: by a "shift", rounding half up; by that or, where
             the scales want it, by integers that "multiply" before; or by a float32 "scale", rounding half to even.
+        balances: whether shifts that would be biased round half up in every other channel, and half down in the rest;
+            for an accelerator that can add a number a channel.
 
     Raises:
         UnsupportedOperator: neither the accelerator nor the host can run a node; ``field`` is ``node:<name>``.
     """
-    return recover_integers(import_onnx(with_signed_activations(qdq)), requantize)
+    imported = import_onnx(with_integer_movement(with_signed_activations(qdq)))
+    return recover_integers(imported, requantize, balances=balances)
 
 
-def recover_integers(imported: ImportedGraph, requantize: Requantize = "shift") -> ImportedModel:
-    """Replaces the float arithmetic between dequantize and quantize by composites (see above for ``requantize``)."""
-    rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin)
+def recover_integers(
+    imported: ImportedGraph, requantize: Requantize = "shift", *, balances: bool = False
+) -> ImportedModel:
+    """Replaces the float arithmetic between dequantize and quantize by composites (see above for the arguments)."""
+    rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin, balances=balances)
+    tables = Tables(imported)
     for binding in rewrite.graph.bindings:
         if binding.var.name in rewrite.replaced:
             continue
-        if not any(recover(rewrite, binding, requantize) for recover in _RECOVERIES):
+        recovered = any(recover(rewrite, binding, requantize) for recover in _RECOVERIES)
+        if not recovered and not tables.recover(rewrite, binding):
             rewrite.keep(binding)
     rewrite.restore(imported.calls, imported.opset)
     module = rewrite.module(imported.module)
@@ -136,18 +151,23 @@ def recover_integers(imported: ImportedGraph, requantize: Requantize = "shift") 
         imported.operators,
         rewrite.macs,
         rewrite.causes,
-        _nodes_of_host(imported.model, kept, tensors),
+        _nodes_of_host(imported.model, kept, tensors, module),
         tensors,
+        tables.inner,
+        rewrite.rounding.biases,
     )
 
 
 def _nodes_of_host(
-    model: onnx.ModelProto, bindings: Sequence[relax.Binding], tensors: Mapping[str, tuple[str, ...]]
+    model: onnx.ModelProto,
+    bindings: Sequence[relax.Binding],
+    tensors: Mapping[str, tuple[str, ...]],
+    module: IRModule,
 ) -> onnx.ModelProto:
     """The model without the nodes and constants that are integer arithmetic now, most of its weights among them."""
     bound = {name: binding.value for binding in bindings for name in tensors.get(str(binding.var.name), ())}
     makers = {name: node for node in model.graph.node for name in node.output}
-    calls = [name for name, value in bound.items() if _is_of_model(value)]
+    calls = [name for name, value in bound.items() if is_of_model(module, value)]
     wanted, needed, pending = set[str](), set[str](), [name for name in calls if name in makers]
     while pending:
         node = makers[pending.pop()]
@@ -161,7 +181,10 @@ def _nodes_of_host(
     return found
 
 
-def _is_of_model(value: relax.Expr) -> bool:
+def is_of_model(module: IRModule, value: relax.Expr) -> bool:
+    """Returns whether a value of ``main`` is nodes of the model: one, one of several results, or a table of some."""
+    if isinstance(value, tvm.ir.Call) and isinstance(value.op, tvm.ir.GlobalVar):
+        return is_table(module[value.op])
     return isinstance(value, relax.TupleGetItem) or read_onnx_call(value) is not None
 
 

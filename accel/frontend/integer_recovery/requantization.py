@@ -5,12 +5,13 @@ An integer multiplier requantises as a float scale would: ``(v * m >> s)`` near 
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from accel.frontend.integer_recovery import composite_functions
+from accel.frontend.integer_recovery.rounding_bias import ACCEPTED_BIAS, Rounding, product_tie_bias, tie_bias
 from accel.util.arrays import Float32, Float64, Int64
 
 INT32_MAX = 2**31 - 1
@@ -52,6 +53,7 @@ _FIRST_SHIFTS = range(21)  # with 15 bits of a multiplier, 16 of the sum are lef
 _LAST_SHIFT = 30
 _LAST_SHIFT_APART = 15  # its half is an immediate of 16 bits too
 _GOOD = 1 / 16  # steps: as near as it need be, so that the fewest operations decide
+MANY = 1 << 10  # channels
 _ACCEPTED_ERROR = 1 / 2  # steps: what is left to 1 is far more than a float32 takes
 
 
@@ -79,6 +81,15 @@ class Multiplier:
         """Elementwise operations between the bias and the clip."""
         return (self.before > 0) + 1 + (self.shift > 0) + (2 if self.form == "apart" else 0)
 
+    def bias(self, ratio: Float64, zero_point: int, grain: int) -> Float64:
+        """Returns the mean error in steps of the output; see :func:`multiplier`, and of what the sums are multiples."""
+        odd = np.gcd(self.factors * (1 if self.before else grain), 1 << self.shift) * 2.0**-self.shift
+        added = (self.addend - (1 << self.before >> 1)) * ratio  # but for the half of the first shift
+        ties = tie_bias(self.before, grain) * 2.0**self.before * ratio
+        if self.form == "joined":
+            return added - zero_point - (1 - odd) / 2 + ties
+        return (added - zero_point if self.form == "rounded" else 0) + (odd / 2 if self.shift else 0) + ties
+
 
 def multiplier(
     ratio: Float64,
@@ -86,6 +97,7 @@ def multiplier(
     zero_point: int,
     limits: tuple[int, int],
     forms: Sequence[Form] = ("joined", "apart"),
+    channels: int = MANY,
 ) -> Multiplier | None:
     """Returns the multiplier that stands for ``ratio``, a positive scalar or [O]; None if every one is too coarse.
 
@@ -95,6 +107,7 @@ def multiplier(
         zero_point: z, as int8.
         limits: the bounds of the clip.
         forms: those to choose from; without ``apart`` one instruction does it all, and there is no first shift.
+        channels: over which mean errors can cancel.
     """
     shifts = _FIRST_SHIFTS if "apart" in forms else _FIRST_SHIFTS[:1]
     reach = max(abs(limit - zero_point) for limit in limits)
@@ -105,7 +118,12 @@ def multiplier(
         for candidate in _candidates(ratio, magnitude, (zero_point, reach), before, form)
         if candidate.error <= _ACCEPTED_ERROR
     ]
-    return min(found, key=lambda one: (max(one.error, _GOOD), one.operations, one.error), default=None)
+
+    def quality(one: Multiplier) -> tuple[float, float, int, float]:
+        left = Rounding(one.bias(ratio, zero_point, 1), ratio).left(ratio.size if ratio.ndim else channels)
+        return max(left, ACCEPTED_BIAS), max(one.error, _GOOD), one.operations, one.error
+
+    return min(found, key=quality, default=None)
 
 
 def _candidates(
@@ -148,10 +166,19 @@ _ACCEPTED_OFFSET = (
 
 @dataclass(frozen=True)
 class Accumulator:
-    """Sums that fit int32: the worth of one unit of them, and a bound on their absolute value; scalars or [O]."""
+    """Sums that fit int32: the worth of one unit of them, and a bound on their absolute value; scalars or [O].
+
+    They are multiples of ``grain``, a power of two, or ``products`` of two tensors, and ``excess`` units too large on
+    average. What is added to them is a multiple of ``step``, another one for each of ``channels``.
+    """
 
     scale: Float64
     magnitude: Int64
+    grain: int = 1
+    products: bool = False
+    excess: float = 0.0
+    step: int = 1
+    channels: int = MANY
 
 
 @dataclass(frozen=True)
@@ -165,17 +192,21 @@ class Output:
 
 @dataclass(frozen=True)
 class Narrowing:
-    """An epilogue, what joins the bias for it, and the multiplier of each channel if it has them; scalars or [O]."""
+    """An epilogue, what joins the bias for it, and the multiplier of each channel if it has them; scalars or [O].
+
+    ``rounding`` is how far the result is off on average.
+    """
 
     epilogue: composite_functions.AnyEpilogue
     addend: Int64
+    rounding: Rounding
     factors: Int64 | None = None
 
 
 def epilogue_of(acc: Accumulator, output: Output, requantize: Requantize) -> Narrowing | str:
     """Returns the epilogue that brings ``acc`` to ``output``; or why there is none."""
     if acc.scale.ndim and (acc.scale == acc.scale[0]).all():
-        acc = Accumulator(acc.scale[0], np.asarray(acc.magnitude.max()))
+        acc = replace(acc, scale=acc.scale[0], magnitude=np.asarray(acc.magnitude.max()))
     if requantize == "scale":
         return _scaled(acc, output)
     shifted = _shifted(acc, output)
@@ -195,7 +226,19 @@ def _shifted(acc: Accumulator, output: Output) -> Narrowing | str:
     addend = output.zero_point << shift if shift >= 0 else output.zero_point >> -shift
     if not requantisation_fits(int(acc.magnitude.max()) + abs(addend), shift):
         return f"shifting by {shift} overflows int32"
-    return Narrowing(composite_functions.ShiftEpilogue(shift, *output.limits), np.asarray(addend, np.int64))
+    epilogue = composite_functions.ShiftEpilogue(shift, *output.limits)
+    rounding = _rounding(acc, output, np.asarray(tie_bias(shift, acc.grain)))
+    if acc.products and shift > 0:
+        ties = np.asarray(product_tie_bias(shift))
+        rounding = Rounding(ties, 2 * ties)
+    return Narrowing(epilogue, np.asarray(addend, np.int64), rounding)
+
+
+def _rounding(acc: Accumulator, output: Output, bias: Float64) -> Rounding:
+    """How far the result is off on average, where requantising the sums is off by ``bias``."""
+    ratio = acc.scale / output.scale
+    step = max(acc.step, acc.grain)
+    return Rounding(bias + acc.excess * ratio, ratio * step, step)
 
 
 def _scaled(acc: Accumulator, output: Output) -> Narrowing | str:
@@ -211,6 +254,7 @@ def _scaled(acc: Accumulator, output: Output) -> Narrowing | str:
     return Narrowing(
         composite_functions.ScaledEpilogue(float(as_float32_factor(np.array(ratio))), *output.limits),
         np.asarray(addend),
+        _rounding(acc, output, np.asarray(addend * ratio - output.zero_point)),
     )
 
 
@@ -219,7 +263,7 @@ def _multiplied(acc: Accumulator, output: Output, requantize: Requantize) -> Nar
     forms = _FORMS[requantize]
     ratio = acc.scale / output.scale
     magnitude = acc.magnitude if ratio.ndim else acc.magnitude.max()
-    found = multiplier(ratio, np.asarray(magnitude), output.zero_point, output.limits, forms)
+    found = multiplier(ratio, np.asarray(magnitude), output.zero_point, output.limits, forms, acc.channels)
     if found is None:
         return "no multiplier of 15 bits is within half a step of the scales' ratio for all sums"
     alike = np.unique(found.factors)
@@ -232,4 +276,5 @@ def _multiplied(acc: Accumulator, output: Output, requantize: Requantize) -> Nar
         low=output.limits[0],
         high=output.limits[1],
     )
-    return Narrowing(epilogue, found.addend, None if len(alike) == 1 else found.factors)
+    rounding = _rounding(acc, output, np.asarray(found.bias(ratio, output.zero_point, acc.grain)))
+    return Narrowing(epilogue, found.addend, rounding, None if len(alike) == 1 else found.factors)

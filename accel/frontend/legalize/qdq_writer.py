@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 from accel.errors import InvalidModel, UnsupportedOperator
 from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.node_origins import note_origin
-from accel.frontend.onnx_model.onnx_nodes import opset_of, unique_name
+from accel.frontend.onnx_model.onnx_nodes import attribute_of, opset_of, unique_name
 from accel.frontend.onnx_model.shape_inference import known_shapes, without_weights
 from accel.util.arrays import Array
 
@@ -45,8 +45,14 @@ class QdqWriter:
         self._nodes: list[onnx.NodeProto] = []
         self._initializers: list[onnx.TensorProto] = []
         self._shared: dict[tuple[str, QuantizationNames, int | None], str] = {}
+        self._shared_sizes: dict[tuple[int, ...], str] = {}
         self._taken = {name for node in model.graph.node for name in (node.name, *node.input, *node.output)}
         self._taken |= {value.name for part in (model.graph.input, model.graph.initializer) for value in part}
+
+    @property
+    def count(self) -> int:
+        """Nodes written so far."""
+        return len(self._nodes)
 
     def keep(self, node: onnx.NodeProto) -> None:
         """Leaves ``node`` as it is."""
@@ -108,6 +114,10 @@ class QdqWriter:
         """The middle of uint8's range."""
         return self.constant("middle", np.array(128, np.uint8))
 
+    def fresh(self, name: str) -> str:
+        """Returns ``name``, lengthened until no node or tensor has it."""
+        return unique_name(name, self._taken)
+
     def constant(self, name: str, value: npt.ArrayLike) -> str:
         """Adds an initializer called about ``name``."""
         tensor = numpy_helper.from_array(np.asarray(value), unique_name(name, self._taken))
@@ -138,6 +148,61 @@ class QdqWriter:
         note_origin(made, node)
         self._nodes.append(made)
         return output
+
+    def split(self, node: onnx.NodeProto, suffix: str, tensor: str, sizes: Sequence[int], axis: int) -> list[str]:
+        """Splits ``tensor``, for ``node``, in parts of ``sizes`` along ``axis``; returns them."""
+        if len(sizes) == 1:
+            return [tensor]
+        name = unique_name(f"{node.name}_{suffix}", self._taken)
+        parts = [unique_name(f"{name}_{index}", self._taken) for index in range(len(sizes))]
+        extents = self._shared_sizes.get(tuple(sizes))
+        if extents is None:
+            extents = self._shared_sizes[tuple(sizes)] = self.constant("sizes", np.array(sizes, np.int64))
+        made = helper.make_node("Split", [tensor, extents], parts, name=name, axis=axis)
+        note_origin(made, node)
+        self._nodes.append(made)
+        return parts
+
+    def columns(self, node: onnx.NodeProto, matrix: str, sizes: Sequence[int]) -> list[str]:
+        """Returns the columns of a matrix, constant or of ``dequantized_matrix``, in parts of ``sizes``."""
+        value, ends = self.value(matrix), np.cumsum(sizes)[:-1]
+        if value is not None:
+            parts = np.split(value, ends, axis=1)
+            return [self.constant(f"{matrix}_{at}", np.ascontiguousarray(part)) for at, part in enumerate(parts)]
+        made = next(each for each in reversed(self._nodes) if matrix in each.output)
+        given = [self.value(name) for name in made.input]
+        found = []
+        for at in range(len(sizes)):
+            names = []
+            for name, array in zip(made.input, given, strict=True):
+                assert array is not None
+                whole = array.ndim == 0 or (array.ndim == 1 and attribute_of(made, "axis", 1) == 0)
+                part = array if whole else np.split(array, ends, axis=array.ndim - 1)[at]
+                names.append(name if whole else self.constant(f"{name}_{at}", np.ascontiguousarray(part)))
+            attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in made.attribute}
+            found.append(self.emit(node, "DequantizeLinear", f"{matrix}_{at}", names, **attributes))
+        return found
+
+    def dequantized_matrix(self, node: onnx.NodeProto, source: onnx.NodeProto, index: int) -> str:
+        """Dequantizes the transpose of one matrix of constants that ``source`` dequantizes, three axes of them.
+
+        Returns its name; empty if they, their scales or zero points are not constants, or lie otherwise.
+        """
+        values = [self.value(name) for name in source.input]
+        if any(value is None for value in values) or attribute_of(source, "block_size", 0):
+            return ""
+        axis = attribute_of(source, "axis", 1) % 3
+        integers, *parameters = [value for value in values if value is not None]
+        if integers.ndim != 3:
+            return ""
+        names = [self.constant(f"{source.input[0]}_{index}", np.ascontiguousarray(integers[index].T))]
+        vector = any(value.size > 1 for value in parameters) and axis > 0
+        for name, value in zip(source.input[1:], parameters, strict=True):
+            own = value.reshape(-1)
+            own = own if vector else own[index if own.size > 1 else 0]
+            names.append(self.constant(f"{name}_{index}", own))
+        attributes = {"axis": 2 - axis} if vector else {}
+        return self.emit(node, "DequantizeLinear", f"{source.input[0]}_matrix_{index}", names, **attributes)
 
     def dequantize(self, node: onnx.NodeProto, tensor: str, quantum: QuantizationNames, axis: int | None = None) -> str:
         """Dequantizes an operand of ``node``, once for all who want the same; returns the float tensor.

@@ -24,12 +24,15 @@ _CHUNK = 1 << 24  # elements that are looked at together
 def externalize(model: onnx.ModelProto, directory: Path) -> onnx.ModelProto:
     """Returns a copy of ``model`` whose initializers of more than ``LARGE`` elements are in a file in ``directory``.
 
-    Those that are in a file already stay there. The file must outlive the copy.
+    Where some are in a file already, the others stay in the model. The file must outlive the copy.
     """
     light = _without_initializers(model)
+    if any(map(is_external, model.graph.initializer)):
+        light.graph.initializer.extend(model.graph.initializer)  # onnxruntime maps files of one folder
+        return light
     with (directory / _FILE).open("wb") as file:
         for tensor in model.graph.initializer:
-            if is_external(tensor) or math.prod(tensor.dims) <= LARGE or tensor.data_type not in ITEM_BYTES:
+            if math.prod(tensor.dims) <= LARGE or tensor.data_type not in ITEM_BYTES:
                 light.graph.initializer.append(tensor)
                 continue
             array = numpy_helper.to_array(tensor)

@@ -10,6 +10,7 @@ class ModelLimits:
     Attributes:
         file_bytes: size of the file.
         nodes: operators in the graph; the import takes about 0.2 ms for each.
+        steps: steps of a recurrent layer, and iterations of a loop, all of which are unrolled.
         parts: inputs, outputs and attributes of all nodes together with constants, inputs, outputs and stated shapes
             of the graph: each takes far more memory than bytes of the file.
         name_length: characters in a name of a node or tensor.
@@ -21,6 +22,7 @@ class ModelLimits:
 
     file_bytes: int = 640 * 2**20
     nodes: int = 5000
+    steps: int = 512
     parts: int = 2**17
     name_length: int = 512
     rank: int = 8

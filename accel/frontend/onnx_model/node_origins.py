@@ -23,6 +23,11 @@ def origins_of(node: onnx.NodeProto) -> dict[str, str]:
     return {node.name: node.op_type}
 
 
+def is_part(node: onnx.NodeProto) -> bool:
+    """Returns whether ``node`` is one of several that a node of the user's was replaced by."""
+    return node.name not in origins_of(node)
+
+
 def note_origin(node: onnx.NodeProto, source: onnx.NodeProto) -> None:
     """Notes on ``node`` that it computes a part of the user's node ``source``."""
     _note(node, origins_of(source))
@@ -46,6 +51,7 @@ def note_origins(optimised: onnx.ModelProto, original: onnx.ModelProto) -> None:
     claimed: set[str] = set()
     for node in optimised.graph.node:
         found: dict[str, str] = {}
+        shared: set[str] = set()  # nodes of the user's that several nodes of ``original`` compute
         seen: set[str] = set()
         pending = list(node.output)
         while pending:
@@ -54,8 +60,14 @@ def note_origins(optimised: onnx.ModelProto, original: onnx.ModelProto) -> None:
                 continue
             seen.add(producer.name)
             found |= origins_of(producer)
+            if is_part(producer):
+                shared |= origins_of(producer).keys()
             pending += [name for name in producer.input if name not in computed]
-        mine = {name: op for name, op in found.items() if name == node.name or name not in own | claimed}
+        mine = {
+            name: op
+            for name, op in found.items()
+            if name == node.name or name in shared - own or name not in own | claimed
+        }
         claimed |= mine.keys()
         if mine and mine != {node.name: node.op_type}:
             # a layer bears the first name

@@ -7,6 +7,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from accel.frontend.onnx_model.external_data import embedded
+from accel.frontend.onnx_model.node_origins import is_part, note_origin
 from accel.frontend.onnx_model.shape_inference import without_weights
 from accel.frontend.quantize.quantization_targets import Targets, WeightedNode
 from accel.frontend.quantize.scale_constraints import reciprocal
@@ -74,7 +75,10 @@ class Quantiser:
                 node.input[constant] = self._bias(layer, self._weight_scale(layer))
             nodes.append(node)
             for output in list(node.output):
-                nodes.extend(self._quantise(output, node if output in outputs else None))
+                made = self._quantise(output, node if output in outputs else None)
+                for each in made if is_part(node) else ():
+                    note_origin(each, node)
+                nodes.extend(made)
         return self._finish(nodes)
 
     def _finish(self, nodes: list[onnx.NodeProto]) -> onnx.ModelProto:

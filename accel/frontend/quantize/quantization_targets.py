@@ -2,21 +2,33 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
 from accel.errors import InvalidModel
+from accel.frontend.legalize.recurrent_cells import RECURRENT
 from accel.frontend.onnx_model.external_data import all_finite, array_of
+from accel.frontend.onnx_model.node_origins import origins_of
+from accel.frontend.onnx_model.onnx_nodes import attribute_of
 from accel.util.arrays import Array
 
 _PLACES = (3, 4)  # axes of lines and images
+_KERNELS = (*_PLACES, 5)  # and of volumes
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _WEIGHTED = (*_CONVOLUTIONS, "Gemm", "MatMul")
 _ADDITIONS = ("Add", "Max", "Min", "Sub", "Sum")
-_MOVES = ("Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+_STEPWISE = frozenset(RECURRENT)
+_CLIPPED_MOVES = ("Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze")  # with the relu behind them
+_MOVES = (
+    *_CLIPPED_MOVES, "DepthToSpace", "Expand", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Resize",
+    "Slice", "SpaceToDepth", "Split", "Tile",
+)  # fmt: skip
+_SOFTMAX = ("Exp", "LogSoftmax", "ReduceLogSumExp", "Softmax")  # and what one may be written as
+_AHEAD_OF_SOFTMAX = (*_MOVES, *_ADDITIONS, "Cast", "Clip", "Concat", "Div", "Mul", "ReduceMax", "Where")
+_MASKED = 1e4  # no bias is as large, and each number of an attention mask is, or is 0
 
 
 @dataclass(frozen=True)
@@ -45,10 +57,10 @@ class Average:
 class Targets:
     """The operators and tensors to quantise.
 
-    ``activations`` are the tensors that get a scale. ``moves`` are pairs of them where the second only
-    holds elements of the first, so that one scale serves both; in the order of the graph. ``joins`` are the operands of
-    each concatenation and its result, which have one scale too. ``additions`` are all operators whose operands'
-    scales must differ by powers of two.
+    ``activations`` are the tensors that get a scale. ``moves`` are pairs of them where the second only holds elements
+    of the first, and perhaps zeros, so that one scale serves both; in the order of the graph. ``joins`` are the
+    operands of each concatenation and its result, which have one scale too. ``additions`` are all operators whose
+    operands' scales must differ by powers of two.
     """
 
     layers: tuple[WeightedNode, ...]
@@ -72,7 +84,15 @@ class _Finder:
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self._outputs = {output.name for output in graph.output}
         self._uses = Counter(name for node in self._nodes for name in node.input)
-        self._users: dict[str, onnx.NodeProto] = {name: node for node in self._nodes for name in node.input}
+        self._users: dict[str, list[onnx.NodeProto]] = {}
+        for node in self._nodes:
+            for name in node.input:
+                self._users.setdefault(name, []).append(node)
+        self._softmax: set[int] = set()  # the nodes, by identity, of which nothing but a softmax comes
+        for node in reversed(self._nodes):
+            ahead = node.op_type in _AHEAD_OF_SOFTMAX and all(map(self._is_for_softmax, node.output))
+            if ahead or node.op_type in _SOFTMAX:
+                self._softmax.add(id(node))
         shapes = [*graph.value_info, *graph.input, *graph.output]
         inferred = onnx.shape_inference.infer_shapes(model).graph.value_info
         self._types = {info.name: info.type.tensor_type for info in (*shapes, *inferred)}
@@ -85,27 +105,55 @@ class _Finder:
         found += [name for node in additions for name in (*node.input, self._end(node))]
         averages = [average for node in self._nodes if (average := self._average(node)) is not None]
         found += [name for average in averages for name in (average.source, average.result)]
-        known = dict.fromkeys(found)
-        while more := [name for name in self._carried(known) if name not in known]:
-            known |= dict.fromkeys(more)
-        moves = [(str(node.input[0]), self._end(node)) for node in self._nodes if node.op_type in _MOVES]
-        shared = tuple(pair for pair in moves if set(pair) <= set(known))
-        joins = tuple((*map(str, node.input), self._end(node)) for node in self._nodes if self._joins(node, known))
+        known = self._with_carried(dict.fromkeys(found))
+        shared = tuple(pair for node in self._nodes for pair in self._moves(node) if known.keys() >= {*pair})
+        joins = tuple(join for node in self._nodes if (join := self._joined(node)) and join[0] in known)
         return Targets(tuple(layers), tuple(additions), tuple(known), shared, tuple(averages), joins)
 
-    def _carried(self, known: Mapping[str, None]) -> Iterator[str]:
-        """What gets a scale because ``known`` have one: what is made of them without arithmetic, or by a clip alone."""
-        for node in self._nodes:
-            first = str(node.input[0]) if node.input else ""
-            if first in known and (node.op_type in _MOVES or self._is_clip(node)):
-                yield self._end(node)
-            elif self._joins(node, known):
-                yield from (*map(str, node.input), self._end(node))
+    def _with_carried(self, known: dict[str, None]) -> dict[str, None]:
+        """``known``, and what gets a scale because of them: what is made of them, or they of it, without arithmetic.
 
-    def _joins(self, node: onnx.NodeProto, known: Mapping[str, None]) -> bool:
-        """Whether it is a concatenation of activations, at least one of which has a scale."""
+        A clip alone carries a scale forwards.
+        """
+        carried: dict[str, list[str]] = {}
+        for node in self._nodes:
+            if node.input and self._is_clip(node):
+                carried.setdefault(str(node.input[0]), []).append(self._end(node))
+            for first, *others in (*self._moves(node), self._joined(node) or ("",)):
+                for other in others:
+                    carried.setdefault(first, []).append(other)
+                    carried.setdefault(other, []).append(first)
+        found, pending = dict(known), list(known)
+        while pending:
+            more = dict.fromkeys(name for name in carried.get(pending.pop(), ()) if name not in found)
+            found |= more
+            pending += more
+        return found
+
+    def _moves(self, node: onnx.NodeProto) -> list[tuple[str, str]]:
+        """Pairs of a tensor and one that holds elements of it, in the order of the node's results; none of others."""
+        if node.op_type not in _MOVES or not self._activations([str(node.input[0])]) or not self._only_moves(node):
+            return []
+        made = [self._end(node)] if node.op_type in _CLIPPED_MOVES else [str(name) for name in node.output if name]
+        return [(str(node.input[0]), name) for name in made]
+
+    def _only_moves(self, node: onnx.NodeProto) -> bool:
+        """Whether each element of the results is one of the first operand, or 0."""
+        mode = attribute_of(node, "mode", b"")
+        if node.op_type == "MaxPool":  # of equal integers another may be the first
+            return len(node.output) == 1 or not node.output[1]
+        if node.op_type == "Resize":
+            crops = attribute_of(node, "coordinate_transformation_mode", b"") == b"tf_crop_and_resize"
+            return mode in (b"", b"nearest") and not crops
+        if node.op_type == "Pad" and mode in (b"", b"constant") and len(node.input) > 2 and node.input[2]:
+            filling = self._constants.get(node.input[2])
+            return filling is not None and not array_of(filling).any()
+        return True
+
+    def _joined(self, node: onnx.NodeProto) -> tuple[str, ...]:
+        """The operands and the result of a concatenation of activations; none of any other node."""
         names = [str(name) for name in node.input]
-        return node.op_type == "Concat" and self._activations(names) and any(name in known for name in names)
+        return (*names, self._end(node)) if node.op_type == "Concat" and self._activations(names) else ()
 
     def _activations(self, names: Sequence[str]) -> bool:
         """Whether all are float32 and none is constant."""
@@ -123,7 +171,7 @@ class _Finder:
         if node.op_type in _CONVOLUTIONS:
             has_bias = len(node.input) > 2 and node.input[2] != ""
             bias = self._constant(node.input[2]) if has_bias else None
-            known = weight.ndim in _PLACES and (bias is not None or not has_bias)
+            known = weight.ndim in _KERNELS and (bias is not None or not has_bias)
             return WeightedNode(node, weight, bias) if known else None
         return self._gemm(node, weight) if node.op_type == "Gemm" else self._matmul(node, weight)
 
@@ -149,6 +197,8 @@ class _Finder:
         user = self._only_user(node.output[0])
         if user is None or user.op_type != "Add":
             return WeightedNode(node, weight, None)
+        if self._is_masking(user):
+            return WeightedNode(node, weight, None)
         constants = [value for name in user.input if (value := self._constant(name)) is not None]
         if len(constants) != 1 or constants[0].size != weight.shape[1] or constants[0].shape[-1] != weight.shape[1]:
             return WeightedNode(node, weight, None)
@@ -157,7 +207,24 @@ class _Finder:
         return WeightedNode(node, weight, constants[0].reshape(-1), user)
 
     def _is_addition(self, node: onnx.NodeProto) -> bool:
-        return node.op_type in _ADDITIONS and len(node.input) > 1 and self._activations([*map(str, node.input)])
+        """Whether it is an addition to quantise: not of an attention mask, whose scale leaves nothing of the rest."""
+        if not _STEPWISE.isdisjoint(origins_of(node).values()):
+            return False  # the state of a cell loses too much if each step rounds it to eight bits
+        operands = [*map(str, node.input)]
+        added = node.op_type in _ADDITIONS and len(operands) > 1 and self._activations(operands)
+        return added and not self._is_for_softmax(str(node.output[0]))
+
+    def _is_for_softmax(self, tensor: str) -> bool:
+        """Whether a softmax is all that comes of a tensor, behind movement, masks and factors."""
+        users = self._users.get(tensor, [])
+        return bool(users) and all(id(user) in self._softmax for user in users)
+
+    def _is_masking(self, node: onnx.NodeProto) -> bool:
+        """Whether an addition is of a constant that masks what a softmax reads."""
+        if not self._is_for_softmax(str(node.output[0])):
+            return False
+        constants = [array_of(self._constants[name]) for name in node.input if name in self._constants]
+        return any(not (np.abs(value) < _MASKED).all() for value in constants)
 
     def _average(self, node: onnx.NodeProto) -> Average | None:
         """A pooling or mean of an image or a line, all of whose results average as many elements."""
@@ -196,7 +263,7 @@ class _Finder:
     def _only_user(self, tensor: str) -> onnx.NodeProto | None:
         if self._uses[tensor] != 1 or tensor in self._outputs:
             return None
-        return self._users[tensor]
+        return self._users[tensor][0]
 
     def _constant(self, name: str) -> Array | None:
         tensor = self._constants.get(name)

@@ -16,6 +16,7 @@ from accel.errors import InvalidModel
 from accel.frontend.fold.layer_folding import fold_layers
 from accel.frontend.legalize.explicit_padding import join_pads, make_padding_explicit
 from accel.frontend.legalize.qdq_form import has_operator_form, in_qdq_form
+from accel.frontend.legalize.recurrent_layers import with_layers_unrolled
 from accel.frontend.onnx_model.external_data import externalize
 from accel.frontend.onnx_model.node_origins import note_origins
 from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
@@ -25,9 +26,9 @@ from accel.frontend.quantize.qdq_insertion import Quantiser, best_weight_scales
 from accel.frontend.quantize.quantization_targets import find_targets
 from accel.frontend.quantize.scale_constraints import (
     choose_scales,
-    equal_scale_groups,
     related_scale_groups,
     scale_factors,
+    shared_scales,
 )
 from accel.frontend.quantize.scale_grid import GRIDS, Scales
 from accel.util.arrays import Array
@@ -56,9 +57,10 @@ def quantize_model(
     Raises:
         InvalidTensors: the calibration data do not fit the inputs.
         InvalidModel: onnxruntime cannot load or run the model.
+        InvalidModel, UnsupportedOperator, UnsupportedShape: as ``with_layers_unrolled``.
     """
     with tempfile.TemporaryDirectory() as directory:
-        light = _fold(model, Path(directory))
+        light = _fold(with_layers_unrolled(model), Path(directory))
         samples = activation_calibration.calibration_samples(light, calibration, seed)
         targets = find_targets(light)
         grid = GRIDS[scales]
@@ -69,10 +71,7 @@ def quantize_model(
             weights = pool.submit(best_weight_scales, targets.layers, grids)
             losses = activation_calibration.activation_losses(light, grids, samples)
         indices = choose_scales(related_scale_groups(targets), losses, grid)
-        for source, result in targets.moves:
-            indices[result] = indices[source]
-        for group in equal_scale_groups(targets):
-            indices |= dict.fromkeys(group, max(indices[name] for name in group))
+        indices = shared_scales(targets, indices, losses)
         return Quantiser(light, targets, indices, weights.result(), grids).quantised()
 
 
@@ -89,7 +88,7 @@ def ensure_quantised(
         InvalidModel, InvalidTensors: as :func:`quantize_model` and ``in_qdq_form``.
     """
     if is_quantised(model):
-        return in_qdq_form(model)
+        return with_layers_unrolled(in_qdq_form(model))
     return quantize_model(model, calibration, seed=seed, scales=scales)
 
 

@@ -22,10 +22,17 @@ def related_scale_groups(targets: Targets) -> list[list[str]]:
 
 
 def equal_scale_groups(targets: Targets) -> list[list[str]]:
-    """Returns the activations in groups that must have one scale, because they are concatenated or moved."""
-    joined = {name for join in targets.joins for name in join}
-    groups = _grouped(targets.activations, (*targets.moves, *targets.joins))
-    return [group for group in groups if not joined.isdisjoint(group)]
+    """Returns the activations in groups that have one scale, because they are concatenated or moved."""
+    return _grouped(targets.activations, (*targets.moves, *targets.joins))
+
+
+def shared_scales(targets: Targets, indices: Mapping[str, int], losses: Mapping[str, Loss]) -> dict[str, int]:
+    """Returns ``indices`` with one for each group of equal scales: that of its tensor of the most energy."""
+    found: dict[str, int] = {}
+    for group in equal_scale_groups(targets):
+        most = max(group, key=lambda name: losses[name].energy)
+        found |= dict.fromkeys(group, indices[most])
+    return found
 
 
 def _grouped(names: Sequence[str], together: Iterable[Sequence[str]]) -> list[list[str]]:

@@ -14,7 +14,7 @@ from accel.errors import ExternalData, InvalidModel, ModelTooLarge, UnsupportedO
 from accel.frontend.legalize.opset_downgrade import check_known_before
 from accel.frontend.legalize.qdq_form import OPERATORS
 from accel.frontend.onnx_model.model_limits import NEWEST_IR_VERSION, OPSETS, ModelLimits
-from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, attribute_of, opset_of
+from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, attribute_of, constants_of, opset_of
 from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, check_dimensions, check_type
 from accel.host.host_operators import is_equation
 from accel.util.safe_names import name_fault, shown, tensor_fault, text_fault
@@ -93,6 +93,7 @@ def _check_split(node: onnx.NodeProto) -> None:
         raise InvalidModel(f"Split in {parts} parts has {len(node.output)} outputs", field=f"node:{node.name}")
 
 
+_DROPOUT_MODE = 2  # the input of Dropout that states its mode
 _QUANTIZERS = ("DequantizeLinear", "QuantizeLinear")
 
 
@@ -221,6 +222,48 @@ def check_operators(model: onnx.ModelProto) -> None:
         check_known_before(node, opset)
         if op == "Einsum":
             _check_equation(attribute_of(node, "equation", None), field)
+
+
+_EXPORT = "export the model for inference: model.eval(), and torch.onnx.export(..., training=TrainingMode.EVAL)"
+_STATED = {"BatchNormalization": 14, "Dropout": 12}  # the first opset in which a node states its mode
+
+
+def check_inference(model: onnx.ModelProto) -> None:
+    """Refuses nodes in training mode, whose results depend on the batch or on chance.
+
+    Args:
+        model: with all outputs that its nodes have in the file, as an old opset states the mode by their number.
+
+    Raises:
+        UnsupportedOperator: a node is in training mode, or may be; ``field`` names it.
+    """
+    opset, known = opset_of(model), constants_of(model.graph)
+    for node in model.graph.node:
+        if node.domain not in ONNX_DOMAINS or node.op_type not in _STATED:
+            continue
+        field, stated = f"node:{node.name}", opset >= _STATED[node.op_type]
+        if node.op_type == "BatchNormalization":
+            trains = attribute_of(node, "training_mode", 0) if stated else len(list(filter(None, node.output))) > 1
+            if trains:
+                raise UnsupportedOperator(
+                    f"BatchNormalization is in training mode: it normalises by the mean and variance of the batch; "
+                    f"{_EXPORT}",
+                    field=field,
+                )
+        elif stated and len(node.input) > _DROPOUT_MODE and node.input[_DROPOUT_MODE]:
+            mode = known.get(node.input[_DROPOUT_MODE])
+            if mode is None:
+                raise UnsupportedOperator(
+                    f"whether Dropout is in training mode is decided by {node.input[_DROPOUT_MODE]!r}, which is no "
+                    f"constant; {_EXPORT}",
+                    field=field,
+                )
+            if numpy_helper.to_array(mode).any():
+                raise UnsupportedOperator(
+                    f"Dropout is in training mode: it drops elements at random, so its result cannot be verified; "
+                    f"{_EXPORT}",
+                    field=field,
+                )
 
 
 def _check_equation(equation: object, field: str) -> None:

@@ -12,6 +12,7 @@ from accel.errors import InvalidModel, UnsupportedShape
 from accel.frontend.fold.affine_channels import OPERATORS
 from accel.frontend.legalize.opset_downgrade import check_computed_before
 from accel.frontend.legalize.qdq_form import has_operator_form, in_qdq_form
+from accel.frontend.legalize.recurrent_cells import RECURRENT
 from accel.frontend.onnx_model.model_limits import LIMITS, ModelLimits
 from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import opset_of
@@ -35,10 +36,13 @@ _OPERANDS = {
 
 
 def macs_of(node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> int:
-    """Returns the multiply-accumulates of ``node``, padding included; 0 if it is no convolution or matrix product.
+    """Returns the multiply-accumulates of ``node``, padding included; 0 if it is neither product nor convolution.
 
-    A convolution that replaces a batch norm has none.
+    A recurrent layer's are those of all its steps. A convolution that replaces a batch norm has none.
     """
+    if node.op_type in RECURRENT:
+        steps = math.prod(shapes[node.input[0]][:2])  # of all sequences, each with its input and its state
+        return steps * sum(math.prod(shapes[node.input[index]]) for index in (1, 2))
     if node.op_type not in _OPERANDS or origins_of(node).get(node.name) in OPERATORS:
         return 0
     data, weight = (shapes[node.input[index]] for index in _OPERANDS[node.op_type])

@@ -18,6 +18,7 @@ from accel.frontend.onnx_model.shape_inference import invalid_model, without_wei
 from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, check_type, static_shape
 from accel.frontend.read.model_checks import (
     check_constant,
+    check_inference,
     check_operators,
     check_scales,
     check_structure,
@@ -60,6 +61,7 @@ def parse_model(data: bytes, limits: ModelLimits = LIMITS, axes: Axes = NO_AXES)
     check_operators(model)
     for where, tensor in constants(model):
         check_constant(where, tensor, limits)
+    check_inference(model)
     inputs = _inputs(model)
     outputs = [_described(info) for info in model.graph.output]
     fixed = fix_axes(inputs, axes)

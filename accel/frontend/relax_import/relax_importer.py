@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from tvm.ir import IRModule
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from accel.errors import UnsupportedOperator
+from accel.frontend.legalize.depth_folding import with_depth_folded
 from accel.frontend.legalize.explicit_padding import join_pads, make_padding_explicit
 from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.node_origins import origins_of
@@ -29,11 +30,15 @@ from accel.frontend.relax_import.operator_converters import CONVERTERS
 
 @dataclass(frozen=True)
 class ImportedNode:
-    """A node of the ONNX graph: its name and operator, and the names of the user's nodes that it computes."""
+    """A node of the ONNX graph: its name and operator, and the names of the user's nodes that it computes.
+
+    ``macs`` are its multiply-accumulates, where they are not those of the operator that it was made.
+    """
 
     name: str
     op: str
     covers: tuple[str, ...]
+    macs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -77,11 +82,12 @@ def import_onnx(model: onnx.ModelProto) -> ImportedGraph:
     name_nodes(named)
     make_padding_explicit(named)
     join_pads(named)
+    named, macs = with_depth_folded(named)
     operators = {node.name: node.op_type for node in named.graph.node}
     for node in named.graph.node:
         operators |= origins_of(node)
     _drop_unused(named.graph)
-    nodes = [_node(node) for node in named.graph.node]
+    nodes = [_node(node, macs) for node in named.graph.node]
     importer = _NamedImporter({node.name: node for node in nodes})
     opset = next(entry.version for entry in named.opset_import if entry.domain in ("", "ai.onnx"))
     with contextlib.redirect_stdout(io.StringIO()):  # TVM prints every failed conversion
@@ -113,10 +119,10 @@ def _drop_unused(graph: onnx.GraphProto) -> None:
             wanted.update(graph.node[index].input)
 
 
-def _node(node: onnx.NodeProto) -> ImportedNode:
+def _node(node: onnx.NodeProto, macs: Mapping[str, int]) -> ImportedNode:
     """The node, with the operator that the user gave it."""
     covers = origins_of(node)
-    return ImportedNode(node.name, covers.get(node.name, node.op_type), tuple(covers))
+    return ImportedNode(node.name, covers.get(node.name, node.op_type), tuple(covers), macs.get(node.name))
 
 
 def identifier(name: str) -> str:
@@ -146,6 +152,12 @@ class _NamedImporter(ONNXGraphImporter):  # type: ignore[misc]
         node = self.nodes[attrs["tvm_custom"]["name"]]
         try:
             result = self._convert(op_name, inputs, attrs, opset)
+        except NotImplementedError as error:
+            raise UnsupportedOperator(
+                f"{op_name}: this compiler cannot read it: TVM's importer has no conversion of it ({error}); export it "
+                "as the simpler operators that it consists of",
+                field=f"node:{node.name}",
+            ) from error
         except Exception as error:  # whatever TVM raises, this node is the one it cannot import
             raise UnsupportedOperator(f"{op_name}: {error}", field=f"node:{node.name}") from error
         if isinstance(result, relax.Tuple):

@@ -105,7 +105,7 @@ def _loads(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contracti
     data = begin * pieces + beats(gemm.data.memory, c.data_blocks * c.data_rows * c.data_columns)
     tiles = 1 if conv.uniform else c.out_blocks * c.in_blocks * c.kernel_rows * c.kernel_columns
     weights = begin + beats(gemm.weights.memory, tiles) + none
-    product = begin + beats(gemm.weights.memory, c.out_blocks) if epilogue.has_product else none
+    product = epilogue.products * (begin + beats(gemm.weights.memory, c.out_blocks)) + none
     operand = none
     if epilogue.adds_operand:
         results = c.out_blocks * c.out_rows * c.out_columns
@@ -152,7 +152,7 @@ def _tile(c: Candidates, conv: Convolution, epilogue: Epilogue, gemm: Contractio
 
 
 def _instructions(c: Candidates, conv: Convolution, epilogue: Epilogue, loops: _Loops, loads: _Loads) -> Int64:
-    biases = int(epilogue.has_product) + epilogue.tensors
+    biases = epilogue.products + epilogue.tensors
     once = c.data_loads * loads.data_pieces + c.weight_loads + loops.biases * biases
     steps = 1 + c.reductions + len(epilogue.steps) + epilogue.planes - 1
     return 2 + once + c.tiles * (steps + epilogue.planes * _result_pieces(c, conv))

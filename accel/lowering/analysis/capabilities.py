@@ -143,6 +143,11 @@ class Capabilities:
                     return way
         return None
 
+    @property
+    def balances(self) -> bool:
+        """Whether what rounds can be another number for each channel; the host, where it requantises, always can."""
+        return self.step("add_tensor", 0) is not None or self.store("int8") is None
+
     @cached_property
     def fuses(self) -> bool:
         """Whether an instruction does more than one step of an epilogue."""

@@ -90,6 +90,11 @@ def is_composite_call(module: tvm.IRModule, value: Any) -> bool:
     )
 
 
+def largest_addend(composite: CompositeRegion) -> int:
+    """The largest magnitude of a number that the steps add."""
+    return max((abs(immediate) for name, immediate in composite.steps if name == "add"), default=0)
+
+
 def clip_bounds(composite: CompositeRegion) -> tuple[int, int]:
     """What a narrow result is clipped to."""
     if composite.scaling is not None:

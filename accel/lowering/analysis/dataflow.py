@@ -94,7 +94,7 @@ def _lower_bound_of_value(module: ir.IRModule, value: Any, lowest: dict[relax.Va
 
 
 def _lower_bound_of_call(function: relax.Function, first: int) -> int:
-    """The lower bound of a composite's clip, and of a maximum's operand."""
+    """The lower bound of a composite's clip or table, and of a maximum's operand."""
     if not isinstance(function, relax.Function) or str(function.ret_ty.dtype.dtype) != "int8":
         return INT8[0]
     bound = INT8[0]
@@ -105,4 +105,6 @@ def _lower_bound_of_call(function: relax.Function, first: int) -> int:
                 bound = max(bound, int(call.args[1].value.numpy()))
             elif call.op.name == "relax.clip":
                 bound = max(bound, int(call.args[1].value))
+            elif call.op.name == "relax.take":  # of a table
+                bound = max(bound, int(call.args[0].value.numpy().min()))
     return max(bound, first) if str(function.attrs["op"]) == "max_pool" else bound

@@ -77,7 +77,7 @@ def _undeclared(composite: CompositeRegion, accelerator: Accelerator) -> str:
 def composite_operators(composite: CompositeRegion) -> tuple[Operator, ...]:
     """The composite in the terms of a document's ``composites``."""
     found: list[Operator] = [composite.op]  # type: ignore[list-item]
-    if composite.has_bias:
+    if composite.has_bias and not composite.bias_rounds:
         found.append("bias")
     if composite.narrow:
         found += ["requantize", "clip"]
@@ -92,7 +92,7 @@ def _whole(composite: CompositeRegion, start: Start, capabilities: Capabilities)
     for epilogue in narrowing_epilogues(composite, start):
         if capabilities.store("int8", epilogue.scaling) is None:
             continue
-        found = _with_bias(composite, epilogue, capabilities)
+        found = with_bias(composite, epilogue, capabilities)
         if isinstance(found, Epilogue):
             return found
         if epilogue.scaling is None or epilogue.scaling.low == bounds[0]:
@@ -181,7 +181,7 @@ def _shifting(last: Steps, bounds: tuple[int, int]) -> Shifting | None:
 def _wide(composite: CompositeRegion, start: Start, capabilities: Capabilities) -> Epilogue | str:
     """The int32 accumulators as they are, in one piece or as byte planes; or why they cannot leave."""
     plain = _result_text(start, capabilities)
-    return plain if isinstance(plain, str) else _with_bias(composite, plain, capabilities)
+    return plain if isinstance(plain, str) else with_bias(composite, plain, capabilities)
 
 
 def _result_text(start: Start, capabilities: Capabilities) -> Epilogue | str:
@@ -200,7 +200,7 @@ def _without_bias(composite: CompositeRegion, starts: tuple[Start, ...], capabil
     return found if isinstance(found, Epilogue) else None
 
 
-def _with_bias(composite: CompositeRegion, epilogue: Epilogue, capabilities: Capabilities) -> Epilogue | str:
+def with_bias(composite: CompositeRegion, epilogue: Epilogue, capabilities: Capabilities) -> Epilogue | str:
     """The epilogue with the bias added, where the accumulators do not begin as it, in steps that instructions do.
 
     A string says which step of the plainest way nothing does.
@@ -220,7 +220,7 @@ def _biased(composite: CompositeRegion, epilogue: Epilogue, capabilities: Capabi
     Data that are more than the model's by an offset need a bias to take that back. Where nothing shifts by itself,
     each channel is multiplied by a tensor of ones.
     """
-    contracts = composite.op != "add"
+    contracts = composite.op in ("conv2d", "dense")
     biased = composite.has_bias or (capabilities.offset and contracts)
     bias: Steps = (("add_tensor", 0),) if biased and epilogue.start != "bias" else ()
     ways: list[Steps] = [(*bias, *epilogue.steps)]

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from tvm import relax, te, tirx
 from tvm.s_tir import Schedule
 
 from accel.accelerator.contraction import Contraction
 from accel.lowering.analysis.buffer_contexts import needs_double_buffer
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import CompositeRegion
+from accel.lowering.analysis.composite import CompositeRegion, largest_addend
 from accel.lowering.analysis.epilogue_planning import plan_epilogue
 from accel.lowering.analysis.lanewise_capabilities import identity_obstacle, load_obstacle
+from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
 from accel.lowering.kinds.contraction.epilogue_stages import (
     ACCUMULATE,
     Element,
@@ -47,16 +47,16 @@ from accel.lowering.kinds.region_kind import (
     UsedOperation,
 )
 from accel.lowering.kinds.used_operations import contraction_operations
-from accel.lowering.layout import tiled_layout
 from accel.lowering.layout.operand_layout import layout_as_read
-from accel.lowering.layout.packed_constants import rounding_constant, weighted_identities
-from accel.region.epilogue import Epilogue
+from accel.lowering.layout.packed_constants import bias_operands, rounding_vector, weighted_identities
+from accel.region.epilogue import Epilogue, with_bias_by_product
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import LEVEL_BITS, Addition, PackedActivation, SplitWeights, split_weights
 from accel.region.tilings import Tiling, TilingCost, divisors
 
 _OPERANDS = ("a", "b")
 _MICROOPS = 8  # a block's micro-ops, at most: reset, two contractions, the passes of the epilogue
+_WEIGHT_MAX = 127
 _OVERLAPPING = 4  # tiles, so that the first load and the last store are a small part of the whole
 
 
@@ -87,17 +87,15 @@ class AdditionKind:
         region, gemm = request.region, operands.gemm
         (first, packed_a), (second, packed_b) = (
             operands.data(argument, layout_as_read(packed))
-            for argument, packed in zip(request.call.args, region.shape.operands, strict=True)
+            for argument, packed in zip(request.call.args, region.shape.operands, strict=False)  # what rounds is last
         )
         add = replace(region.shape, operands=(packed_a, packed_b))
         arguments = [first, second, relax.const(weighted_identities(add.levels, gemm))]
-        if region.epilogue.start == "bias" or region.epilogue.has_bias:
-            rounding = rounding_constant(request.composite, region)
-            start = np.full(packed_a.blocks * gemm.out_channels, rounding, np.int32)
-            if region.epilogue.start == "bias" and len(add.levels) > 1:
-                start >>= LEVEL_BITS
-            arguments.append(relax.const(tiled_layout.pack_bias(start, packed_a.blocks, gemm.dst)))
-        composite = request.composite
+        composite, epilogue = request.composite, region.epilogue
+        rounding = rounding_vector(request.call, composite, epilogue, packed_a.blocks * gemm.out_channels)
+        if epilogue.start == "bias" and len(add.levels) > 1:
+            rounding >>= LEVEL_BITS
+        arguments += bias_operands(rounding, epilogue, packed_a.blocks, gemm)
         return PackedRegion(replace(region, shape=add), arguments, composite, composite.result)
 
     def expression(self, region: Region[Addition], gemm: Contraction) -> tirx.PrimFunc:
@@ -163,10 +161,12 @@ def _region(composite: CompositeRegion, epilogue: Epilogue, capabilities: Capabi
         data = PackedActivation.dense(1, math.ceil(k / gemm.in_channels), 1, math.ceil(m / gemm.rows))
     else:
         return f"an addition of {len(composite.result)}-dimensional tensors"
-    tiling = _largest_tiling(data, capabilities, epilogue, len(levels))
-    if tiling is None:
-        return f"no tile of it fits the scratchpads of {title}"
-    return Region(Addition((data, data), levels), epilogue, tiling)
+    product = with_bias_by_product(epilogue, gemm, largest_addend(composite) + _WEIGHT_MAX)
+    for each in (epilogue,) if product is None else (product, epilogue):
+        tiling = _largest_tiling(data, capabilities, each, len(levels))
+        if tiling is not None:
+            return Region(Addition((data, data), levels), each, tiling)
+    return f"no tile of it fits the scratchpads of {title}"
 
 
 def _levels(composite: CompositeRegion, capabilities: Capabilities) -> SplitWeights | str:
@@ -189,10 +189,12 @@ def _largest_tiling(
     whole = needs_double_buffer(epilogue, capabilities.accelerator, gemm)  # a tile of one context is then all of it
     identities = levels * len(_OPERANDS) * gemm.weights.elements
     data = gemm.data.memory.depth - (identities if gemm.weights.memory == gemm.data.memory else 0)
-    capacity, results = data // 2 // gemm.data.elements, gemm.dst.memory.depth // gemm.dst.elements
+    tiles, results = data // gemm.data.elements - epilogue.products, gemm.dst.memory.depth // gemm.dst.elements
+    capacity = tiles // 2
     table = gemm.instruction.microops
     microops = capabilities.accelerator.memory(table.memory).depth if table is not None else None
-    if gemm.weights.memory.depth < identities or capacity < 1:
+    kernels = (gemm.weights.memory.depth - identities) // gemm.weights.elements
+    if kernels < 0 or capacity < 1:
         return None
     total = packed.blocks * packed.height * packed.width
     for contexts, largest in ((2, total // _OVERLAPPING), (2, total), (1, total)):
@@ -204,6 +206,7 @@ def _largest_tiling(
                 for blocks in divisors(packed.blocks)
                 if blocks * rows * columns <= min(largest, capacity // contexts)
                 and contexts * blocks * (rows * columns + epilogue.tensors) <= results
+                and contexts * blocks * epilogue.products <= kernels
                 and (contexts == 2 or not whole or (blocks * rows * columns, packed.batch) == (total, 1))
                 and (microops is None or _MICROOPS * contexts * blocks <= microops)
             ),
@@ -232,6 +235,8 @@ def _place(sch: Schedule, region: Region[Addition], tile: TileLoops, capabilitie
     identities = sch.cache_read(block, 2, weights.scope, [block, *more])
     copy_in(sch, identities, None, load_pragma(capabilities, weights, weights.dtype))
     sch.unroll(operand)
+    if region.epilogue.has_product:
+        sch.annotate(tile.channels, CONTEXTS_PRAGMA, region.tiling.operand_contexts)
     start_accumulators(sch, block, operand, tile.depth, region.epilogue, capabilities)
     for lower in more:
         init = sch.decompose_reduction(lower, sch.get_loops(lower)[tile.depth])

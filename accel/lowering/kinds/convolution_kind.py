@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 
 from accel.accelerator.contraction import Contraction
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import CompositeRegion
+from accel.lowering.analysis.composite import CompositeRegion, largest_addend
 from accel.lowering.analysis.dataflow import CompositeUse
 from accel.lowering.analysis.epilogue_planning import plan_epilogue
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
@@ -41,6 +41,7 @@ from accel.lowering.layout.packed_constants import (
     bias_operands,
     channel_multipliers,
     convolution_weights,
+    rounding_operands,
     weighted_identities,
 )
 from accel.region.epilogue import Epilogue, with_bias_by_product
@@ -184,7 +185,7 @@ def _cheapest_tilings(
 
 def _largest_bias(composite: CompositeRegion, use: CompositeUse) -> int:
     """The largest magnitude of what is added to the sums, rounding included."""
-    return use.bias + max((immediate for name, immediate in composite.steps if name == "add"), default=0)
+    return use.bias + largest_addend(composite)
 
 
 def _packed_with_addition(
@@ -198,7 +199,8 @@ def _packed_with_addition(
     first = joined.composite
     both = replace(first, nodes=(*first.nodes, *addition.nodes), result=addition.result)
     region = replace(region, shape=replace(region.shape, addend=pitches))
-    return _packed(joined.call, both, region, operands, [addend, weights])
+    rounding = rounding_operands(request.call, addition, region.epilogue, region.shape.out_blocks, operands.gemm)
+    return _packed(joined.call, both, region, operands, [addend, weights, *rounding])
 
 
 def _packed(
@@ -217,9 +219,10 @@ def _packed(
     if conv.uniform:
         tiles = tiled_layout.identities((0,), gemm).reshape(1, 1, 1, 1, *gemm.weights.shape)
     arguments = [data, relax.const(tiles)]
-    bias = bias_constant(call, composite, region, weights, gemm)
-    arguments += bias_operands(bias, region.epilogue, conv.out_blocks, gemm)
-    if ("multiply_tensor", 0) in region.epilogue.steps:
+    own, _ = region.epilogue.parts
+    bias = bias_constant(call, composite, own, weights, gemm)
+    arguments += bias_operands(bias, own, conv.out_blocks, gemm)
+    if ("multiply_tensor", 0) in own.steps:
         factors = channel_multipliers(call, composite, weights.shape[0])
         arguments.append(relax.const(tiled_layout.pack_bias(factors, conv.out_blocks, gemm.dst)))
     arguments += more

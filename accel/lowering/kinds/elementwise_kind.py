@@ -9,7 +9,7 @@ from tvm import te
 
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, clip_bounds
-from accel.lowering.analysis.epilogue_planning import narrowing_epilogues, steps_per_instruction
+from accel.lowering.analysis.epilogue_planning import narrowing_epilogues, steps_per_instruction, with_bias
 from accel.lowering.analysis.lanewise_capabilities import (
     identity_obstacle,
     initial_accumulators,
@@ -98,8 +98,19 @@ def _ending(composite: CompositeRegion, capabilities: Capabilities) -> Epilogue 
     for epilogue in narrowing_epilogues(composite, initial_accumulators(capabilities) or "zero"):
         if capabilities.store("int8", epilogue.scaling) is None:
             continue
-        groups = steps_per_instruction(epilogue.steps, capabilities)
-        if not isinstance(groups, str):
-            return replace(epilogue, groups=groups)
-        lacking = lacking or groups
+        found = _in_instructions(composite, epilogue, capabilities)
+        if isinstance(found, Epilogue):
+            return found
+        lacking = lacking or found
     return lacking or store_mismatch(clip_bounds(composite), capabilities)
+
+
+def _in_instructions(composite: CompositeRegion, epilogue: Epilogue, capabilities: Capabilities) -> Epilogue | str:
+    """The epilogue in steps that instructions do; where accumulators begin as a load, that is of zeros."""
+    if composite.has_bias:
+        found = with_bias(composite, replace(epilogue, start="zero"), capabilities)
+        if isinstance(found, str) or ("multiply_tensor", 0) in found.steps:
+            return found if isinstance(found, str) else capabilities.lacks("multiply", 1)
+        return replace(found, start=epilogue.start)
+    groups = steps_per_instruction(epilogue.steps, capabilities)
+    return groups if isinstance(groups, str) else replace(epilogue, groups=groups)

@@ -39,10 +39,15 @@ def sum_operations(epilogue: Epilogue, capabilities: Capabilities) -> Iterator[U
     yield from _loading("load data", gemm.data.memory.name, capabilities)
     yield from _loading("load weights", gemm.weights.memory.name, capabilities)
     if epilogue.start == "bias" or epilogue.tensors:
-        yield from _loading("load bias", gemm.dst.memory.name, capabilities)
+        yield from bias_load(capabilities)
     if epilogue.start == "zero" and gemm.zero is not None:
         yield UsedOperation("clear", gemm.instruction, gemm.zero)
     yield UsedOperation("contract", gemm.instruction, gemm.accumulate)
+
+
+def bias_load(capabilities: Capabilities) -> Iterator[UsedOperation]:
+    """What loads a number a channel."""
+    yield from _loading("load bias", capabilities.gemm.dst.memory.name, capabilities)
 
 
 def step_operations(shape: Lanewise, tiling: Tiling, capabilities: Capabilities) -> Iterator[UsedOperation]:

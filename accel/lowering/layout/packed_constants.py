@@ -1,6 +1,7 @@
 """Constants of a region: its weights, biases and multipliers a channel, and what its sums begin with."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,6 @@ from accel.lowering.analysis.composite import CompositeRegion, MergedGroups
 from accel.lowering.layout import tiled_layout
 from accel.lowering.layout.tiled_layout import unfold_weights
 from accel.region.epilogue import Epilogue, Shifting, bias_data_tile, bias_weight_tiles
-from accel.region.kinds import Region
 from accel.region.shapes import Convolution
 
 
@@ -62,7 +62,7 @@ def convolution_weights(
 
 
 def bias_constant(
-    call: ir.Call, composite: CompositeRegion, region: Region, weights: npt.NDArray[np.int8], gemm: Contraction
+    call: ir.Call, composite: CompositeRegion, epilogue: Epilogue, weights: npt.NDArray[np.int8], gemm: Contraction
 ) -> npt.NDArray[np.int32]:
     """The bias a channel (int32, wrapping as they do), with what else must be added to the sums.
 
@@ -72,7 +72,7 @@ def bias_constant(
     if composite.has_bias:
         given = composite.argument(call, "b").value.numpy().ravel()
         bias[: given.size] = given
-    bias = bias + np.int32(rounding_constant(composite, region))
+    bias = bias + np.int32(rounding_constant(composite, epilogue))
     if gemm.data.memory.dtype == "uint8":
         bias = bias - np.int32(tiled_layout.OFFSET) * weights.astype(np.int32).sum(axis=(1, 2, 3), dtype=np.int32)
     return bias
@@ -87,11 +87,31 @@ def bias_operands(bias: npt.NDArray[np.int32], epilogue: Epilogue, blocks: int, 
     return []
 
 
-def rounding_constant(composite: CompositeRegion, region: Region) -> int:
+def rounding_vector(
+    call: ir.Call, composite: CompositeRegion, epilogue: Epilogue, channels: int
+) -> npt.NDArray[np.int32]:
+    """What is added to a sum of tensors so that a shift rounds, for each of ``channels``: int32 [channels]."""
+    vector = np.zeros(channels, np.int32)
+    if composite.has_bias:
+        given = composite.argument(call, "r").value.numpy().ravel()
+        vector[: given.size] = given
+    return vector + np.int32(rounding_constant(composite, epilogue))
+
+
+def rounding_operands(
+    call: ir.Call, addition: CompositeRegion, epilogue: Epilogue, blocks: int, gemm: Contraction
+) -> list[relax.Expr]:
+    """What the rounding of an addition behind a contraction takes, if anything; ``epilogue`` is that of both."""
+    _, steps = epilogue.parts
+    behind = replace(epilogue, steps=steps, groups=())
+    return bias_operands(rounding_vector(call, addition, behind, blocks * gemm.out_channels), behind, blocks, gemm)
+
+
+def rounding_constant(composite: CompositeRegion, epilogue: Epilogue) -> int:
     """What the accumulators begin with so that a shift rounds; 0 where a step or the store sees to that."""
-    scaling, first = region.epilogue.scaling, composite.steps[:1]
-    if not first or first[0][0] != "add" or region.epilogue.wide:
+    scaling, first = epilogue.scaling, composite.steps[:1]
+    if not first or first[0][0] != "add" or epilogue.wide:
         return 0
-    if region.epilogue.steps.count(first[0]) == composite.steps.count(first[0]):  # a zero point may be as large
+    if epilogue.steps.count(first[0]) == composite.steps.count(first[0]):  # a zero point may be as large
         return 0
     return 0 if isinstance(scaling, Shifting) and scaling.rounds else first[0][1]

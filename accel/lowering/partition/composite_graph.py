@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 from tvm import ir, relax
 
+from accel.frontend.integer_recovery.composite_functions import is_table
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, read_composite
 from accel.lowering.analysis.dataflow import CompositeUse, composite_uses, lower_bounds_of_operands
@@ -77,7 +78,10 @@ def _left_to_host(module: ir.IRModule, capabilities: Capabilities, host_nodes: C
     for variable, function in module.functions.items():
         if not isinstance(function, relax.Function) or function.attrs is None or "op" not in function.attrs:
             continue
-        if str(function.attrs["op"]) not in OPERATORS:
+        if is_table(function):
+            title = capabilities.accelerator.title
+            reasons[str(variable.name_hint)] = f"it is a table of 256 entries, which {title} has no instruction for"
+        elif str(function.attrs["op"]) not in OPERATORS:
             reasons[str(variable.name_hint)] = f"{function.attrs['cause']}; {requantisation_text(capabilities)}"
         elif not {str(node) for node in function.attrs["nodes"]}.isdisjoint(host_nodes):
             reasons[str(variable.name_hint)] = "the job's options leave it to the host"

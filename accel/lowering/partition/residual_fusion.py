@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from tvm import ir, relax
 
 from accel.lowering.analysis.capabilities import Capabilities
-from accel.lowering.analysis.composite import CompositeRegion, is_composite_call, read_composite
+from accel.lowering.analysis.composite import CompositeRegion, is_composite_call, largest_addend, read_composite
 from accel.lowering.analysis.dataflow import CompositeUse
 from accel.lowering.analysis.epilogue_planning import composite_operators, plan_epilogue
 from accel.lowering.kinds.contraction.convolution_tiling import plan_convolution
 from accel.lowering.kinds.convolution_kind import ConvolutionKind, contraction_options, convolution_options
-from accel.region.epilogue import Epilogue, EpilogueOp, Steps
+from accel.region.epilogue import Epilogue, EpilogueOp, Steps, with_bias_by_product
 from accel.region.kinds import TilingOption
 from accel.region.shapes import PackedActivation
 from accel.region.tilings import TilingCost
 
-_MOST = 127  # of a weight
+_MOST = 127  # of a weight, and of what a channel of a sum rounds by less
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,8 @@ def _fused_epilogue(
     if any(isinstance(ending, str) or ending.host_reason for ending in endings):
         return None
     first, second = (ending.epilogue for ending in endings if not isinstance(ending, str))
+    if second.has_bias:
+        second = with_bias_by_product(second, gemm, largest_addend(addition) + _MOST) or second
     if first.scaling is not None or (first.start, second.start) != ("zero", "zero"):
         return None
     ours, theirs = addition.weights[place], addition.weights[1 - place]

@@ -9,6 +9,7 @@ from accel.driver.job_stages import requantisation
 from accel.driver.region_timer import RegionTimer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.isa.family_registry import family_of
+from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.ir.function_attributes import region_functions
 from accel.lowering.packing.graph_packing import pack
@@ -23,7 +24,8 @@ def lower(
     """The module as stage ``last`` leaves it; close calls are ``settled`` as a job does, or left to the estimate."""
     target = Target(accelerator)
     requantize, _ = requantisation(target)
-    module = import_integer_model(model, requantize=requantize).module
+    balances = Capabilities.of(target).balances
+    module = import_integer_model(model, requantize, balances=balances).module
     measure = RegionTimer(target) if settled else None
     cost = family_of(accelerator).tiling_cost
     stages = (

@@ -101,6 +101,7 @@ def _folded(composite: CompositeRegion, shape: Convolution, capabilities: Capabi
         padding=(0, 0, 0, 0),
         unfolded=_window(composite),
         patches="channels",
+        uniform=False,
     )
 
 

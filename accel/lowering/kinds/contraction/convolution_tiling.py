@@ -58,8 +58,7 @@ def _blocks_from_end_to_end(c: Candidates, conv: Convolution) -> Int64:
 def _operands_of_sums(c: Candidates, epilogue: Epilogue, results: Int64) -> tuple[Int64, Int64]:
     """Tiles of data and of weights that the contractions of an epilogue keep."""
     data, weights = np.zeros_like(results), np.zeros_like(results)
-    if epilogue.has_product:
-        data, weights = data + 1, weights + c.contexts * c.out_blocks
+    data, weights = data + epilogue.products, weights + epilogue.products * c.contexts * c.out_blocks
     if epilogue.adds_operand:
         data, weights = data + results, weights + 1
     return data, weights

@@ -108,7 +108,7 @@ def _stage(stages: _Stages, label: str, steps: Steps, gemm: Contraction, addend:
     tensor = next((name for name, _ in steps if name in TENSOR_OPS), None)
     if tensor is not None:
         vector = stages.placeholder(_TENSORS[tensor], (shape[1], shape[4], shape[5]), "int32")
-        return te.compute(shape, _by_channel(before, steps, vector), name=label)
+        return elementwise_stage(before, steps, label, vector)
     if steps[0][0] not in SUMS:
         return elementwise_stage(before, steps, label)
     stages.starts[label] = str(before.name)
@@ -139,15 +139,13 @@ def inner(tile: Tile, **indices: tirx.Expr) -> tuple[tirx.Expr, ...]:
     return tuple(indices[axis] for axis in tile.axes)
 
 
-def _by_channel(stage: te.Tensor, steps: Steps, vector: te.Tensor) -> Element:
-    return lambda n, c, y, x, b, o: apply_steps(stage[n, c, y, x, b, o], steps, vector[c, b, o])
+def elementwise_stage(before: te.Tensor, steps: Steps, label: str, vector: te.Tensor | None = None) -> te.Tensor:
+    """The block ``label``: operations on every accumulator, with immediates or with ``vector`` [blocks, *tile]."""
+    tensors = any(name in TENSOR_OPS for name, _ in steps)
 
-
-def elementwise_stage(before: te.Tensor, steps: Steps, label: str) -> te.Tensor:
-    """The block ``label``: operations with immediates on every accumulator."""
-
-    def element(*indices: tirx.Var) -> tirx.Expr:
-        return apply_steps(before(*indices), steps)
+    def element(n: tirx.Var, c: tirx.Var, y: tirx.Var, x: tirx.Var, b: tirx.Var, o: tirx.Var) -> tirx.Expr:
+        other = vector[c, b, o] if tensors and vector is not None else None
+        return apply_steps(before[n, c, y, x, b, o], steps, other)
 
     return te.compute(before.shape, element, name=label)
 

@@ -22,9 +22,9 @@ def lanewise_function(region: Region[LaneShape], gemm: Contraction, combine: Com
     """``out = store(epilogue(combine(operands)))`` as a PrimFunc.
 
     Parameters are the operands ``[batch, blocks, pitch_h, pitch_w, *tile]``, the factors as diagonal matrices
-    ``[factors, *tile of weights]`` unless loads bring the operands into the accumulators, zeros ``[*tile of dst]`` if
-    loads clear those, and the result
-    ``[batch, blocks, pitch_h, pitch_w, *tile of dst]``.
+    ``[factors, *tile of weights]`` unless loads bring the operands into the accumulators, what each channel adds
+    ``[blocks, *tile of dst]`` if the epilogue does, zeros ``[*tile of dst]`` if loads clear accumulators, and the
+    result ``[batch, blocks, pitch_h, pitch_w, *tile of dst]``.
     """
     shape, epilogue, tiling = region.shape, region.epilogue, region.tiling
     tile = lane_tile(gemm, direct=shape.direct)
@@ -41,12 +41,15 @@ def lanewise_function(region: Region[LaneShape], gemm: Contraction, combine: Com
     first = shape.operands[0]
     extents = (first.batch, first.blocks, tiling.out_pitch_h, tiling.out_pitch_w, *gemm.dst.shape)
     stage = combine(brought, shape, extents)
+    bias = te.placeholder((first.blocks, *gemm.dst.shape), gemm.dst.memory.dtype, name="bias")
     for number, steps in enumerate(epilogue.grouped):
-        stage = elementwise_stage(stage, steps, stage_name(number, steps))
+        stage = elementwise_stage(stage, steps, stage_name(number, steps), bias)
     result = te.compute(
         extents, lambda *at: stored_value(stage(*at), epilogue.result, epilogue.scaling), name="result0"
     )
     constants = [] if shape.direct else [diagonals]
+    if epilogue.has_bias:
+        constants.append(bias)
     if not shape.direct and epilogue.start == "bias":
         constants.append(te.placeholder(gemm.dst.shape, gemm.dst.memory.dtype, name="zeros"))
     return te.create_prim_func([*operands, *constants, result])

@@ -13,9 +13,16 @@ from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.kinds.lanewise.lanewise_expression import LaneShape, lanewise_function
 from accel.lowering.kinds.lanewise.lanewise_schedule import schedule_lanewise
 from accel.lowering.kinds.region_kind import PackedOperands, PackedRegion, PackRequest, UsedOperation
-from accel.lowering.kinds.used_operations import epilogue_operations, microop_loads, step_operations, sum_operations
+from accel.lowering.kinds.used_operations import (
+    bias_load,
+    epilogue_operations,
+    microop_loads,
+    step_operations,
+    sum_operations,
+)
 from accel.lowering.layout import tiled_layout
 from accel.lowering.layout.operand_layout import OperandLayout
+from accel.lowering.layout.packed_constants import rounding_vector
 from accel.region.kinds import Region
 from accel.region.tilings import TilingCost
 
@@ -33,13 +40,17 @@ class LanewiseKind(ABC, Generic[LaneShape]):
         shape = region.shape
         brought = [
             operands.lanes(argument, OperandLayout(packed, shape.host_padding, direct=shape.direct))
-            for argument, packed in zip(request.call.args, shape.operands, strict=True)
+            for argument, packed in zip(request.call.args, shape.operands, strict=False)
         ]
         arguments = [operand for operand, _ in brought]
         if not shape.direct:
             arguments.append(relax.const(tiled_layout.diagonals(shape.factors, gemm)))
-            if region.epilogue.start == "bias":
-                arguments.append(relax.const(np.zeros(gemm.dst.shape, np.int32)))
+        if region.epilogue.has_bias:
+            blocks = shape.operands[0].blocks
+            rounding = rounding_vector(request.call, composite, region.epilogue, blocks * gemm.out_channels)
+            arguments.append(relax.const(tiled_layout.pack_bias(rounding, blocks, gemm.dst)))
+        if not shape.direct and region.epilogue.start == "bias":
+            arguments.append(relax.const(np.zeros(gemm.dst.shape, np.int32)))
         shape = shape.over(tuple(packed for _, packed in brought))
         return PackedRegion(replace(region, shape=shape), arguments, composite, composite.result)
 
@@ -60,6 +71,8 @@ class LanewiseKind(ABC, Generic[LaneShape]):
         yield from microop_loads(capabilities)
         if not region.shape.direct:
             yield from sum_operations(region.epilogue, capabilities)
+        if region.shape.direct and region.epilogue.has_bias:
+            yield from bias_load(capabilities)
         yield from step_operations(region.shape, region.tiling, capabilities)
         yield from epilogue_operations(region.epilogue, capabilities)
 

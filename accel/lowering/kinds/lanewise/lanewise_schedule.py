@@ -11,6 +11,7 @@ from accel.lowering.analysis.lanewise_capabilities import tile_planner
 from accel.lowering.ir.document_paths import INSTRUCTIONS
 from accel.lowering.ir.epilogue_arithmetic import apply_pair, apply_steps, stored_value
 from accel.lowering.ir.function_attributes import CONTEXTS_PRAGMA
+from accel.region.epilogue import TENSOR_OPS
 from accel.region.kinds import Region, lane_tile
 from accel.region.tile_steps import AccumulatorBlock, Apply, Clear, Lanewise, Load, Merge, Step, Take
 
@@ -67,6 +68,7 @@ class _LanewiseTile:
             scratchpad_buffer(f"image{number}", size, data.memory.dtype, data.memory.scope)
             for number in range(len(self.shape.operands))
         ]
+        self.bias = scratchpad_buffer("bias", (blocks, *self.gemm.dst.shape), "int32", scope)
         self.diagonals = scratchpad_buffer("diagonals", count, weights.memory.dtype, weights.memory.scope)
         self.at = [tirx.Var(name, "int32") for name in ("n", "c", "y", "x")]
         n, c, y, x = self.at
@@ -83,14 +85,17 @@ class _LanewiseTile:
         statements += [self._step(step) for step in self.plan.steps]
         result = self.plan.result
         for steps in self.region.epilogue.grouped:
-            statements.append(self._step(Apply(result, (tiling.out_rows, tiling.out_columns), steps)))
+            statements.append(self._epilogue_step(Apply(result, (tiling.out_rows, tiling.out_columns), steps)))
         statements.append(self._store())
         extents = (
             data.batch, data.blocks // tiling.out_blocks, tiling.out_pitch_h // tiling.out_rows,
             tiling.out_pitch_w // tiling.out_columns,
         )  # fmt: skip
         inner = in_loops(self.at[3:], extents[3:], tirx.SeqStmt(statements), CONTEXTS_PRAGMA, tiling.result_contexts)
-        tiles = in_loops(self.at[:3], extents[:3], inner)
+        rows = in_loops(self.at[2:3], extents[2:3], inner)
+        if self.region.epilogue.has_bias:
+            rows = tirx.SeqStmt([tirx.AllocBuffer(self.bias), self._load_bias(), rows])
+        tiles = in_loops(self.at[:2], extents[:2], rows)
         return tiles if direct else tirx.SeqStmt([tirx.AllocBuffer(self.diagonals), self._load_diagonals(), tiles])
 
     def _load_diagonals(self) -> tirx.Stmt:
@@ -98,6 +103,23 @@ class _LanewiseTile:
         pragma = self._known(self.capabilities.load(memory.name, memory.dtype))
         extents = (len(self.shape.factors), *self.gemm.weights.shape)
         return loop_nest(extents, lambda *at: tirx.BufferStore(self.diagonals, source[at], list(at)), pragma)
+
+    def _load_bias(self) -> tirx.Stmt:
+        """What each channel of the tile's blocks adds."""
+        memory, source = self.gemm.dst.memory, self.dram[len(self.images) + (not self.shape.direct)]
+
+        def store(block: Any, *inner: Any) -> tirx.Stmt:
+            return tirx.BufferStore(self.bias, source[self.block + block, *inner], [block, *inner])
+
+        pragma = self._known(self.capabilities.load(memory.name, memory.dtype))
+        return loop_nest((self.tiling.out_blocks, *self.gemm.dst.shape), store, pragma)
+
+    def _epilogue_step(self, step: Apply) -> tirx.Stmt:
+        """A step of the epilogue, which may add a number a channel."""
+        if not any(name in TENSOR_OPS for name, _ in step.steps):
+            return self._step(step)
+        pragma = self._known(self.capabilities.steps(step.steps).pragma)
+        return self._each(step, lambda box, at: apply_steps(box[at], step.steps, self.bias[at[0], *at[3:]]), pragma)
 
     def _load(self, operand: int) -> tirx.Stmt:
         """The tile's part of an operand, with zeros where it lies outside the image."""

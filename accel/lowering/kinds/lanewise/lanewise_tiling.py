@@ -32,7 +32,7 @@ def lanewise_tiling(shape: Lanewise, capabilities: Capabilities, epilogue: Epilo
                 plan = planned(rows, columns)
                 for blocks in divisors(data.blocks):
                     tile = blocks, rows, columns
-                    if not _fits_scratchpads(shape, plan, capabilities, tile, contexts, steps):
+                    if not _fits_scratchpads(shape, plan, capabilities, tile, contexts, epilogue):
                         break
                     if whole and contexts == 1 and (tile, data.batch) != ((data.blocks, height, width), 1):
                         continue
@@ -66,7 +66,7 @@ def _padding_is_loadable(shape: Lanewise, capabilities: Capabilities, rows: int,
 
 
 def _fits_scratchpads(
-    shape: Lanewise, plan: TilePlan, capabilities: Capabilities, tile: Tile, contexts: int, steps: int
+    shape: Lanewise, plan: TilePlan, capabilities: Capabilities, tile: Tile, contexts: int, epilogue: Epilogue
 ) -> bool:
     """Whether data, accumulators, scaled identities and micro-ops have room."""
     gemm, accelerator = capabilities.gemm, capabilities.accelerator
@@ -74,7 +74,7 @@ def _fits_scratchpads(
     height, width = shape.reach(rows, columns)
     own = plan.result.rows * plan.result.columns
     copies = contexts * plan.accumulators if shape.direct else contexts * own + plan.accumulators - own
-    used = {gemm.dst.memory.name: blocks * copies * gemm.dst.elements}
+    used = {gemm.dst.memory.name: blocks * (copies + epilogue.tensors) * gemm.dst.elements}
     if not shape.direct:
         data = contexts * len(shape.operands) * blocks * height * width
         for operand, count in ((gemm.data, data), (gemm.weights, len(shape.factors))):
@@ -85,7 +85,7 @@ def _fits_scratchpads(
     if table is None:
         return True
     bits = min(accelerator.bits(gemm.instruction, loop.extent) for loop in gemm.instruction.loops)
-    entries = sum(min(blocks, *step.extents) for step in plan.steps) + blocks * steps
+    entries = sum(min(blocks, *step.extents) for step in plan.steps) + blocks * len(epilogue.grouped)
     longest = max(max(blocks, *step.extents) for step in plan.steps)
     return contexts * entries <= accelerator.memory(table.memory).depth and longest < 1 << bits
 

@@ -8,7 +8,7 @@ from accel.errors import UnsupportedOperator
 from accel.frontend.read.load_model import load_model
 from accel.frontend.read.model_inspection import inspect_model
 from accel.frontend.relax_import.relax_importer import import_onnx
-from tests.helpers.models.exporter_habits import HABITS, IMAGE, Habit, i64, layer, one
+from tests.helpers.models.exporter_habits import HABITS, IMAGE, i64, one
 from tests.reference.host import draw_inputs, run_onnx, run_relax
 
 
@@ -41,9 +41,6 @@ REFUSED = {
     "antialiasing": one(IMAGE, "Resize", "x _ _ c_n", (18,), c_n=i64(2, 4, 4, 4), mode="linear", antialias=1),
     "an aspect that is kept": one(
         IMAGE, "Resize", "x _ _ c_n", (18,), c_n=i64(2, 4, 4, 4), keep_aspect_ratio_policy="not_larger"
-    ),
-    "training": Habit(
-        IMAGE, (layer("Dropout", "x half yes"),), (13,), {"half": np.float32(0.5), "yes": np.array(True)}
     ),
     # onnx's shape inference has one more window than onnxruntime
     "a window in the padding": one(

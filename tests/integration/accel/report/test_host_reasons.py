@@ -1,0 +1,90 @@
+"""Each kind of refusal in its own words, on several accelerators: true of the machine, or of the compiler."""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from accel.catalog.load_accelerator import load_accelerator
+from accel.driver.dry_run import plan_model
+from accel.errors import UnsupportedOperator
+from tests.helpers.models.recurrent import recurrent_model
+
+LAYERS = [
+    ("MatMul", ["x", "w"], "product", {}),
+    ("Transpose", ["product"], "turned", {"perm": [0, 2, 1]}),
+    ("MatMul", ["product", "turned"], "scores", {}),
+    ("Softmax", ["scores"], "shares", {}),
+    ("MatMul", ["shares", "product"], "mixed", {}),
+    ("LayerNormalization", ["mixed", "gain"], "normal", {}),
+    ("Gelu", ["normal"], "gelu", {}),
+    ("Mul", ["gelu", "gelu"], "square", {}),
+    ("Div", ["square", "product"], "ratio", {}),
+    ("ArgMax", ["ratio"], "best", {}),
+]
+HOST = {
+    "turned": "Transpose only moves elements in DRAM, between layers: {title} has no instruction for that",
+    "scores": "MatMul of two activations: this compiler maps products with constant weights only; it runs on the host",
+    "shares": "Softmax: {title} has no instruction for exp or division; the host computes it",
+    "mixed": "MatMul of two activations: this compiler maps products with constant weights only; it runs on the host",
+    "normal": "LayerNormalization: {title} has no instruction for square roots or division; the host computes it",
+    "gelu": "Gelu: {title} has no instruction for exp or the error function; the host computes it",
+    "square": "Mul: this compiler maps it on int8 tensors of one shape with one scale each, whose result is quantised",
+    "ratio": "Div: {title} has no instruction for division; the host computes it",
+    "best": "ArgMax: this compiler maps it to no accelerator's instructions; the host computes it",
+}
+PRESETS = ("vta", "mvin-mvout", "gemmini")
+
+
+def attention() -> onnx.ModelProto:
+    weights = np.random.default_rng(0).normal(size=(16, 16)).astype(np.float32)
+    constants = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.ones(16, np.float32), "gain")]
+    nodes = [helper.make_node(op, reads, [name], name=name, **more) for op, reads, name, more in LAYERS]
+    graph = helper.make_graph(
+        nodes,
+        "attention",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 16])],
+        [helper.make_tensor_value_info("best", TensorProto.INT64, [1, 1, 16])],
+        constants,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+@cache
+def reasons(make: Callable[[], onnx.ModelProto], preset: str) -> dict[str, str]:
+    plan = plan_model(make().SerializeToString(), load_accelerator(preset))
+    return {node.name: node.reason for node in plan.nodes if node.reason is not None}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("node", HOST)
+def test_a_reason_names_what_is_missing(node: str, preset: str) -> None:
+    title = load_accelerator(preset).title
+    assert reasons(attention, preset)[node].startswith(HOST[node].format(title=title))
+
+
+def lstm() -> onnx.ModelProto:
+    return recurrent_model("LSTM", steps=2)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_recurrent_layer_is_one_node_of_which_the_host_has_a_part(preset: str) -> None:
+    told, title = reasons(lstm, preset), load_accelerator(preset).title
+    assert told["cell"].startswith(f"{title} runs its products with the weights; the host computes the rest")
+    assert not [name for name in told if name.startswith("cell_")]
+
+
+def test_what_nobody_can_run_says_what_lacks() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Det", ["x"], ["y"], name="det")],
+        "det",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(UnsupportedOperator, match=r"TVM's importer has no conversion of it.*export it as") as caught:
+        plan_model(model.SerializeToString(), load_accelerator("vta"))
+    assert caught.value.field == "node:det"
