@@ -46,7 +46,7 @@ class CompilationInputs:
         target: what it compiles for.
         options: seed, nodes left to the host, what to keep.
         info: the model's inputs and outputs.
-        original: the model as uploaded, its large constants in a file.
+        original: the model as it was read, its large constants in a file.
         calibration: samples for each model input; None: seeded random.
         feeds: an array for each model input; a dry run, which simulates nothing, has none.
         provenance: what it was made from, for the report.
@@ -54,6 +54,7 @@ class CompilationInputs:
         cache: where the accelerator's functions are looked for, and kept.
         traces_passes: whether the text after each TVM pass is kept.
         types: of the tensors of ``original``, as they were inferred; a dry run draws no graph.
+        uploaded: the model as uploaded, unchanged, which quality is measured against; a dry run measures none.
     """
 
     target: Target
@@ -67,6 +68,7 @@ class CompilationInputs:
     cache: CacheStore | None = None
     traces_passes: bool = True
     types: Mapping[str, onnx.ValueInfoProto] = field(default_factory=dict)
+    uploaded: onnx.ModelProto | None = None
 
 
 @dataclass(frozen=True)

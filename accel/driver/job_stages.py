@@ -50,7 +50,7 @@ from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.program.program_model import renamed
 from accel.report.host_ops import host_ops
 from accel.report.job_memory import memory_plan
-from accel.report.job_report import make_report, run_warnings, unset_warnings
+from accel.report.job_report import make_report, model_warnings, run_warnings
 from accel.report.program_limits import begin_limits
 from accel.report.report_documents import CompiledFunction
 from accel.report.simulation_report import race_record, stale_record
@@ -243,8 +243,10 @@ def compare_outputs(done: Referenced) -> Verified:
 
 
 def measure_quality(done: Verified) -> Assessed:
-    """Returns how near the outputs are to the original model's."""
-    return Assessed(done.job, done, quality_of(done.job.original, done.job.feeds, done.outputs))
+    """Returns how near the outputs are to those of the model as uploaded."""
+    job = done.job
+    uploaded = job.original if job.uploaded is None else job.uploaded
+    return Assessed(job, done, quality_of(uploaded, job.original, job.info, job.feeds, done.outputs))
 
 
 def report_job(done: Assessed) -> Reported:
@@ -258,7 +260,7 @@ def report_job(done: Assessed) -> Reported:
         quantisation=done.quality.figures,
         provenance=job.provenance,
         unverified=run.unverified,
-        warnings=[*run_warnings("no-quality", done.quality.missing), *unset_warnings(job.info.unset)],
+        warnings=[*run_warnings("no-quality", done.quality.missing), *model_warnings(job.info)],
     )
     report = report.model_copy(update={"functions": run.functions, "limits": run.limits()})
     run.regions.keep()  # not before: their texts are printed beside all this

@@ -100,7 +100,17 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
     info = model.info
     feeds = draw_inputs(info.inputs, options.seed) if inputs is None else checked_inputs(info, inputs)
     job = CompilationInputs(
-        target, options, info, model.model, calibration, feeds, made_from, measure, cache, types=model.types
+        target,
+        options,
+        info,
+        model.model,
+        calibration,
+        feeds,
+        made_from,
+        measure,
+        cache,
+        types=model.types,
+        uploaded=model.uploaded,
     )
     with record:
         return record.finished(JOB.run(Compilation(job), record).report)

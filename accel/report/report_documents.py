@@ -9,7 +9,9 @@ from accel.accelerator.timing_model import TimingModel
 from accel.isa.hazard_findings import StaleKind
 
 Engine = Literal["function", "timing", "both"]
-WarningKind = Literal["never-written", "outside-segments", "never-finishes", "not-verified", "no-quality", "unset-axis"]
+WarningKind = Literal["never-written", "outside-segments", "never-finishes", "not-verified", "no-quality", "unset-axis",
+    "converted-floats",
+]  # fmt: skip
 
 
 class Versions(pydantic.BaseModel):

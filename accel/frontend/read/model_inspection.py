@@ -89,7 +89,7 @@ def inspect_upload(data: bytes, limits: ModelLimits = LIMITS) -> ModelContents:
         shapeless = _counts(parsed.model)
         return ModelContents(inputs=parsed.inputs, outputs=_all(parsed.outputs), macs=None, **shapeless)
     if not parsed.fixed.unset:
-        return ModelContents(**info.model_dump(exclude={"unset"}))
+        return ModelContents(**info.model_dump(exclude={"unset", "converted"}))
     outputs = [
         described or ModelTensor(name=found.name, dtype=found.dtype, shape=(None,) * len(found.shape))
         for described, found in zip(parsed.outputs, info.outputs, strict=True)
@@ -136,9 +136,10 @@ def _infer_model(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits
         )
     info = ModelInfo(
         inputs=fixed.inputs,
-        outputs=[_describe(info, shapes) for info in model.graph.output],
+        outputs=[_describe(info, shapes, fixed) for info in model.graph.output],
         macs=macs,
         unset=fixed.unset,
+        converted=fixed.converted,
         **_counts(model),
     )
     return InferredModel(info, inferred, shapes)
@@ -160,10 +161,10 @@ def _all(tensors: Sequence[ModelTensor | None]) -> list[ModelTensor]:
     return [tensor for tensor in tensors if tensor is not None]
 
 
-def _describe(info: onnx.ValueInfoProto, shapes: dict[str, tuple[int, ...]]) -> TensorInfo:
+def _describe(info: onnx.ValueInfoProto, shapes: dict[str, tuple[int, ...]], fixed: FixedInputs) -> TensorInfo:
     field = f"output:{info.name}"  # that of inputs was checked when they were parsed
     if info.name not in shapes:
         raise InvalidModel(f"nothing computes the output {info.name!r}", field=field)
     check_type(info.type.tensor_type.elem_type, field)
     dtype = onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
-    return TensorInfo(name=info.name, dtype=str(dtype), shape=shapes[info.name])
+    return TensorInfo(name=info.name, dtype=fixed.outputs.get(info.name, str(dtype)), shape=shapes[info.name])
