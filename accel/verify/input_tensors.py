@@ -46,9 +46,9 @@ def _draw(random: np.random.Generator, tensor: Described) -> Array:
     if dtype.kind == "f" or tensor.dtype in CONVERTED:
         return _single(np.asarray(random.standard_normal(tensor.shape)), tensor.dtype)
     if dtype.kind == "b" or dtype.itemsize > 1:
-        return random.integers(0, 2, tensor.shape).astype(dtype)
+        return np.asarray(random.integers(0, 2, tensor.shape)).astype(dtype)
     low, high = (0, 256) if dtype.kind == "u" else (-128, 128)
-    return random.integers(low, high, tensor.shape).astype(dtype)
+    return np.asarray(random.integers(low, high, tensor.shape)).astype(dtype)
 
 
 def checked_inputs(info: ModelInfo, inputs: Tensors) -> dict[str, Array]:

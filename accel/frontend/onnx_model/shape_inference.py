@@ -169,13 +169,18 @@ def _compute(
                 feeds[name] = np.broadcast_to(np.float32(0), sizes)
             else:
                 return {}
-        results = _evaluate(model, node, feeds)
+        results = evaluate_node(model, node, feeds)
         return {name: numpy_helper.from_array(np.asarray(value), name) for name, value in results.items()}
     except Exception:  # noqa: BLE001 - onnx raises what it likes; whoever needs the value will tell
         return {}
 
 
-def _evaluate(model: onnx.ModelProto, node: onnx.NodeProto, feeds: dict[str, Array]) -> dict[str, Any]:
+def evaluate_node(model: onnx.ModelProto, node: onnx.NodeProto, feeds: dict[str, Array]) -> dict[str, Any]:
+    """Returns the results of ``node``, of the opset of ``model``, by ONNX's own reference.
+
+    Raises:
+        Exception: whatever that raises.
+    """
     from onnx.reference import ReferenceEvaluator  # noqa: PLC0415 - few models need it
 
     graph = helper.make_graph(

@@ -40,7 +40,8 @@ def calibration_samples(model: onnx.ModelProto, calibration: Mapping[str, Array]
     for name, count in counts.items():
         if count != next(iter(counts.values())):
             raise InvalidTensors(f"the inputs have different numbers of samples: {counts}", field=f"calibration.{name}")
-    return [dict(zip(stacks, values, strict=True)) for values in zip(*stacks.values(), strict=True)]
+    samples = zip(*stacks.values(), strict=True)
+    return [dict(zip(stacks, map(np.asarray, values), strict=True)) for values in samples]
 
 
 def activation_losses(model: onnx.ModelProto, grids: Mapping[str, Grid], inputs: Sequence[Sample]) -> dict[str, Loss]:
@@ -142,11 +143,11 @@ class _Histogram:
 def _draw(random: np.random.Generator, info: onnx.ValueInfoProto) -> Array:
     shape, dtype = _signature(info)
     if dtype.kind == "f":
-        return random.standard_normal(shape).astype(dtype)
+        return np.asarray(random.standard_normal(shape)).astype(dtype)
     if dtype.kind in "iu" and dtype.itemsize == 1:  # an image, say; wider integers are mostly indices
         limits = np.iinfo(dtype)
-        return random.integers(limits.min, limits.max, shape, dtype, endpoint=True)
-    return random.integers(0, 2, shape).astype(dtype)
+        return np.asarray(random.integers(limits.min, limits.max, shape, dtype, endpoint=True))
+    return np.asarray(random.integers(0, 2, shape)).astype(dtype)
 
 
 def _stack(info: onnx.ValueInfoProto, array: Array | None) -> Array:

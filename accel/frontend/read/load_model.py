@@ -5,6 +5,7 @@ from pathlib import Path
 
 import onnx
 
+from accel.frontend.legalize.normalization_moments import compute_moments
 from accel.frontend.legalize.opset_downgrade import downgrade
 from accel.frontend.legalize.opset_upgrade import upgrade
 from accel.frontend.onnx_model.external_data import externalize
@@ -72,6 +73,7 @@ def _loaded(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> 
                 tensor.shape.dim.add(dim_value=extent)
     if fixed.converted:
         drop_casts(model, known.inferred.types)
+    compute_moments(model, known.shapes)
     _use_values(model, known.inferred)
     downgrade(model)
     upgrade(model, known.shapes)

@@ -18,6 +18,7 @@ from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import opset_of
 from accel.frontend.onnx_model.shape_inference import Inferred, infer_shapes, tensor_shapes
 from accel.frontend.onnx_model.tensor_types import check_type
+from accel.frontend.read.empty_tensors import remove_empty_tensors
 from accel.frontend.read.model_info import NO_AXES, Axes, FixedInputs, ModelContents, ModelInfo, ModelTensor, TensorInfo
 from accel.frontend.read.model_parser import parse_model
 
@@ -127,6 +128,9 @@ def _may_depend_on_axes(error: InvalidModel) -> bool:
 def _infer_model(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> InferredModel:
     plain = in_qdq_form(model)
     inferred = infer_shapes(plain)
+    while remove_empty_tensors(model, inferred):  # what followed from one may be another
+        plain = in_qdq_form(model)
+        inferred = infer_shapes(plain)
     check_computed_before(plain, inferred.types)
     shapes = tensor_shapes(plain, inferred, limits)
     macs = sum(macs_of(node, shapes) for node in plain.graph.node)

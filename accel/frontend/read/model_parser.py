@@ -15,7 +15,7 @@ from accel.errors import InvalidModel, ModelTooLarge, UnsupportedShape, Unsuppor
 from accel.frontend.legalize.qdq_form import in_qdq_form
 from accel.frontend.onnx_model.external_data import externalize
 from accel.frontend.onnx_model.model_limits import LIMITS, ModelLimits
-from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, all_nodes, name_nodes
+from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, all_nodes, name_nodes, opset_of
 from accel.frontend.onnx_model.shape_inference import invalid_model, without_weights
 from accel.frontend.onnx_model.tensor_types import READ_BYTES, check_type, static_shape
 from accel.frontend.read.constant_forms import DenseConstants
@@ -37,9 +37,6 @@ from accel.frontend.read.single_precision import convert_to_single
 _ZIP = b"PK\x03\x04"  # the service unpacks one, and the command line reads files beside the model
 
 _INITIALIZERS_APART = 4  # the first IR version whose initializers need not be inputs
-
-_TRAINED = ("BatchNormalization", "Dropout", "MaxPool")
-
 
 @dataclass(frozen=True)
 class Parsed:
@@ -149,12 +146,19 @@ def _use_default_domain(model: onnx.ModelProto) -> None:
 
 
 def _drop_unread(model: onnx.ModelProto) -> None:
-    """Outputs that are there for training, where nobody reads them; the shapes of some cannot be inferred."""
+    """Optional outputs that nobody reads; the shapes of some, which are there for training, cannot be inferred."""
     read = {name for node in model.graph.node for name in node.input} | {info.name for info in model.graph.output}
+    opset = opset_of(model)
     for node in model.graph.node:
-        if node.op_type in _TRAINED:
-            while len(node.output) > 1 and node.output[-1] not in read:
-                node.output.pop()
+        if len(node.output) < 2 or node.domain not in ONNX_DOMAINS:
+            continue
+        schema = onnx.defs.get_schema(node.op_type, opset)
+        if schema.outputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic:
+            if "" in node.output:  # they count, and onnxruntime crashes of them
+                raise InvalidModel(f"{node.op_type} has an output without a name", field=f"node:{node.name}")
+            continue
+        while len(node.output) > max(schema.min_output, 1) and node.output[-1] not in read - {""}:
+            node.output.pop()
 
 
 def _inputs(model: onnx.ModelProto) -> list[ModelTensor]:
