@@ -10,13 +10,14 @@ from onnxruntime import GraphOptimizationLevel
 
 from accel.errors import InvalidModel, InvalidTensors
 from accel.frontend.onnx_model.ort_session import session
-from accel.frontend.quantize.scale_grid import INT8_MAX, Grid, Loss
+from accel.frontend.quantize.scale_grid import INT8_MAX, OCTAVES, Grid, Loss
 from accel.util.arrays import Array
 
 Sample = dict[str, Array]
 
 RANDOM_SAMPLES = 8
 _BINS_PER_STEP = 8  # of the finest candidate scale
+_BINS = 2 * 128 * 2**OCTAVES * _BINS_PER_STEP  # on either side of 0: twice what the widest candidate scale reaches
 _BLOCK = 1 << 17  # elements that are counted together, as many as stay in the cache
 
 
@@ -82,6 +83,9 @@ class _Histogram:
             return False
         if max(-low, high) > self._largest:
             self._widen(max(-low, high))
+        most = self._width * _BINS
+        if max(-low, high) > most:  # as only beyond the widest scale, where every scale clips it
+            value, low, high = np.clip(value, -most, most), max(low, -most), min(high, most)
         self._extend(math.floor(low / self._width), math.floor(high / self._width))
         flat = value.reshape(-1)
         for at in range(0, flat.size, _BLOCK):
