@@ -46,7 +46,7 @@ class CompilationInputs:
         target: what it compiles for.
         options: seed, nodes left to the host, what to keep.
         info: the model's inputs and outputs.
-        original: the model as uploaded, its large constants in a file.
+        original: the model as it was read, its large constants in a file.
         calibration: samples for each model input; None: seeded random.
         feeds: an array for each model input; a dry run, which simulates nothing, has none.
         provenance: what it was made from, for the report.
@@ -55,6 +55,7 @@ class CompilationInputs:
         traces_passes: whether the text after each TVM pass is kept.
         types: of the tensors of ``original``, as they were inferred; a dry run draws no graph.
         kept: programs of earlier jobs that may be this one's.
+        uploaded: the model as uploaded, unchanged, which quality is measured against; a dry run measures none.
     """
 
     target: Target
@@ -69,6 +70,7 @@ class CompilationInputs:
     traces_passes: bool = True
     types: Mapping[str, onnx.ValueInfoProto] = field(default_factory=dict)
     kept: KeptPrograms = field(default_factory=KeptPrograms)
+    uploaded: onnx.ModelProto | None = None
 
 
 @dataclass(frozen=True)

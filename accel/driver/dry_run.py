@@ -26,7 +26,7 @@ from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, is_composite_call, read_composite
 from accel.lowering.ir.function_attributes import LAUNCHES, load_launches, region_of
 from accel.lowering.ir.host_runs import LaunchRun, split_main
-from accel.report.job_report import rounding_warnings, unset_warnings
+from accel.report.job_report import model_warnings, rounding_warnings
 from accel.report.plan_documents import Plan, PlannedLaunch, PlannedNode
 from accel.report.planned_launches import planned_launch
 from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
@@ -93,7 +93,7 @@ def plan_loaded_model(
         provenance=made_from,
         family=accelerator.family,
         quantisation="none" if quantised else "one random sample" if given is None else "given samples",
-        warnings=[*unset_warnings(info.unset), *rounding_warnings(packed.imported.biases, capabilities)],
+        warnings=[*model_warnings(info), *rounding_warnings(packed.imported.biases, capabilities)],
         nodes=_nodes(original, launches, packed.host_ops, packed.imported.operators),
         launches=launches,
         macs=Macs(total=info.macs, accelerator=macs, share=macs / info.macs if info.macs else 0.0),

@@ -51,7 +51,7 @@ from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.program.program_model import renamed
 from accel.report.host_ops import host_ops
 from accel.report.job_memory import memory_plan
-from accel.report.job_report import make_report, rounding_warnings, run_warnings, unset_warnings
+from accel.report.job_report import make_report, model_warnings, rounding_warnings, run_warnings
 from accel.report.program_limits import begin_limits
 from accel.report.report_documents import CompiledFunction
 from accel.report.simulation_report import race_record, stale_record
@@ -274,8 +274,11 @@ def compare_outputs(done: Referenced) -> Verified:
 
 
 def measure_quality(done: Verified) -> Assessed:
-    """Returns how near the outputs are to the original model's."""
-    return Assessed(done.job, done, done.known or quality_of(done.job.original, done.job.feeds, done.outputs))
+    """Returns how near the outputs are to those of the model as uploaded."""
+    job = done.job
+    uploaded = job.original if job.uploaded is None else job.uploaded
+    measured = done.known or quality_of(uploaded, job.original, job.info, job.feeds, done.outputs)
+    return Assessed(job, done, measured)
 
 
 def report_job(done: Assessed) -> Reported:
@@ -291,7 +294,7 @@ def report_job(done: Assessed) -> Reported:
         unverified=run.unverified,
         warnings=[
             *run_warnings("no-quality", done.quality.missing),
-            *unset_warnings(job.info.unset),
+            *model_warnings(job.info),
             *rounding_warnings(run.biases, Capabilities.of(job.target)),
         ],
     )

@@ -105,7 +105,18 @@ def run_loaded_model(  # noqa: PLR0913  a run has many inputs
     feeds = draw_inputs(info.inputs, options.seed) if inputs is None else checked_inputs(info, inputs)
     kept = KeptPrograms.of(cache, accelerator, options, made_from, calibration, feeds)
     job = CompilationInputs(
-        target, options, info, model.model, calibration, feeds, made_from, measure, cache, types=model.types, kept=kept
+        target,
+        options,
+        info,
+        model.model,
+        calibration,
+        feeds,
+        made_from,
+        measure,
+        cache,
+        types=model.types,
+        uploaded=model.uploaded,
+        kept=kept,
     )
 
     def run(chain: StageChain[Compilation, Reported], begun: float) -> Report:

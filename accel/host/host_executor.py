@@ -124,15 +124,15 @@ def _stages(checked: CheckedGraph) -> Iterator[tuple[bool, list[HostNode]]]:
         yield True, list(graph.nodes)
         return
     run: list[HostNode] = []
-    in_numpy = False
+    in_numpy = checks = False  # the latter: whether one of the run is checked
     for node, known, moved in zip(graph.nodes, exact, moves, strict=True):
         wanted = in_numpy if moved and run else known or moved
-        alone = node.op in _CHECKED or any(other.op in _CHECKED for other in run)
-        if run and (wanted != in_numpy or alone):
+        if run and (wanted != in_numpy or checks or node.op in _CHECKED):
             yield in_numpy, run
-            run = []
+            run, checks = [], False
         in_numpy = wanted
         run.append(node)
+        checks = checks or node.op in _CHECKED
     if run:
         yield in_numpy, run
 

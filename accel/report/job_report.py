@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from accel.frontend.integer_recovery.rounding_bias import ACCEPTED_BIAS
+from accel.frontend.read.model_info import ModelInfo
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.program.program_model import Program
 from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
@@ -61,10 +62,20 @@ def run_warnings(kind: WarningKind, *details: str) -> list[ProgramWarning]:
     return [ProgramWarning(kind=kind, launch=None, instruction=None, detail=detail) for detail in details if detail]
 
 
-def unset_warnings(axes: Sequence[str]) -> list[ProgramWarning]:
-    """Returns a warning for each axis of the model that is 1 because no option sets it."""
+def model_warnings(info: ModelInfo) -> list[ProgramWarning]:
+    """Returns what is to be known of how a model was read.
+
+    That is a warning for each axis that is 1 because no option sets it, and one if its floats became float32.
+    """
     detail = "is dynamic, and 1 as nothing sets it: give options.dims or options.shapes (--dim, --shape)"
-    return run_warnings("unset-axis", *(f"{axis} {detail}" for axis in axes))
+    found = run_warnings("unset-axis", *(f"{axis} {detail}" for axis in info.unset))
+    if info.converted:
+        found += run_warnings(
+            "converted-floats",
+            f"the model's {' and '.join(info.converted)} are computed as float32: constants, inputs and outputs are "
+            "converted, and casts between types of floats do nothing; quality is measured against the file as it is",
+        )
+    return found
 
 
 def rounding_warnings(biases: Mapping[str, float], capabilities: Capabilities) -> list[ProgramWarning]:

@@ -17,6 +17,7 @@ WarningKind = Literal[
     "no-quality",
     "unset-axis",
     "biased-rounding",
+    "converted-floats",
 ]
 
 

@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from accel.errors import InvalidTensors
-from accel.frontend.read.model_info import ModelInfo
+from accel.frontend.read.model_info import CONVERTED, ModelInfo
+from accel.frontend.read.single_precision import as_single
 from accel.util.arrays import Array
 from accel.util.safe_names import shown, tensor_fault
 
@@ -34,7 +35,7 @@ class Described(Protocol):
 def draw_inputs(tensors: Iterable[Described], seed: int) -> dict[str, Array]:
     """Returns seeded random inputs by name: normal for floats, uniform over the whole range for int8 and uint8.
 
-    Wider integers, which are mostly indices, are 0 or 1.
+    Wider integers, which are mostly indices, are 0 or 1. Floats are float32, and numbers of the tensor's own type.
     """
     random = np.random.default_rng(seed)
     return {tensor.name: _draw(random, tensor) for tensor in tensors}
@@ -42,16 +43,18 @@ def draw_inputs(tensors: Iterable[Described], seed: int) -> dict[str, Array]:
 
 def _draw(random: np.random.Generator, tensor: Described) -> Array:
     dtype = np.dtype(tensor.dtype)
-    if dtype.kind == "f":
-        return np.asarray(random.standard_normal(tensor.shape)).astype(dtype)
+    if dtype.kind == "f" or tensor.dtype in CONVERTED:
+        return _single(np.asarray(random.standard_normal(tensor.shape)), tensor.dtype)
     if dtype.kind == "b" or dtype.itemsize > 1:
-        return random.integers(0, 2, tensor.shape).astype(dtype)
+        return np.asarray(random.integers(0, 2, tensor.shape)).astype(dtype)
     low, high = (0, 256) if dtype.kind == "u" else (-128, 128)
-    return random.integers(low, high, tensor.shape).astype(dtype)
+    return np.asarray(random.integers(low, high, tensor.shape)).astype(dtype)
 
 
 def checked_inputs(info: ModelInfo, inputs: Tensors) -> dict[str, Array]:
     """Returns the inputs by name, once they are checked to be exactly the model's.
+
+    Floats of the types that a model is read without become float32, and numbers of the model's own type.
 
     Raises:
         InvalidTensors: one is missing, unknown, or of another shape or type.
@@ -63,14 +66,23 @@ def checked_inputs(info: ModelInfo, inputs: Tensors) -> dict[str, Array]:
         )
     for name, tensor in wanted.items():
         array = inputs[name]
-        if array.shape != tensor.shape or array.dtype != np.dtype(tensor.dtype):
+        if array.shape != tensor.shape or array.dtype.name not in tensor.accepted:
             raise InvalidTensors(
-                f"{name} is {tensor.dtype}{list(tensor.shape)}; got {array.dtype}{list(array.shape)}",
+                f"{name} is {' or '.join(tensor.accepted)}{list(tensor.shape)}; got {array.dtype}{list(array.shape)}",
                 field=f"inputs.{name}",
             )
-        if array.dtype.kind == "f" and np.isnan(array).any():
+        if (array.dtype.kind == "f" or tensor.dtype in CONVERTED) and np.isnan(array).any():
             raise InvalidTensors(f"{name} holds NaN, which no integer stands for", field=f"inputs.{name}")
-    return dict(inputs)
+    return {
+        name: _single(array, wanted[name].dtype) if wanted[name].dtype in CONVERTED else array
+        for name, array in inputs.items()
+    }
+
+
+def _single(array: Array, dtype: str) -> Array:
+    """Numbers of ``dtype``, as float32."""
+    with np.errstate(over="ignore"):
+        return as_single(array.astype(np.dtype(dtype)))
 
 
 def save_tensors(path: Path, tensors: Tensors) -> None:

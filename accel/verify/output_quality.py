@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx
 
 from accel.errors import InvalidModel
 from accel.frontend.legalize.qdq_form import in_qdq_form
 from accel.frontend.quantize.quantize_model import is_quantised
 from accel.frontend.quantize.unrounded_model import unrounded_model
+from accel.frontend.read.model_info import ModelInfo
 from accel.report.report_documents import Quality
 from accel.util.arrays import Array
 from accel.verify.input_tensors import Tensors
@@ -23,20 +25,25 @@ class Qualities:
     missing: str = ""
 
 
-def quality_of(original: onnx.ModelProto, feeds: Tensors, outputs: Tensors) -> Qualities:
+def quality_of(
+    uploaded: onnx.ModelProto, original: onnx.ModelProto, info: ModelInfo, feeds: Tensors, outputs: Tensors
+) -> Qualities:
     """Returns the quality of each output, in the order of ``outputs``.
 
     The figures describe outputs that are verified by other means: what cannot be computed is absent, with the reason,
     and fails nothing.
 
     Args:
-        original: the model as uploaded.
+        uploaded: the model as uploaded, which onnxruntime runs unchanged.
+        original: the same as it was read; of a quantised one the float network is made.
+        info: the model's inputs, which are fed in its own types.
         feeds: the model's inputs.
         outputs: the program's outputs for them.
     """
     names = list(outputs)
     try:
-        expected = outputs_by_onnxruntime(original, feeds, names)
+        fed = {tensor.name: feeds[tensor.name].astype(np.dtype(tensor.dtype), copy=False) for tensor in info.inputs}
+        expected = outputs_by_onnxruntime(uploaded, fed, names)
     except InvalidModel as error:
         return Qualities([], f"the quality of the outputs is not known: {error.detail}")
     if not is_quantised(original):

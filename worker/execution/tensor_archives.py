@@ -153,8 +153,9 @@ def check_fit(
         raise InvalidTensors(f"the arrays are {sorted(given)}; the inputs are {sorted(wanted)}", field=field)
     for name, got in given.items():
         want = wanted[name]
-        if got.dtype != want.dtype:
-            raise InvalidTensors(f"array {name!r} is {got.dtype}; the input takes {want.dtype}", field=field)
+        if got.dtype not in want.accepted:
+            takes = " or ".join(want.accepted)
+            raise InvalidTensors(f"array {name!r} is {got.dtype}; the input takes {takes}", field=field)
         if got.shape != want.shape and not (samples and _samples(got.shape, want.shape)):
             hint = " or samples of it along the first axis" if samples else ""
             if unset:

@@ -4,6 +4,7 @@ A model is copied, checked, optimised and run many times on its way. Its large c
 the copies say where, and whoever needs the numbers maps the file into memory.
 """
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from accel.frontend.onnx_model.tensor_types import ITEM_BYTES
+from accel.frontend.onnx_model.tensor_types import READ_BYTES
 from accel.util.arrays import Array
 
 LARGE = 4096  # elements of the largest constant that stays in the model
-_FILE = "weights.bin"
 _ALIGNMENT = 4096  # bytes: of pages
 _CHUNK = 1 << 24  # elements that are looked at together
 
@@ -24,23 +24,46 @@ _CHUNK = 1 << 24  # elements that are looked at together
 def externalize(model: onnx.ModelProto, directory: Path) -> onnx.ModelProto:
     """Returns a copy of ``model`` whose initializers of more than ``LARGE`` elements are in a file in ``directory``.
 
-    Where some are in a file already, the others stay in the model. The file must outlive the copy.
+    Where some are in a file already, they stay there; in a file of another folder, the others stay in the model. The
+    file must outlive the copy.
     """
     light = _without_initializers(model)
-    if any(map(is_external, model.graph.initializer)):
+    if folders_of(model) - {directory}:
         light.graph.initializer.extend(model.graph.initializer)  # onnxruntime maps files of one folder
         return light
-    with (directory / _FILE).open("wb") as file:
+    moved = [tensor.name for tensor in model.graph.initializer if _is_movable(tensor)]
+    if not moved:
+        light.graph.initializer.extend(model.graph.initializer)
+        return light
+    path = next(path for index in itertools.count() if not (path := directory / f"weights-{index}.bin").exists())
+    with path.open("wb") as file:
         for tensor in model.graph.initializer:
-            if math.prod(tensor.dims) <= LARGE or tensor.data_type not in ITEM_BYTES:
+            if not _is_movable(tensor):
                 light.graph.initializer.append(tensor)
                 continue
             array = numpy_helper.to_array(tensor)
             file.write(b"\0" * (-file.tell() % _ALIGNMENT))
             entry = light.graph.initializer.add(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
             set_location(entry, {"location": file.name, "offset": file.tell(), "length": array.nbytes})
-            file.write(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
+            file.write(
+                np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False)).view(np.uint8).data
+            )
     return light
+
+
+def _is_movable(tensor: TensorProto) -> bool:
+    return math.prod(tensor.dims) > LARGE and tensor.data_type in READ_BYTES and not is_external(tensor)
+
+
+def folders_of(model: onnx.ModelProto) -> set[Path]:
+    """Returns the folders in whose files ``model`` keeps constants."""
+    return {
+        Path(entry.value).parent
+        for tensor in model.graph.initializer
+        if is_external(tensor)
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
 
 
 def with_embedded_data(model: onnx.ModelProto) -> onnx.ModelProto:

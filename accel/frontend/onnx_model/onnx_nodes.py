@@ -1,5 +1,6 @@
 """Nodes of a graph: operators' domain and version, unique names, attributes, constants, which only move elements."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import onnx
@@ -12,6 +13,20 @@ ONNX_DOMAINS = ("", "ai.onnx")
 def opset_of(model: onnx.ModelProto) -> int:
     """Returns the version of the ONNX operators, 0 if not stated."""
     return next((int(entry.version) for entry in model.opset_import if entry.domain in ONNX_DOMAINS), 0)
+
+
+def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Yields the nodes of ``model``, those of functions and subgraphs too."""
+    for holder in (model.graph, *model.functions):
+        yield from _nodes_within(holder.node)
+
+
+def _nodes_within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
+                yield from _nodes_within(graph.node)
 
 
 def name_nodes(model: onnx.ModelProto) -> None:

@@ -3,6 +3,7 @@
 Exporters compute of ``Shape`` what they give to Reshape, Resize and others.
 """
 
+import contextlib
 import math
 import re
 from collections.abc import Iterator
@@ -15,15 +16,16 @@ from onnx import TensorProto, helper, numpy_helper
 
 from accel.errors import InvalidModel, UnsupportedShape
 from accel.frontend.onnx_model.model_limits import ModelLimits
+from accel.frontend.onnx_model.onnx_nodes import opset_of
 from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, is_static, static_shape
 from accel.util.arrays import Array
 
 SMALL = 4096  # elements of the largest tensor that is computed
 
 _OPERATORS = (
-    "Abs Add And Cast Ceil Concat Constant ConstantOfShape Div Equal Expand Flatten Floor Gather Greater Identity Less "
-    "Max Min Mod Mul Neg Not Or Pow Range ReduceMax ReduceMin ReduceProd ReduceSum Reshape Round Shape Size Slice "
-    "Split Sqrt Squeeze Sub Tile Transpose Unsqueeze Where"
+    "Abs Add And Cast Ceil Concat Constant ConstantOfShape Div Equal Expand Flatten Floor Gather Greater "
+    "GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg Not Or Pow Range ReduceMax ReduceMin ReduceProd ReduceSum Reshape Round Shape Size Slice "
+    "Split Sqrt Squeeze Sub Tile Transpose Unsqueeze Where Xor"
 )
 _COMPUTED = frozenset(_OPERATORS.split())
 _OF_SHAPES = ("Shape", "Size")
@@ -43,13 +45,59 @@ def resolve_values(model: onnx.ModelProto, known: dict[str, onnx.ValueInfoProto]
     values = {tensor.name: tensor for tensor in model.graph.initializer}
     computed: dict[str, onnx.TensorProto] = {}
     for node in model.graph.node:
-        if not all(is_static(known.get(name)) for name in node.output if name):
-            known.update((info.name, info) for info in _infer_values(model, node, known, values))
-        if node.op_type in _COMPUTED and _is_small(node, known):
-            for name, value in _compute(model, node, known, values).items():
-                computed[name] = values[name] = value
-                known[name] = helper.make_tensor_value_info(name, value.data_type, value.dims)
+        computed |= _resolve(model, node, known, values)
     return computed
+
+
+def _resolve(
+    model: onnx.ModelProto,
+    node: onnx.NodeProto,
+    known: dict[str, onnx.ValueInfoProto],
+    values: dict[str, onnx.TensorProto],
+) -> dict[str, onnx.TensorProto]:
+    """Adds the types and the values of what a node makes, as far as they follow; returns the values."""
+    if not all(is_static(known.get(name)) for name in node.output if name):
+        known.update((info.name, info) for info in _infer_values(model, node, known, values))
+    if node.op_type not in _COMPUTED or not _is_small(node, known):
+        return {}
+    found = _compute(model, node, known, values)
+    for name, value in found.items():
+        values[name] = value
+        known[name] = helper.make_tensor_value_info(name, value.data_type, value.dims)
+    return found
+
+
+class PartialInference:
+    """Types and values of the tensors of a graph that is being written, node by node, as far as they follow.
+
+    Args:
+        model: whose inputs and constants are the first tensors, and whose opset holds.
+    """
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._model = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+        self._known = {info.name: info for info in model.graph.input}
+        self.values: dict[str, TensorProto] = {}
+        for tensor in model.graph.initializer:
+            self.add_constant(tensor)
+
+    def add_constant(self, tensor: TensorProto) -> None:
+        """Note a constant."""
+        self._known[tensor.name] = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        if not _is_large(tensor):
+            self.values[tensor.name] = tensor
+
+    def add(self, node: onnx.NodeProto) -> None:
+        """Note what ``node`` makes; nothing if that cannot be inferred."""
+        with contextlib.suppress(InvalidModel, onnx.defs.SchemaError):
+            _resolve(self._model, node, self._known, self.values)
+
+    def shape(self, name: str) -> "Shape | None":
+        """Returns the shape of a tensor, if it is static."""
+        info = self._known.get(name)
+        if info is None or not is_static(info):
+            return None
+        return tuple(size.dim_value for size in info.type.tensor_type.shape.dim)
 
 
 def _infer_values(
@@ -71,14 +119,14 @@ def _infer_values(
     if node.op_type in _KEEPING and node.input[0] in types:
         yield onnx.ValueInfoProto(name=node.output[0], type=types[node.input[0]])
         return
-    opset = model.opset_import[0]
+    opset = opset_of(model)
     try:
         found = onnx.shape_inference.infer_node_outputs(
-            onnx.defs.get_schema(node.op_type, opset.version),
+            onnx.defs.get_schema(node.op_type, opset),
             node,
             types,
             {name: values[name] for name in used if name in values},
-            opset_imports=[helper.make_opsetid("", opset.version)],
+            opset_imports=[helper.make_opsetid("", opset)],
             ir_version=model.ir_version,
         )
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError) as error:
@@ -121,13 +169,18 @@ def _compute(
                 feeds[name] = np.broadcast_to(np.float32(0), sizes)
             else:
                 return {}
-        results = _evaluate(model, node, feeds)
+        results = evaluate_node(model, node, feeds)
         return {name: numpy_helper.from_array(np.asarray(value), name) for name, value in results.items()}
     except Exception:  # noqa: BLE001 - onnx raises what it likes; whoever needs the value will tell
         return {}
 
 
-def _evaluate(model: onnx.ModelProto, node: onnx.NodeProto, feeds: dict[str, Array]) -> dict[str, Any]:
+def evaluate_node(model: onnx.ModelProto, node: onnx.NodeProto, feeds: dict[str, Array]) -> dict[str, Any]:
+    """Returns the results of ``node``, of the opset of ``model``, by ONNX's own reference.
+
+    Raises:
+        Exception: whatever that raises.
+    """
     from onnx.reference import ReferenceEvaluator  # noqa: PLC0415 - few models need it
 
     graph = helper.make_graph(

@@ -1,6 +1,7 @@
 """Checks of a model's tensors: element type and shape."""
 
 import math
+from collections.abc import Mapping
 
 import onnx
 from onnx import TensorProto
@@ -16,6 +17,12 @@ ITEM_BYTES: dict[int, int] = {
     TensorProto.INT64: 8,
     TensorProto.BOOL: 1,
 }
+"""The element types that the compiler works on."""
+
+CONVERTED_BYTES: dict[int, int] = {TensorProto.FLOAT16: 2, TensorProto.BFLOAT16: 2, TensorProto.DOUBLE: 8}
+"""Those that become float32 when a model is read."""
+
+READ_BYTES = ITEM_BYTES | CONVERTED_BYTES
 
 
 def is_static(info: onnx.ValueInfoProto | None) -> bool:
@@ -52,9 +59,9 @@ def check_dimensions(shape: tuple[int, ...], field: str, limits: ModelLimits, *,
         )
 
 
-def check_type(element: int, field: str) -> None:
-    """Refuses an element type that is not in ``ITEM_BYTES``."""
-    if element not in ITEM_BYTES:
+def check_type(element: int, field: str, accepted: Mapping[int, int] = READ_BYTES) -> None:
+    """Refuses an element type that is not among the ``accepted`` ones."""
+    if element not in accepted:
         known = element in TensorProto.DataType.values()
         name = TensorProto.DataType.Name(element).lower() if known else str(element)
         raise UnsupportedType(f"elements of type {name} are not supported", field=field)

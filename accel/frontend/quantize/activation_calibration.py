@@ -10,13 +10,14 @@ from onnxruntime import GraphOptimizationLevel
 
 from accel.errors import InvalidModel, InvalidTensors
 from accel.frontend.onnx_model.ort_session import session
-from accel.frontend.quantize.scale_grid import INT8_MAX, Grid, Loss
+from accel.frontend.quantize.scale_grid import INT8_MAX, OCTAVES, Grid, Loss
 from accel.util.arrays import Array
 
 Sample = dict[str, Array]
 
 RANDOM_SAMPLES = 8
 _BINS_PER_STEP = 8  # of the finest candidate scale
+_BINS = 2 * 128 * 2**OCTAVES * _BINS_PER_STEP  # on either side of 0: twice what the widest candidate scale reaches
 _BLOCK = 1 << 17  # elements that are counted together, as many as stay in the cache
 
 
@@ -40,7 +41,8 @@ def calibration_samples(model: onnx.ModelProto, calibration: Mapping[str, Array]
     for name, count in counts.items():
         if count != next(iter(counts.values())):
             raise InvalidTensors(f"the inputs have different numbers of samples: {counts}", field=f"calibration.{name}")
-    return [dict(zip(stacks, values, strict=True)) for values in zip(*stacks.values(), strict=True)]
+    samples = zip(*stacks.values(), strict=True)
+    return [dict(zip(stacks, map(np.asarray, values), strict=True)) for values in samples]
 
 
 def activation_losses(model: onnx.ModelProto, grids: Mapping[str, Grid], inputs: Sequence[Sample]) -> dict[str, Loss]:
@@ -81,6 +83,9 @@ class _Histogram:
             return False
         if max(-low, high) > self._largest:
             self._widen(max(-low, high))
+        most = self._width * _BINS
+        if max(-low, high) > most:  # as only beyond the widest scale, where every scale clips it
+            value, low, high = np.clip(value, -most, most), max(low, -most), min(high, most)
         self._extend(math.floor(low / self._width), math.floor(high / self._width))
         flat = value.reshape(-1)
         for at in range(0, flat.size, _BLOCK):
@@ -142,11 +147,11 @@ class _Histogram:
 def _draw(random: np.random.Generator, info: onnx.ValueInfoProto) -> Array:
     shape, dtype = _signature(info)
     if dtype.kind == "f":
-        return random.standard_normal(shape).astype(dtype)
+        return np.asarray(random.standard_normal(shape)).astype(dtype)
     if dtype.kind in "iu" and dtype.itemsize == 1:  # an image, say; wider integers are mostly indices
         limits = np.iinfo(dtype)
-        return random.integers(limits.min, limits.max, shape, dtype, endpoint=True)
-    return random.integers(0, 2, shape).astype(dtype)
+        return np.asarray(random.integers(limits.min, limits.max, shape, dtype, endpoint=True))
+    return np.asarray(random.integers(0, 2, shape)).astype(dtype)
 
 
 def _stack(info: onnx.ValueInfoProto, array: Array | None) -> Array:

@@ -83,6 +83,7 @@ class _Finder:
         self._nodes = list(graph.node)
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self._outputs = {output.name for output in graph.output}
+        self._ends: dict[str, str] = {}  # of tensors that relus and clips follow
         self._uses = Counter(name for node in self._nodes for name in node.input)
         self._users: dict[str, list[onnx.NodeProto]] = {}
         for node in self._nodes:
@@ -249,11 +250,17 @@ class _Finder:
     def _end(self, node: onnx.NodeProto) -> str:
         """The tensor to requantise to: behind the relu and clip that follow ``node`` alone."""
         output = str(node.output[0])
-        user = self._only_user(output)
-        while user is not None and self._is_clip(user):
-            output = str(user.output[0])
+        passed = []
+        while output not in self._ends:
             user = self._only_user(output)
-        return output
+            passed.append(output)
+            if user is None or not self._is_clip(user):
+                self._ends[output] = output
+                break
+            output = str(user.output[0])
+        end = self._ends[output]
+        self._ends.update(dict.fromkeys(passed, end))
+        return end
 
     def _is_clip(self, node: onnx.NodeProto) -> bool:
         if node.op_type == "Clip":

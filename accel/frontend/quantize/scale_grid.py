@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 Scales = Literal["power of two", "free"]
 
-_OCTAVES = 4  # how far below the scale that just holds every value to look
+OCTAVES = 4  # how far below the scale that just holds every value to look
 INT8_MAX = 127
 _BLOCK = 1 << 13  # elements that are looked at together: they stay in the cache, and BLAS starts no threads
 _MAX_EXPONENT = 55  # the product of two scales is still a normal float32
@@ -51,7 +51,7 @@ class Grid:
         """Returns the candidate indices, from the power of two that just holds ``largest`` to four octaves finer."""
         top = int(np.ceil(np.log2(largest / INT8_MAX / self.base))) if largest > 0 else -7
         top = min(max(top, -_MAX_EXPONENT), _MAX_EXPONENT)
-        return [top * self.density - finer for finer in range(_OCTAVES * self.density + 1)]
+        return [top * self.density - finer for finer in range(OCTAVES * self.density + 1)]
 
     def best(self, values: npt.NDArray[Any]) -> int:
         """Returns the index whose scale has the least squared error over ``values``; of equal ones, the largest.

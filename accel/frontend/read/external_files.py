@@ -22,7 +22,7 @@ from onnx import TensorProto
 
 from accel.errors import ExternalData, ModelTooLarge
 from accel.frontend.onnx_model.model_limits import LIMITS, ModelLimits
-from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, check_dimensions, check_type
+from accel.frontend.onnx_model.tensor_types import READ_BYTES, check_dimensions, check_type
 from accel.frontend.read.model_checks import constants, is_in_other_file
 from accel.frontend.read.model_parser import decode_model
 
@@ -115,7 +115,7 @@ def _place(tensor: TensorProto, field: str, limits: ModelLimits) -> tuple[PurePo
     """The file, and the bytes in it."""
     check_type(tensor.data_type, field)
     check_dimensions(tuple(tensor.dims), field, limits, smallest=0)
-    wanted = math.prod(tensor.dims) * ITEM_BYTES[tensor.data_type]
+    wanted = math.prod(tensor.dims) * READ_BYTES[tensor.data_type]
     entries: dict[str, str] = {}
     for entry in tensor.external_data:
         if entry.key in entries or not isinstance(entry.value, str):

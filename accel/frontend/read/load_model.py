@@ -1,10 +1,11 @@
 """Loading of an uploaded model into the form that the rest of the compiler reads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
 
+from accel.frontend.legalize.normalization_moments import compute_moments
 from accel.frontend.legalize.opset_downgrade import downgrade
 from accel.frontend.legalize.opset_upgrade import upgrade
 from accel.frontend.onnx_model.external_data import externalize
@@ -15,6 +16,7 @@ from accel.frontend.onnx_model.tensor_types import is_static
 from accel.frontend.read.model_info import NO_AXES, Axes, FixedInputs, ModelInfo
 from accel.frontend.read.model_inspection import infer_model
 from accel.frontend.read.model_parser import parse_model
+from accel.frontend.read.single_precision import drop_casts
 
 
 @dataclass(frozen=True)
@@ -22,12 +24,14 @@ class LoadedModel:
     """A model in the form that the compiler reads, and its description as it was uploaded.
 
     Every node of ``model`` has a unique name, no initializer is also an input, and each output has a static shape.
-    ``types`` are those of the tensors as it was uploaded.
+    ``types`` are those of its tensors before it was brought to another opset. ``uploaded`` is the model as it was in
+    the file, its large constants in another, if it was loaded to be run.
     """
 
     info: ModelInfo
     model: onnx.ModelProto
     types: dict[str, onnx.ValueInfoProto]
+    uploaded: onnx.ModelProto | None = None
 
 
 def load_model(data: bytes, limits: ModelLimits = LIMITS, axes: Axes = NO_AXES) -> LoadedModel:
@@ -53,10 +57,9 @@ def load_externalized(
     Raises:
         InvalidModel, and its subclasses: as for ``inspect_model``.
     """
-    parsed = parse_model(model if isinstance(model, bytes) else model.read_bytes(), limits, axes)
-    light, fixed = externalize(parsed.model, directory), parsed.fixed
-    del parsed
-    return _loaded(light, fixed, limits)
+    parsed = parse_model(model if isinstance(model, bytes) else model.read_bytes(), limits, axes, directory)
+    light = externalize(parsed.model, directory)  # what was converted
+    return replace(_loaded(light, parsed.fixed, limits), uploaded=parsed.uploaded)
 
 
 def _loaded(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> LoadedModel:
@@ -68,6 +71,9 @@ def _loaded(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> 
             tensor.shape.Clear()
             for extent in known.shapes[info.name]:
                 tensor.shape.dim.add(dim_value=extent)
+    if fixed.converted:
+        drop_casts(model, known.inferred.types)
+    compute_moments(model, known.shapes)
     _use_values(model, known.inferred)
     downgrade(model)
     upgrade(model, known.shapes)

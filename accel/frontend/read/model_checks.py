@@ -4,7 +4,7 @@ Fields are counted as they lie in the file: protobuf makes a hundred bytes and m
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import onnx
@@ -13,37 +13,48 @@ from onnx import TensorProto, numpy_helper
 from accel.errors import ExternalData, InvalidModel, ModelTooLarge, UnsupportedOperator
 from accel.frontend.legalize.opset_downgrade import check_known_before
 from accel.frontend.legalize.qdq_form import OPERATORS
+from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.model_limits import NEWEST_IR_VERSION, OPSETS, ModelLimits
 from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, attribute_of, constants_of, opset_of
-from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, check_dimensions, check_type
+from accel.frontend.onnx_model.tensor_types import READ_BYTES, check_dimensions, check_type
 from accel.host.host_operators import is_equation
 from accel.util.safe_names import name_fault, shown, tensor_fault, text_fault
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_GRAPH, _NODE = 7, 1  # of a model, of a graph
-_LARGE = 4096  # bytes of a node that may hold many fields; of smaller ones there cannot be enough
+# the messages that may hold many fields: by their kind, which field of one holds which others
+_INSIDE = {
+    "model": {7: "graph", 25: "function"},
+    "graph": {1: "node"},
+    "function": {7: "node"},
+    "node": {5: "attribute"},
+    "attribute": {6: "graph", 11: "graph"},
+}
+_LARGE = 4096  # bytes of a node or attribute that may hold many fields; of smaller ones there cannot be enough
+_MOST_NESTED = 16  # subgraphs in each other
 
 
 def has_more_fields(data: bytes, most: int) -> bool:
-    """Returns whether model, graph and large nodes together have more than ``most`` fields.
+    """Returns whether model, graphs, functions and large nodes together have more than ``most`` fields.
 
     A damaged file is counted up to the damage. The time is that of at most ``most`` fields.
     """
     view = memoryview(data)
-    # what is left to count: where a message begins and ends, and the fields that lead from it to nodes
-    left: list[tuple[int, int, tuple[int, ...]]] = [(0, len(data), (_GRAPH, _NODE))]
+    # what is left to count: where a message begins and ends, and its kind
+    left = [(0, len(data), "model")]
     count = 0
     try:
         while left:
-            at, end, path = left.pop()
+            at, end, kind = left.pop()
+            inside = _INSIDE[kind]
             while at < end:
                 count += 1
                 if count > most:
                     return True
                 key, at = _varint(view, at)
                 begin, at = _value(view, at, key & 7)
-                if path and key == path[0] << 3 | _BYTES and (len(path) > 1 or at - begin > _LARGE):
-                    left.append((begin, min(at, end), path[1:]))
+                found = inside.get(key >> 3) if key & 7 == _BYTES else None
+                if found in ("graph", "function") or (found is not None and at - begin > _LARGE):
+                    left.append((begin, min(at, end), found))
     except (IndexError, ValueError):
         return False  # protobuf will say so
     return False
@@ -110,28 +121,41 @@ def check_structure(model: onnx.ModelProto, limits: ModelLimits) -> None:
     graph = model.graph
     if not model.ir_version or not graph.node or not graph.output:
         raise InvalidModel("the file is not ONNX, or is empty: it has no version, nodes or outputs", field="model")
-    for part, present in (
-        ("functions", model.functions),
-        ("training information", model.training_info),
-        ("sparse initializers", graph.sparse_initializer),
-    ):
-        if present:
-            raise InvalidModel(f"models with {part} are not accepted", field="model")
+    if model.training_info:
+        raise InvalidModel("models with training information are not accepted", field="model")
+    graphs = list(_graphs(graph))
+    for function in model.functions:
+        graphs += [inner for node in function.node for inner in _inner_graphs(node, 1)]
     if len(graph.node) > limits.nodes:
         raise ModelTooLarge(f"the graph has {len(graph.node)} nodes; the limit is {limits.nodes}", field="model")
-    parts = _count_parts(model)
+    parts = _count_parts(model, graphs)
     if parts > limits.parts:
         raise ModelTooLarge(
             f"nodes and graph have {parts} inputs, outputs, attributes and constants; the limit is {limits.parts}",
             field="model",
         )
-    for name in _names(model):
+    for name in _names(model, graphs):
         # protobuf gives bytes where the file has no valid UTF-8
         if not isinstance(name, str):
             raise InvalidModel(f"the name {name!r} is not UTF-8", field="model")
         if len(name) > limits.name_length:
             raise InvalidModel(f"a name is longer than {limits.name_length} characters", field="model")
-    _check_names(model)
+    _check_names(model, graphs)
+
+
+def _graphs(graph: onnx.GraphProto, depth: int = 0) -> Iterator[onnx.GraphProto]:
+    """The graph and all within it."""
+    if depth > _MOST_NESTED:
+        raise ModelTooLarge(f"more than {_MOST_NESTED} subgraphs lie in each other", field="model")
+    yield graph
+    for node in graph.node:
+        yield from _inner_graphs(node, depth + 1)
+
+
+def _inner_graphs(node: onnx.NodeProto, depth: int) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
+            yield from _graphs(graph, depth)
 
 
 def check_versions(model: onnx.ModelProto) -> None:
@@ -153,7 +177,7 @@ def check_versions(model: onnx.ModelProto) -> None:
         )
 
 
-def _check_names(model: onnx.ModelProto) -> None:
+def _check_names(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) -> None:
     """Names that can be shown; inputs and outputs are members of npz files besides."""
     graph = model.graph
     constants = {tensor.name for tensor in graph.initializer}
@@ -168,28 +192,39 @@ def _check_names(model: onnx.ModelProto) -> None:
         if fault := name_fault(node.name):
             called = shown(node.name)
             raise InvalidModel(f"the node cannot be called '{called}': {fault}", field=f"node:{called}")
-    for name in map(str, _names(model)):
+    for name in map(str, _names(model, graphs)):
         if name != graph.name and (fault := name_fault(name)):
             raise InvalidModel(f"a name cannot be '{shown(name)}': {fault}", field="model")
 
 
-def _count_parts(model: onnx.ModelProto) -> int:
-    graph = model.graph
-    nodes = sum(len(node.input) + len(node.output) + len(node.attribute) for node in graph.node)
-    lists = (graph.initializer, graph.input, graph.output, graph.value_info, model.opset_import)
-    return nodes + sum(len(each) for each in lists)
+def _count_parts(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) -> int:
+    nodes = [node for holder in (*graphs, *model.functions) for node in holder.node]
+    parts = sum(len(node.input) + len(node.output) + len(node.attribute) for node in nodes)
+    parts += len(nodes) - len(model.graph.node) + len(model.opset_import)
+    for graph in graphs:
+        lists = (graph.initializer, graph.sparse_initializer, graph.input, graph.output, graph.value_info)
+        parts += sum(len(each) for each in lists)
+    for function in model.functions:
+        lists = (function.input, function.output, function.attribute, function.attribute_proto, function.value_info)
+        parts += sum(len(each) for each in lists) + len(function.opset_import)
+    return parts
 
 
-def _names(model: onnx.ModelProto) -> Iterator[object]:
+def _names(model: onnx.ModelProto, graphs: Sequence[onnx.GraphProto]) -> Iterator[object]:
     """Every name that the compiler reads."""
-    graph = model.graph
-    for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
-    for named in (graph, *graph.initializer, *graph.input, *graph.output, *graph.value_info):
-        yield named.name
+    for holder in (*graphs, *model.functions):
+        for node in holder.node:
+            yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
+            yield from (attribute.name for attribute in node.attribute)
+    for graph in graphs:
+        for named in (graph, *graph.initializer, *graph.input, *graph.output, *graph.value_info):
+            yield named.name
+        yield from (sparse.values.name for sparse in graph.sparse_initializer)
+    for function in model.functions:
+        yield from (function.name, function.domain, function.overload, *function.input, *function.output)
+        yield from (entry.domain for entry in function.opset_import)
     yield from (entry.domain for entry in model.opset_import)
-    for info in (*graph.input, *graph.output):
+    for info in (*model.graph.input, *model.graph.output):
         yield from (size.dim_param for size in info.type.tensor_type.shape.dim)
 
 
@@ -210,7 +245,10 @@ def check_operators(model: onnx.ModelProto) -> None:
                 field=field,
             )
         if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
-            raise UnsupportedOperator(f"{op} has a subgraph; control flow cannot be compiled", field=field)
+            raise UnsupportedOperator(
+                f"{op} has a subgraph; of such operators this compiler unrolls If, Loop and Scan, and no other",
+                field=field,
+            )
         if op in _RANDOM:
             raise UnsupportedOperator(f"{op} is random; its result cannot be verified", field=field)
         if node.domain not in ONNX_DOMAINS:
@@ -272,15 +310,35 @@ def _check_equation(equation: object, field: str) -> None:
 
 
 def constants(model: onnx.ModelProto) -> Iterator[tuple[str, TensorProto]]:
-    """Yields every tensor stored in the model, and the field that names it."""
-    for tensor in model.graph.initializer:
+    """Yields every tensor stored in the model, those of subgraphs and functions too, and the field that names it."""
+    yield from _graph_constants(model.graph)
+    for function in model.functions:
+        for node in function.node:
+            yield from _node_constants(node)
+
+
+def _graph_constants(graph: onnx.GraphProto) -> Iterator[tuple[str, TensorProto]]:
+    for tensor in graph.initializer:
         yield f"initializer:{tensor.name}", tensor
-    for node in model.graph.node:
-        for attribute in node.attribute:
-            if attribute.sparse_tensors or attribute.HasField("sparse_tensor"):
-                raise InvalidModel("sparse tensors are not accepted", field=f"node:{node.name}")
-            for tensor in (attribute.t, *attribute.tensors) if attribute.HasField("t") else attribute.tensors:
-                yield f"node:{node.name}", tensor
+    for sparse in graph.sparse_initializer:
+        yield from ((f"initializer:{sparse.values.name}", part) for part in (sparse.values, sparse.indices))
+    for node in graph.node:
+        yield from _node_constants(node)
+
+
+def _node_constants(node: onnx.NodeProto) -> Iterator[tuple[str, TensorProto]]:
+    field = f"node:{node.name}"
+    for attribute in node.attribute:
+        if attribute.sparse_tensors:
+            raise InvalidModel("lists of sparse tensors are not accepted", field=field)
+        if attribute.HasField("t"):
+            yield field, attribute.t
+        yield from ((field, tensor) for tensor in attribute.tensors)
+        if attribute.HasField("sparse_tensor"):
+            yield field, attribute.sparse_tensor.values
+            yield field, attribute.sparse_tensor.indices
+        for graph in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
+            yield from _graph_constants(graph)
 
 
 def is_in_other_file(tensor: TensorProto) -> bool:
@@ -298,11 +356,12 @@ def check_constant(field: str, tensor: TensorProto, limits: ModelLimits) -> None
     check_type(tensor.data_type, field)
     # a constant may be empty: Resize and Clip have such inputs
     check_dimensions(tuple(tensor.dims), field, limits, smallest=0)
-    count, item = math.prod(tensor.dims), ITEM_BYTES[tensor.data_type]
+    count, item = math.prod(tensor.dims), READ_BYTES[tensor.data_type]
     if tensor.HasField("raw_data"):
         found, wanted = len(tensor.raw_data), count * item
     else:
-        found, wanted = max(len(tensor.float_data), len(tensor.int32_data), len(tensor.int64_data)), count
+        kept = (tensor.float_data, tensor.int32_data, tensor.int64_data, tensor.double_data)
+        found, wanted = max(map(len, kept)), count
     if found != wanted:
         raise InvalidModel(f"{tensor.name!r} of shape {tuple(tensor.dims)} is truncated or too long", field=field)
 
@@ -314,6 +373,6 @@ def check_scales(model: onnx.ModelProto) -> None:
         tensor = constants.get(node.input[1]) if node.op_type in _QUANTIZERS and len(node.input) > 1 else None
         if tensor is None or tensor.data_type != TensorProto.FLOAT:
             continue
-        scale = numpy_helper.to_array(tensor)
+        scale = array_of(tensor)
         if not (np.isfinite(scale) & (scale > 0)).all():
             raise InvalidModel("a scale is not a positive number", field=f"initializer:{tensor.name}")

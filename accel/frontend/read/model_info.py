@@ -23,10 +23,19 @@ class ModelTensor(pydantic.BaseModel):
     )
 
 
+CONVERTED = frozenset(("float16", "bfloat16", "float64"))
+"""The types of floats, as numpy calls them, that become float32 when a model is read."""
+
+
 class TensorInfo(ModelTensor):
     """A tensor of known extents."""
 
     shape: tuple[int, ...]
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """The element types in which it can be given: the model's own, and float32 for a float that becomes that."""
+        return (self.dtype, "float32") if self.dtype in CONVERTED else (self.dtype,)
 
 
 class ModelContents(pydantic.BaseModel):
@@ -45,12 +54,17 @@ class ModelContents(pydantic.BaseModel):
 
 
 class ModelInfo(ModelContents):
-    """What is in a model once its axes are set. ``unset`` says which of them are 1 because nothing set them."""
+    """What is in a model once its axes are set.
+
+    ``unset`` says which of them are 1 because nothing set them, and ``converted`` the types of floats that were made
+    float32. Inputs and outputs are described in the types that the model states.
+    """
 
     inputs: list[TensorInfo]
     outputs: list[TensorInfo]
     macs: int
     unset: tuple[str, ...] = ()
+    converted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,11 +83,16 @@ _SHOWN = 16  # names in a message
 
 @dataclass(frozen=True)
 class FixedInputs:
-    """The inputs with all axes set: ``dims`` has the named ones, ``unset`` those that no option sets and are 1."""
+    """The inputs with all axes set: ``dims`` has the named ones, ``unset`` those that no option sets and are 1.
+
+    ``converted`` are the types of floats that were made float32, and ``outputs`` the outputs' types before that.
+    """
 
     inputs: list[TensorInfo]
     dims: dict[str, int]
     unset: tuple[str, ...]
+    converted: tuple[str, ...] = ()
+    outputs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def hint(self) -> str:

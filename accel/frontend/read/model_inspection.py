@@ -18,6 +18,7 @@ from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import opset_of
 from accel.frontend.onnx_model.shape_inference import Inferred, infer_shapes, tensor_shapes
 from accel.frontend.onnx_model.tensor_types import check_type
+from accel.frontend.read.empty_tensors import remove_empty_tensors
 from accel.frontend.read.model_info import NO_AXES, Axes, FixedInputs, ModelContents, ModelInfo, ModelTensor, TensorInfo
 from accel.frontend.read.model_parser import parse_model
 
@@ -89,7 +90,7 @@ def inspect_upload(data: bytes, limits: ModelLimits = LIMITS) -> ModelContents:
         shapeless = _counts(parsed.model)
         return ModelContents(inputs=parsed.inputs, outputs=_all(parsed.outputs), macs=None, **shapeless)
     if not parsed.fixed.unset:
-        return ModelContents(**info.model_dump(exclude={"unset"}))
+        return ModelContents(**info.model_dump(exclude={"unset", "converted"}))
     outputs = [
         described or ModelTensor(name=found.name, dtype=found.dtype, shape=(None,) * len(found.shape))
         for described, found in zip(parsed.outputs, info.outputs, strict=True)
@@ -127,6 +128,9 @@ def _may_depend_on_axes(error: InvalidModel) -> bool:
 def _infer_model(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> InferredModel:
     plain = in_qdq_form(model)
     inferred = infer_shapes(plain)
+    while remove_empty_tensors(model, inferred):  # what followed from one may be another
+        plain = in_qdq_form(model)
+        inferred = infer_shapes(plain)
     check_computed_before(plain, inferred.types)
     shapes = tensor_shapes(plain, inferred, limits)
     macs = sum(macs_of(node, shapes) for node in plain.graph.node)
@@ -136,9 +140,10 @@ def _infer_model(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits
         )
     info = ModelInfo(
         inputs=fixed.inputs,
-        outputs=[_describe(info, shapes) for info in model.graph.output],
+        outputs=[_describe(info, shapes, fixed) for info in model.graph.output],
         macs=macs,
         unset=fixed.unset,
+        converted=fixed.converted,
         **_counts(model),
     )
     return InferredModel(info, inferred, shapes)
@@ -160,10 +165,10 @@ def _all(tensors: Sequence[ModelTensor | None]) -> list[ModelTensor]:
     return [tensor for tensor in tensors if tensor is not None]
 
 
-def _describe(info: onnx.ValueInfoProto, shapes: dict[str, tuple[int, ...]]) -> TensorInfo:
+def _describe(info: onnx.ValueInfoProto, shapes: dict[str, tuple[int, ...]], fixed: FixedInputs) -> TensorInfo:
     field = f"output:{info.name}"  # that of inputs was checked when they were parsed
     if info.name not in shapes:
         raise InvalidModel(f"nothing computes the output {info.name!r}", field=field)
     check_type(info.type.tensor_type.elem_type, field)
     dtype = onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
-    return TensorInfo(name=info.name, dtype=str(dtype), shape=shapes[info.name])
+    return TensorInfo(name=info.name, dtype=fixed.outputs.get(info.name, str(dtype)), shape=shapes[info.name])

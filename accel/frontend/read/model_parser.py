@@ -4,7 +4,8 @@ The file is hostile until proven otherwise. Checks go from the cheap and structu
 depends on an unchecked number of the model.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -12,10 +13,13 @@ from onnx import helper
 
 from accel.errors import InvalidModel, ModelTooLarge, UnsupportedShape, UnsupportedType
 from accel.frontend.legalize.qdq_form import in_qdq_form
+from accel.frontend.onnx_model.external_data import externalize
 from accel.frontend.onnx_model.model_limits import LIMITS, ModelLimits
-from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
+from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, all_nodes, name_nodes, opset_of
 from accel.frontend.onnx_model.shape_inference import invalid_model, without_weights
-from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, check_type, static_shape
+from accel.frontend.onnx_model.tensor_types import READ_BYTES, check_type, static_shape
+from accel.frontend.read.constant_forms import DenseConstants
+from accel.frontend.read.flat_graph import flatten
 from accel.frontend.read.model_checks import (
     check_constant,
     check_inference,
@@ -28,28 +32,35 @@ from accel.frontend.read.model_checks import (
     has_more_fields,
 )
 from accel.frontend.read.model_info import NO_AXES, Axes, FixedInputs, ModelTensor, fix_axes
+from accel.frontend.read.single_precision import convert_to_single
 
 _ZIP = b"PK\x03\x04"  # the service unpacks one, and the command line reads files beside the model
 
 _INITIALIZERS_APART = 4  # the first IR version whose initializers need not be inputs
 
-_TRAINED = ("BatchNormalization", "Dropout", "MaxPool")
-
 
 @dataclass(frozen=True)
 class Parsed:
-    """A checked model with static inputs, their axes, and the inputs and outputs as uploaded."""
+    """A checked model with static inputs, their axes, and the inputs and outputs as uploaded.
+
+    ``uploaded`` is the model as it was in the file, if it is kept.
+    """
 
     model: onnx.ModelProto
     fixed: FixedInputs
     inputs: list[ModelTensor]
     outputs: list[ModelTensor | None]
+    uploaded: onnx.ModelProto | None = None
 
 
-def parse_model(data: bytes, limits: ModelLimits = LIMITS, axes: Axes = NO_AXES) -> Parsed:
+def parse_model(
+    data: bytes, limits: ModelLimits = LIMITS, axes: Axes = NO_AXES, directory: Path | None = None
+) -> Parsed:
     """Parses and checks ``data``, except for the shapes of computed tensors, and sets its dynamic axes.
 
-    In the result every node has a unique name, and no initializer is also an input.
+    In the result every node has a unique name, no initializer is also an input, floats are float32, and there are no
+    functions, subgraphs or sparse tensors. With a ``directory`` large constants are in files there, and the model as
+    it was uploaded is kept.
 
     Raises:
         InvalidAxes: the model has no such axes, or contradicts them.
@@ -58,14 +69,24 @@ def parse_model(data: bytes, limits: ModelLimits = LIMITS, axes: Axes = NO_AXES)
     model = decode_model(data, limits)
     name_nodes(model)
     _use_default_domain(model)
-    check_operators(model)
     for where, tensor in constants(model):
         check_constant(where, tensor, limits)
-    check_inference(model)
+    uploaded = None
+    if directory is not None:
+        uploaded = externalize(model, directory)
+        model = onnx.ModelProto()
+        model.CopyFrom(uploaded)
     inputs = _inputs(model)
     outputs = [_described(info) for info in model.graph.output]
-    fixed = fix_axes(inputs, axes)
+    converted = convert_to_single(model)
+    dense = DenseConstants(limits)
+    dense.convert_graph(model.graph)
+    stated = {each.name: each.dtype for each in outputs if each is not None}
+    fixed = replace(fix_axes(inputs, axes), converted=converted, outputs=stated)
     _set_axes(model, fixed, limits)
+    flatten(model, limits, dense)
+    check_operators(model)
+    check_inference(model)
     check_scales(model)
     _fix_initializers(model)
     _drop_unread(model)
@@ -80,7 +101,7 @@ def parse_model(data: bytes, limits: ModelLimits = LIMITS, axes: Axes = NO_AXES)
     if plain is not model:
         check_scales(plain)
     check_unsafe_nodes(plain)
-    return Parsed(model, fixed, inputs, outputs)
+    return Parsed(model, fixed, inputs, outputs, uploaded)
 
 
 def decode_model(data: bytes, limits: ModelLimits) -> onnx.ModelProto:
@@ -119,18 +140,26 @@ def _fix_initializers(model: onnx.ModelProto) -> None:
 
 def _use_default_domain(model: onnx.ModelProto) -> None:
     """ONNX's own domain has two names, of which its checker knows one."""
-    for named in (*model.opset_import, *model.graph.node):
-        if named.domain in filter(None, ONNX_DOMAINS):
-            named.ClearField("domain")
+    named = [*model.opset_import, *all_nodes(model)]
+    for each in (*named, *(entry for function in model.functions for entry in function.opset_import)):
+        if each.domain in filter(None, ONNX_DOMAINS):
+            each.ClearField("domain")
 
 
 def _drop_unread(model: onnx.ModelProto) -> None:
-    """Outputs that are there for training, where nobody reads them; the shapes of some cannot be inferred."""
+    """Optional outputs that nobody reads; the shapes of some, which are there for training, cannot be inferred."""
     read = {name for node in model.graph.node for name in node.input} | {info.name for info in model.graph.output}
+    opset = opset_of(model)
     for node in model.graph.node:
-        if node.op_type in _TRAINED:
-            while len(node.output) > 1 and node.output[-1] not in read:
-                node.output.pop()
+        if len(node.output) < 2 or node.domain not in ONNX_DOMAINS:
+            continue
+        schema = onnx.defs.get_schema(node.op_type, opset)
+        if schema.outputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic:
+            if "" in node.output:  # they count, and onnxruntime crashes of them
+                raise InvalidModel(f"{node.op_type} has an output without a name", field=f"node:{node.name}")
+            continue
+        while len(node.output) > max(schema.min_output, 1) and node.output[-1] not in read - {""}:
+            node.output.pop()
 
 
 def _inputs(model: onnx.ModelProto) -> list[ModelTensor]:
@@ -156,7 +185,7 @@ def _inputs(model: onnx.ModelProto) -> list[ModelTensor]:
 def _described(info: onnx.ValueInfoProto) -> ModelTensor | None:
     """An input or output as the model states it; None if it states no supported type or no shape."""
     tensor = info.type.tensor_type
-    if tensor.elem_type not in ITEM_BYTES or not tensor.HasField("shape"):
+    if tensor.elem_type not in READ_BYTES or not tensor.HasField("shape"):
         return None
     shape = [size.dim_value if size.HasField("dim_value") else size.dim_param or None for size in tensor.shape.dim]
     dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)

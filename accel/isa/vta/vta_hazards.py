@@ -115,6 +115,8 @@ class VtaHazardChecker:
         return deadlock(decoded, waiting, pops, token_names(self._accelerator), self._tokens + left)
 
     def _hazards(self, findings: Int64, first: int) -> Hazards:
+        if not len(findings):
+            return Hazards((), ())
         races, unwritten, stale = [], [], []
         joined = [np.concatenate(rows) for rows in self._index]
         for unit, place, second, memory, low, high in findings.tolist():
