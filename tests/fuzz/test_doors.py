@@ -27,7 +27,7 @@ def check(at: Doors, directory: Path, *options: str, seconds: float, cases: int)
 
 @pytest.mark.slow
 def test_every_operation_answers_as_it_is_documented(at: Doors, tmp_path: Path) -> None:
-    check(at, tmp_path, "--phases", "coverage", "--seed", "1", seconds=150, cases=800)
+    check(at, tmp_path, "--phases", "coverage", "--seed", "1", seconds=240, cases=800)
 
 
 @pytest.mark.long

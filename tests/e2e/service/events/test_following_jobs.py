@@ -326,12 +326,11 @@ def test_the_api_leaves_with_streams_open(cluster: Cluster, program: dict[str, s
             lines = answer.iter_lines()
             assert next(events_of(lines)).id == "queued"
             process = cluster._processes["api"]
-            begin = time.monotonic()
             process.terminate()
             assert [event for event in events_of(lines) if event.kind != "position"] == []
-            process.wait(10)
-            assert time.monotonic() - begin < 3
+            process.wait(30)
         cluster.start_api()
+        assert "timeout graceful shutdown exceeded" not in cluster.log("api")  # the streams ended by themselves
         assert "Traceback" not in cluster.log("api")
     assert cluster.ready()
     assert follow(cluster.client, location, "queued")[-1].data["state"] == "succeeded"
