@@ -204,7 +204,7 @@ class JobMonitor:
         self._log = log
         self._stopped = stopped
         self._frames = Frames(settings.max_cache_entry_bytes)
-        self._outgoing = b""
+        self._outgoing = memoryview(b"")  # of which a part is cut off without a copy of the rest
         self._outcome: JobOutcome | None = None
         self._measured = time.monotonic()
 
@@ -215,7 +215,7 @@ class JobMonitor:
             work: the job's inputs.
             deadline: the ``time.monotonic`` at which the process is ended.
         """
-        self._outgoing = encode_frame(encode_inputs(work))
+        self._outgoing = memoryview(encode_frame(encode_inputs(work)))
         self._process.line.setblocking(False)
         os.set_blocking(self._process.output, False)
         with selectors.DefaultSelector() as selector:
@@ -281,7 +281,8 @@ class JobMonitor:
     def _answered(self) -> None:
         entry = self._store_thread.answer()
         if not isinstance(self._request, CachePut):
-            self._outgoing += encode_frame(CacheEntry(found=entry is not None).model_dump(), entry or b"")
+            answer = encode_frame(CacheEntry(found=entry is not None).model_dump(), entry or b"")
+            self._outgoing = memoryview(bytes(self._outgoing) + answer)
         self._request = None
         self._receive()
 
@@ -291,7 +292,7 @@ class JobMonitor:
         except BlockingIOError:
             return
         except OSError:  # it has let go of the line, and may have said why
-            self._outgoing = b""
+            self._outgoing = memoryview(b"")
 
     def _handle(self, message: JobMessage, body: bytes) -> None:
         match message:

@@ -76,8 +76,15 @@ def _expand(
     return count
 
 
-_PRIMITIVE = np.array([*range(rocc.LOOP_WS), rocc.MVIN3, rocc.COUNTER, rocc.FENCE])
-"""Functs of what is neither a loop nor one of its registers; programs that are compiled here have no others."""
+_PRIMITIVE = np.zeros(rocc.FENCE + 1, np.bool_)
+"""Whether a funct is neither a loop nor one of its registers; programs that are compiled here have no others."""
+_PRIMITIVE[[*range(rocc.LOOP_WS), rocc.MVIN3, rocc.COUNTER, rocc.FENCE]] = True
+
+
+def _has_no_loops(functs: Int64) -> bool:
+    if not len(functs):
+        return True
+    return functs.min() >= 0 and functs.max() < len(_PRIMITIVE) and bool(_PRIMITIVE[functs].all())
 
 
 def _note_block_strides(loops: Int64, words: Int64) -> None:
@@ -141,7 +148,7 @@ def expand_loops(
     """
     signed = as_signed(words)
     registers = loop_registers() if loops is None else loops
-    if len(signed) <= _MOST and np.isin(signed[:, 0], _PRIMITIVE).all():
+    if len(signed) <= _MOST and _has_no_loops(signed[:, 0]):
         _note_block_strides(registers, signed)
         return ExpandedStream(signed.copy(), np.arange(len(signed)))
     fault, size = np.zeros(3, np.int64), sizes(parameters)
