@@ -17,9 +17,9 @@ from service.http.problems import ProblemError
 from service.jobs.job_id import JobId
 from service.jobs.job_report import read_report
 from service.routes.passes import open_passes
-from service.web.accelerator_pages import DocumentChoice, document_links, document_values
-from service.web.document_lines import Form
-from service.web.rendering import frame_of, render
+from service.web.figures.document_lines import Form
+from service.web.pages.accelerator_pages import DocumentChoice, document_links, document_values
+from service.web.templating.rendering import frame_of, render
 from worker.records.job_artifacts import Artifacts
 from worker.records.job_record import Job
 from worker.records.pass_index import IndexedFunction

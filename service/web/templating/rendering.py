@@ -11,10 +11,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from service.auth.caller import LOCAL_CALLER, NO_OWNER, Caller
 from service.context import app_context
 from service.http.conditional import etag_matches
-from service.web.bundle import Bundle
-from service.web.perfetto_viewer import has_viewer
-from service.web.static_files import static_url
-from service.web.templating import make_environment
+from service.web.templating.bundle import Bundle
+from service.web.templating.environment import make_environment
+from service.web.templating.perfetto_viewer import has_viewer
+from service.web.templating.static_files import static_url
 
 _MOST_PATH = 8000  # characters of an address on this service, with a search and a cursor
 BackField = Annotated[str | None, Form(max_length=_MOST_PATH)]  # the page that a form leads back to
