@@ -37,7 +37,9 @@ def show_graph(
         mine = givers.setdefault(edge.target, [])
         if edge.source not in mine:
             mine.append(edge.source)
-    return render(request, "graph.html", job=jobs.get(id), graph=graph, givers=givers, chosen=box)
+    job = jobs.get(id)
+    document = any(each.name == "accelerator.json" for each in jobs.artifacts(job).all())
+    return render(request, "graph.html", job=job, graph=graph, givers=givers, chosen=box, document=document)
 
 
 def _with_box(

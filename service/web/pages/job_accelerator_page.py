@@ -11,6 +11,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.document_text import MAX_BYTES
 from accel.catalog.load_accelerator import checked_accelerator
 from accel.errors import InvalidAccelerator
+from accel.report.graph_documents import GRAPH_FILE
 from service.auth.route_policy import access
 from service.context import RequestContext
 from service.http.problems import ProblemError
@@ -51,6 +52,7 @@ def show_job_accelerator(
         kept=job.accelerator if context.uploads.accelerators.exists(job.accelerator or "") else None,
         at=document_links(link, f"/jobs/{id}/accelerator", format),
         download=link(f"/v1/jobs/{id}/artifacts/{_DOCUMENT}"),
+        has_graph=any(each.name == GRAPH_FILE for each in artifacts.all()),
         uses=uses,
         selected=uses.get(choice.instruction or ""),
         **document_values(accelerator, None, format, choice),
