@@ -144,6 +144,13 @@ def test_a_table_is_saved_as_the_api_has_it(service: Service, browser: Browser, 
             known = {name: cycles for name, cycles in track["cycles"].items() if name in column}
             assert known.items() <= column.items()
             assert sum(column.values()) == tracks["cycles"]
+        page.goto(f"/jobs/{made.job}")
+        page.get_by_text("As a table").first.click()
+        text = saved(page, page.get_by_role("button", name="Save the table as CSV: Where every cycle went"))
+        rows = list(csv.DictReader(io.StringIO(text)))
+        for unit in service.client.get(f"/v1/jobs/{made.job}/report").json()["account"]["units"]:
+            mine = [int(row["cycles"]) for row in rows if row["unit"].split()[0] == unit]
+            assert sum(mine) == tracks["cycles"]
         page.goto("/jobs?q=" + made.job[:12])
         table = list(csv.DictReader(io.StringIO(saved(page, page.get_by_role("button", name="Save the table as CSV")))))
         job = service.client.get(f"/v1/jobs/{made.job}").json()
