@@ -1,7 +1,7 @@
 """Rendering of pages: what each says around its content, its links, and the response."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -93,9 +93,3 @@ def local_path(text: str | None, default: str = "/") -> str:
     if text is None or not text.startswith("/") or text.startswith("//") or "\\" in text:
         return default
     return text if text.isascii() and text.isprintable() and " " not in text else default
-
-
-def typed_tags(sent: Sequence[str]) -> list[str]:
-    """Returns the tags of fields in which they stand with commas between them."""
-    words = (" ".join(tag.split()) for text in sent for tag in text.split(","))
-    return list(dict.fromkeys(word for word in words if word))
