@@ -39,7 +39,7 @@ from service.routes import (
     trace,
     uploads,
 )
-from service.web import (
+from service.web.pages import (
     accelerator_pages,
     compare_pages,
     graph_page,
@@ -48,14 +48,13 @@ from service.web import (
     list_pages,
     memory_page,
     pass_pages,
-    perfetto_viewer,
     report_download,
     sessions,
     start_pages,
-    static_files,
     timeline_page,
 )
-from service.web.problem_pages import ProblemPages, unexpected_error_page
+from service.web.pages.problem_pages import ProblemPages, unexpected_error_page
+from service.web.templating import perfetto_viewer, static_files
 from worker.config.settings import Settings
 from worker.identity.api_keys import ApiKeys
 from worker.queue.reconciler import reconciler

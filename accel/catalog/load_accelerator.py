@@ -16,7 +16,7 @@ import pydantic
 from accel.accelerator.checks.document_checks import check_compilable, check_document
 from accel.accelerator.document import Accelerator
 from accel.accelerator.document_text import MAX_BYTES, check_size, read_text
-from accel.accelerator.require import MOST_ERRORS
+from accel.accelerator.require import MOST_ERRORS, together
 from accel.errors import InvalidAccelerator
 from accel.isa.family import DocumentCheck
 from accel.isa.family_registry import family_of
@@ -230,10 +230,14 @@ def check_accelerator(accelerator: Accelerator) -> None:
         AcceleratorTooLarge: with every default written out it is beyond the limits.
     """
     family = family_of(accelerator)
-    check_document(accelerator)
-    _check_parameters(accelerator, family)
-    family.check(accelerator)
-    check_compilable(accelerator)
+    with together() as apart:
+        with apart():
+            check_document(accelerator)
+        _check_parameters(accelerator, family)
+    with together() as apart:
+        with apart():
+            family.check(accelerator)
+        check_compilable(accelerator)
     check_size(canonical(accelerator))  # what is kept is read again
 
 

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from examples.resnet8 import resnet8
 from service.cli.report_tables import print_report
 from service.server import backend, listen, serving_in_thread, wait_until_stopped
-from service.web.report_file import folder_html
+from service.web.pages.report_file import folder_html
 from worker.config.settings import Settings
 
 _POLL_SECONDS = 0.1

@@ -170,7 +170,7 @@ def _page_file(html: Path | None) -> Iterator[Path | None]:
 
 
 def _write_page(work: ModelJobInputs | ProgramJobInputs, written: Path, page: Path) -> None:
-    from service.web.report_file import folder_html
+    from service.web.pages.report_file import folder_html
 
     source = work.model if isinstance(work, ModelJobInputs) else work.program
     page.write_text(folder_html(written, source.stem or source.name), encoding="utf-8")

@@ -1,5 +1,6 @@
 """The graph of a job's model with what each part of it costs: nodes that a launch fuses are one box."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -23,6 +24,10 @@ class BoxCost(pydantic.BaseModel):
     bytes_written: int
     begin: int | None = Field(description="the cycle of the program at which its first launch begins")
     end: int | None = Field(description="the cycle after its last launch")
+    instructions: dict[str, int] = Field(
+        description="cycles for which units were busy with each instruction of the document, most first; empty where "
+        "timing did not run"
+    )
 
 
 class BoxNode(pydantic.BaseModel):
@@ -218,4 +223,14 @@ def _cost(numbers: Sequence[int], report: Mapping[str, Any]) -> BoxCost:
         bytes_written=sum(layer["bytes_written"] for layer in layers),
         begin=sum(layer["cycles"] for layer in report["layers"][: numbers[0] - 1]) if timed else None,
         end=sum(layer["cycles"] for layer in report["layers"][: numbers[-1]]) if timed else None,
+        instructions=_busy(layers),
     )
+
+
+def _busy(layers: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Returns the cycles of each instruction in the layers, most first."""
+    found: Counter[str] = Counter()
+    for layer in layers:
+        for unit in (layer.get("account") or {"units": {}})["units"].values():
+            found.update(unit.get("busy", {}))
+    return dict(found.most_common())

@@ -8,6 +8,7 @@ const FRAMES = ".scroll:not([data-csv])";
 /** What of a cell is no data. */
 const NO_DATA = "details.menu, form, button, svg, noscript, .only-narrow";
 const NUMBER = /^[+-]?\d{1,3}(,\d{3})*(\.\d+)?$/;
+const WITH_UNIT = /^[+-]?[\d.,]+ ?[\p{L}%×]{0,4}$/u;
 /** A spreadsheet takes text that begins so for a formula. */
 const FORMULA = /^[=+\-@\t\r]/;
 
@@ -35,13 +36,31 @@ function fileName(text: string): string {
 
 /** The table as RFC 4180 has it: a line a row, numbers without the commas of their thousands. */
 export function csv(table: HTMLTableElement): string {
-  const rows = [...table.rows].filter((row) => row.closest("table") === table);
-  return rows.map((row) => `${[...row.cells].map((cell) => field(textOf(cell))).join(",")}\r\n`).join("");
+  const held = new Map<number, { text: string; rows: number }>();
+  const line = (row: HTMLTableRowElement): string => {
+    const cells = [...row.cells];
+    const texts: string[] = [];
+    while (cells.length > 0 || (held.get(texts.length)?.rows ?? 0) > 0) {
+      const above = held.get(texts.length);
+      if (above !== undefined && above.rows > 0) {
+        above.rows--; // a cell that spans rows stands in each of them
+        texts.push(above.text);
+      } else {
+        const cell = cells.shift();
+        const text = cell === undefined ? "" : field(textOf(cell));
+        held.set(texts.length, { text, rows: (cell?.rowSpan ?? 1) - 1 });
+        texts.push(text, ...Array.from({ length: (cell?.colSpan ?? 1) - 1 }, () => ""));
+      }
+    }
+    return `${texts.join(",")}\r\n`;
+  };
+  return [...table.rows].map(line).join("");
 }
 
 function textOf(cell: HTMLTableCellElement): string {
   const copy = cell.cloneNode(true) as HTMLElement;
-  for (const other of copy.querySelectorAll(NO_DATA)) {
+  // beside a number stands the same as a share
+  for (const other of copy.querySelectorAll(cell.classList.contains("n") ? `${NO_DATA}, .quiet` : NO_DATA)) {
     other.remove();
   }
   for (const end of copy.querySelectorAll("br, div, li, .tags, .tag, .remark")) {
@@ -52,6 +71,6 @@ function textOf(cell: HTMLTableCellElement): string {
 }
 
 function field(text: string): string {
-  const value = NUMBER.test(text) ? text.replaceAll(",", "").replace("+", "") : FORMULA.test(text) && !/^-?[\d.]/.test(text) ? `'${text}` : text;
+  const value = NUMBER.test(text) ? text.replaceAll(",", "").replace("+", "") : FORMULA.test(text) && !WITH_UNIT.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
 }

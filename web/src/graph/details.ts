@@ -8,7 +8,7 @@ import { bytes } from "./measures";
 
 const MOST = 12; // nodes and tensors that are listed
 
-export function detailsOf(graph: Graph, number: number, job: string, goTo: (number: number) => void): Node[] {
+export function detailsOf(graph: Graph, number: number, job: string, hasDocument: boolean, goTo: (number: number) => void): Node[] {
   const box = graph.boxes[number];
   if (box === undefined) {
     return [];
@@ -19,6 +19,7 @@ export function detailsOf(graph: Graph, number: number, job: string, goTo: (numb
     element("h2", {}, box.name),
     element("dl", { class: "facts" }, ...facts(box), ...tensors("reads", into, ({ source }) => source, goTo), ...tensors("gives", out, ({ target }) => target, goTo)),
     links(box, number, job),
+    ...(hasDocument ? instructions(box, job) : []),
     ...nodes(box),
   ];
 }
@@ -63,6 +64,15 @@ function links(box: Box, number: number, job: string): Node {
   }
   found.push(["Row of the table", `#box-${number}`]);
   return element("p", { class: "actions" }, ...found.map(([text, href]) => element("a", { class: "button", href }, text)));
+}
+
+/** The instructions that its launches were busy with, each at its lines in the document. */
+function instructions(box: Box, job: string): Node[] {
+  const found = Object.entries(box.cost?.instructions ?? {});
+  const items = found.map(([name, cycles]) =>
+    element("li", {}, element("a", { href: `${apiUrl(`/jobs/${job}/accelerator`, { instruction: name })}#instruction-${encodeURIComponent(name)}` }, name), element("span", { class: "quiet" }, ` ${count(cycles)} cycles`)),
+  );
+  return items.length === 0 ? [] : [element("h3", {}, "Instructions"), element("ul", {}, ...items)];
 }
 
 function nodes(box: Box): Node[] {

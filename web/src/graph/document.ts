@@ -10,6 +10,7 @@ export interface Cost {
   bytes_written: number;
   begin: number | null;
   end: number | null;
+  instructions: Record<string, number>;
 }
 
 export interface Box {

@@ -186,7 +186,7 @@ class GraphView {
   }
 
   private tell(): void {
-    const told = this.selected === null ? [element("p", { class: "quiet" }, "Select a box to see what it costs, reads and gives.")] : detailsOf(this.graph, this.selected, this.job, (number) => this.select(number));
+    const told = this.selected === null ? [element("p", { class: "quiet" }, "Select a box to see what it costs, reads and gives.")] : detailsOf(this.graph, this.selected, this.job, this.home.dataset["document"] !== undefined, (number) => this.select(number));
     this.details.replaceChildren(...told);
   }
 

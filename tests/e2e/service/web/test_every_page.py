@@ -5,17 +5,21 @@ import io
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from accel.catalog.load_accelerator import load_accelerator
 from examples.single import Conv, conv_model
 from tests.conftest import Service
 from tests.helpers.chromium import visiting
+from tests.helpers.idle_service import quiet_service
+from worker.records.job_record import Stage
+from worker.records.problem_details import Problem
 
 pytestmark = pytest.mark.slow
 HOSTILE = '<img src="/x" onerror="throw 1">&amp;"\''
@@ -140,6 +144,13 @@ def test_a_table_is_saved_as_the_api_has_it(service: Service, browser: Browser, 
             known = {name: cycles for name, cycles in track["cycles"].items() if name in column}
             assert known.items() <= column.items()
             assert sum(column.values()) == tracks["cycles"]
+        page.goto(f"/jobs/{made.job}")
+        page.get_by_text("As a table").first.click()
+        text = saved(page, page.get_by_role("button", name="Save the table as CSV: Where every cycle went"))
+        rows = list(csv.DictReader(io.StringIO(text)))
+        for unit in service.client.get(f"/v1/jobs/{made.job}/report").json()["account"]["units"]:
+            mine = [int(row["cycles"]) for row in rows if row["unit"].split()[0] == unit]
+            assert sum(mine) == tracks["cycles"]
         page.goto("/jobs?q=" + made.job[:12])
         table = list(csv.DictReader(io.StringIO(saved(page, page.get_by_role("button", name="Save the table as CSV")))))
         job = service.client.get(f"/v1/jobs/{made.job}").json()
@@ -185,3 +196,42 @@ def test_bars_of_cycles_are_one_picture(service: Service, browser: Browser, made
     for bar in bars:
         assert sum(float(part.attrib["width"]) for part in bar.iter(f"{SVG}rect")) == pytest.approx(1000, abs=1)
     assert set(units) <= {text.text for text in svg.findall(f"{SVG}text")}
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_a_job_in_each_state_and_its_link_for_others(browser: Browser, width: int, scheme: Any, tmp_path: Path) -> None:
+    options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    with quiet_service(tmp_path, auth="keys") as quiet:
+        address = str(quiet.client.base_url)
+        queued, running, failed, canceled = (
+            quiet.post(quiet.request(seed=seed) | {"label": HOSTILE})["id"] for seed in range(4)
+        )
+        quiet.jobs.progress(running, 1, datetime.now(UTC), Stage(name="simulate", step=11, total=13))
+        detail = f"{HOSTILE} cannot be read"
+        quiet.jobs.fail(failed, Problem(type="/problems/invalid-model", title="It failed.", status=422, detail=detail))
+        quiet.client.post(f"/v1/jobs/{canceled}/cancel")
+        said = {queued: "queue", running: "running", failed: "cannot be read", canceled: "canceled"}
+        with visiting(browser, address, **options) as visit:
+            page = visit.page
+            page.goto("/login")
+            page.get_by_label("Key").fill(quiet.client.headers["Authorization"].removeprefix("Bearer "))
+            page.get_by_role("button", name="Log in").click()
+            page.wait_for_url(f"{address}/")
+            for job, words in said.items():
+                page.goto(f"/jobs/{job}")
+                expect(page.locator("main")).to_contain_text(words)
+                assert page.evaluate(BEYOND) == 0, words
+                visit.assert_accessible()
+            page.goto(f"/jobs/{failed}")
+            page.get_by_text("More…").click()
+            page.get_by_role("button", name="Make a link for others").click()
+            shared = page.get_by_label("Address").input_value()
+            visit.assert_accessible()
+            assert page.evaluate(BEYOND) == 0
+            visit.forgive("/(events|plan) net::ERR_ABORTED")
+        with visiting(browser, address, **options) as visit:
+            visit.page.goto(shared)
+            expect(visit.page.locator("main")).to_contain_text(detail)
+            expect(visit.page.get_by_role("link", name="Jobs")).to_have_count(0)
+            visit.assert_accessible()
+            assert visit.page.evaluate(BEYOND) == 0

@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -61,6 +62,30 @@ def test_boxes_are_the_report_s_layers_and_host_operators(
     assert told == {op["node"] for op in report["host_ops"]}
     edges = {(edge["tensor"], tuple(edge["shape"])) for edge in graph["edges"]}
     assert ("relu", (1, 16, 8, 8)) in edges
+
+
+def test_a_node_leads_to_the_lines_of_its_instructions_and_back(
+    service: Service, browser: Browser, job: dict[str, Any], graph: dict[str, Any]
+) -> None:
+    number, box = next((number, box) for number, box in enumerate(graph["boxes"]) if box["cost"])
+    report = service.client.get(f"/v1/jobs/{job['id']}/report").json()
+    busy: Counter[str] = Counter()
+    for launch in box["launches"]:
+        for unit in report["layers"][launch - 1]["account"]["units"].values():
+            busy.update(unit["busy"])
+    assert box["cost"]["instructions"] == busy
+    most = next(iter(box["cost"]["instructions"]))
+    assert busy[most] == max(busy.values())
+    with visiting(browser, service.url) as visit:
+        page = visit.page
+        page.goto(f"/jobs/{job['id']}/graph?box={number}")
+        told = page.locator("[data-island=graph]").get_by_role("listitem").filter(has_text=most).first
+        expect(told).to_contain_text(f"{busy[most]:,} cycles")
+        told.get_by_role("link").click()
+        expect(page.locator("h3#selected")).to_have_text(f"{most} in this job")
+        expect(page.locator(".line.chosen").first).to_be_visible()
+        page.locator("h3#selected ~ .scroll tbody tr").first.get_by_role("link", name="in the graph").click()
+        page.wait_for_url("**/graph?box=*")
 
 
 def test_the_page_is_complete_without_a_script(service: Service, job: dict[str, Any], graph: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from service.server import listen, serving_in_thread
 from tests.conftest import Service
@@ -57,6 +57,39 @@ def test_what_can_be_done_by_keyboard_alone(service: Service, browser: Browser) 
         assert page.evaluate("document.activeElement.textContent") == "New job"
         page.keyboard.press("Enter")
         page.wait_for_url("/")
+
+
+def tab_to(page: Page, wanted: str) -> None:
+    """Presses Tab until what has the focus is as wanted: an expression in which ``one`` is the element."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if page.evaluate(f"(one => Boolean({wanted}))(document.activeElement)"):
+            return
+    raise AssertionError(f"nothing that Tab reaches is like {wanted}")
+
+
+def test_a_job_is_run_and_looked_at_by_keyboard_alone(service: Service, browser: Browser) -> None:
+    with visiting(browser, service.url) as visit:
+        page = visit.page
+        page.goto("/")
+        tab_to(page, "one.name === 'model'")
+        for _ in range(10):
+            if page.evaluate("document.activeElement.labels[0].textContent").startswith("One convolution"):
+                break
+            page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/jobs/*")
+        expect(page.locator("#result")).to_contain_text("verified", timeout=JOB_MILLISECONDS)
+        tab_to(page, "one.textContent === 'Timeline'")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/timeline")
+        canvas = page.locator("canvas[data-detail=fine]")
+        expect(canvas).to_be_visible()
+        before = canvas.get_attribute("data-window") or ""
+        tab_to(page, "one.tagName === 'CANVAS'")
+        page.keyboard.press("+")
+        expect(canvas).not_to_have_attribute("data-window", before)
+        visit.forgive("/(events|plan) net::ERR_ABORTED")
 
 
 @pytest.fixture(scope="module")

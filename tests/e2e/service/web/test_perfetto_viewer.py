@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
-from service.web import perfetto_viewer
+from service.web.templating import perfetto_viewer
 from tests.helpers.idle_service import Quiet, quiet_service
 
 pytestmark = pytest.mark.slow

@@ -390,7 +390,7 @@ def test_a_defect_of_ours_is_a_page_too(quiet: Quiet, monkeypatch: pytest.Monkey
         raise RuntimeError(HOSTILE)
 
     job_id = submitted(quiet, seed=9)
-    monkeypatch.setattr("service.web.job_pages._values", fail)
+    monkeypatch.setattr("service.web.pages.job_pages._values", fail)
     address = f"{str(quiet.client.base_url).rstrip('/')}/jobs/{job_id}"  # the server ends such a connection
     answer = httpx2.get(address, headers=BROWSER)
     assert answer.status_code == 500

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.web.bundle import FOLDER, Bundle
+from service.web.templating.bundle import FOLDER, Bundle
 
 MANIFEST = {
     "src/entries/chart.ts": {

@@ -10,7 +10,7 @@ import yaml
 from accel.accelerator.document import Accelerator
 from accel.accelerator.document_yaml import accelerator_yaml
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names, preset_yaml
-from service.web.document_lines import Choice, SourceLine, source_lines
+from service.web.figures.document_lines import Choice, SourceLine, source_lines
 
 HOSTILE = {
     "instructions:\n- name": ["\n- name: gemm\ninstructions:", "]", "},", "\u2028\r\n", '"instructions": ['],

@@ -7,10 +7,10 @@ import pytest
 
 from accel.report.report_documents import FieldDifference
 from service.jobs.job_changes import ChangeJob, JobChange, JobChanges
-from service.web.rendering import Frame
-from service.web.report_figures import CATEGORIES
-from service.web.report_values import report_values
-from service.web.templating import make_environment
+from service.web.figures.report_figures import CATEGORIES
+from service.web.figures.report_values import report_values
+from service.web.templating.environment import make_environment
+from service.web.templating.rendering import Frame
 from tests.helpers.html_pages import Page, read_page
 from tests.helpers.reports import report
 

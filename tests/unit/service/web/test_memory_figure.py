@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from accel.report.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory
-from service.web.memory_figure import ROLES, LayerBoxes, MemoryFigure, memory_figure
-from service.web.report_file import report_html
+from service.web.figures.memory_figure import ROLES, LayerBoxes, MemoryFigure, memory_figure
+from service.web.pages.report_file import report_html
 from tests.helpers.html_pages import read_page
 from tests.helpers.reports import report
 

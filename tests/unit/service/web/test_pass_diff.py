@@ -6,7 +6,7 @@ from html import unescape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.web.pass_diff import Gap, InlineRow, Marks, Pair, compare, folded, inline, make_lines
+from service.web.figures.pass_diff import Gap, InlineRow, Marks, Pair, compare, folded, inline, make_lines
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "  c", 'd = "<e>"', "", "x" * 600]), max_size=30).map("\n".join)
 

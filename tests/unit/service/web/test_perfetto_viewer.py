@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.web.perfetto_viewer import viewer_files
+from service.web.templating.perfetto_viewer import viewer_files
 
 
 def found(folder: Path | None) -> ModuleSpec | None:

@@ -4,8 +4,9 @@ import pytest
 from jinja2 import UndefinedError
 from markupsafe import escape
 
-from service.web import static_files, templating
-from service.web.rendering import local_path
+from service.web.templating import environment as templating
+from service.web.templating import static_files
+from service.web.templating.rendering import local_path
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ import itertools
 
 import pytest
 
-from service.web.report_figures import host_groups, limit_sentence, peak_macs, ranked_layers, unit_cycles
-from service.web.roofline import HEIGHT, WIDTH, roofline
+from service.web.figures.report_figures import host_groups, limit_sentence, peak_macs, ranked_layers, unit_cycles
+from service.web.figures.roofline import HEIGHT, WIDTH, roofline
 from tests.helpers.reports import layer, report
 
 

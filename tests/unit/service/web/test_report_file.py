@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from accel.trace.timeline import Timeline
-from service.web.report_file import report_html
-from service.web.timeline_figure import timeline_figure
+from service.web.figures.timeline_figure import timeline_figure
+from service.web.pages.report_file import report_html
 from tests.helpers.html_pages import Page, read_page
 from tests.helpers.programs.traces import UNITS, pipeline_trace
 from tests.helpers.reports import layer, report

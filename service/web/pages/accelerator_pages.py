@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from fastapi import Form as FormField
 from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.contraction import contraction
@@ -17,14 +16,12 @@ from service.auth.caller import CurrentCaller, CurrentOwner
 from service.auth.route_policy import access
 from service.context import RequestContext, RequestUploads, UploadContext
 from service.http.problems import ProblemError
-from service.http.resources import LabelChange, SearchText
-from service.routes import labels, retention
+from service.http.resources import SearchText
 from service.routes.accelerators import AcceleratorSort, document_yaml, find_accelerator, found_accelerators
 from service.uploads.receive import receive_parts
-from service.web.document_lines import Choice, Form, source_lines
-from service.web.form_files import FORM_BYTES, form_texts, sent_document
-from service.web.rendering import BackField, frame_of, local_path, render, see_other
-from worker.identity.ownership import Label
+from service.web.figures.document_lines import Choice, Form, source_lines
+from service.web.pages.form_files import FORM_BYTES, form_texts, sent_document
+from service.web.templating.rendering import frame_of, render, see_other
 from worker.records.accelerator_store import is_uploaded
 from worker.records.problem_details import Problem
 from worker.sandbox.confined_tasks import RefusedError
@@ -164,29 +161,3 @@ def _contraction(accelerator: Accelerator) -> dict[str, Any]:
         return {"macs": None, "reason": error.detail}
     tile = " by ".join(str(extent) for extent in (found.rows, found.out_channels, found.in_channels))
     return {"macs": found.macs, "instruction": found.instruction.name, "tile": tile}
-
-
-@router.post("/{id}/label")
-@access("key")
-def label_accelerator(
-    id: str,  # noqa: A002 - the API's name
-    uploads: RequestUploads,
-    label: Annotated[Label | None, FormField()] = None,
-    back: BackField = None,
-) -> Response:
-    """Gives an uploaded accelerator a label, or takes it away where the field is empty."""
-    labels.label_accelerator(id, LabelChange(label=label), uploads)
-    return see_other(local_path(back, f"/accelerators/{id}"))
-
-
-@router.post("/{id}/delete")
-@access("key")
-def delete_accelerator(
-    id: str,  # noqa: A002 - the API's name
-    context: RequestContext,
-    owner: CurrentOwner,
-    back: BackField = None,
-) -> Response:
-    """Erases an uploaded accelerator that no job needs."""
-    retention.delete_accelerator(id, context, owner)
-    return see_other(local_path(back, "/accelerators"))

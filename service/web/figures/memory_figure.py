@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from accel.report.memory_documents import Allocation, LayerMemory, MemoryPlan, Role
 from accel.report.memory_occupancy import MemoryOccupancy, memory_occupancy
-from service.web.templating import count, size
+from service.web.templating.environment import count, size
 
 WIDTH = 960
 _LEFT, _RIGHT, _TOP = 72, 8, 26  # above the first memory is a strip of layers

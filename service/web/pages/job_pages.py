@@ -22,10 +22,11 @@ from service.routes import jobs as job_routes
 from service.routes import labels, retention
 from service.routes.artifacts import list_tir
 from service.routes.changes import ChangeName, ChangeRequest, post_changes
-from service.web.rendering import BackField, local_path, render, see_other, typed_tags
-from service.web.report_figures import CATEGORIES
-from service.web.report_values import report_values
-from service.web.templating import short
+from service.web.figures.report_figures import CATEGORIES
+from service.web.figures.report_values import report_values
+from service.web.pages.form_files import typed_tags
+from service.web.templating.environment import short
+from service.web.templating.rendering import BackField, local_path, render, see_other
 from worker.identity.ownership import Label
 from worker.identity.share_links import ShareTarget
 from worker.records.accelerator_store import is_uploaded

@@ -1,7 +1,7 @@
 """Rendering of pages: what each says around its content, its links, and the response."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -11,10 +11,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from service.auth.caller import LOCAL_CALLER, NO_OWNER, Caller
 from service.context import app_context
 from service.http.conditional import etag_matches
-from service.web.bundle import Bundle
-from service.web.perfetto_viewer import has_viewer
-from service.web.static_files import static_url
-from service.web.templating import make_environment
+from service.web.templating.bundle import Bundle
+from service.web.templating.environment import make_environment
+from service.web.templating.perfetto_viewer import has_viewer
+from service.web.templating.static_files import static_url
 
 _MOST_PATH = 8000  # characters of an address on this service, with a search and a cursor
 BackField = Annotated[str | None, Form(max_length=_MOST_PATH)]  # the page that a form leads back to
@@ -93,9 +93,3 @@ def local_path(text: str | None, default: str = "/") -> str:
     if text is None or not text.startswith("/") or text.startswith("//") or "\\" in text:
         return default
     return text if text.isascii() and text.isprintable() and " " not in text else default
-
-
-def typed_tags(sent: Sequence[str]) -> list[str]:
-    """Returns the tags of fields in which they stand with commas between them."""
-    words = (" ".join(tag.split()) for text in sent for tag in text.split(","))
-    return list(dict.fromkeys(word for word in words if word))

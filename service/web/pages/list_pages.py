@@ -15,7 +15,7 @@ from service.http.problems import ProblemError, refused_cursors
 from service.http.resources import JobCursor, LabelChange, SearchText, UploadCursor
 from service.jobs.job_list import JobQuery, job_page
 from service.routes import labels, retention
-from service.web.rendering import BackField, BackQuery, local_path, render, see_other
+from service.web.templating.rendering import BackField, BackQuery, local_path, render, see_other
 from worker.identity.ownership import Label
 from worker.records.annotations import MOST_TAG
 from worker.records.job_record import Job, State
@@ -191,27 +191,44 @@ def show_models(
     )
 
 
+def _kind_of(request: Request) -> Literal["models", "accelerators"]:
+    """Returns what the address is of."""
+    return "models" if request.url.path.startswith("/models/") else "accelerators"
+
+
+_Kind = Annotated[Literal["models", "accelerators"], Depends(_kind_of)]
+
+
 @router.post("/models/{id}/label")
+@router.post("/accelerators/{id}/label")
 @access("key")
-def label_model(
+def label_upload(
     id: str,  # noqa: A002 - the API's name
+    kind: _Kind,
     uploads: RequestUploads,
     label: Annotated[Label | None, Form()] = None,
     back: BackField = None,
 ) -> Response:
-    """Gives the model a label, or takes it away where the field is empty."""
-    labels.label_model(id, LabelChange(label=label), uploads)
-    return see_other(local_path(back, "/models"))
+    """Gives a model or an uploaded accelerator a label, or takes it away where the field is empty."""
+    change = LabelChange(label=label)
+    if kind == "models":
+        labels.label_model(id, change, uploads)
+        return see_other(local_path(back, "/models"))
+    labels.label_accelerator(id, change, uploads)
+    return see_other(local_path(back, f"/accelerators/{id}"))
 
 
 @router.post("/models/{id}/delete")
+@router.post("/accelerators/{id}/delete")
 @access("key")
-def delete_model(
+def delete_upload(
     id: str,  # noqa: A002 - the API's name
+    kind: _Kind,
     context: RequestContext,
     owner: CurrentOwner,
     back: BackField = None,
 ) -> Response:
-    """Erases a model that no job needs."""
-    retention.delete_model(id, context, owner)
-    return see_other(local_path(back, "/models"))
+    """Erases a model or an uploaded accelerator that no job needs."""
+    delete = {"models": retention.delete_model, "accelerators": retention.delete_accelerator}[kind]
+    delete(id, context, owner)
+    return see_other(local_path(back, f"/{kind}"))

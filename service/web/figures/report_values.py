@@ -8,8 +8,8 @@ from accel.accelerator.document import Accelerator
 from accel.report.memory_documents import MemoryPlan
 from accel.report.memory_occupancy import memory_occupancy
 from accel.report.verdicts import report_verdict, simulation_verdict
-from service.web.report_figures import host_groups, limit_sentence, peak_macs, ranked_layers, unit_cycles
-from service.web.roofline import roofline
+from service.web.figures.report_figures import host_groups, limit_sentence, peak_macs, ranked_layers, unit_cycles
+from service.web.figures.roofline import roofline
 
 
 def report_values(

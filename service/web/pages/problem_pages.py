@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.auth.session_cookie import LOGIN_PATH, forget_key, key_in_cookie
 from service.http.negotiation import negotiate
 from service.http.problems import MEDIA_TYPE, ProblemError, unexpected_error_response
-from service.web.rendering import render, see_other
+from service.web.templating.rendering import render, see_other
 
 # addresses of programs, whose answers do not depend on who asks
 _PROGRAMS = ("/v1/", "/problems", "/docs", "/openapi.json", "/healthz", "/readyz", "/metrics", "/static")

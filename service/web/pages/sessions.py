@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from service.auth.route_policy import access
 from service.auth.session_cookie import COOKIE, LOGIN_PATH, forget_key
 from service.context import app_context
-from service.web.rendering import local_path, render, see_other
+from service.web.templating.rendering import local_path, render, see_other
 from worker.identity import secret_tokens
 
 router = APIRouter(include_in_schema=False)

@@ -9,7 +9,7 @@ import pydantic
 from markupsafe import Markup
 from pydantic import Field
 
-FOLDER = Path(__file__).parent / "static" / "dist"
+FOLDER = Path(__file__).parents[1] / "static" / "dist"
 _MANIFEST = "manifest.json"
 _HREF = "/static/dist/{}"
 

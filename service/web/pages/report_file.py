@@ -13,13 +13,13 @@ from accel.report.memory_documents import MemoryPlan
 from accel.report.report_documents import Report, SimulationReport
 from accel.trace.program_trace import Trace
 from accel.trace.timeline import Timeline
-from service.web.memory_figure import memory_figure
-from service.web.report_figures import CATEGORIES
-from service.web.report_values import report_values
-from service.web.templating import make_environment
-from service.web.timeline_figure import timeline_figure
+from service.web.figures.memory_figure import memory_figure
+from service.web.figures.report_figures import CATEGORIES
+from service.web.figures.report_values import report_values
+from service.web.figures.timeline_figure import timeline_figure
+from service.web.templating.environment import make_environment
 
-_STYLE = Path(__file__).parent / "static" / "base.css"
+_STYLE = Path(__file__).parents[1] / "static" / "base.css"
 _REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
 # nothing is loaded from anywhere, whatever a name in the report says
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"

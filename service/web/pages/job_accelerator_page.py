@@ -11,15 +11,16 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.document_text import MAX_BYTES
 from accel.catalog.load_accelerator import checked_accelerator
 from accel.errors import InvalidAccelerator
+from accel.report.graph_documents import GRAPH_FILE
 from service.auth.route_policy import access
 from service.context import RequestContext
 from service.http.problems import ProblemError
 from service.jobs.job_id import JobId
 from service.jobs.job_report import read_report
 from service.routes.passes import open_passes
-from service.web.accelerator_pages import DocumentChoice, document_links, document_values
-from service.web.document_lines import Form
-from service.web.rendering import frame_of, render
+from service.web.figures.document_lines import Form
+from service.web.pages.accelerator_pages import DocumentChoice, document_links, document_values
+from service.web.templating.rendering import frame_of, render
 from worker.records.job_artifacts import Artifacts
 from worker.records.job_record import Job
 from worker.records.pass_index import IndexedFunction
@@ -51,6 +52,7 @@ def show_job_accelerator(
         kept=job.accelerator if context.uploads.accelerators.exists(job.accelerator or "") else None,
         at=document_links(link, f"/jobs/{id}/accelerator", format),
         download=link(f"/v1/jobs/{id}/artifacts/{_DOCUMENT}"),
+        has_graph=any(each.name == GRAPH_FILE for each in artifacts.all()),
         uses=uses,
         selected=uses.get(choice.instruction or ""),
         **document_values(accelerator, None, format, choice),

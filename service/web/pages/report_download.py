@@ -12,7 +12,7 @@ from service.context import RequestJobs
 from service.http.declarations import declare_content, declare_problems
 from service.jobs.job_id import JobId
 from service.routes.artifacts import artifacts_of, open_report
-from service.web.report_file import report_html
+from service.web.pages.report_file import report_html
 from worker.records.job_artifacts import Artifacts, read_memory_plan
 
 _DOCUMENT = "accelerator.json"

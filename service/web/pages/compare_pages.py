@@ -15,11 +15,11 @@ from service.context import Context, RequestContext
 from service.http.problems import ProblemError
 from service.routes.compare import JOB_ID, MOST_LINKS, ComparedJob, open_compared
 from service.routes.trace import open_trace
-from service.web.list_pages import source_names
-from service.web.pass_diff import Marks, compare, folded, make_lines
-from service.web.rendering import render
-from service.web.report_figures import CATEGORIES, Slice, unit_cycles
-from service.web.templating import short
+from service.web.figures.pass_diff import Marks, compare, folded, make_lines
+from service.web.figures.report_figures import CATEGORIES, Slice, unit_cycles
+from service.web.pages.list_pages import source_names
+from service.web.templating.environment import short
+from service.web.templating.rendering import render
 from worker.records.job_index import JobSelection
 from worker.records.job_listing import page_of_jobs
 from worker.records.job_record import Job
@@ -68,6 +68,7 @@ def show_comparison(
     found = compare_runs(pair[0].run, pair[1].run)
     layer = _layer(found, asked)
     names = source_names([one.job for one in pair], context.uploads)
+    bars = _bars(found, pair)
     return render(
         request,
         "compare.html",
@@ -77,7 +78,7 @@ def show_comparison(
         fields=_fields(found.document or ()),
         origins=_fields(found.provenance),
         causes=[cause for cause in found.causes or () if cause.difference],
-        bars=(bars := _bars(found, pair)),
+        bars=bars,
         legend=_legend(bars),
         asked=asked,
         layer=layer,

@@ -1,4 +1,4 @@
-"""What forms send in parts: fields as texts, and the document of an accelerator, as a file or typed."""
+"""What forms send: fields as texts, tags, and the document of an accelerator, as a file or typed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,3 +45,9 @@ def sent_document(parts: Sequence[ReceivedPart]) -> Path | None:
         if chosen or (part.name == DOCUMENT and part.filename is None and _text(part)):
             return part.path
     return None
+
+
+def typed_tags(sent: Sequence[str]) -> list[str]:
+    """Returns the tags of fields in which they stand with commas between them."""
+    words = (" ".join(tag.split()) for text in sent for tag in text.split(","))
+    return list(dict.fromkeys(word for word in words if word))

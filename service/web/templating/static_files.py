@@ -11,7 +11,7 @@ from fastapi import APIRouter, Response
 from service.auth.route_policy import access
 from service.http.problems import ProblemError
 
-_FOLDER = Path(__file__).parent / "static"
+_FOLDER = Path(__file__).parents[1] / "static"
 _BUILT = "dist"  # what Vite has built; its names have digests already
 _MANIFEST = "manifest.json"
 _DIGITS = 12

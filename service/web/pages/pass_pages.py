@@ -15,8 +15,8 @@ from service.http.problems import ProblemError
 from service.jobs.job_id import JobId
 from service.jobs.job_report import read_report
 from service.routes.passes import open_passes, search_passes
-from service.web.pass_diff import Gap, Marks, Note, Pair, compare, folded, inline, make_lines
-from service.web.rendering import frame_of, render
+from service.web.figures.pass_diff import Gap, Marks, Note, Pair, compare, folded, inline, make_lines
+from service.web.templating.rendering import frame_of, render
 from worker.records.job_artifacts import Artifacts
 from worker.records.pass_index import IndexedFunction, IndexedPass, Nest, PassIndex, functions_of, read_dump
 

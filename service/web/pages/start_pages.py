@@ -22,9 +22,9 @@ from service.jobs.submission import check_submission, plan, submit
 from service.uploads.canonical import canonical_model
 from service.uploads.receive import ReceivedPart, receive_parts
 from service.uploads.stored import store_upload
-from service.web.form_files import FORM_BYTES, form_texts, sent_document
-from service.web.list_pages import accelerator_names, source_names
-from service.web.rendering import render, see_other, typed_tags
+from service.web.pages.form_files import FORM_BYTES, form_texts, sent_document, typed_tags
+from service.web.pages.list_pages import accelerator_names, source_names
+from service.web.templating.rendering import render, see_other
 from worker.config.settings import Settings
 from worker.examples import examples, find_example
 from worker.identity.ownership import MOST_LABEL

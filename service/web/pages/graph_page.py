@@ -11,7 +11,7 @@ from service.http.problems import ProblemError
 from service.jobs.job_graph import GraphBox, JobGraph
 from service.jobs.job_id import JobId
 from service.routes.graph import get_graph
-from service.web.rendering import frame_of, render, see_other
+from service.web.templating.rendering import frame_of, render, see_other
 
 router = APIRouter(include_in_schema=False)
 
@@ -37,7 +37,9 @@ def show_graph(
         mine = givers.setdefault(edge.target, [])
         if edge.source not in mine:
             mine.append(edge.source)
-    return render(request, "graph.html", job=jobs.get(id), graph=graph, givers=givers, chosen=box)
+    job = jobs.get(id)
+    document = any(each.name == "accelerator.json" for each in jobs.artifacts(job).all())
+    return render(request, "graph.html", job=job, graph=graph, givers=givers, chosen=box, document=document)
 
 
 def _with_box(

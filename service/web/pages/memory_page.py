@@ -7,8 +7,8 @@ from service.context import RequestJobs
 from service.http.problems import ProblemError
 from service.jobs.job_id import JobId
 from service.routes.artifacts import artifacts_of
-from service.web.memory_figure import memory_figure
-from service.web.rendering import frame_of, render
+from service.web.figures.memory_figure import memory_figure
+from service.web.templating.rendering import frame_of, render
 from worker.records.job_artifacts import TRACE, read_memory_plan
 
 router = APIRouter(include_in_schema=False)

@@ -1,1 +1,0 @@
-import{t as e}from"./tables-CZ3Gd9FE.js";e(document);

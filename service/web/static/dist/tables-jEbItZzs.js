@@ -1,0 +1,1 @@
+import{t as e}from"./tables-IonLC59r.js";e(document);
