@@ -88,7 +88,9 @@ class Plan(pydantic.BaseModel):
         description="what a float model's scales come from. A job draws more samples: a sum whose operands' scales lie "
         "near the limit may then map otherwise"
     )
-    warnings: list[ProgramWarning] = Field(description="axes that are 1 as nothing sets them, and rounding that is off on average")
+    warnings: list[ProgramWarning] = Field(
+        description="axes that are 1 as nothing sets them, and rounding that is off on average"
+    )
     nodes: list[PlannedNode] = Field(description="every node in the model's order, then those that quantisation adds")
     launches: list[PlannedLaunch] = Field(description="in the order in which they run")
     macs: Macs

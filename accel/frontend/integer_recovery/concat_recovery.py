@@ -62,7 +62,7 @@ def _narrowing(x: QuantisedTensor, chain: Chain, requantize: Requantize) -> Narr
 def _changed(rewrite: DataflowRewrite, chain: Chain, x: QuantisedTensor, found: Narrowing) -> relax.Var:
     node = rewrite.origin[chain.root.name]
     shape, addend = [int(size) for size in x.value.ty.shape], int(found.addend) - int(x.zero_point)
-    laid_out = rewrite.rounding.shape(shape, found.rounding)
+    laid_out = rewrite.rounding.shape("elementwise", shape, found.rounding)
     offsets = rounding_offsets(rewrite, chain, laid_out, found)
     function = composite_functions.elementwise(
         [node.name], laid_out, (1,), "sum", addend, found.epilogue, rounds=bool(offsets)

@@ -185,7 +185,7 @@ def _replace(rewrite: DataflowRewrite, chain: Chain, combined: _Combined, found:
     nodes = rewrite.nodes([chain.root, *chain.members]) or [rewrite.origin[chain.root.name].name]
     shape = [int(size) for size in chain.root.ty.shape.values]
     laid_out = shape if len(shape) in RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
-    laid_out = rewrite.rounding.shape(laid_out, found.rounding)
+    laid_out = rewrite.rounding.shape("elementwise", laid_out, found.rounding)
     arguments = [_spread(rewrite, chain.root, value, shape, laid_out) for value in combined.values]
     rewrite.replace(chain.members)
     offsets = rounding_offsets(rewrite, chain, laid_out, found)
@@ -210,7 +210,7 @@ def rounding_offsets(
 ) -> list[relax.Expr]:
     """Returns what each channel adds for errors to cancel over them, as an argument, if that is anything."""
     node = rewrite.origin[chain.root.name].name
-    offsets = rewrite.rounding.offsets("sum", found.rounding, shape[1], node)
+    offsets = rewrite.rounding.offsets("elementwise", found.rounding, shape[1], node)
     return [relax.const(composite_functions.along_channels(shape, offsets))] if offsets.any() else []
 
 
