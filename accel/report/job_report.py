@@ -9,7 +9,7 @@ from accel.report.report_documents import HostOp, Macs, ProgramWarning, Provenan
 from accel.report.simulation_report import program_size, seconds_of, timing_model_of, unit_times, warnings_of
 from accel.simulate.engine import Simulation
 
-_NAMED = 3  # nodes that a warning of rounding names
+_NAMED = 5  # nodes that a warning of rounding names
 
 
 def make_report(
