@@ -59,7 +59,9 @@ def test_depthwise_and_dense(kind: Kind) -> None:
 
 def test_sums_as_coarse_as_steps_are_rounded_after_the_multiplication() -> None:
     model = dense(Kind(y_zero=90, y_gain=1.5 * 74 * 40 / 30, bias=False), 5, 4, 40)
-    assert names(model, VTA) == ["multiply", "add", "shift_right", "add", "max", "min"]
+    bias, *others = names(model, VTA)
+    assert bias in BIAS  # as of the sums times three quarters many are ties
+    assert others == ["multiply", "add", "shift_right", "add", "max", "min"]
     check(model, VTA)
 
 
