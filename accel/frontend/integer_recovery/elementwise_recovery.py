@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from accel.frontend.integer_recovery.dataflow_block import Dataflow, DataflowRew
 from accel.frontend.integer_recovery.int8_operands import int8_output
 from accel.frontend.integer_recovery.qdq_chains import Chain, bounds_of, follow_chain
 from accel.frontend.integer_recovery.requantization import (
+    FINER,
     Accumulator,
     Narrowing,
     Requantize,
@@ -72,10 +73,24 @@ def recover_elementwise(rewrite: DataflowRewrite, binding: relax.Binding, requan
     if chain is None or chain.output is None or chain.output.dtype != "int8":
         return False
     found = narrowing_of(combined, chain, requantize)
+    if found is not None and found.too_coarse(1) and all(abs(weight) == 1 for weight in combined.weights):
+        combined = _finer(combined)
+        found = narrowing_of(combined, chain, requantize)
     if found is None:
         return False
     _replace(rewrite, chain, combined, found)
     return True
+
+
+def _finer(combined: _Combined) -> _Combined:
+    """The same in units of a part of their worth."""
+    return replace(
+        combined,
+        weights=tuple(FINER * weight for weight in combined.weights),
+        addend=FINER * combined.addend,
+        scale=combined.scale / FINER,
+        magnitude=FINER * combined.magnitude,
+    )
 
 
 def narrowing_of(combined: _Combined, chain: Chain, requantize: Requantize) -> Narrowing | None:

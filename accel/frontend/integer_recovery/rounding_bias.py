@@ -44,8 +44,9 @@ class Rounding:
 
     def offsets(self, channels: int, turn: int = 0) -> Int64:
         """Returns what each channel adds for errors to cancel, [channels]; an odd ``turn`` has the channels swap."""
-        steps = np.cumsum(np.broadcast_to(self.bias / self.worth, channels)) + turn % 2 / 2
-        return -self.step * np.diff(np.floor(steps), prepend=0).astype(np.int64)
+        part = np.broadcast_to(self.bias / self.worth, channels)
+        first = turn % 2 / 2 if (part == 1 / 2).all() else 1 / 2  # halves may begin with either; the rest is rounded
+        return -self.step * np.diff(np.floor(np.cumsum(part) + first), prepend=0).astype(np.int64)
 
     def left(self, channels: int) -> float:
         """Returns the error over all channels, in absolute value, that :meth:`offsets` leave."""

@@ -84,9 +84,9 @@ class Operators:
         node = self.node(name, "AveragePool", [x], **attributes)
         self.output(name, node, windows.mean((3, 5)), step, zeros[1])
 
-    def relu(self, name: str, step: float, shape: tuple[int, ...] = SHAPE) -> None:
-        x, data = self.input(f"{name}_x", shape)
-        self.output(name, self.node(name, "Relu", [x]), np.maximum(data, 0), step)
+    def relu(self, name: str, step: float, shape: tuple[int, ...] = SHAPE, zeros: tuple[int, int] = (0, 0)) -> None:
+        x, data = self.input(f"{name}_x", shape, zero=zeros[0])
+        self.output(name, self.node(name, "Relu", [x]), np.maximum(data, 0), step, zeros[1])
 
     def concat(self, name: str, step: float, channels: int = 32) -> None:
         shape = (2, channels, 32, 32)
@@ -176,6 +176,8 @@ def layers() -> Operators:
     made.pooling("pool_all", 8, STEP / 8, (64, 32, 8, 8))
     made.pooling("pool_of_one_channel", 4, 0.011, (4, 1, 128, 128))
     made.pooling("pool_with_zeros", 2, 0.05, (2, 32, 32, 32), (-20, 37))
+    made.pooling("pool_of_3_with_zeros", 2, 0.0471, (8, 3, 64, 64), (-20, 37))
+    made.relu("relu_with_zeros", 0.0471, zeros=(-20, -101))
     made.convolution("conv1", 1, bias=False, most=1)
     made.convolution("conv3", 3, bias=True)
     made.convolution("conv4", 4, bias=False)

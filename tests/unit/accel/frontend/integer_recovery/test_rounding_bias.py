@@ -75,6 +75,12 @@ def test_a_part_of_a_unit_is_taken_by_a_part_of_the_channels(bias: float) -> Non
     assert (offsets / 128 * 0.7).mean() == pytest.approx(-bias, abs=1e-3)
 
 
+@pytest.mark.parametrize("bias", [-0.3, -0.1, 0.2, 0.3])
+def test_few_channels_are_left_with_half_a_unit_at_most(bias: float) -> None:
+    for channels in (1, 2, 3):
+        assert Rounding(np.asarray(bias), np.asarray(0.7)).left(channels) <= 0.35 / channels + 1e-9
+
+
 @pytest.mark.parametrize(
     ("shape", "laid_out"),
     [
