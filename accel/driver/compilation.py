@@ -18,6 +18,7 @@ from accel.driver.run_options import Options
 from accel.driver.stage_chain import Phase, StageDump
 from accel.driver.stage_dumps import describe_model, describe_program
 from accel.frontend.integer_recovery.recover_integers import ImportedModel
+from accel.frontend.integer_recovery.rounding_bias import LeftBias
 from accel.frontend.onnx_model.external_data import with_embedded_data
 from accel.frontend.read.model_info import ModelInfo
 from accel.lowering.codegen.region_cache import RegionCache
@@ -172,7 +173,7 @@ class Emitted(Compilation):
 
     program: Program
     host_ops: list[HostOp]
-    biases: dict[str, float]
+    biases: dict[str, LeftBias]
     functions: list[CompiledFunction]
     buffers: Buffers
     origin: Modules | KeptProgram
@@ -232,7 +233,7 @@ class Verified(Compilation):
     """
 
     host_ops: list[HostOp]
-    biases: dict[str, float]
+    biases: dict[str, LeftBias]
     functions: list[CompiledFunction]
     program: Program
     buffers: Buffers

@@ -93,7 +93,7 @@ def plan_loaded_model(
         provenance=made_from,
         family=accelerator.family,
         quantisation="none" if quantised else "one random sample" if given is None else "given samples",
-        warnings=[*model_warnings(info), *rounding_warnings(packed.imported.biases, capabilities)],
+        warnings=[*model_warnings(info), *rounding_warnings(packed.imported.biases, accelerator.title)],
         nodes=_nodes(original, launches, packed.host_ops, packed.imported.operators),
         launches=launches,
         macs=Macs(total=info.macs, accelerator=macs, share=macs / info.macs if info.macs else 0.0),

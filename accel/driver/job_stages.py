@@ -295,7 +295,7 @@ def report_job(done: Assessed) -> Reported:
         warnings=[
             *run_warnings("no-quality", done.quality.missing),
             *model_warnings(job.info),
-            *rounding_warnings(run.biases, Capabilities.of(job.target)),
+            *rounding_warnings(run.biases, job.target.accelerator.title),
         ],
     )
     report = report.model_copy(update={"functions": run.functions, "limits": run.limits()})

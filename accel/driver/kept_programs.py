@@ -19,6 +19,7 @@ from accel.accelerator.document import Accelerator
 from accel.driver.run_options import Options
 from accel.driver.stage_chain import Phase
 from accel.errors import CyclopsError
+from accel.frontend.integer_recovery.rounding_bias import LeftBias
 from accel.lowering.ir.function_attributes import ScratchpadBuffer
 from accel.lowering.partition.composite_graph import CompositeGraph, dump_graph, load_graph
 from accel.lowering.partition.graph_partition import RegionChoice
@@ -52,7 +53,7 @@ class ProgramFacts:
 
     functions: tuple[str, ...]
     host_ops: tuple[HostOp, ...]
-    biases: dict[str, float]
+    biases: dict[str, LeftBias]
     buffers: dict[str, tuple[ScratchpadBuffer, ...]]
     quality: Qualities
 

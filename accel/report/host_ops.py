@@ -29,12 +29,12 @@ def host_ops(imported: ImportedModel, module: ir.IRModule, accelerator: Accelera
     facts, title = HostGraphFacts.of(imported.model), accelerator.title
     for node in imported.host_nodes.values():
         for name in node.covers:
+            op = imported.operators.get(name, node.op)
+            if op in RECURRENT:
+                reasons[name] = recurrent_reason(op, title, shared=name in shared)
+                continue
             # a quantised operator is several steps; the one that is named after it says most
             if name == node.name or len(node.covers) > 1 or name not in reasons:
-                op = imported.operators.get(name, node.op)
-                if op in RECURRENT:
-                    reasons[name] = recurrent_reason(op, title, shared=name in shared)
-                    continue
                 op = op if op == "DynamicQuantizeLinear" else node.op
                 reasons[name] = _reason(node.name, op, title, facts, shared=name in shared)
     causes = _causes(imported)
@@ -44,6 +44,8 @@ def host_ops(imported: ImportedModel, module: ir.IRModule, accelerator: Accelera
         if reason is not None:
             names = [str(node) for node in function.attrs["nodes"]] or [str(variable.name_hint)]
             for name in names:
+                if name in reasons and imported.operators.get(name) in RECURRENT:
+                    continue  # its steps are many, and its own reason says what they are
                 reasons[name] = f"{reasons[name]}; {reason}" if name in causes else str(reason)
     return [
         HostOp(node=name, op=imported.operators.get(name, "QuantizeLinear"), reason=reason)

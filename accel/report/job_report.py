@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from accel.frontend.integer_recovery.rounding_bias import ACCEPTED_BIAS
+from accel.frontend.integer_recovery.rounding_bias import ACCEPTED_BIAS, LeftBias
 from accel.frontend.read.model_info import ModelInfo
-from accel.lowering.analysis.capabilities import Capabilities
 from accel.program.program_model import Program
 from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
 from accel.report.report_documents import HostOp, Macs, ProgramWarning, Provenance, Quality, Report, WarningKind
 from accel.report.simulation_report import program_size, seconds_of, timing_model_of, unit_times, warnings_of
 from accel.simulate.engine import Simulation
 
-_NAMED = 3  # nodes that a warning of rounding names
+_NAMED = 5  # nodes that a warning of rounding names
 
 
 def make_report(
@@ -78,23 +77,29 @@ def model_warnings(info: ModelInfo) -> list[ProgramWarning]:
     return found
 
 
-def rounding_warnings(biases: Mapping[str, float], capabilities: Capabilities) -> list[ProgramWarning]:
-    """Returns a warning, if there are any ``biases``, of what is rounded with a mean error that is not near zero.
+def rounding_warnings(biases: Mapping[str, LeftBias], title: str) -> list[ProgramWarning]:
+    """Returns a warning for each reason for which nodes round with a mean error that is not near zero.
 
     Args:
-        biases: the mean errors, in units of the last place, by node.
-        capabilities: of the accelerator that is to round so.
+        biases: the mean errors, by node.
+        title: of the accelerator that is to round so.
     """
-    if not biases:
-        return []
-    worst = sorted(biases.items(), key=lambda item: -item[1])
-    named = [f"{node} by {bias:.2g}" for node, bias in worst[:_NAMED]]
-    more = [f"{len(worst) - _NAMED} more by less"] if len(worst) > _NAMED else []
-    count = "1 tensor is" if len(worst) == 1 else f"{len(worst)} tensors are"
-    why = (
-        "their channels are too few for a constant of each to balance that"
-        if capabilities.balances
-        else f"{capabilities.accelerator.title} adds no tensor to its accumulators, so that halves are all rounded up"
+    reasons = {
+        True: "their channels are too few for a constant of each to balance that",
+        False: f"{title} adds no tensor to these sums, so that halves are all rounded up",
+    }
+    return run_warnings(
+        "biased-rounding", *(_biased(biases, balanced=of, reason=reason) for of, reason in reasons.items())
     )
-    found = f"{count} rounded with a mean error of over {ACCEPTED_BIAS:g} units of the last place"
-    return run_warnings("biased-rounding", f"{found}: {', '.join([*named, *more])}; {why}")
+
+
+def _biased(biases: Mapping[str, LeftBias], *, balanced: bool, reason: str) -> str:
+    """Which nodes round with a mean error, and how large it is; empty for none."""
+    found = sorted(((bias.error, node) for node, bias in biases.items() if bias.balanced == balanced), reverse=True)
+    if not found:
+        return ""
+    named = [f"{node} by {error:.2g}" for error, node in found[:_NAMED]]
+    more = [f"{len(found) - _NAMED} more by less"] if len(found) > _NAMED else []
+    count = "1 tensor is" if len(found) == 1 else f"{len(found)} tensors are"
+    limit = f"a mean error of over {ACCEPTED_BIAS:g} units of the last place"
+    return f"{count} rounded with {limit}: {', '.join([*named, *more])}; {reason}"

@@ -2,37 +2,50 @@
 
 A dequantised tensor whose scale is a power of two is an array of int64 with one binary exponent, and stays
 exact through convolution, sums, clipping. QuantizeLinear brings it back to int8: it rounds half up behind an
-operator that the accelerator fuses it with, and half to even elsewhere (on the host). A scale may have a factor
+operator that the accelerator fuses it with, and half to even elsewhere (on the host). Where an accelerator can, it
+rounds half down in every second channel of what would be biased, the first of one tensor, the second of the next;
+layers and sums count apart. A scale may have a factor
 beside its power of two, as an average of 49 has; factors that float32 cannot tell apart are one. What cannot be
 exact (softmax) is float32.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
+WORTH_A_TENSOR = 0.02  # units of the last place, of the mean error
 Arguments = list[Any]
 Attributes = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Dyadic:
-    """``numbers * factor * 2**exponent``, the factor from 1 to 2; ``fused`` if an accelerated operator made it."""
+    """``numbers * factor * 2**exponent``, the factor from 1 to 2; ``fused`` if an accelerated operator made it.
+
+    That is a layer whose channels are those of ``axis``, or work on elements if that is None. Its numbers are
+    multiples of ``grain``. ``biased``: it has a bias.
+    """
 
     numbers: np.ndarray
     exponent: int
     fused: bool = False
     factor: float = 1.0
+    axis: int | None = None
+    biased: bool = False
+    grain: int = 1
 
     @staticmethod
-    def of(numbers: np.ndarray, scale: float, *, fused: bool = False) -> "Dyadic":
+    def of(
+        numbers: np.ndarray, scale: float, *, fused: bool = False, axis: int | None = None, biased: bool = False
+    ) -> "Dyadic":
         exponent, factor = split(scale)
-        return Dyadic(numbers, exponent, fused, factor)
+        return Dyadic(numbers, exponent, fused, factor, axis, biased)
 
     @property
     def scale(self) -> float:
@@ -46,13 +59,20 @@ class Dyadic:
         return np.ldexp(self.numbers * self.factor, self.exponent).astype(np.float32)
 
 
-def run(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Every tensor of the graph, by name: integers where quantised, float32 elsewhere."""
+def run(model: onnx.ModelProto, inputs: dict[str, np.ndarray], *, balances: bool = False) -> dict[str, np.ndarray]:
+    """Every tensor of the graph, by name: integers where quantised, float32 elsewhere.
+
+    ``balances``: every second channel rounds half down where the mean error matters.
+    """
+    sides = Counter[str]() if balances else None
     values = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer} | inputs
     for node in model.graph.node:
         arguments = [values[name] for name in node.input if name]
         attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-        values[node.output[0]] = OPERATORS[node.op_type](arguments, attributes)
+        if node.op_type == "QuantizeLinear":
+            values[node.output[0]] = quantize(arguments, sides)
+        else:
+            values[node.output[0]] = OPERATORS[node.op_type](arguments, attributes)
     return {name: value.real() if isinstance(value, Dyadic) else value for name, value in values.items()}
 
 
@@ -79,15 +99,36 @@ def dequantize(arguments: Arguments, _attributes: Attributes) -> Dyadic:
     return Dyadic.of(value.astype(np.int64), float(scale))
 
 
-def quantize(arguments: Arguments, _attributes: Attributes) -> np.ndarray:
+def quantize(arguments: Arguments, sides: Counter[str] | None = None) -> np.ndarray:
     value, scale, zero_point = arguments
     assert zero_point == 0
     shift, factor = split(float(scale) / value.scale) if isinstance(value, Dyadic) else (0, 0.0)
     if isinstance(value, Dyadic) and value.fused and factor == 1:
-        steps = (value.numbers + (1 << shift >> 1)) >> shift if shift >= 0 else value.numbers << -shift
+        half = (1 << shift >> 1) - downwards(value, shift, sides) if shift > 0 else 0
+        steps = (value.numbers + half) >> shift if shift >= 0 else value.numbers << -shift
     else:
         steps = np.rint((value.real() if isinstance(value, Dyadic) else value) / scale)
     return np.clip(steps, -128, 127).astype(np.int8)
+
+
+def downwards(value: Dyadic, shift: int, sides: Counter[str] | None) -> np.ndarray:
+    """1 where a tie rounds down, of the shape of the numbers: in half of the channels, or of parts of few channels."""
+    shape = value.numbers.shape
+    tie = value.grain * 2.0 ** -(shift + 1) if value.grain < 1 << shift else 0.0
+    if sides is None or not tie or not (tie > WORTH_A_TENSOR or (value.axis is not None and value.biased)):
+        return np.zeros(shape, np.int64)
+    axis = value.axis % len(shape) if value.axis is not None else 1 if len(shape) == 4 else len(shape) - 1
+    outer, channels, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    if value.axis is None:
+        places = inner if len(shape) == 4 else outer
+        parts = [n for n in range(1, places + 1) if places % n == 0]
+        near_zero = [n for n in parts if channels * n % 2 * tie / (channels * n) <= WORTH_A_TENSOR]
+        channels *= (near_zero or [1])[0]
+    of = "elements" if value.axis is None else "layers"
+    each = (np.arange(channels) + sides[of]) % 2
+    sides[of] += 1
+    inner = value.numbers.size // channels // outer if axis < len(shape) - 1 else 1
+    return np.broadcast_to(each[:, None], (value.numbers.size // channels // inner, channels, inner)).reshape(shape)
 
 
 def conv(arguments: Arguments, attributes: Attributes) -> Dyadic:
@@ -112,13 +153,14 @@ def conv(arguments: Arguments, attributes: Attributes) -> Dyadic:
     total = np.concatenate(parts, 1)
     if bias:
         total = total + bias[0].numbers[:, None, None]
-    return Dyadic.of(total, data.scale * weight.scale, fused=True)
+    return Dyadic.of(total, data.scale * weight.scale, fused=True, axis=1, biased=bool(bias))
 
 
 def gemm(arguments: Arguments, attributes: Attributes) -> Dyadic:
     data, weight, *bias = arguments
     total = data.numbers @ (weight.numbers.T if attributes.get("transB") else weight.numbers)
-    return Dyadic.of(total + (bias[0].numbers if bias else 0), data.scale * weight.scale, fused=True)
+    total = total + (bias[0].numbers if bias else 0)
+    return Dyadic.of(total, data.scale * weight.scale, fused=True, axis=-1, biased=bool(bias))
 
 
 def add(arguments: Arguments, _attributes: Attributes) -> Dyadic:
@@ -132,7 +174,7 @@ def relu(arguments: Arguments, _attributes: Attributes) -> Dyadic | np.ndarray:
     (value,) = arguments
     if not isinstance(value, Dyadic):
         return np.maximum(value, 0)
-    return Dyadic(np.maximum(value.numbers, 0), value.exponent, fused=True, factor=value.factor)
+    return replace(value, numbers=np.maximum(value.numbers, 0), fused=True)
 
 
 def clip(arguments: Arguments, _attributes: Attributes) -> Dyadic | np.ndarray:
@@ -140,7 +182,10 @@ def clip(arguments: Arguments, _attributes: Attributes) -> Dyadic | np.ndarray:
         return np.clip(*arguments)
     value, low, high = (dyadic(argument) for argument in arguments)
     exponent = min(value.exponent, low.exponent, high.exponent)
-    return Dyadic(np.clip(value.at(exponent), low.at(exponent), high.at(exponent)), exponent, fused=True)
+    numbers = np.clip(value.at(exponent), low.at(exponent), high.at(exponent))
+    return replace(
+        value, numbers=numbers, exponent=exponent, fused=True, grain=value.grain << value.exponent - exponent
+    )
 
 
 def concat(arguments: Arguments, attributes: Attributes) -> Dyadic | np.ndarray:
@@ -168,7 +213,7 @@ def moved(function: Callable[..., np.ndarray]) -> Callable[..., Dyadic | np.ndar
 def global_average_pool(arguments: Arguments, _attributes: Attributes) -> Dyadic:
     (value,) = arguments
     total = value.numbers.sum((2, 3), keepdims=True)
-    return Dyadic.of(total, value.scale / math.prod(value.numbers.shape[2:]), fused=True)
+    return Dyadic.of(total, value.scale / math.prod(value.numbers.shape[2:]), fused=True, axis=1)
 
 
 def average_pool(arguments: Arguments, attributes: Attributes) -> Dyadic:
@@ -177,7 +222,7 @@ def average_pool(arguments: Arguments, attributes: Attributes) -> Dyadic:
     kernel, strides = attributes["kernel_shape"], attributes.get("strides", [1, 1])
     windows = np.lib.stride_tricks.sliding_window_view(value.numbers, kernel, (2, 3))
     total = windows[:, :, :: strides[0], :: strides[1]].sum((-2, -1))
-    return Dyadic.of(total, value.scale / math.prod(kernel), fused=True)
+    return Dyadic.of(total, value.scale / math.prod(kernel), fused=True, axis=1)
 
 
 def max_pool(value: np.ndarray, _rest: Arguments, attributes: Attributes) -> np.ndarray:
@@ -207,7 +252,7 @@ OPERATORS = {
     "GlobalAveragePool": global_average_pool,
     "MatMul": gemm,
     "MaxPool": moved(max_pool),
-    "QuantizeLinear": quantize,
+    "QuantizeLinear": lambda arguments, _attributes: quantize(arguments),
     "Relu": relu,
     "Reshape": moved(lambda x, rest, _attributes: x.reshape(rest[0])),
     "Softmax": softmax,

@@ -89,9 +89,9 @@ def recover_addition(rewrite: DataflowRewrite, binding: relax.Binding, requantiz
     nodes = rewrite.nodes([chain.root, *chain.members])
     shape = [int(size) for size in binding.var.ty.shape.values]
     laid_out = shape if len(shape) in RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
-    laid_out = rewrite.rounding.shape(laid_out, narrowing.rounding)
+    laid_out = rewrite.rounding.shape("addition", laid_out, narrowing.rounding)
     node = rewrite.origin[chain.root.name].name
-    offsets = rewrite.rounding.offsets("sum", narrowing.rounding, laid_out[1], node)
+    offsets = rewrite.rounding.offsets("addition", narrowing.rounding, laid_out[1], node)
     function = composite_functions.add(nodes, laid_out, factors, addend, narrowing.epilogue, rounds=bool(offsets.any()))
     rewrite.replace(chain.members)
     arguments = [to_int8(rewrite, operand, chain.root) for operand in operands]

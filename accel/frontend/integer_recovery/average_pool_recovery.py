@@ -7,11 +7,11 @@ import tvm
 from tvm import relax
 
 from accel.frontend.integer_recovery import composite_functions
-from accel.frontend.integer_recovery.contraction_recovery import IntegerContraction, recover_layer
+from accel.frontend.integer_recovery.contraction_recovery import IntegerContraction, narrowing_of, recover_layer
 from accel.frontend.integer_recovery.dataflow_block import DataflowRewrite
 from accel.frontend.integer_recovery.int8_operands import Weights, zero_point_as_int8
 from accel.frontend.integer_recovery.qdq_chains import follow_chain
-from accel.frontend.integer_recovery.requantization import Requantize
+from accel.frontend.integer_recovery.requantization import FINER, Narrowing, Requantize
 
 _POOLS = {"relax.nn.avg_pool1d": "NCW", "relax.nn.avg_pool2d": "NCHW"}  # and how their data lie
 _PLACES = (3, 4)  # axes of lines, which become images of height 1, and of images
@@ -31,16 +31,18 @@ def recover_average_pool(rewrite: DataflowRewrite, binding: relax.Binding, requa
     if chain.output is None:
         return False  # nobody wants it in integers
     kernel, window = found
-    channels = window.groups
-    weights = Weights(np.ones((channels, 1, *kernel), np.int8), 0)
-    zero_point = zero_point_as_int8(x)
-    bias = None if zero_point == 0 else np.asarray(-zero_point * weights.sums(), np.int64)
-    scale = x.scale / math.prod(kernel)
-    return recover_layer(
-        rewrite,
-        IntegerContraction(chain, x, zero_point, weights, bias, np.asarray(scale), window, macs=0, average=True),
-        requantize,
-    )
+
+    def layer(weight: int) -> IntegerContraction:
+        weights = Weights(np.full((window.groups, 1, *kernel), weight, np.int8), 0)
+        zero_point = zero_point_as_int8(x)
+        bias = None if zero_point == 0 else np.asarray(-zero_point * weights.sums(), np.int64)
+        scale = np.asarray(x.scale / math.prod(kernel) / weight)
+        return IntegerContraction(chain, x, zero_point, weights, bias, scale, window, macs=0, average=weight == 1)
+
+    plain = layer(1)
+    narrowing = narrowing_of(plain, requantize)
+    coarse = isinstance(narrowing, Narrowing) and narrowing.too_coarse(window.groups)
+    return recover_layer(rewrite, layer(FINER) if coarse else plain, requantize)
 
 
 def _averaged(call: tvm.ir.Call) -> tuple[tuple[int, int], composite_functions.ConvolutionWindow] | None:

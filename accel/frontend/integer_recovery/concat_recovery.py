@@ -11,7 +11,7 @@ from accel.frontend.integer_recovery.elementwise_recovery import rounding_offset
 from accel.frontend.integer_recovery.int8_operands import int8_output
 from accel.frontend.integer_recovery.movement_recovery import same_numbers
 from accel.frontend.integer_recovery.qdq_chains import Chain, follow_chain
-from accel.frontend.integer_recovery.requantization import Accumulator, Narrowing, Requantize, epilogue_of
+from accel.frontend.integer_recovery.requantization import FINER, Accumulator, Narrowing, Requantize, epilogue_of
 
 
 def recover_concat(rewrite: DataflowRewrite, binding: relax.Binding, requantize: Requantize) -> bool:
@@ -28,12 +28,12 @@ def recover_concat(rewrite: DataflowRewrite, binding: relax.Binding, requantize:
     chain = follow_chain(graph, binding.var, bias_size=None)
     if chain.output is None:
         return False
-    narrowings = [None if _fits(x, chain) else _narrowing(x, chain, requantize) for x in operands]
+    narrowings = [None if _fits(x, chain) else _weighed(x, chain, requantize) for x in operands]
     if any(isinstance(narrowing, str) for narrowing in narrowings):
         return False
     rewrite.replace(chain.members)
     parts = [
-        x.value if narrowing is None else _changed(rewrite, chain, x, narrowing)
+        x.value if narrowing is None else _changed(rewrite, chain, x, *narrowing)
         for x, narrowing in zip(operands, narrowings, strict=True)
         if not isinstance(narrowing, str)
     ]
@@ -49,23 +49,33 @@ def _fits(x: QuantisedTensor, chain: Chain) -> bool:
     return same_numbers(x, chain.output) and chain.limits == (limits.min, limits.max)
 
 
-def _narrowing(x: QuantisedTensor, chain: Chain, requantize: Requantize) -> Narrowing | str:
-    """What brings an operand to the result's scale and bounds, or why nothing does."""
+def _weighed(x: QuantisedTensor, chain: Chain, requantize: Requantize) -> tuple[Narrowing, int] | str:
+    """What brings an operand to the result's scale and bounds, and the weight that it has before; or why nothing."""
+    found = _narrowing(x, chain, requantize)
+    weight = FINER if isinstance(found, Narrowing) and found.too_coarse(1) else 1
+    if weight > 1:
+        found = _narrowing(x, chain, requantize, weight)
+    return found if isinstance(found, str) else (found, weight)
+
+
+def _narrowing(x: QuantisedTensor, chain: Chain, requantize: Requantize, weight: int = 1) -> Narrowing | str:
+    """What brings an operand, times ``weight``, to the result's scale and bounds, or why nothing does."""
     assert chain.output is not None
     int8 = x.dtype == chain.output.dtype == "int8"
     if not int8 or not x.per_tensor or len(x.value.ty.shape) not in RANKS:
         return "elementwise work is on int8"
-    acc = Accumulator(np.asarray(float(x.scale)), np.asarray(INT8_MAGNITUDE + abs(int(x.zero_point))))
+    magnitude = weight * (INT8_MAGNITUDE + abs(int(x.zero_point)))
+    acc = Accumulator(np.asarray(float(x.scale) / weight), np.asarray(magnitude))
     return epilogue_of(acc, int8_output(chain), requantize)
 
 
-def _changed(rewrite: DataflowRewrite, chain: Chain, x: QuantisedTensor, found: Narrowing) -> relax.Var:
+def _changed(rewrite: DataflowRewrite, chain: Chain, x: QuantisedTensor, found: Narrowing, weight: int) -> relax.Var:
     node = rewrite.origin[chain.root.name]
-    shape, addend = [int(size) for size in x.value.ty.shape], int(found.addend) - int(x.zero_point)
-    laid_out = rewrite.rounding.shape(shape, found.rounding)
+    shape, addend = [int(size) for size in x.value.ty.shape], int(found.addend) - weight * int(x.zero_point)
+    laid_out = rewrite.rounding.shape("elementwise", shape, found.rounding)
     offsets = rounding_offsets(rewrite, chain, laid_out, found)
     function = composite_functions.elementwise(
-        [node.name], laid_out, (1,), "sum", addend, found.epilogue, rounds=bool(offsets)
+        [node.name], laid_out, (weight,), "sum", addend, found.epilogue, rounds=bool(offsets)
     )
     value = x.value
     if laid_out != shape:

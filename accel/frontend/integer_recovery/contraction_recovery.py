@@ -152,7 +152,7 @@ def recover_layer(rewrite: DataflowRewrite, layer: IntegerContraction, requantiz
     if layer.magnitude.max() > INT32_MAX:
         return False
     root = layer.chain.root
-    found = _epilogue(layer, requantize)
+    found = narrowing_of(layer, requantize)
     narrowing = None if isinstance(found, str) else _balanced(rewrite, layer, found)
     x = _data(rewrite, layer)
     arguments = [x, relax.const(layer.weights.values), *_vectors(layer, narrowing)]
@@ -223,8 +223,8 @@ def _layer(rewrite: DataflowRewrite, var: relax.Var) -> IntegerContraction | Non
     return IntegerContraction(chain, x, zero_point, weights, integers, scale, found.window, found.macs, found.phases)
 
 
-def _epilogue(layer: IntegerContraction, requantize: Requantize) -> Narrowing | str:
-    """The requantisation inside the composite, or why there is none."""
+def narrowing_of(layer: IntegerContraction, requantize: Requantize) -> Narrowing | str:
+    """Returns the requantisation inside the composite, or why there is none."""
     output = layer.chain.output
     if output is None:
         return f"the result is wanted in {'int32' if layer.chain.integer else 'float32'}"

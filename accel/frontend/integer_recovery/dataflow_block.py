@@ -10,7 +10,7 @@ from tvm import relax
 from tvm.ir import IRModule
 
 from accel.frontend.fold.affine_channels import OPERATORS
-from accel.frontend.integer_recovery.rounding_bias import RoundingSides
+from accel.frontend.integer_recovery.rounding_bias import Rounded, RoundingSides
 from accel.frontend.relax_import.relax_importer import ImportedCall, ImportedNode, identifier
 from accel.host.host_graph import attribute_value
 from accel.host.onnx_calls import OnnxCall, make_onnx_call
@@ -230,7 +230,7 @@ class DataflowRewrite:
     A variable that the rest of the graph uses keeps its identity, so nothing needs substituting.
     """
 
-    def __init__(self, graph: Dataflow, origin: dict[str, ImportedNode], *, balances: bool = False) -> None:
+    def __init__(self, graph: Dataflow, origin: dict[str, ImportedNode], *, balances: Collection[Rounded] = ()) -> None:
         self.graph = graph
         self.origin = dict(origin)
         self.rounding = RoundingSides(balances)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from accel.frontend.integer_recovery.dataflow_block import Dataflow, DataflowRew
 from accel.frontend.integer_recovery.int8_operands import int8_output
 from accel.frontend.integer_recovery.qdq_chains import Chain, bounds_of, follow_chain
 from accel.frontend.integer_recovery.requantization import (
+    FINER,
     Accumulator,
     Narrowing,
     Requantize,
@@ -72,10 +73,24 @@ def recover_elementwise(rewrite: DataflowRewrite, binding: relax.Binding, requan
     if chain is None or chain.output is None or chain.output.dtype != "int8":
         return False
     found = narrowing_of(combined, chain, requantize)
+    if found is not None and found.too_coarse(1) and all(abs(weight) == 1 for weight in combined.weights):
+        combined = _finer(combined)
+        found = narrowing_of(combined, chain, requantize)
     if found is None:
         return False
     _replace(rewrite, chain, combined, found)
     return True
+
+
+def _finer(combined: _Combined) -> _Combined:
+    """The same in units of a part of their worth."""
+    return replace(
+        combined,
+        weights=tuple(FINER * weight for weight in combined.weights),
+        addend=FINER * combined.addend,
+        scale=combined.scale / FINER,
+        magnitude=FINER * combined.magnitude,
+    )
 
 
 def narrowing_of(combined: _Combined, chain: Chain, requantize: Requantize) -> Narrowing | None:
@@ -185,7 +200,7 @@ def _replace(rewrite: DataflowRewrite, chain: Chain, combined: _Combined, found:
     nodes = rewrite.nodes([chain.root, *chain.members]) or [rewrite.origin[chain.root.name].name]
     shape = [int(size) for size in chain.root.ty.shape.values]
     laid_out = shape if len(shape) in RANKS else [math.prod(shape[:-1]), math.prod(shape[-1:])]
-    laid_out = rewrite.rounding.shape(laid_out, found.rounding)
+    laid_out = rewrite.rounding.shape("elementwise", laid_out, found.rounding)
     arguments = [_spread(rewrite, chain.root, value, shape, laid_out) for value in combined.values]
     rewrite.replace(chain.members)
     offsets = rounding_offsets(rewrite, chain, laid_out, found)
@@ -210,7 +225,7 @@ def rounding_offsets(
 ) -> list[relax.Expr]:
     """Returns what each channel adds for errors to cancel over them, as an argument, if that is anything."""
     node = rewrite.origin[chain.root.name].name
-    offsets = rewrite.rounding.offsets("sum", found.rounding, shape[1], node)
+    offsets = rewrite.rounding.offsets("elementwise", found.rounding, shape[1], node)
     return [relax.const(composite_functions.along_channels(shape, offsets))] if offsets.any() else []
 
 

@@ -8,7 +8,7 @@ composite returns its int32 accumulator, and the host requantises. Everything el
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx
@@ -28,6 +28,7 @@ from accel.frontend.integer_recovery.integer_movement import with_integer_moveme
 from accel.frontend.integer_recovery.max_pool_recovery import recover_max_pool
 from accel.frontend.integer_recovery.movement_recovery import recover_movement
 from accel.frontend.integer_recovery.requantization import Requantize
+from accel.frontend.integer_recovery.rounding_bias import LeftBias, Rounded
 from accel.frontend.integer_recovery.signed_activations import with_signed_activations
 from accel.frontend.integer_recovery.table_recovery import Tables
 from accel.frontend.relax_import.relax_importer import ImportedGraph, ImportedNode, import_onnx, is_static_shape
@@ -87,7 +88,7 @@ class ImportedModel:
     gives, for some variables that the host prepares data or finishes results in, the reason. ``model`` has the nodes
     of the model in QDQ form, as it was read, that are left to the host, and ``tensors`` gives the names of its tensor
     for each variable of ``main`` that is one; ``inner`` gives those within a table, by the tensor that it makes.
-    ``biases`` has the mean error of each node's rounding that is not near zero, in units of the last place.
+    ``biases`` has the mean error of each node's rounding that is not near zero.
     """
 
     module: IRModule
@@ -98,11 +99,11 @@ class ImportedModel:
     model: onnx.ModelProto = field(default_factory=onnx.ModelProto)
     tensors: dict[str, tuple[str, ...]] = field(default_factory=dict)
     inner: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    biases: dict[str, float] = field(default_factory=dict)
+    biases: dict[str, LeftBias] = field(default_factory=dict)
 
 
 def import_integer_model(
-    qdq: onnx.ModelProto, requantize: Requantize = "shift", *, balances: bool = False
+    qdq: onnx.ModelProto, requantize: Requantize = "shift", *, balances: Collection[Rounded] = ()
 ) -> ImportedModel:
     """Imports a model in QDQ form (or float: then all of it is for the host).
 
@@ -110,8 +111,8 @@ def import_integer_model(
         qdq: the model.
         requantize: how the accelerator brings accumulators to int8: by a "shift", rounding half up; by that or, where
             the scales want it, by integers that "multiply" before; or by a float32 "scale", rounding half to even.
-        balances: whether shifts that would be biased round half up in every other channel, and half down in the rest;
-            for an accelerator that can add a number a channel.
+        balances: the operators whose rounding, where it would be biased, is half up in every other channel and half
+            down in the rest; those to which the accelerator can add a number a channel.
 
     Raises:
         UnsupportedOperator: neither the accelerator nor the host can run a node; ``field`` is ``node:<name>``.
@@ -121,7 +122,7 @@ def import_integer_model(
 
 
 def recover_integers(
-    imported: ImportedGraph, requantize: Requantize = "shift", *, balances: bool = False
+    imported: ImportedGraph, requantize: Requantize = "shift", *, balances: Collection[Rounded] = ()
 ) -> ImportedModel:
     """Replaces the float arithmetic between dequantize and quantize by composites (see above for the arguments)."""
     rewrite = DataflowRewrite(Dataflow(imported.module["main"]), imported.origin, balances=balances)

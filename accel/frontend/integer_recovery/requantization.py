@@ -190,6 +190,10 @@ class Output:
     limits: tuple[int, int]
 
 
+FINER = 1 << 6
+"""What weights of one can be instead, as int8, so that a constant is rounded to a smaller part of a unit."""
+
+
 @dataclass(frozen=True)
 class Narrowing:
     """An epilogue, what joins the bias for it, and the multiplier of each channel if it has them; scalars or [O].
@@ -201,6 +205,11 @@ class Narrowing:
     addend: Int64
     rounding: Rounding
     factors: Int64 | None = None
+
+    def too_coarse(self, channels: int) -> bool:
+        """Returns whether weights have to be finer for a float to requantise without bias, over ``channels``."""
+        scaled = isinstance(self.epilogue, composite_functions.ScaledEpilogue)
+        return scaled and self.rounding.left(channels) > ACCEPTED_BIAS
 
 
 def epilogue_of(acc: Accumulator, output: Output, requantize: Requantize) -> Narrowing | str:

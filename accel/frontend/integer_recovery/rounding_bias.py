@@ -11,9 +11,9 @@ From one sum to the next the channels change sides, so that along a trunk of res
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -22,7 +22,8 @@ from accel.util.arrays import Float64, Int64
 ACCEPTED_BIAS = 0.02
 """Units of the result that a rounding may be off by on average."""
 
-Rounded = Literal["layer", "sum"]
+Rounded = Literal["layer", "addition", "elementwise"]
+ROUNDED: frozenset[Rounded] = frozenset(get_args(Rounded))
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,9 @@ class Rounding:
 
     def offsets(self, channels: int, turn: int = 0) -> Int64:
         """Returns what each channel adds for errors to cancel, [channels]; an odd ``turn`` has the channels swap."""
-        steps = np.cumsum(np.broadcast_to(self.bias / self.worth, channels)) + turn % 2 / 2
-        return -self.step * np.diff(np.floor(steps), prepend=0).astype(np.int64)
+        part = np.broadcast_to(self.bias / self.worth, channels)
+        first = turn % 2 / 2 if (part == 1 / 2).all() else 1 / 2  # halves may begin with either; the rest is rounded
+        return -self.step * np.diff(np.floor(np.cumsum(part) + first), prepend=0).astype(np.int64)
 
     def left(self, channels: int) -> float:
         """Returns the error over all channels, in absolute value, that :meth:`offsets` leave."""
@@ -72,24 +74,32 @@ def grain_of(*factors: int) -> int:
     return together & -together
 
 
+@dataclass(frozen=True)
+class LeftBias:
+    """The mean error of a rounding, in units of the result; ``balanced``: as far as its few channels let it."""
+
+    error: float
+    balanced: bool
+
+
 @dataclass
 class RoundingSides:
     """Which channels of each rounding go up, and what stays biased.
 
-    ``balances``: the accelerator can add a number a channel. ``biases`` are mean errors, in units of the result, by the
-    node that rounds, of those beyond :data:`ACCEPTED_BIAS`.
+    ``balances``: the operators to which the accelerator can add a number a channel. ``biases`` are those beyond
+    :data:`ACCEPTED_BIAS`, by the node that rounds.
     """
 
-    balances: bool
-    biases: dict[str, float] = field(default_factory=dict)
-    _turns: Counter[Rounded] = field(default_factory=Counter)
+    balances: Collection[Rounded]
+    biases: dict[str, LeftBias] = field(default_factory=dict)
+    _turns: Counter[bool] = field(default_factory=Counter)  # of layers, and of the rest
 
-    def shape(self, shape: list[int], rounding: Rounding) -> list[int]:
+    def shape(self, of: Rounded, shape: list[int], rounding: Rounding) -> list[int]:
         """Returns how to lay out an image or a matrix whose elements are summed, for its errors to cancel.
 
         As it is, but where its channels are one, or few and odd: a channel is then a part of what one was.
         """
-        if not self.balances or rounding.mean <= ACCEPTED_BIAS:
+        if of not in self.balances or rounding.mean <= ACCEPTED_BIAS:
             return shape
         return next((each for each in _layouts(shape) if rounding.left(each[1]) <= ACCEPTED_BIAS), shape)
 
@@ -97,21 +107,21 @@ class RoundingSides:
         """Returns what each channel adds for a mean error near zero, [channels]; all 0 where that needs nothing.
 
         Args:
-            of: the sort of operator; each has turns of its own.
+            of: the sort of operator; layers have turns of their own.
             rounding: of its sums.
             channels: of the result.
             node: what rounds.
             free: there is a number a channel anyway, so that it costs nothing.
         """
         needs = rounding.mean > ACCEPTED_BIAS
-        balanced = self.balances and (needs or (free and rounding.mean > 0))
+        balanced = of in self.balances and (needs or (free and rounding.mean > 0))
         left = rounding.left(channels) if balanced else rounding.mean
-        if left > ACCEPTED_BIAS:
-            self.biases[node] = max(left, self.biases.get(node, 0.0))
+        if left > ACCEPTED_BIAS and (node not in self.biases or left > self.biases[node].error):
+            self.biases[node] = LeftBias(left, balanced)
         if not balanced:
             return np.zeros(channels, np.int64)
-        turn = self._turns[of]
-        self._turns[of] += 1
+        turn = self._turns[of == "layer"]
+        self._turns[of == "layer"] += 1
         return rounding.offsets(channels, turn)
 
 

@@ -20,6 +20,7 @@ from accel.accelerator.semantics import Semantics
 from accel.accelerator.target import Target
 from accel.errors import CompileError
 from accel.expression.syntax_tree import Binary, Call, Expression, Select, walk
+from accel.frontend.integer_recovery.rounding_bias import ROUNDED, Rounded
 from accel.lowering.inject.compute_injection import inject_compute
 from accel.lowering.inject.operation_matching import matching_operations
 from accel.lowering.ir.affine_nest import AffineNest, simplify
@@ -144,9 +145,19 @@ class Capabilities:
         return None
 
     @property
-    def balances(self) -> bool:
-        """Whether what rounds can be another number for each channel; the host, where it requantises, always can."""
-        return self.step("add_tensor", 0) is not None or self.store("int8") is None
+    def balances(self) -> frozenset[Rounded]:
+        """The operators in which what rounds can be another number for each channel.
+
+        On the host it always can: where it requantises, or runs what adds any constant.
+        """
+        shifting = (Shifting(_SHIFT, *INT8, rounds) for rounds in (False, True))
+        narrows = self.scales or any(self.store("int8", way) is not None for way in (None, *shifting))
+        if self.step("add_tensor", 0) is not None or not (narrows or self.multiplies):
+            return ROUNDED
+        found: set[Rounded] = {"elementwise"} if self.scales and self.step("add", 1) is None else set()
+        if self.load(self.gemm.dst.memory.name, self.gemm.dst.memory.dtype) is not None:
+            found |= {"layer", "addition"}
+        return frozenset(found)
 
     @cached_property
     def fuses(self) -> bool:

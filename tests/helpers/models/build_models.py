@@ -7,7 +7,7 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.job_stages import requantisation
 from accel.driver.region_timer import RegionTimer
-from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
 from accel.isa.family_registry import family_of
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.codegen.program_linking import emit
@@ -18,14 +18,19 @@ from accel.lowering.pipeline import REGION_STAGES, RegionStage
 from accel.program.program_model import Program
 
 
+def imported(model: onnx.ModelProto, accelerator: Accelerator) -> ImportedModel:
+    """The integer graph for an accelerator."""
+    target = Target(accelerator)
+    requantize, _ = requantisation(target)
+    return import_integer_model(model, requantize, balances=Capabilities.of(target).balances)
+
+
 def lower(
     model: onnx.ModelProto, accelerator: Accelerator, last: str = "allocate", *, settled: bool = False
 ) -> ir.IRModule:
     """The module as stage ``last`` leaves it; close calls are ``settled`` as a job does, or left to the estimate."""
     target = Target(accelerator)
-    requantize, _ = requantisation(target)
-    balances = Capabilities.of(target).balances
-    module = import_integer_model(model, requantize, balances=balances).module
+    module = imported(model, accelerator).module
     measure = RegionTimer(target) if settled else None
     cost = family_of(accelerator).tiling_cost
     stages = (

@@ -61,7 +61,7 @@ def constant_of(work: Work) -> npt.NDArray[np.int8]:
 
 
 def expected(work: Work, inputs: dict[str, npt.NDArray[np.int8]]) -> dict[str, npt.NDArray[np.int8]]:
-    """The result, rounded half up and half to even, in exact rational arithmetic of float64."""
+    """The result in exact rational arithmetic of float64, rounded half up, half down, and half to even."""
     values = [x.astype(np.float64) for x in inputs.values()]
     if work.constant:
         values.append(np.broadcast_to(constant_of(work), work.shape).astype(np.float64))
@@ -76,5 +76,5 @@ def expected(work: Work, inputs: dict[str, npt.NDArray[np.int8]]) -> dict[str, n
     steps = np.ldexp(real, -work.result)
     return {
         name: np.clip(rounded, -128, 127).astype(np.int8)
-        for name, rounded in (("shift", np.floor(steps + 0.5)), ("scale", np.rint(steps)))
+        for name, rounded in (("up", np.floor(steps + 0.5)), ("down", np.ceil(steps - 0.5)), ("even", np.rint(steps)))
     }

@@ -10,9 +10,7 @@ import pytest
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import parse_accelerator
 from accel.driver.dry_run import plan_model
-from accel.driver.job_stages import requantisation
 from accel.errors import CompileError
-from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.lowering.inject.injection import inject
 from accel.program.program_model import Launch
 from accel.report.plan_documents import Plan
@@ -21,7 +19,7 @@ from examples.single import Conv, conv_model
 from tests.helpers.documents.array_shapes import array, preset, requantising, storing
 from tests.helpers.marking import rest_all, rest_slow
 from tests.helpers.models.additions import addition
-from tests.helpers.models.build_models import build, lower
+from tests.helpers.models.build_models import build, imported, lower
 from tests.helpers.models.onnxruntime_layers import Kind, conv
 from tests.integration.accel.lowering.end_to_end.test_compiled_additions import addition as scaled_addition
 from tests.reference.host import draw_inputs, run_relax
@@ -39,8 +37,7 @@ def planned(document: dict[str, Any], model: onnx.ModelProto) -> Plan:
     program, inputs = build(model, accelerator), draw_inputs(model)
     assert [step.name for step in program.steps if isinstance(step, Launch)] == [one.name for one in plan.launches]
     simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
-    requantize, _ = requantisation(Target(accelerator))
-    wanted = run_relax(import_integer_model(model, requantize=requantize), *inputs.values())
+    wanted = run_relax(imported(model, accelerator), *inputs.values())
     for output, expected in zip(program.outputs, wanted, strict=True):
         np.testing.assert_array_equal(simulation.outputs[output], expected)
     return plan

@@ -36,7 +36,7 @@ def check_layer(model: onnx.ModelProto, accelerator: Accelerator, macs: int) -> 
 
     (name,) = program.outputs
     result = simulation.outputs[name]
-    np.testing.assert_array_equal(result, dyadic.run(model, inputs)[model.graph.output[0].name])
+    np.testing.assert_array_equal(result, dyadic.run(model, inputs, balances=True)[model.graph.output[0].name])
     (expected,) = run_onnx(model, inputs)
     assert np.abs(result.astype(int) - expected.astype(int)).max() <= 1
 

@@ -6,13 +6,10 @@ import pytest
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.instructions import Operation
-from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.job_stages import requantisation
-from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.simulate.engine import simulate
 from tests.helpers.marking import rest_slow
-from tests.helpers.models.build_models import build
+from tests.helpers.models.build_models import build, imported
 from tests.helpers.models.onnxruntime_layers import Kind, check_within_a_step, conv, dense
 from tests.integration.accel.lowering.end_to_end.test_compiled_epilogues import region
 from tests.reference.host import draw_inputs, run_relax
@@ -27,8 +24,7 @@ def check(model: onnx.ModelProto, accelerator: Accelerator) -> None:
     program, inputs = build(model, accelerator), draw_inputs(model)
     simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
     results = [simulation.outputs[name] for name in program.outputs]
-    mode, _ = requantisation(Target(accelerator))
-    expected = run_relax(import_integer_model(model, mode), *inputs.values())
+    expected = run_relax(imported(model, accelerator), *inputs.values())
     for result, wanted in zip(results, expected, strict=True):
         np.testing.assert_array_equal(result, wanted)
     check_within_a_step(results, model)
@@ -63,7 +59,9 @@ def test_depthwise_and_dense(kind: Kind) -> None:
 
 def test_sums_as_coarse_as_steps_are_rounded_after_the_multiplication() -> None:
     model = dense(Kind(y_zero=90, y_gain=1.5 * 74 * 40 / 30, bias=False), 5, 4, 40)
-    assert names(model, VTA) == ["multiply", "add", "shift_right", "add", "max", "min"]
+    bias, *others = names(model, VTA)
+    assert bias in BIAS  # as of the sums times three quarters many are ties
+    assert others == ["multiply", "add", "shift_right", "add", "max", "min"]
     check(model, VTA)
 
 

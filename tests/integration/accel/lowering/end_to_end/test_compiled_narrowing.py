@@ -18,7 +18,7 @@ from accel.simulate.engine import simulate
 from examples.single import Conv, Dense, conv_model, dense_model
 from tests.helpers.marking import rest_slow
 from tests.helpers.models.additions import addition
-from tests.helpers.models.build_models import build, lower
+from tests.helpers.models.build_models import build, imported, lower
 from tests.reference import dyadic
 from tests.reference.host import draw_inputs, run_relax
 
@@ -83,7 +83,7 @@ def test_a_store_that_shifts_requantises(value: str, name: str, *, rounds: bool)
     scaling = region.epilogue.scaling
     assert isinstance(scaling, Shifting)
     assert (scaling.rounds, scaling.low, region.host_reason) == (rounds, 0 if name == "relu" else -128, "")
-    wanted = dyadic.run(model, draw_inputs(model))[model.graph.output[0].name]
+    wanted = dyadic.run(model, draw_inputs(model), balances=True)[model.graph.output[0].name]
     np.testing.assert_array_equal(result(model, accelerator), wanted)
 
 
@@ -102,7 +102,7 @@ def test_the_rounding_of_an_addition_is_in_what_accumulators_begin_as() -> None:
     accelerator = changed("mvin-mvout", change)
     (region,) = regions(ADDITION, accelerator)
     assert (region.shape.kind, region.epilogue.start, region.epilogue.steps) == ("addition", "bias", ())
-    (wanted,) = run_relax(import_integer_model(ADDITION), *draw_inputs(ADDITION).values())
+    (wanted,) = run_relax(imported(ADDITION, accelerator), *draw_inputs(ADDITION).values())
     np.testing.assert_array_equal(result(ADDITION, accelerator), wanted)
 
 
@@ -130,7 +130,7 @@ def test_unsigned_data_need_a_bias_where_accumulators_begin_at_zero(bias: bool) 
     model, accelerator = dense_model(Dense(6, 40, 21, bias=bias)), changed("vector", unsigned)
     (region,) = regions(model, accelerator)
     assert (region.epilogue.start, region.epilogue.has_bias) == ("zero", True)
-    wanted = dyadic.run(model, draw_inputs(model))[model.graph.output[0].name]
+    wanted = dyadic.run(model, draw_inputs(model), balances=True)[model.graph.output[0].name]
     np.testing.assert_array_equal(result(model, accelerator), wanted)
 
 

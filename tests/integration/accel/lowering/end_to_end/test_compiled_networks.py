@@ -8,18 +8,17 @@ import pytest
 from onnx import TensorProto
 from onnxruntime.quantization import QuantType
 
-from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.job_stages import requantisation
 from accel.errors import CompileError
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
+from accel.frontend.integer_recovery.rounding_bias import ROUNDED
 from accel.frontend.quantize.quantize_model import quantize_model
 from accel.program.program_model import HostStep, Launch
 from accel.simulate.engine import simulate
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from tests.helpers.marking import rest_all, rest_slow, rotated
-from tests.helpers.models.build_models import build
+from tests.helpers.models.build_models import build, imported
 from tests.helpers.programs.race_checks import assert_ordered
 from tests.reference import dyadic
 from tests.reference.host import Array, draw_inputs, run_onnx, run_relax
@@ -44,9 +43,9 @@ def test_resnet8(preset: str) -> None:
     if preset != "vta-small":  # whose buffers hold no addend beside a convolution's data
         assert fused == ["conv2d"] * 3, "each addition goes with its convolution"
     assert sum(launch.macs for launch in launches) == 12_501_632  # all of them
-    reference = dyadic.run(model, inputs)[model.graph.output[0].name]
+    reference = dyadic.run(model, inputs, balances=True)[model.graph.output[0].name]
     np.testing.assert_allclose(result, reference, rtol=1e-5)  # softmax is float on the host
-    (exact,) = run_relax(import_integer_model(model), *inputs.values())
+    (exact,) = run_relax(import_integer_model(model, balances=ROUNDED), *inputs.values())
     np.testing.assert_array_equal(result, exact)
 
 
@@ -77,8 +76,7 @@ def test_other_scales_keep_their_macs_on_the_accelerator(
     inputs = draw_inputs(model)
     (result,), launches = run(model, preset, inputs)
     assert sum(launch.macs for launch in launches) == 11 * 9 * 9 * (5 * 19 + 19 * 7)
-    mode, _ = requantisation(Target(load_accelerator(preset)))
-    (exact,) = run_relax(import_integer_model(model, mode), *inputs.values())
+    (exact,) = run_relax(imported(model, load_accelerator(preset)), *inputs.values())
     np.testing.assert_array_equal(result, exact)
     (expected,) = run_onnx(model, inputs)
     step = np.abs(np.diff(np.unique(expected))).min()
@@ -104,7 +102,7 @@ def test_a_result_used_by_host_and_accelerator() -> None:
     assert kinds.count(Launch) == 2
     assert kinds[kinds.index(Launch) + 1] is Launch or HostStep in kinds
     results, _ = run(model, "vta", inputs)
-    reference = dyadic.run(model, inputs)
+    reference = dyadic.run(model, inputs, balances=True)
     for name, result in zip(("first_q", "second_q"), results, strict=True):
         np.testing.assert_array_equal(result, reference[name])
 
@@ -132,7 +130,7 @@ def check_addition(shape: tuple[int, ...], preset: str, shifts: tuple[int, int])
     inputs = draw_inputs(model)
     (result,), launches = run(model, preset, inputs)
     assert [launch.op for launch in launches] == ["add"]
-    np.testing.assert_array_equal(result, dyadic.run(model, inputs)["y"])
+    np.testing.assert_array_equal(result, dyadic.run(model, inputs, balances=True)["y"])
 
 
 def test_outputs_that_are_constants_and_inputs() -> None:
@@ -166,7 +164,7 @@ def test_additions_of_matrices(preset: str) -> None:
     inputs = draw_inputs(graph.model())
     (result,), launches = run(graph.model(), preset, inputs)
     assert [launch.op for launch in launches] == ["add"]
-    np.testing.assert_array_equal(result, dyadic.run(graph.model(), inputs)["y"])
+    np.testing.assert_array_equal(result, dyadic.run(graph.model(), inputs, balances=True)["y"])
 
 
 def test_scalars() -> None:

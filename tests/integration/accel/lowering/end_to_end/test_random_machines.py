@@ -9,11 +9,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from accel.accelerator.document import Accelerator
-from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import parse_accelerator
-from accel.driver.job_stages import requantisation
 from accel.errors import InvalidAccelerator
-from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.lowering.ir.function_attributes import HOST_REASON, region_of
 from accel.program.program_model import Launch
 from accel.simulate.engine import simulate
@@ -21,7 +18,7 @@ from examples.single import Conv, Dense, conv_model, dense_model
 from tests.helpers.documents.random_machines import random_machine
 from tests.helpers.marking import rest_all
 from tests.helpers.models.additions import addition
-from tests.helpers.models.build_models import build, lower
+from tests.helpers.models.build_models import build, imported, lower
 from tests.helpers.models.onnxruntime_layers import Kind, conv
 from tests.integration.accel.lowering.end_to_end.test_compiled_additions import addition as scaled_addition
 from tests.reference.host import draw_inputs, run_relax
@@ -55,8 +52,7 @@ def check(name: str, accelerator: Accelerator) -> None:
         assert all(region_of(f) is None and str(f.attrs[HOST_REASON]) for f in marked)
     inputs = draw_inputs(model)
     simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
-    requantize, _ = requantisation(Target(accelerator))
-    expected = run_relax(import_integer_model(model, requantize=requantize), *inputs.values())
+    expected = run_relax(imported(model, accelerator), *inputs.values())
     for output, wanted in zip(program.outputs, expected, strict=True):
         np.testing.assert_array_equal(simulation.outputs[output], wanted)
     assert simulation.hazards is None or not simulation.hazards.races

@@ -59,7 +59,7 @@ def test_the_rtl_runs_what_is_compiled_for_it(name: str) -> None:
     model = LAYERS[name]
     program = build(model, CHISEL)
     inputs = draw_inputs(model)
-    wanted = dyadic.run(model, inputs)[model.graph.output[0].name]
+    wanted = dyadic.run(model, inputs, balances=True)[model.graph.output[0].name]
     (output,) = program.outputs
     np.testing.assert_array_equal(run(program, inputs)[output], wanted)
     np.testing.assert_array_equal(run(replace(program, accelerator=reading_dst(CHISEL)), inputs)[output], wanted)
@@ -93,5 +93,5 @@ def test_the_hls_designs_take_the_same_programs(preset: str) -> None:
     program = build(LAYERS["strided"], accelerator)
     inputs = draw_inputs(LAYERS["strided"])
     (output,) = program.outputs
-    wanted = dyadic.run(LAYERS["strided"], inputs)[LAYERS["strided"].graph.output[0].name]
+    wanted = dyadic.run(LAYERS["strided"], inputs, balances=True)[LAYERS["strided"].graph.output[0].name]
     np.testing.assert_array_equal(run(program, inputs)[output], wanted)

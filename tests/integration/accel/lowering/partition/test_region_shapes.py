@@ -65,4 +65,6 @@ def test_results(
     inputs = draw_inputs(model)
     simulation = simulate(program, dict(zip(program.inputs, inputs.values(), strict=True)))
     (name,) = program.outputs
-    np.testing.assert_array_equal(simulation.outputs[name], dyadic.run(model, inputs)[model.graph.output[0].name])
+    np.testing.assert_array_equal(
+        simulation.outputs[name], dyadic.run(model, inputs, balances=True)[model.graph.output[0].name]
+    )
