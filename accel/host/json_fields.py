@@ -84,7 +84,9 @@ def dtype(value: Any, where: str) -> str:
 
 def shape(value: Any, where: str) -> tuple[int, ...]:
     """Returns the extents of a tensor, elements; none are in the list that states the shape of a scalar."""
-    extents = tuple(integer(extent, where, 0 if value == [0] else 1, MOST_TENSOR_BYTES) for extent in array(value, where))
+    extents = tuple(
+        integer(extent, where, 0 if value == [0] else 1, MOST_TENSOR_BYTES) for extent in array(value, where)
+    )
     if len(extents) > _MOST_DIMENSIONS:
         raise wrong(where, f"at most {_MOST_DIMENSIONS} dimensions", list(extents))
     return extents

@@ -177,7 +177,9 @@ class _Flattening:
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         _set_references(copy, scope.attributes)
-        attributes = {each.name: each for each in function.attribute_proto} | {each.name: each for each in copy.attribute}
+        attributes = {each.name: each for each in function.attribute_proto} | {
+            each.name: each for each in copy.attribute
+        }
         given = [scope.find(each) for each in node.input]
         names = dict.fromkeys(function.input, "") | dict(zip(function.input, given, strict=False))
         inside = _Scope(f"{self._node_name(scope, name)}/", None, names, attributes, scope.depth + 1)
@@ -208,8 +210,9 @@ class _Flattening:
         condition = self._value(scope.find(node.input[0])) if node.input else None
         if condition is None or condition.size != 1:
             raise UnsupportedOperator(
-                f"If: its condition is computed from the model's inputs, and {_FIXED}: export the model with the branch "
-                "that is to run; a condition of shapes alone is known once these are (options.dims, options.shapes)",
+                f"If: its condition is computed from the model's inputs, and {_FIXED}: export the model with the "
+                "branch that is to run; a condition of shapes alone is known once these are (options.dims, "
+                "options.shapes)",
                 field=self._field(scope, name),
             )
         branch = "then_branch" if bool(condition.item()) else "else_branch"
@@ -270,7 +273,9 @@ class _Flattening:
             raise self._misfit("Scan", "body", scope, name)
         lengths = {self._extent(each, axis, where) for each, axis in zip(scans, axes, strict=True)}
         if len(lengths) != 1:
-            raise InvalidModel(f"Scan reads sequences of {sorted(lengths)} elements; of one length expected", field=where)
+            raise InvalidModel(
+                f"Scan reads sequences of {sorted(lengths)} elements; of one length expected", field=where
+            )
         (steps,) = lengths
         shared = self._initializers(body)
         found: list[list[str]] = [[] for _ in range(results)]
@@ -298,7 +303,9 @@ class _Flattening:
     def _check_steps(self, op: str, count: int, most: int | None, where: str) -> None:
         self._count()
         if count >= self._limits.steps or (most is not None and most > self._limits.steps and op == "Scan"):
-            told = f"{op} has more than {self._limits.steps} iterations" if most is None else f"{op} has {most} iterations"
+            told = (
+                f"{op} has more than {self._limits.steps} iterations" if most is None else f"{op} has {most} iterations"
+            )
             raise UnsupportedShape(
                 f"{told}, each of which is laid out by itself; the limit is {self._limits.steps}: run it on shorter "
                 "sequences",

@@ -38,6 +38,7 @@ _ZIP = b"PK\x03\x04"  # the service unpacks one, and the command line reads file
 
 _INITIALIZERS_APART = 4  # the first IR version whose initializers need not be inputs
 
+
 @dataclass(frozen=True)
 class Parsed:
     """A checked model with static inputs, their axes, and the inputs and outputs as uploaded.
