@@ -114,10 +114,8 @@ def convolved(
 
 def local_functions() -> onnx.ModelProto:
     """Functions that call others, with an attribute that is passed on and constants inside."""
-    linear = function(
-        "Linear", ["x", "w", "b"], ["y"],
-        [node("Transpose", ["w"], ["t"], perm=[1, 0]), node("MatMul", ["x", "t"], ["m"]), node("Add", ["m", "b"], ["y"])],
-    )  # fmt: skip
+    product = [node("Transpose", ["w"], ["t"], perm=[1, 0]), node("MatMul", ["x", "t"], ["m"])]
+    linear = function("Linear", ["x", "w", "b"], ["y"], [*product, node("Add", ["m", "b"], ["y"])])
     scaled = function(
         "Scaled", ["x"], ["y"],
         [node("Constant", [], ["h"], value_float=0.5), node("Mul", ["x", "h"], ["a"]), node("Sigmoid", ["a"], ["y"])],
