@@ -318,10 +318,11 @@ class _Flattening:
         return given + [False] * (count - len(given))
 
     def _body(self, node: onnx.NodeProto, attribute: str, scope: _Scope, name: str) -> onnx.GraphProto:
-        found = next((each for each in node.attribute if each.name == attribute and each.HasField("g")), None)
-        if found is None:
-            raise self._misfit(node.op_type, attribute, scope, name)
-        return found.g
+        for each in node.attribute:
+            if each.name == attribute and each.HasField("g"):
+                found: onnx.GraphProto = each.g
+                return found
+        raise self._misfit(node.op_type, attribute, scope, name)
 
     def _misfit(self, op: str, body: str, scope: _Scope, name: str) -> InvalidModel:
         return InvalidModel(
