@@ -1,7 +1,8 @@
-"""A dry run: what of a model an accelerator would run, how, and why not the rest. Nothing is compiled or simulated.
+"""A dry run: what of a model an accelerator would run, how, in how many cycles, and why not the rest.
 
-Tilings are chosen as by a job whose ``schedule`` is ``quick``; a ``timed`` one tries those that are priced alike, and
-may cut a layer otherwise.
+Each launch is compiled and timed by itself, unlike ones once; what it computes is not simulated, and the program is not
+put together. Tilings are chosen as by a job whose ``schedule`` is ``quick``; a ``timed`` one tries those that are
+priced alike, and may cut a layer otherwise.
 """
 
 from collections.abc import Iterator
@@ -14,24 +15,27 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs
 from accel.driver.job_stages import TO_PARTITION, pack_graph
+from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options
 from accel.driver.stage_chain import Unobserved
 from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import name_nodes
-from accel.frontend.quantize import activation_calibration
 from accel.frontend.quantize.quantize_model import is_quantised
 from accel.frontend.read.load_model import LoadedModel, load_model
 from accel.frontend.read.model_info import NO_AXES, Axes
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion, is_composite_call, read_composite
-from accel.lowering.ir.function_attributes import LAUNCHES, load_launches, region_of
+from accel.lowering.ir.function_attributes import LAUNCHES, dump_region, load_launches, region_of
 from accel.lowering.ir.host_runs import LaunchRun, split_main
+from accel.region.tilings import Tiling
 from accel.report.job_report import model_warnings, rounding_warnings
 from accel.report.plan_documents import Plan, PlannedLaunch, PlannedNode
 from accel.report.planned_launches import planned_launch
 from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.report.report_documents import HostOp, Macs
 from accel.verify.input_tensors import Tensors
+
+_MOST_TIMED = 256  # unlike launches that are compiled; further ones take what those of their shape and tiling do
 
 
 def plan_model(
@@ -48,8 +52,8 @@ def plan_model(
     Args:
         model: an ONNX file, float32 or QDQ.
         accelerator: the target.
-        calibration: samples for each model input, as for a job; without any a float model gets one random sample.
-        seed: of that sample.
+        calibration: samples for each model input, as for a job; without any a float model gets random ones, as there.
+        seed: of those samples.
         sources: the files that these were read from, for the plan.
         axes: what the model's dynamic axes are set to.
 
@@ -78,21 +82,18 @@ def plan_loaded_model(
     capabilities = Capabilities.of(target)
     info, original = model.info, model.model
     quantised = is_quantised(original)
-    given = calibration
-    if calibration is None and not quantised:
-        calibration = activation_calibration.calibration_samples(original, None, seed)[0]
     made_from = provenance(sources, accelerator, {"seed": seed, "dims": axes.dims, "shapes": axes.shapes})
     options = Options(seed=seed)
     job = CompilationInputs(target, options, info, original, calibration, {}, made_from, traces_passes=False)
     chosen = TO_PARTITION.run(Compilation(job), Unobserved())
     packed = pack_graph(chosen)
-    launches = list(_launches(chosen.module, packed.module, capabilities))
+    launches = list(_launches(chosen.module, packed.module, capabilities, RegionTimer(target)))
     macs = sum(launch.macs for launch in launches)
     return Plan(
         accelerator=accelerator.name,
         provenance=made_from,
         family=accelerator.family,
-        quantisation="none" if quantised else "one random sample" if given is None else "given samples",
+        quantisation="none" if quantised else "random samples" if calibration is None else "given samples",
         warnings=[*model_warnings(info), *rounding_warnings(packed.imported.biases, accelerator.title)],
         nodes=_nodes(original, launches, packed.host_ops, packed.imported.operators),
         launches=launches,
@@ -101,14 +102,23 @@ def plan_loaded_model(
     )
 
 
-def _launches(chosen: ir.IRModule, packed: ir.IRModule, capabilities: Capabilities) -> Iterator[PlannedLaunch]:
+def _launches(
+    chosen: ir.IRModule, packed: ir.IRModule, capabilities: Capabilities, timer: RegionTimer
+) -> Iterator[PlannedLaunch]:
     """The launches in their order, which is that of the composites that partition gave a region."""
+    cycles: dict[str, int | None] = {}
+    alike: dict[tuple[object, Tiling], int | None] = {}
     infos = load_launches(str(packed["main"].attrs[LAUNCHES]))
     runs = [run for run in split_main(packed) if isinstance(run, LaunchRun)]
     for run, composite in zip(runs, _composites(chosen), strict=True):
         region = region_of(packed[run.call.args[0]])
         assert region is not None
-        yield planned_launch(infos[str(run.var.name)], composite, region, capabilities)
+        key = dump_region(region)
+        form = region.shape, region.tiling
+        if key not in cycles:
+            cycles[key] = timer(region) if len(cycles) < _MOST_TIMED else alike.get(form)
+            alike[form] = cycles[key]
+        yield planned_launch(infos[str(run.var.name)], composite, region, capabilities, cycles[key])
 
 
 def _composites(module: ir.IRModule) -> Iterator[CompositeRegion]:

@@ -59,8 +59,8 @@ class PlannedLaunch(pydantic.BaseModel):
     instructions: list[UsedInstruction]
     tiling: PlannedTiling
     estimated_cycles: int | None = Field(
-        description="what the planner expects, cycles; a guide for choosing tilings, and no simulation; null where its "
-        "family prices no such launch"
+        description="cycles of the launch by itself, compiled and timed; without what it waits for at the end of the "
+        "one before; null where it cannot be timed"
     )
     host: list[str] = Field(description="what the host does before and after it beside laying out tensors, and why")
 
@@ -79,19 +79,18 @@ class PlannedNode(pydantic.BaseModel):
 
 
 class Plan(pydantic.BaseModel):
-    """What would become of a model on an accelerator; nothing was compiled or simulated."""
+    """What would become of a model on an accelerator; nothing of it was run."""
 
     accelerator: str = Field(description="its name", examples=["vta"])
     provenance: Provenance = Field(description="what it is of: versions, files, and the seed")
     family: str = Field(description="its family of instruction sets", examples=["vta"])
-    quantisation: Literal["none", "given samples", "one random sample"] = Field(
-        description="what a float model's scales come from. A job draws more samples: a sum whose operands' scales lie "
-        "near the limit may then map otherwise"
+    quantisation: Literal["none", "given samples", "random samples"] = Field(
+        description="what a float model's scales come from, as in a job of the same options"
     )
     warnings: list[ProgramWarning] = Field(
-        description="axes that are 1 as nothing sets them, and rounding that is off on average"
+        description="how the model was read (axes that are 1, converted floats); rounding that is off on average"
     )
     nodes: list[PlannedNode] = Field(description="every node in the model's order, then those that quantisation adds")
     launches: list[PlannedLaunch] = Field(description="in the order in which they run")
     macs: Macs
-    estimated_cycles: int = Field(description="of the launches that have an estimate")
+    estimated_cycles: int = Field(description="of the launches that could be timed")

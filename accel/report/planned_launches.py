@@ -1,6 +1,5 @@
 """A launch as a dry run describes it: its instructions, its tiling, its price."""
 
-from accel.isa.family_registry import family_of
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.lowering.analysis.composite import CompositeRegion
 from accel.lowering.analysis.epilogue_planning import composite_operators
@@ -13,9 +12,9 @@ _ON_HOST = ("requantize", "clip")  # where the host finishes a composite
 
 
 def planned_launch(
-    info: LaunchInfo, composite: CompositeRegion, region: Region, capabilities: Capabilities
+    info: LaunchInfo, composite: CompositeRegion, region: Region, capabilities: Capabilities, cycles: int | None
 ) -> PlannedLaunch:
-    """Returns the document of one launch, given its ``region`` after the stage ``pack``."""
+    """Returns the document of one launch, given its ``region`` after the stage ``pack``, and what that takes alone."""
     left = () if not region.host_reason else _ON_HOST if region.epilogue.wide else _ON_HOST[1:]
     return PlannedLaunch(
         name=info.name,
@@ -25,15 +24,9 @@ def planned_launch(
         macs=info.macs,
         instructions=_instructions(region, capabilities),
         tiling=_tiling(region, capabilities),
-        estimated_cycles=_estimate(region, capabilities),
+        estimated_cycles=cycles,
         host=_host(region),
     )
-
-
-def _estimate(region: Region, capabilities: Capabilities) -> int | None:
-    """Cycles by the family's cost function; None where it prices no such region."""
-    cycles = kind_of(region).estimate(region, capabilities, family_of(capabilities.accelerator).tiling_cost)
-    return None if cycles is None else round(cycles)
 
 
 def _tiling(region: Region, capabilities: Capabilities) -> PlannedTiling:

@@ -53,9 +53,7 @@ def print_plan(plan: Plan, console: Console) -> None:
         for line in launch.host:
             console.print(f"{launch.name}: {line}", markup=False, highlight=False, soft_wrap=True)
     share = f"{plan.macs.share:.1%} of {plan.macs.total:,} multiply-accumulates on the accelerator"
-    console.print(
-        f"{share}; about {plan.estimated_cycles:,} cycles by the planner's guide", style="bold", highlight=False
-    )
+    console.print(f"{share}; about {plan.estimated_cycles:,} cycles", style="bold", highlight=False)
 
 
 def _node_table(plan: Plan) -> Table:
@@ -66,7 +64,7 @@ def _node_table(plan: Plan) -> Table:
 
 
 def _launch_table(plan: Plan) -> Table:
-    table = Table("launch", "operators", "instructions", "tile", "contexts", "order", "tiles", "cycles, about")
+    table = Table("launch", "operators", "instructions", "tile", "contexts", "order", "tiles", "cycles")
     for launch in plan.launches:
         tiling = launch.tiling
         uses = [use for use in launch.instructions if use.role in _SHOWN_ROLES]

@@ -22,7 +22,7 @@ def print_report(report: Report, console: Console) -> None:
     if report.get("energy_pj") is not None:
         console.print(energy_line(report["energy_pj"]), highlight=False)
     for warning in report.get("warnings", ()):
-        if warning["kind"] in {"not-verified", "no-quality", "unset-axis", "biased-rounding"}:
+        if warning["kind"] in {"not-verified", "no-quality", "unset-axis", "biased-rounding", "converted-floats"}:
             console.print(f"warning: {warning['detail']}", markup=False, highlight=False, soft_wrap=True)
     console.print(report_verdict(report), style="bold")
 

@@ -1,5 +1,7 @@
 """Layer norms whose means or deviations are read: these by operators of their own, as compilers have the norm alone."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -40,7 +42,7 @@ def _moments(
     del node.output[1:]
     made: list[onnx.NodeProto] = []
 
-    def emit(op: str, inputs: list[str], name: str = "", **attributes: object) -> str:
+    def emit(op: str, inputs: list[str], name: str = "", **attributes: Any) -> str:
         out = name or unique_name(f"{node.name}_{op}", taken)
         made.append(
             helper.make_node(op, inputs, [out], name=unique_name(f"{node.name}_{op}_node", taken), **attributes)

@@ -45,9 +45,8 @@ def externalize(model: onnx.ModelProto, directory: Path) -> onnx.ModelProto:
             file.write(b"\0" * (-file.tell() % _ALIGNMENT))
             entry = light.graph.initializer.add(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
             set_location(entry, {"location": file.name, "offset": file.tell(), "length": array.nbytes})
-            file.write(
-                np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False)).view(np.uint8).data
-            )
+            little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
+            file.write(little.view(np.uint8).data)
     return light
 
 

@@ -1,4 +1,4 @@
-"""Models whose tensors without elements are removed: exporters leave them where a list or a slice happens to be empty."""
+"""Tensors without elements, which are removed: exporters leave them where a list or a slice happens to be empty."""
 
 import math
 from collections.abc import Sequence
@@ -55,9 +55,8 @@ class _Removal:
         for node in graph.node:
             made = [name for name in node.output if name]
             reads = [name for name in node.input if name in self._empty]
-            if not reads and self._empty.isdisjoint(made):
-                kept.append(node)
-            elif node.op_type == "Constant" or not self._outputs.isdisjoint(self._empty.intersection(made)):
+            stays = node.op_type == "Constant" or any(name in self._outputs and name in self._empty for name in made)
+            if stays or (not reads and self._empty.isdisjoint(made)):
                 kept.append(node)
             elif self._empty.issuperset(made):
                 changed = True

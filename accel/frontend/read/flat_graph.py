@@ -210,8 +210,9 @@ class _Flattening:
         condition = self._value(scope.find(node.input[0])) if node.input else None
         if condition is None or condition.size != 1:
             raise UnsupportedOperator(
-                f"If: its condition is computed from the model's inputs, and {_FIXED}: export the model with the branch "
-                "that is to run; a condition of shapes alone is known once these are (options.dims, options.shapes)",
+                f"If: its condition is computed from the model's inputs, and {_FIXED}: export the model with the "
+                "branch that is to run; a condition of shapes alone is known once these are (options.dims, "
+                "options.shapes)",
                 field=self._field(scope, name),
             )
         branch = "then_branch" if bool(condition.item()) else "else_branch"
@@ -317,10 +318,11 @@ class _Flattening:
         return given + [False] * (count - len(given))
 
     def _body(self, node: onnx.NodeProto, attribute: str, scope: _Scope, name: str) -> onnx.GraphProto:
-        found = next((each for each in node.attribute if each.name == attribute and each.HasField("g")), None)
-        if found is None:
-            raise self._misfit(node.op_type, attribute, scope, name)
-        return found.g
+        for each in node.attribute:
+            if each.name == attribute and each.HasField("g"):
+                found: onnx.GraphProto = each.g
+                return found
+        raise self._misfit(node.op_type, attribute, scope, name)
 
     def _misfit(self, op: str, body: str, scope: _Scope, name: str) -> InvalidModel:
         return InvalidModel(

@@ -52,7 +52,7 @@ from accel.lowering.layout.packed_constants import bias_operands, rounding_vecto
 from accel.region.epilogue import Epilogue, with_bias_by_product
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import LEVEL_BITS, Addition, PackedActivation, SplitWeights, split_weights
-from accel.region.tilings import Tiling, TilingCost, divisors
+from accel.region.tilings import Tiling, divisors
 
 _OPERANDS = ("a", "b")
 _MICROOPS = 8  # a block's micro-ops, at most: reset, two contractions, the passes of the epilogue
@@ -131,10 +131,6 @@ class AdditionKind:
     def schedule(self, function: tirx.PrimFunc, region: Region[Addition], capabilities: Capabilities) -> tirx.PrimFunc:
         """The function tiled, with its buffers in the accelerator's scopes and its nests under pragmas."""
         return schedule_tiles(function, region, capabilities, _place)
-
-    def estimate(self, region: Region[Addition], capabilities: Capabilities, cost: TilingCost) -> float | None:  # noqa: ARG002
-        """None: families price convolutions."""
-        return None
 
     def instructions(self, region: Region[Addition], capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order."""

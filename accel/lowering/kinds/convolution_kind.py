@@ -47,7 +47,7 @@ from accel.lowering.layout.packed_constants import (
 from accel.region.epilogue import Epilogue, with_bias_by_product
 from accel.region.kinds import Region, TilingOption
 from accel.region.shapes import Convolution
-from accel.region.tilings import TilingCost, candidate_of_tiling
+from accel.region.tilings import TilingCost
 
 _OPTIONS_KEPT = 2  # tilings of each shape and epilogue
 _PATCHES = {"rows": "rows of a matrix", "channels": "channels of its pixels"}
@@ -111,12 +111,6 @@ class ConvolutionKind:
         conv = region.shape
         groups = conv.groups if conv.group_blocks > 1 else 1
         return schedule_tiles(function, region, capabilities, _place, groups)
-
-    def estimate(self, region: Region[Convolution], capabilities: Capabilities, cost: TilingCost) -> float | None:
-        """The cycles that ``cost`` expects."""
-        conv = region.shape
-        candidate = candidate_of_tiling(conv, region.tiling)
-        return float(cost(candidate, conv, region.epilogue, capabilities.gemm, capabilities.accelerator)[0])
 
     def instructions(self, region: Region[Convolution], capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order."""

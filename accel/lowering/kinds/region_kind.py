@@ -123,9 +123,6 @@ class RegionKind(Protocol[Shape]):
     def schedule(self, function: tirx.PrimFunc, region: Region[Shape], capabilities: Capabilities) -> tirx.PrimFunc:
         """The function tiled, with its buffers in the accelerator's scopes and its nests under pragmas."""
 
-    def estimate(self, region: Region[Shape], capabilities: Capabilities, cost: TilingCost) -> float | None:
-        """The cycles that ``cost`` expects; None where it prices no such region."""
-
     def instructions(self, region: Region[Shape], capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order; an operation may come more than once."""
 

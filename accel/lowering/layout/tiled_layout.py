@@ -173,18 +173,21 @@ def _taps(source: relax.Expr, window: SlidingWindow, size: tuple[int, int], beyo
     if any(window.padding) or beyond:
         value = relax.op.nn.pad(value, [0, 0, 0, beyond, top, bottom, left, right])
     if window.strides == window.kernel and window.dilation == (1, 1):
-        batch, channels, *_ = (int(extent) for extent in source.ty.shape)
-        return _tiled(value, window.kernel, size, (batch, channels + beyond))
+        batch, channels, height, width = (int(extent) for extent in source.ty.shape)
+        given = batch, channels + beyond, height + top + bottom, width + left + right
+        return _tiled(value, window.kernel, size, given)
     for axis in (3, 2):  # columns first, so that the taps of a row come one after the other
         value = _shifted(value, window, size, axis)
     return value
 
 
-def _tiled(value: relax.Expr, kernel: tuple[int, int], size: tuple[int, int], images: tuple[int, int]) -> relax.Expr:
-    """The taps of windows that lie side by side: each element is in one of them."""
+def _tiled(
+    value: relax.Expr, kernel: tuple[int, int], size: tuple[int, int], given: tuple[int, int, int, int]
+) -> relax.Expr:
+    """The taps of windows that lie side by side: each element of an image of the shape ``given`` is in one at most."""
+    batch, channels, *plane = given
     whole = [extent * count for extent, count in zip(kernel, size, strict=True)]
-    cut = relax.op.strided_slice(value, [2, 3], [0, 0], whole)
-    batch, channels = images
+    cut = value if whole == plane else relax.op.strided_slice(value, [2, 3], [0, 0], whole)
     apart = relax.op.reshape(cut, (batch, channels, size[0], kernel[0], size[1], kernel[1]))
     taps = relax.op.permute_dims(apart, [0, 3, 5, 1, 2, 4])
     return relax.op.reshape(taps, (batch, math.prod(kernel) * channels, *size))

@@ -24,7 +24,6 @@ from accel.lowering.layout import tiled_layout
 from accel.lowering.layout.operand_layout import OperandLayout
 from accel.lowering.layout.packed_constants import rounding_vector
 from accel.region.kinds import Region
-from accel.region.tilings import TilingCost
 
 
 class LanewiseKind(ABC, Generic[LaneShape]):
@@ -61,10 +60,6 @@ class LanewiseKind(ABC, Generic[LaneShape]):
     def schedule(self, function: tirx.PrimFunc, region: Region[LaneShape], capabilities: Capabilities) -> tirx.PrimFunc:
         """The function as the nests of its steps, with their pragmas."""
         return schedule_lanewise(function, region, capabilities)
-
-    def estimate(self, region: Region[LaneShape], capabilities: Capabilities, cost: TilingCost) -> float | None:  # noqa: ARG002
-        """None: families price convolutions."""
-        return None
 
     def instructions(self, region: Region[LaneShape], capabilities: Capabilities) -> Iterator[UsedOperation]:
         """What a tile uses, in its order."""
