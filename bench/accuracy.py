@@ -33,6 +33,7 @@ from accel.driver.job_stages import requantisation
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.onnx_model.ort_session import session
 from accel.frontend.quantize.quantize_model import ensure_quantised
+from accel.frontend.quantize.scale_grid import Scheme
 from accel.frontend.read.load_model import load_model
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.verify.output_comparison import reference_outputs, sqnr_db
@@ -41,7 +42,8 @@ from examples.networks import build
 Array = npt.NDArray[Any]
 Sample = dict[str, Array]
 
-_CALIBRATION, _MEASURED = 8, 4  # samples
+_CALIBRATION, _MEASURED = 8, 16  # samples
+_LARGE = 224  # pixels, of images of which a quarter is measured
 _SEEDS = 1000, 2000
 _MASKED = -1e4
 _REDUCED: dict[str, Callable[[int], onnx.ModelProto]] = {
@@ -73,7 +75,8 @@ class Network:
     def __init__(self, model: onnx.ModelProto) -> None:
         self.model = model
         self.calibration = structured_inputs(model, _CALIBRATION, _SEEDS[0])
-        stacks = structured_inputs(model, _MEASURED, _SEEDS[1])
+        large = model.graph.input[0].type.tensor_type.shape.dim[-1].dim_value >= _LARGE
+        stacks = structured_inputs(model, _MEASURED // 4 if large else _MEASURED, _SEEDS[1])
         self.samples = [dict(zip(stacks, values, strict=True)) for values in zip(*stacks.values(), strict=True)]
         self.expected = self._run(model)
 
@@ -101,7 +104,7 @@ class Network:
         target = Target(load_accelerator(accelerator))
         requantize, scales = requantisation(target)
         loaded = load_model(self.model.SerializeToString()).model
-        qdq = ensure_quantised(loaded, self.calibration, scales=scales)
+        qdq = ensure_quantised(loaded, self.calibration, scheme=Scheme(scales))
         if not integers:
             return self._sqnr(self._run(qdq))
         imported = import_integer_model(qdq, requantize, balances=Capabilities.of(target).balances)
@@ -117,13 +120,13 @@ class Network:
 
 
 def _masking(model: onnx.ModelProto) -> list[str]:
-    """The nodes ahead of a softmax that have to do with a mask of very low numbers; quantised, all else is lost."""
+    """The nodes up to a softmax that have to do with a mask of very low numbers; quantised, all else is lost."""
     found = {t.name for t in model.graph.initializer if t.data_type == 1 and to_array(t).min(initial=0) < _MASKED}
     nodes = []
     for node in model.graph.node:
-        if node.op_type != "Softmax" and found.intersection(node.input):
-            found.update(node.output)
+        if found.intersection(node.input):
             nodes.append(node.name)
+            found.update(node.output if node.op_type != "Softmax" else ())
     return nodes
 
 

@@ -16,6 +16,7 @@ from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options
 from accel.driver.stage_chain import Phase, StageDump
 from accel.driver.stage_dumps import describe_model, describe_program
+from accel.frontend.integer_recovery.quantised_activations import Activation
 from accel.frontend.integer_recovery.recover_integers import ImportedModel
 from accel.frontend.onnx_model.external_data import with_embedded_data
 from accel.frontend.read.model_info import ModelInfo
@@ -33,8 +34,10 @@ from accel.util.arrays import Array
 from accel.util.content_cache import CacheStore
 from accel.verify.input_tensors import Tensors, save_tensors
 from accel.verify.output_quality import Qualities
+from accel.verify.tensor_quality import TensorQualities
 
 PROGRAM_FILE = "program.zip"
+INTERMEDIATES_FILE = "intermediates.npz"
 Buffers = Mapping[str, tuple[ScratchpadBuffer, ...]]
 
 
@@ -194,11 +197,12 @@ class Simulated(Compilation):
 class Referenced(Compilation):
     """The outputs that the integer graph has on the host; or ``unverified``, why it was not run to its end.
 
-    ``expected`` is the program with them.
+    ``tensors`` are what of the model in QDQ form it computed on the way; ``expected`` is the program with the outputs.
     """
 
     simulated: Simulated
     reference: list[Array] | None
+    tensors: Mapping[str, Array]
     expected: Program
     unverified: str = ""
 
@@ -221,14 +225,22 @@ class Verified(Compilation):
     limits: Callable[[], Limits]
     unverified: str
     regions: RegionCache
+    activations: tuple[Activation, ...]
+    tensors: Mapping[str, Array]
 
 
 @dataclass(frozen=True)
 class Assessed(Compilation):
-    """A verified run, and how near its outputs are to those of the model before quantisation."""
+    """A verified run, and how near its outputs and tensors are to those of the model before quantisation."""
 
     verified: Verified
     quality: Qualities
+    tensors: TensorQualities
+
+    def save(self, out: Path) -> None:
+        """Write ``intermediates.npz``, if the options want it."""
+        if self.job.options.intermediates:
+            save_tensors(out / INTERMEDIATES_FILE, self.tensors.intermediates)
 
 
 @dataclass(frozen=True)

@@ -32,13 +32,14 @@ from accel.driver.compilation import (
     Verified,
 )
 from accel.driver.fault_localization import locate_fault
+from accel.driver.run_options import Options
 from accel.driver.stage_chain import StageChain, start
 from accel.driver.stage_dumps import PassTexts
 from accel.errors import InternalError, InvalidModel, SimulationError, VerificationError
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
-from accel.frontend.quantize.scale_grid import Scales
+from accel.frontend.quantize.scale_grid import Scales, Scheme
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
 from accel.lowering.analysis.capabilities import Capabilities
@@ -56,9 +57,11 @@ from accel.report.report_documents import CompiledFunction
 from accel.report.simulation_report import race_record, stale_record
 from accel.simulate.engine import Simulation, simulate
 from accel.util.content_cache import SealedCache, cache_key
-from accel.util.deadline import OutOfTimeError
-from accel.verify.output_comparison import check_equal, reference_outputs
-from accel.verify.output_quality import quality_of
+from accel.util.deadline import Deadline, OutOfTimeError
+from accel.verify.output_comparison import check_equal
+from accel.verify.output_quality import float_network, quality_of
+from accel.verify.reference_graph import run_reference as run_graph
+from accel.verify.tensor_quality import TensorQualities, tensor_qualities, where_most_is_lost
 
 _log = logging.getLogger(__name__)
 _ON_THE_HOST = "every launch agrees: the host steps differ"
@@ -70,26 +73,26 @@ _MOST_KEPT = 32 << 20  # bytes of a model in QDQ form
 def quantize(start_of_job: Compilation) -> Quantised:
     """Returns the model in QDQ form; that of a float model is kept, as no document changes it."""
     job = start_of_job.job
-    _, scales = requantisation(job.target)
+    scheme = scheme_of(job.target, job.options)
     cacheable = job.provenance.model is not None and not is_quantised(job.original)
     kept = SealedCache(job.cache if cacheable else None)
-    key = _quantisation_key(job, scales)
+    key = _quantisation_key(job, scheme)
     known = kept.get(key)
     if known is not None:
         return Quantised(job, onnx.ModelProto.FromString(known))
-    model = ensure_quantised(job.original, job.calibration, seed=job.options.seed, scales=scales)
+    model = ensure_quantised(job.original, job.calibration, seed=job.options.seed, scheme=scheme)
     if model.ByteSize() <= _MOST_KEPT:
         kept.put(key, model.SerializeToString())
     return Quantised(job, model)
 
 
-def _quantisation_key(job: CompilationInputs, scales: Scales) -> str:
+def _quantisation_key(job: CompilationInputs, scheme: Scheme) -> str:
     """The key of what the QDQ form of a float model depends on; a processor may round floats as another does not."""
     made_from, options = job.provenance, job.options
     calibration = hashlib.sha256()
     for name, array in sorted((job.calibration or {}).items()):
         calibration.update(f"{name} {array.dtype} {array.shape} ".encode() + np.ascontiguousarray(array).tobytes())
-    given = options.model_dump_json(include={"seed", "dims", "shapes"}), calibration.hexdigest(), scales
+    given = options.model_dump_json(include={"seed", "dims", "shapes"}), calibration.hexdigest(), repr(scheme)
     return cache_key("qdq", str(made_from.model), made_from.versions.model_dump_json(), str(made_from.cpu), *given)
 
 
@@ -199,18 +202,22 @@ def run_reference(done: Simulated) -> Referenced:
     seconds, program = done.job.options.verify_seconds, done.emitted.program
     if not seconds:
         why = "the outputs were not compared with the integer graph, as verify_seconds is 0"
-        return Referenced(done.job, done, None, program, why)
+        return Referenced(done.job, done, None, {}, program, why)
     imported = done.emitted.packed.imported
     try:
-        reference = reference_outputs(imported, [program.image[name] for name in program.inputs], seconds)
+        found = run_graph(imported, [program.image[name] for name in program.inputs], Deadline(seconds))
     except OutOfTimeError:
         why = (
             f"the integer graph takes the host longer than verify_seconds, {seconds:g}; the outputs were not "
             "compared with its: give it more"
         )
-        return Referenced(done.job, done, None, program, why)
-    expected = replace(program, expected=dict(zip(program.outputs, reference, strict=True)))
-    return Referenced(done.job, done, reference, expected)
+        return Referenced(done.job, done, None, {}, program, why)
+    expected = replace(program, expected=dict(zip(program.outputs, found.outputs, strict=True)))
+    tensors = found.tensors
+    if not done.job.options.intermediates:  # the rest is not looked at
+        wanted = {each.integers for each in imported.activations}
+        tensors = {name: array for name, array in tensors.items() if name in wanted}
+    return Referenced(done.job, done, found.outputs, tensors, expected)
 
 
 def compare_outputs(done: Referenced) -> Verified:
@@ -239,12 +246,24 @@ def compare_outputs(done: Referenced) -> Verified:
         simulated.limits,
         done.unverified,
         emitted.regions,
+        packed.imported.activations,
+        done.tensors,
     )
 
 
 def measure_quality(done: Verified) -> Assessed:
-    """Returns how near the outputs are to the original model's."""
-    return Assessed(done.job, done, quality_of(done.job.original, done.job.feeds, done.outputs))
+    """Returns how near the outputs are to the original model's, and the quantised tensors to the float network's.
+
+    Raises:
+        InvalidModel: the model has no tensor of a name in ``options.intermediates``, or they are too large.
+    """
+    job = done.job
+    quality = quality_of(job.original, job.feeds, done.outputs)
+    network = float_network(job.original) if done.tensors or job.options.intermediates else None
+    tensors = TensorQualities([], {})
+    if network is not None:
+        tensors = tensor_qualities(network, job.feeds, done.activations, done.tensors, job.options.intermediates)
+    return Assessed(job, done, quality, tensors)
 
 
 def report_job(done: Assessed) -> Reported:
@@ -258,9 +277,15 @@ def report_job(done: Assessed) -> Reported:
         quantisation=done.quality.figures,
         provenance=job.provenance,
         unverified=run.unverified,
-        warnings=[*run_warnings("no-quality", done.quality.missing), *unset_warnings(job.info.unset)],
+        warnings=[
+            *run_warnings("no-quality", done.quality.missing),
+            *run_warnings("no-quality", done.tensors.missing),
+            *unset_warnings(job.info.unset),
+        ],
     )
-    report = report.model_copy(update={"functions": run.functions, "limits": run.limits()})
+    figures = done.tensors.figures
+    found = {"tensors": figures, "most_lost": where_most_is_lost(figures)}
+    report = report.model_copy(update={"functions": run.functions, "limits": run.limits(), **found})
     run.regions.keep()  # not before: their texts are printed beside all this
     return Reported(job, run.program, run.simulation, report, memory_plan(run.program, run.simulation, run.buffers))
 
@@ -271,6 +296,15 @@ def requantisation(target: Target) -> tuple[Requantize, Scales]:
     if capabilities.scales:
         return "scale", "free"
     return capabilities.multiplies or "shift", "power of two"
+
+
+def scheme_of(target: Target, options: Options) -> Scheme:
+    """Returns how a float model is quantised for ``target``."""
+    requantize, scales = requantisation(target)
+    at_once = requantize in ("multiply at once", "multiply and round")
+    by_channel = options.weight_scales == "channel" or (options.weight_scales == "auto" and at_once)
+    zero_points = "unpadded" if options.zero_points == "auto" else options.zero_points
+    return Scheme("free" if by_channel else scales, by_channel, zero_points, options.calibration_method)
 
 
 def _check_nodes(names: Sequence[str], operators: Collection[str]) -> None:

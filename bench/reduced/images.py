@@ -2,7 +2,6 @@
 
 import numpy as np
 import onnx
-
 from reduced.sketch import Sketch
 
 

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import onnx
 from onnx import TensorProto
-
 from reduced.sketch import Sketch
 
 LENGTH, WORDS = 24, 200
