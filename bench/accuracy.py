@@ -2,8 +2,8 @@
 
 Every network has drawn weights, and structured inputs: some to calibrate with, others to measure on, the same for all
 columns. ``s8 s8`` and ``u8 s8`` are ``onnxruntime.quantization.quantize_static``: QDQ, weights by channel, its default
-calibration, masks of
-attention left in float, run by onnxruntime without optimisations. ``best`` is the better of the two. The columns of ours are
+calibration, masks of attention left in
+float, run by onnxruntime without optimisations. ``best`` is the better of the two. The columns of ours are
 models as a job on that accelerator quantises them, run in the machine's integers by the reference that verifies jobs;
 ``qdq`` is the first of them run by onnxruntime. ``lead`` is that of the first accelerator over ``best``.
 """

@@ -32,14 +32,14 @@ from accel.driver.compilation import (
     Verified,
 )
 from accel.driver.fault_localization import locate_fault
-from accel.driver.run_options import Options
+from accel.driver.run_options import QuantisationOptions
 from accel.driver.stage_chain import StageChain, start
 from accel.driver.stage_dumps import PassTexts
 from accel.errors import InternalError, InvalidModel, SimulationError, VerificationError
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
-from accel.frontend.quantize.scale_grid import Scales, Scheme
+from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
 from accel.lowering.analysis.capabilities import Capabilities
@@ -298,12 +298,14 @@ def requantisation(target: Target) -> tuple[Requantize, Scales]:
     return capabilities.multiplies or "shift", "power of two"
 
 
-def scheme_of(target: Target, options: Options) -> Scheme:
+def scheme_of(target: Target, options: QuantisationOptions) -> Scheme:
     """Returns how a float model is quantised for ``target``."""
     requantize, scales = requantisation(target)
     at_once = requantize in ("multiply at once", "multiply and round")
     by_channel = options.weight_scales == "channel" or (options.weight_scales == "auto" and at_once)
-    zero_points = "unpadded" if options.zero_points == "auto" else options.zero_points
+    # what scales by a float pads as it loads at no less cost than the host before it
+    usual: ZeroPoints = "all" if requantize == "scale" else "unpadded"
+    zero_points = usual if options.zero_points == "auto" else options.zero_points
     return Scheme("free" if by_channel else scales, by_channel, zero_points, options.calibration_method)
 
 

@@ -19,12 +19,27 @@ def print_report(report: Report, console: Console) -> None:
         console.print(
             f"on the host: {op['node']} ({op['op']}): {op['reason']}", markup=False, highlight=False, soft_wrap=True
         )
+    for line in _accuracy_lines(report):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     if report.get("energy_pj") is not None:
         console.print(energy_line(report["energy_pj"]), highlight=False)
     for warning in report.get("warnings", ()):
         if warning["kind"] in {"not-verified", "no-quality", "unset-axis"}:
             console.print(f"warning: {warning['detail']}", markup=False, highlight=False, soft_wrap=True)
     console.print(report_verdict(report), style="bold")
+
+
+def _accuracy_lines(report: Report) -> Iterator[str]:
+    """How near each output is to the model as uploaded, and where most is lost."""
+    for output in report["quantisation"]:
+        yield f"accuracy: {output['output']} is {output['sqnr_db']:.1f} dB from the model as uploaded (SQNR)"
+    worst = report.get("most_lost")
+    if worst is not None:
+        maker = f"node {worst['node']}" if worst["node"] else "the input"
+        yield (
+            f"most is lost at {maker}: {worst['tensor']} is {worst['sqnr_db']:.1f} dB from the float network, "
+            f"what it is made of {worst['before_db']:.1f} dB"
+        )
 
 
 def energy_line(picojoules: float) -> str:

@@ -83,15 +83,16 @@ class WeightedNode:
     def mean_sums(self, weights: Array, means: Array) -> Array:
         """Returns what the layer with ``weights`` makes of data that are ``means`` everywhere; float64 [O].
 
-        Windows that reach over the edges count as the others do. 0 for transposed convolutions, whose results sum
-        different numbers of weights.
+        Windows that reach over the edges count as the others do. Of transposed convolutions it is the mean over the
+        results, which are sums of different taps.
         """
-        if self.node.op_type == "ConvTranspose" or means.size == 0:
-            return np.zeros(())
-        if self.node.op_type != "Conv":
+        if self.node.op_type not in _CONVOLUTIONS:
             sums: Array = np.moveaxis(weights, self.channel_axis, 0) @ means
             return sums
         taps = weights.reshape(self.groups, -1, weights.shape[1], int(np.prod(weights.shape[2:]))).sum(3)
+        if self.node.op_type == "ConvTranspose":
+            spread = math.prod(attribute_of(self.node, "strides", None) or [1])
+            taps = np.swapaxes(taps, 1, 2) / spread
         of_groups: Array = np.einsum("goi,gi->go", taps, means.reshape(self.groups, -1)).reshape(-1)
         return of_groups
 

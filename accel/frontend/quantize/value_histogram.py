@@ -15,6 +15,7 @@ _LEVELS = 128  # of absolute values
 _DIVERGENCE_BINS = 2048
 _WORTH_A_LOOK = 0.6  # of the two ends' distances from 0: else a zero point gains less than half a bit
 _WORTH_A_SHIFT = 0.85  # of the error without a zero point
+_CLIPPED = 4  # times the error of what a scale clips, of which other data than the samples have more
 _SHIFTED_OCTAVES = 2  # below the scale that holds the whole range
 
 
@@ -144,18 +145,18 @@ class _Values:
     moments: Array
     begins: Array
 
-    def squared(self, distances: Array) -> float:
+    def squared(self, distances: Array, weights: Array | float = 1.0) -> float:
         """Returns the squared distance of the values from points that lie so far below the beginnings of their bins."""
         sums, squares = self.moments
-        total = ((self.counts * distances + 2 * sums) * distances + squares).sum()  # np.dot would start threads
-        return float(total)
+        each = (self.counts * distances + 2 * sums) * distances + squares
+        return float((each * weights).sum())  # np.dot would start threads
 
     def error(self, step: float, zero_point: int) -> float:
-        """Returns the squared error of int8, all in widths of a bin."""
+        """Returns the squared error of int8, all in widths of a bin; what is clipped counts more."""
         steps = np.rint((self.begins + 0.5) / step)
-        return self.squared(
-            self.begins - step * np.clip(steps, -INT8_MAX - 1 - zero_point, INT8_MAX - zero_point, out=steps)
-        )
+        low, high = -INT8_MAX - 1 - zero_point, INT8_MAX - zero_point
+        weights = np.where((steps < low) | (steps > high), _CLIPPED, 1.0)
+        return self.squared(self.begins - step * np.clip(steps, low, high, out=steps), weights)
 
 
 def _zero_points(low: float, high: float, step: float) -> set[int]:

@@ -22,6 +22,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.errors import CyclopsError, InvalidModel, InvalidTensors, UnsupportedOperator
 from accel.frontend.quantize.quantize_model import ensure_quantised
+from accel.frontend.quantize.scale_grid import Scheme
 from accel.isa.family_registry import family_of
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.function_attributes import region_functions, region_of
@@ -74,7 +75,7 @@ def planned(model: onnx.ModelProto, accelerator: Accelerator = VTA, **options: A
 
 def compiled(model: onnx.ModelProto, accelerator: Accelerator, last: str) -> ir.IRModule:
     """The module as a stage of the job leaves it."""
-    return lower(ensure_quantised(model, scales=requantisation(Target(accelerator))[1]), accelerator, last)
+    return lower(ensure_quantised(model, scheme=Scheme(requantisation(Target(accelerator))[1])), accelerator, last)
 
 
 def called(function: tirx.PrimFunc) -> set[str]:

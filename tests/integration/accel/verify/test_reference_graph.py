@@ -12,6 +12,7 @@ from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.job_stages import requantisation
 from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
 from accel.frontend.quantize.quantize_model import ensure_quantised
+from accel.frontend.quantize.scale_grid import Scheme
 from accel.frontend.read.load_model import load_model
 from accel.host.onnx_calls import read_onnx_call
 from accel.util.deadline import Deadline, OutOfTimeError
@@ -26,7 +27,7 @@ from tests.reference.host import compile_module, run_compiled
 
 def imported(model: onnx.ModelProto, accelerator: str) -> ImportedModel:
     requantize, scales = requantisation(Target(load_accelerator(accelerator)))
-    quantised = ensure_quantised(load_model(model.SerializeToString()).model, scales=scales)
+    quantised = ensure_quantised(load_model(model.SerializeToString()).model, scheme=Scheme(scales))
     return import_integer_model(quantised, requantize=requantize)
 
 

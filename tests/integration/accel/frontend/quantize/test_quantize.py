@@ -9,7 +9,7 @@ from accel.errors import CyclopsError, InvalidModel, InvalidTensors
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.quantize.quantize_model import quantize_model
-from accel.frontend.quantize.scale_grid import Scales
+from accel.frontend.quantize.scale_grid import Scales, Scheme
 from examples.graph import Graph
 from examples.resnet8 import resnet8
 from tests.helpers.marking import rest_slow
@@ -96,7 +96,7 @@ def test_a_single_layer_becomes_one_composite_within_one_unit_of_onnxruntime(
 ) -> None:
     network = Network()
     build(network)
-    model = quantize_model(network.model(opset), scales=scales)
+    model = quantize_model(network.model(opset), scheme=Scheme(scales))
     imported = import_integer_model(model, requantize)
     (composite,) = [f for f in imported.module.functions.values() if f.attrs.get("op") is not None]
     assert composite.attrs["nodes"][0] == "layer"
@@ -176,7 +176,7 @@ def test_free_scales_lose_less_of_resnet8() -> None:
     expected = np.stack([run_onnx(model, image)[0] for image in images])
 
     def decibels(scales: Scales, requantize: Requantize) -> float:
-        imported = import_integer_model(quantize_model(model, scales=scales), requantize)
+        imported = import_integer_model(quantize_model(model, scheme=Scheme(scales)), requantize)
         return sqnr(expected, np.stack([run_relax(imported, image["image"])[0] for image in images]))
 
     shifted, scaled = decibels("power of two", "shift"), decibels("power of two", "scale")
@@ -185,7 +185,7 @@ def test_free_scales_lose_less_of_resnet8() -> None:
 
 
 def test_the_operands_of_an_addition_differ_by_powers_of_two_even_if_free() -> None:
-    model = quantize_model(resnet8(), scales="free")
+    model = quantize_model(resnet8(), scheme=Scheme("free"))
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     makers = {node.output[0]: node for node in model.graph.node}
     sums = [node for node in model.graph.node if node.op_type == "Add"]
