@@ -61,7 +61,7 @@ from accel.util.deadline import Deadline, OutOfTimeError
 from accel.verify.output_comparison import check_equal
 from accel.verify.output_quality import float_network, quality_of
 from accel.verify.reference_graph import run_reference as run_graph
-from accel.verify.tensor_quality import TensorQualities, tensor_qualities, where_most_is_lost
+from accel.verify.tensor_quality import EVERY, TensorQualities, tensor_qualities, where_most_is_lost
 
 _log = logging.getLogger(__name__)
 _ON_THE_HOST = "every launch agrees: the host steps differ"
@@ -100,12 +100,14 @@ def import_model(done: Quantised) -> Imported:
     """Returns the model in integer operations.
 
     Raises:
-        InvalidModel: it has no node of a name in ``options.host_nodes``.
+        InvalidModel: it has no node of a name in ``options.host_nodes``, or no tensor of one in
+            ``options.intermediates``.
     """
     job = done.job
     requantize, _ = requantisation(job.target)
     imported = import_integer_model(done.model, requantize, balances=Capabilities.of(job.target).balances)
     _check_nodes(job.options.host_nodes, imported.operators)
+    _check_tensors(job.options.intermediates, job.original)
     return Imported(job, imported)
 
 
@@ -259,9 +261,11 @@ def measure_quality(done: Verified) -> Assessed:
     """
     job = done.job
     quality = quality_of(job.original, job.feeds, done.outputs)
-    network = float_network(job.original) if done.tensors or job.options.intermediates else None
+    network = float_network(job.original)
     tensors = TensorQualities([], {})
-    if network is not None:
+    if network is None and done.activations:
+        tensors = TensorQualities([], {}, "the quality of the tensors is not known: nor is their float network")
+    elif network is not None:
         tensors = tensor_qualities(network, job.feeds, done.activations, done.tensors, job.options.intermediates)
     return Assessed(job, done, quality, tensors)
 
@@ -314,6 +318,14 @@ def _check_nodes(names: Sequence[str], operators: Collection[str]) -> None:
     for place, name in enumerate(names):
         if name not in operators:
             raise InvalidModel(f"the model has no node {name!r}", field=f"options.host_nodes[{place}]")
+
+
+def _check_tensors(names: Sequence[str], model: onnx.ModelProto) -> None:
+    """Refuse names of tensors that the model does not compute, and is not fed."""
+    known = {name for node in model.graph.node for name in node.output} | {info.name for info in model.graph.input}
+    for place, name in enumerate(names):
+        if name not in known | {EVERY}:
+            raise InvalidModel(f"the model has no tensor {name!r}", field=f"options.intermediates[{place}]")
 
 
 @contextmanager

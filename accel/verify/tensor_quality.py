@@ -67,8 +67,11 @@ def tensor_qualities(
             found |= zip(computed, outputs_by_onnxruntime(_observed(network, computed), feeds, computed), strict=True)
         except InvalidModel as error:
             return TensorQualities([], {}, f"the quality of the tensors is not known: {error.detail}")
-    ours = {name: each.real(values[each.integers]) for each in activations if (name := pairs.get(each.integers))}
-    ours |= {name: values[name] for name in kept if name not in ours and name in values}
+    ours = {name: values[name] for name in kept if name in values}
+    for each in activations:
+        if each.integers in values:
+            wanted_as = {each.source, each.integers, *each.results}.intersection(kept)
+            ours |= dict.fromkeys((*wanted_as, pairs[each.integers] or ""), each.real(values[each.integers]))
     figures = _figures(activations, pairs, ours, found, network) if compared else []
     tensors = {f"float/{name.lstrip('/')}": found[name] for name in kept}
     tensors |= {f"ours/{name.lstrip('/')}": ours[name] for name in kept if name in ours}
