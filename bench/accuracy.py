@@ -2,10 +2,10 @@
 
 Every network has drawn weights, and structured inputs: some to calibrate with, others to measure on, the same for all
 columns. ``s8 s8`` and ``u8 s8`` are ``onnxruntime.quantization.quantize_static``: QDQ, weights by channel, its default
-calibration, masks of attention left in
-float, run by onnxruntime without optimisations. ``best`` is the better of the two. The columns of ours are
-models as a job on that accelerator quantises them, run in the machine's integers by the reference that verifies jobs;
-``qdq`` is the first of them run by onnxruntime. ``lead`` is that of the first accelerator over ``best``.
+calibration, masks of attention left in float, run by onnxruntime without optimisations. The columns of ours are models
+as a job on that accelerator quantises them, run in the machine's integers by the reference that verifies jobs; ``:channel``
+behind a preset has weights by channel and zero points wherever they help, which are options. ``qdq`` is the first of ours
+run by onnxruntime. ``lead`` is that of the first over the better of onnxruntime's, ``best`` that of the best of ours.
 """
 
 import argparse
@@ -29,11 +29,11 @@ from reduced.sequences import bert, gpt2, llama, tcn, vit
 
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.job_stages import requantisation
+from accel.driver.job_stages import requantisation, scheme_of
+from accel.driver.run_options import QuantisationOptions
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.onnx_model.ort_session import session
 from accel.frontend.quantize.quantize_model import ensure_quantised
-from accel.frontend.quantize.scale_grid import Scheme
 from accel.frontend.read.load_model import load_model
 from accel.lowering.analysis.capabilities import Capabilities
 from accel.verify.output_comparison import reference_outputs, sqnr_db
@@ -46,6 +46,7 @@ _CALIBRATION, _MEASURED = 8, 16  # samples
 _LARGE = 224  # pixels, of images of which a quarter is measured
 _SEEDS = 1000, 2000
 _MASKED = -1e4
+_AS_USUAL, _BY_CHANNEL = QuantisationOptions(), QuantisationOptions(weight_scales="channel", zero_points="all")
 _REDUCED: dict[str, Callable[[int], onnx.ModelProto]] = {
     "convnext": convnext,
     "unet": unet,
@@ -101,10 +102,12 @@ class Network:
 
     def ours(self, accelerator: str, *, integers: bool = True) -> float:
         """The SQNR of a job's outputs on a preset; or of its QDQ model run by onnxruntime."""
-        target = Target(load_accelerator(accelerator))
-        requantize, scales = requantisation(target)
+        preset, _, way = accelerator.partition(":")
+        target = Target(load_accelerator(preset))
+        requantize, _ = requantisation(target)
+        scheme = scheme_of(target, _BY_CHANNEL if way else _AS_USUAL)
         loaded = load_model(self.model.SerializeToString()).model
-        qdq = ensure_quantised(loaded, self.calibration, scheme=Scheme(scales))
+        qdq = ensure_quantised(loaded, self.calibration, scheme=scheme)
         if not integers:
             return self._sqnr(self._run(qdq))
         imported = import_integer_model(qdq, requantize, balances=Capabilities.of(target).balances)
@@ -138,18 +141,18 @@ def network(name: str) -> Network:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"of {', '.join(NETWORKS)}; else all")
-    parser.add_argument("--accelerators", default="gemmini,vta,vta-pynq", help="presets, by commas")
+    parser.add_argument("--accelerators", default="gemmini,vta,vta:channel", help="presets, by commas")
     given = parser.parse_args()
     presets = given.accelerators.split(",")
     logging.disable(logging.WARNING)  # onnxruntime's, of vectors that have no channels
-    columns = ["s8 s8", "u8 s8", "qdq", *presets, "lead"]
-    print(f"{'SQNR, dB':<18}" + "".join(f"{column:>10}" for column in columns) + f"{'seconds':>10}")
+    columns = ["s8 s8", "u8 s8", "qdq", *presets, "lead", "best"]
+    print(f"{'SQNR, dB':<18}" + "".join(f"{column:>12}" for column in columns) + f"{'seconds':>10}")
     for name in given.networks or NETWORKS:
         began, one = time.perf_counter(), network(name)
         theirs = [one.onnxruntimes(activations) for activations in (QuantType.QInt8, QuantType.QUInt8)]
         ours = [one.ours(presets[0], integers=False), *map(one.ours, presets)]
-        row = [*theirs, *ours, ours[1] - max(theirs)]
-        print(f"{name:<18}" + "".join(f"{db:>10.1f}" for db in row), f"{time.perf_counter() - began:>9.1f}", flush=True)
+        row = [*theirs, *ours, ours[1] - max(theirs), max(ours[1:]) - max(theirs)]
+        print(f"{name:<18}" + "".join(f"{db:>12.1f}" for db in row), f"{time.perf_counter() - began:>9.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -75,19 +75,17 @@ def dyadic(value: Dyadic | np.ndarray) -> Dyadic:
 
 def dequantize(arguments: Arguments, _attributes: Attributes) -> Dyadic:
     value, scale, zero_point = arguments
-    assert zero_point == 0
-    return Dyadic.of(value.astype(np.int64), float(scale))
+    return Dyadic.of(value.astype(np.int64) - int(zero_point), float(scale))
 
 
 def quantize(arguments: Arguments, _attributes: Attributes) -> np.ndarray:
     value, scale, zero_point = arguments
-    assert zero_point == 0
     shift, factor = split(float(scale) / value.scale) if isinstance(value, Dyadic) else (0, 0.0)
     if isinstance(value, Dyadic) and value.fused and factor == 1:
         steps = (value.numbers + (1 << shift >> 1)) >> shift if shift >= 0 else value.numbers << -shift
     else:
         steps = np.rint((value.real() if isinstance(value, Dyadic) else value) / scale)
-    return np.clip(steps, -128, 127).astype(np.int8)
+    return np.clip(steps + int(zero_point), -128, 127).astype(np.int8)
 
 
 def conv(arguments: Arguments, attributes: Attributes) -> Dyadic:

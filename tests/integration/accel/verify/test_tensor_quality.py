@@ -48,7 +48,9 @@ def floats(model: onnx.ModelProto, names: list[str], out: Path) -> list[Array]:
 
 
 def decibels(got: Array, expected: Array) -> float:
-    return 10 * np.log10(np.square(expected, dtype=np.float64).sum() / np.square(got - expected, dtype=np.float64).sum())
+    return 10 * np.log10(
+        np.square(expected, dtype=np.float64).sum() / np.square(got - expected, dtype=np.float64).sum()
+    )
 
 
 @pytest.mark.parametrize("preset", ["vta", "gemmini"])
