@@ -30,11 +30,12 @@ def print_report(report: Report, console: Console) -> None:
 
 
 def _accuracy_lines(report: Report) -> Iterator[str]:
-    """How near each output is to the model as uploaded, and where most is lost."""
-    for output in report["quantisation"]:
+    """How near each output that differs is to the model as uploaded, and where most is lost; nothing where none does."""
+    different = [output for output in report["quantisation"] if output["sqnr_db"] < SQNR_CEILING_DB]
+    for output in different:
         yield f"accuracy: {output['output']} is {output['sqnr_db']:.1f} dB from the model as uploaded (SQNR)"
     worst = report.get("most_lost")
-    if worst is not None:
+    if worst is not None and different:
         maker = f"node {worst['node']}" if worst["node"] else "the input"
         yield (
             f"most is lost at {maker}: {worst['tensor']} is {worst['sqnr_db']:.1f} dB from the float network, "
