@@ -3,9 +3,10 @@
 Every network has drawn weights, and structured inputs: some to calibrate with, others to measure on, the same for all
 columns. ``s8 s8`` and ``u8 s8`` are ``onnxruntime.quantization.quantize_static``: QDQ, weights by channel, its default
 calibration, masks of attention left in float, run by onnxruntime without optimisations. The columns of ours are models
-as a job on that accelerator quantises them, run in the machine's integers by the reference that verifies jobs; ``:channel``
-behind a preset has weights by channel and zero points wherever they help, which are options. ``qdq`` is the first of ours
-run by onnxruntime. ``lead`` is that of the first over the better of onnxruntime's, ``best`` that of the best of ours.
+as a job on that accelerator quantises them, run in the machine's integers by the reference that verifies jobs;
+``:channel`` behind a preset has weights by channel and zero points wherever they help, which are options. ``qdq`` is
+the first of ours run by onnxruntime. ``lead`` is that of the first over the better of onnxruntime's, ``best`` that of
+the best of ours.
 """
 
 import argparse

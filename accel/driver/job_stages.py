@@ -263,7 +263,7 @@ def measure_quality(done: Verified) -> Assessed:
     quality = quality_of(job.original, job.feeds, done.outputs)
     network = float_network(job.original)
     tensors = TensorQualities([], {})
-    if network is None and done.activations:
+    if network is None and job.options.intermediates:
         tensors = TensorQualities([], {}, "the quality of the tensors is not known: nor is their float network")
     elif network is not None:
         tensors = tensor_qualities(network, job.feeds, done.activations, done.tensors, job.options.intermediates)

@@ -10,6 +10,8 @@ from accel.report.verdicts import report_verdict, simulation_verdict
 
 Report = Mapping[str, Any]
 
+_EQUAL_DB = 200.0  # what a report has of equal outputs
+
 
 def print_report(report: Report, console: Console) -> None:
     """Print the layers, the host operators, and whether the outputs are right."""
@@ -30,8 +32,8 @@ def print_report(report: Report, console: Console) -> None:
 
 
 def _accuracy_lines(report: Report) -> Iterator[str]:
-    """How near each output that differs is to the model as uploaded, and where most is lost; nothing where none does."""
-    different = [output for output in report["quantisation"] if output["sqnr_db"] < SQNR_CEILING_DB]
+    """How near each output that differs is to the model as uploaded, and where most is lost."""
+    different = [output for output in report["quantisation"] if output["sqnr_db"] < _EQUAL_DB]
     for output in different:
         yield f"accuracy: {output['output']} is {output['sqnr_db']:.1f} dB from the model as uploaded (SQNR)"
     worst = report.get("most_lost")

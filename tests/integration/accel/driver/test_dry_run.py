@@ -21,7 +21,8 @@ from accel.driver.job_stages import requantisation
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.errors import CyclopsError, InvalidModel, InvalidTensors, UnsupportedOperator
-from accel.frontend.quantize.quantize_model import ensure_quantised
+from accel.frontend.quantize.activation_calibration import calibration_samples
+from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
 from accel.frontend.quantize.scale_grid import Scheme
 from accel.isa.family_registry import family_of
 from accel.lowering.ir import instruction_calls
@@ -75,7 +76,9 @@ def planned(model: onnx.ModelProto, accelerator: Accelerator = VTA, **options: A
 
 def compiled(model: onnx.ModelProto, accelerator: Accelerator, last: str) -> ir.IRModule:
     """The module as a stage of the job leaves it."""
-    return lower(ensure_quantised(model, scheme=Scheme(requantisation(Target(accelerator))[1])), accelerator, last)
+    scheme = Scheme(requantisation(Target(accelerator))[1])
+    sample = None if is_quantised(model) else calibration_samples(model, None, 0)[0]  # as a plan: zero points follow it
+    return lower(ensure_quantised(model, sample, scheme=scheme), accelerator, last)
 
 
 def called(function: tirx.PrimFunc) -> set[str]:
