@@ -304,8 +304,8 @@ class Report(pydantic.BaseModel):
     tensors: list[TensorQuality] = Field(
         default_factory=list,
         description="the quality of each quantised tensor that the program has, in the order of the model's nodes; "
-        "none of a quantised model whose integers are read by more than the next layer, where, as a warning says, it is "
-        "not known, and in reports of earlier versions",
+        "none of a quantised model whose integers are read by more than the next layer, where, as a warning says, it "
+        "is not known, and in reports of earlier versions",
     )
     most_lost: TensorQuality | None = Field(
         None,

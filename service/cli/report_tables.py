@@ -33,7 +33,7 @@ def print_report(report: Report, console: Console) -> None:
 
 def _accuracy_lines(report: Report) -> Iterator[str]:
     """How near each output that differs is to the model as uploaded, and where most is lost."""
-    different = [output for output in report["quantisation"] if output["sqnr_db"] < _EQUAL_DB]
+    different = [output for output in report.get("quantisation", ()) if output["sqnr_db"] < _EQUAL_DB]
     for output in different:
         yield f"accuracy: {output['output']} is {output['sqnr_db']:.1f} dB from the model as uploaded (SQNR)"
     worst = report.get("most_lost")
