@@ -27,6 +27,7 @@ from accel.frontend.quantize.qdq_insertion import Quantiser, best_weight_scales
 from accel.frontend.quantize.quantization_targets import find_targets
 from accel.frontend.quantize.scale_constraints import (
     choose_scales,
+    loosened_joins,
     related_scale_groups,
     scale_factors,
     shared_scales,
@@ -79,6 +80,8 @@ def quantize_model(
                 shifted=shiftable_tensors(light, targets, scheme.zero_points),
                 axes={str(layer.node.input[0]): layer.input_axis for layer in targets.layers},
             )
+        if scheme.scales == "free":  # where they are powers of two, changing one takes an instruction more for less
+            targets = loosened_joins(light, targets, known.losses, grid)
         indices = choose_scales(related_scale_groups(targets), known.losses, grid)
         activations = shared_scales(targets, indices, known.losses)
         return Quantiser(light, targets, activations, weights.result(), grids, known.means).quantised()

@@ -5,13 +5,17 @@ shift makes one of the other; a layer that reads it takes the factor back in the
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import onnx
 
 from accel.frontend.onnx_model.onnx_nodes import attribute_of
 from accel.frontend.quantize.quantization_targets import Targets
 from accel.frontend.quantize.scale_grid import Grid, Loss, ZeroPoints
+
+_FAR_FINER = 0.6
 
 
 def related_scale_groups(targets: Targets) -> list[list[str]]:
@@ -43,6 +47,21 @@ def shared_scales(
         found |= dict.fromkeys(group, indices[most])
         zero_points |= dict.fromkeys(group, losses[most].zero_points[indices[most]])
     return found, zero_points
+
+
+def loosened_joins(model: onnx.ModelProto, targets: Targets, losses: Mapping[str, Loss], grid: Grid) -> Targets:
+    """Returns ``targets`` whose concatenations share no scale with an operand that would lose by it.
+
+    That is one that something else reads, too, as over a skip connection, and whose own best step is less than
+    ``_FAR_FINER`` of the result's. It is requantised where it is concatenated.
+    """
+    readers = Counter(str(name) for node in model.graph.node for name in node.input)
+    steps = {name: grid.scale(min(loss.errors, key=loss.errors.__getitem__)) for name, loss in losses.items()}
+    joins = [
+        tuple(n for n in join if readers[n] < 2 or n == join[-1] or steps[n] >= _FAR_FINER * steps[join[-1]])
+        for join in targets.joins
+    ]
+    return replace(targets, joins=tuple(joins))
 
 
 def shiftable_tensors(model: onnx.ModelProto, targets: Targets, which: ZeroPoints) -> frozenset[str]:
