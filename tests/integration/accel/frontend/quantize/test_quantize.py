@@ -350,3 +350,26 @@ def test_each_channel_of_weights_has_a_scale_of_its_own(build: Callable[[Network
     exact = values * spread
     assert np.abs(real - exact).max(tuple(a for a in range(values.ndim) if a != outputs)).max() < scales.max()
     assert (np.abs(real - exact) <= scales.reshape(shape) * 0.51 + (np.abs(exact) > 127 * scales.reshape(shape))).all()
+
+
+@pytest.mark.parametrize("scales", ["free", "power of two"])
+def test_what_a_skip_carries_keeps_its_scale_where_the_concatenation_is_far_coarser(scales: Scales) -> None:
+    """It would catch a concatenation that is not brought to one scale."""
+    network = Network()
+    skip = network.node(
+        "Relu", "skip", [network.conv("first", network.input("x", (1, 3, 10, 10)), (3, 8), pads=[1] * 4)]
+    )
+    deep = network.node(
+        "Mul", "loud", [network.conv("deep", skip, (8, 8), pads=[1] * 4), network.constant("f", np.float32(8))]
+    )
+    deep = network.conv("deeper", deep, (8, 8), pads=[1] * 4)
+    joined = network.node("Concat", "joined", [skip, deep], axis=1)
+    network.output(network.conv("last", joined, (16, 4)), (1, 4, 8, 8))
+    model = quantize_model(network.model(), scheme=Scheme(scales))
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    finer = constants["skip_scale"] < 0.6 * constants["joined_scale"]
+    assert finer == (scales == "free")
+    assert constants["deeper_scale"] == constants["joined_scale"]
+    image = draw_inputs(network.model())
+    found = run_relax(import_integer_model(model, "scale"), image["x"])[0]
+    assert np.abs(found - run_onnx(model, image)[0]).max() <= 2.01 * constants["last_scale"]
