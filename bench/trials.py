@@ -15,6 +15,7 @@ from accel.driver.job_stages import requantisation
 from accel.driver.region_timer import RegionTimer
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.quantize.quantize_model import ensure_quantised
+from accel.frontend.quantize.scale_grid import Scheme
 from accel.isa.family_registry import family_of
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.packing.graph_packing import pack
@@ -30,7 +31,7 @@ _ACCELERATORS = ["vta", "gemmini", "output-stationary"]  # one of each family
 
 def integer_model(network: str, target: Target) -> ir.IRModule:
     requantize, scales = requantisation(target)
-    return import_integer_model(ensure_quantised(build(network), scales=scales), requantize=requantize).module
+    return import_integer_model(ensure_quantised(build(network), scheme=Scheme(scales)), requantize=requantize).module
 
 
 def planned(module: ir.IRModule, target: Target, measure: Measure | None) -> tuple[ir.IRModule, float]:

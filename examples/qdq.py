@@ -3,7 +3,7 @@
 import onnx
 
 from accel.frontend.quantize.quantize_model import ensure_quantised
-from accel.frontend.quantize.scale_grid import Scales
+from accel.frontend.quantize.scale_grid import Scales, Scheme
 
 __all__ = ["Scales", "to_qdq"]
 
@@ -16,4 +16,4 @@ def to_qdq(model: onnx.ModelProto, seed: int = 0, scales: Scales = "power of two
         seed: of the random calibration samples.
         scales: powers of two, or "free".
     """
-    return ensure_quantised(model, seed=seed, scales=scales)
+    return ensure_quantised(model, seed=seed, scheme=Scheme(scales))

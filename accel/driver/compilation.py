@@ -17,6 +17,7 @@ from accel.driver.region_timer import RegionTimer
 from accel.driver.run_options import Options
 from accel.driver.stage_chain import Phase, StageDump
 from accel.driver.stage_dumps import describe_model, describe_program
+from accel.frontend.integer_recovery.quantised_activations import Activation
 from accel.frontend.integer_recovery.recover_integers import ImportedModel
 from accel.frontend.integer_recovery.rounding_bias import LeftBias
 from accel.frontend.onnx_model.external_data import with_embedded_data
@@ -35,7 +36,9 @@ from accel.util.arrays import Array
 from accel.util.content_cache import CacheStore
 from accel.verify.input_tensors import Tensors, save_tensors
 from accel.verify.output_quality import Qualities
+from accel.verify.tensor_quality import TensorQualities
 
+INTERMEDIATES_FILE = "intermediates.npz"
 Buffers = Mapping[str, tuple[ScratchpadBuffer, ...]]
 
 
@@ -210,11 +213,12 @@ class Simulated(Compilation):
 class Referenced(Compilation):
     """The outputs that the integer graph has on the host; or ``unverified``, why it was not run to its end.
 
-    ``expected`` is the program with them.
+    ``tensors`` are what of the model in QDQ form it computed on the way; ``expected`` is the program with the outputs.
     """
 
     simulated: Simulated
     reference: list[Array] | None
+    tensors: Mapping[str, Array]
     expected: Program
     unverified: str = ""
 
@@ -228,8 +232,8 @@ class Referenced(Compilation):
 class Verified(Compilation):
     """A run whose outputs equal the reference, or ``unverified``; no longer with the modules and their weights.
 
-    ``biases`` are the mean errors of rounding, by node. ``regions`` and ``known`` quality are there of a program that
-    was compiled, and of an earlier job's.
+    ``biases`` are the mean errors of rounding, by node. ``regions`` are there of a program that was compiled, and what
+    is ``known`` of an earlier job's.
     """
 
     host_ops: list[HostOp]
@@ -242,22 +246,38 @@ class Verified(Compilation):
     limits: Callable[[], Limits]
     unverified: str
     regions: RegionCache | None
-    known: Qualities | None
+    known: ProgramFacts | None
+    activations: tuple[Activation, ...]
+    tensors: Mapping[str, Array]
 
 
 @dataclass(frozen=True)
 class Assessed(Compilation):
-    """A verified run, and how near its outputs are to those of the model before quantisation."""
+    """A verified run, and how near its outputs and tensors are to those of the model before quantisation."""
 
     verified: Verified
     quality: Qualities
+    tensors: TensorQualities
 
     def save(self, out: Path) -> None:
-        """Keep the program for jobs that differ in time, if it is new; whatever else is kept with it is in ``out``."""
+        """Write ``intermediates.npz``, if the options want it.
+
+        Keeps the program for jobs that differ in time, if it is new; whatever else is kept with it is in ``out``.
+        """
+        if self.job.options.intermediates:
+            save_tensors(out / INTERMEDIATES_FILE, self.tensors.intermediates)
         run = self.verified
         if run.regions is not None and not run.unverified:
             names = tuple(function.name for function in run.functions)
-            facts = ProgramFacts(names, tuple(run.host_ops), run.biases, dict(run.buffers), self.quality)
+            facts = ProgramFacts(
+                names,
+                tuple(run.host_ops),
+                run.biases,
+                dict(run.buffers),
+                self.quality,
+                self.tensors.figures,
+                self.tensors.missing,
+            )
             self.job.kept.keep(out, facts)
 
 

@@ -16,7 +16,7 @@ from accel.accelerator.target import Target
 from accel.driver.compilation import Compilation, CompilationInputs
 from accel.driver.job_stages import TO_PARTITION, pack_graph
 from accel.driver.region_timer import RegionTimer
-from accel.driver.run_options import Options
+from accel.driver.run_options import Options, QuantisationOptions
 from accel.driver.stage_chain import Unobserved
 from accel.frontend.onnx_model.node_origins import origins_of
 from accel.frontend.onnx_model.onnx_nodes import name_nodes
@@ -35,6 +35,7 @@ from accel.report.provenance import NO_SOURCES, Sources, provenance, with_model
 from accel.report.report_documents import HostOp, Macs
 from accel.verify.input_tensors import Tensors
 
+_AS_USUAL = QuantisationOptions()
 _MOST_TIMED = 256  # unlike launches that are compiled; further ones take what those of their shape and tiling do
 
 
@@ -46,6 +47,7 @@ def plan_model(
     seed: int = 0,
     sources: Sources = NO_SOURCES,
     axes: Axes = NO_AXES,
+    quantisation: QuantisationOptions = _AS_USUAL,
 ) -> Plan:
     """Run the job's stages up to ``pack``, and tell what they decided: after it nothing moves to the host or from it.
 
@@ -56,12 +58,21 @@ def plan_model(
         seed: of those samples.
         sources: the files that these were read from, for the plan.
         axes: what the model's dynamic axes are set to.
+        quantisation: how a float model is quantised.
 
     Raises:
         CyclopsError: what a job would raise before it compiles: of the model, the samples, or the accelerator.
     """
     loaded, known = load_model(model, axes=axes), with_model(sources, model)
-    return plan_loaded_model(loaded, accelerator, calibration=calibration, seed=seed, sources=known, axes=axes)
+    return plan_loaded_model(
+        loaded,
+        accelerator,
+        calibration=calibration,
+        seed=seed,
+        sources=known,
+        axes=axes,
+        quantisation=quantisation,
+    )
 
 
 def plan_loaded_model(
@@ -72,6 +83,7 @@ def plan_loaded_model(
     seed: int = 0,
     sources: Sources = NO_SOURCES,
     axes: Axes = NO_AXES,
+    quantisation: QuantisationOptions = _AS_USUAL,
 ) -> Plan:
     """Plan a model that is loaded with ``axes``; the rest is as for a file.
 
@@ -82,8 +94,10 @@ def plan_loaded_model(
     capabilities = Capabilities.of(target)
     info, original = model.info, model.model
     quantised = is_quantised(original)
-    made_from = provenance(sources, accelerator, {"seed": seed, "dims": axes.dims, "shapes": axes.shapes})
-    options = Options(seed=seed)
+    chosen_so = quantisation.model_dump(include=set(QuantisationOptions.model_fields))
+    given_options = {"seed": seed, "dims": axes.dims, "shapes": axes.shapes} | chosen_so
+    made_from = provenance(sources, accelerator, given_options)
+    options = Options(seed=seed, **chosen_so)
     job = CompilationInputs(target, options, info, original, calibration, {}, made_from, traces_passes=False)
     chosen = TO_PARTITION.run(Compilation(job), Unobserved())
     packed = pack_graph(chosen)

@@ -32,13 +32,14 @@ from accel.driver.compilation import (
 )
 from accel.driver.fault_localization import locate_fault
 from accel.driver.kept_programs import KeptProgram, tensors_digest
+from accel.driver.run_options import QuantisationOptions
 from accel.driver.stage_chain import Observer, StageChain, start
 from accel.driver.stage_dumps import PassTexts
 from accel.errors import InternalError, InvalidModel, SimulationError, VerificationError
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.quantize.quantize_model import ensure_quantised, is_quantised
-from accel.frontend.quantize.scale_grid import Scales
+from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
 from accel.isa.family_registry import family_of
 from accel.isa.hazard_findings import Hazards
 from accel.lowering.analysis.capabilities import Capabilities
@@ -57,9 +58,11 @@ from accel.report.report_documents import CompiledFunction
 from accel.report.simulation_report import race_record, stale_record
 from accel.simulate.engine import Simulation, simulate
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
-from accel.util.deadline import OutOfTimeError
-from accel.verify.output_comparison import check_equal, reference_outputs
-from accel.verify.output_quality import quality_of
+from accel.util.deadline import Deadline, OutOfTimeError
+from accel.verify.output_comparison import check_equal
+from accel.verify.output_quality import float_network, quality_of
+from accel.verify.reference_graph import run_reference as run_graph
+from accel.verify.tensor_quality import EVERY, TensorQualities, tensor_qualities, where_most_is_lost
 
 _log = logging.getLogger(__name__)
 _ON_THE_HOST = "every launch agrees: the host steps differ"
@@ -71,23 +74,24 @@ _MOST_KEPT = 32 << 20  # bytes of a model in QDQ form
 def quantize(start_of_job: Compilation) -> Quantised:
     """Returns the model in QDQ form; that of a float model is kept, as no document changes it."""
     job = start_of_job.job
-    _, scales = requantisation(job.target)
+    scheme = scheme_of(job.target, job.options)
     cacheable = job.provenance.model is not None and not is_quantised(job.original)
     kept = SealedCache(job.cache if cacheable else None)
-    key = _quantisation_key(job, scales)
+    key = _quantisation_key(job, scheme)
     known = kept.get(key)
     if known is not None:
         return Quantised(job, onnx.ModelProto.FromString(known))
-    model = ensure_quantised(job.original, job.calibration, seed=job.options.seed, scales=scales)
+    model = ensure_quantised(job.original, job.calibration, seed=job.options.seed, scheme=scheme)
     if model.ByteSize() <= _MOST_KEPT:
         kept.put(key, model.SerializeToString())
     return Quantised(job, model)
 
 
-def _quantisation_key(job: CompilationInputs, scales: Scales) -> str:
+def _quantisation_key(job: CompilationInputs, scheme: Scheme) -> str:
     """The key of what the QDQ form of a float model depends on; a processor may round floats as another does not."""
     made_from, options = job.provenance, job.options
-    given = options.model_dump_json(include={"seed", "dims", "shapes"}), tensors_digest(job.calibration or {}), scales
+    options_text = options.model_dump_json(include={"seed", "dims", "shapes"})
+    given = options_text, tensors_digest(job.calibration or {}), repr(scheme)
     return cache_key("qdq", str(made_from.model), made_from.versions.model_dump_json(), str(made_from.cpu), *given)
 
 
@@ -95,12 +99,14 @@ def import_model(done: Quantised) -> Imported:
     """Returns the model in integer operations.
 
     Raises:
-        InvalidModel: it has no node of a name in ``options.host_nodes``.
+        InvalidModel: it has no node of a name in ``options.host_nodes``, or no tensor of one in
+            ``options.intermediates``.
     """
     job = done.job
     requantize, _ = requantisation(job.target)
     imported = import_integer_model(done.model, requantize, balances=Capabilities.of(job.target).balances)
     _check_nodes(job.options.host_nodes, imported.operators)
+    _check_tensors(job.options.intermediates, job.original)
     return Imported(job, imported)
 
 
@@ -225,21 +231,25 @@ def run_reference(done: Simulated) -> Referenced:
     seconds, program, origin = done.job.options.verify_seconds, done.emitted.program, done.emitted.origin
     if isinstance(origin, KeptProgram):
         expected = origin.program
-        return Referenced(done.job, done, [expected.expected[name] for name in expected.outputs], expected)
+        return Referenced(done.job, done, [expected.expected[name] for name in expected.outputs], {}, expected)
     if not seconds:
         why = "the outputs were not compared with the integer graph, as verify_seconds is 0"
-        return Referenced(done.job, done, None, program, why)
+        return Referenced(done.job, done, None, {}, program, why)
     imported = origin.packed.imported
     try:
-        reference = reference_outputs(imported, [program.image[name] for name in program.inputs], seconds)
+        found = run_graph(imported, [program.image[name] for name in program.inputs], Deadline(seconds))
     except OutOfTimeError:
         why = (
             f"the integer graph takes the host longer than verify_seconds, {seconds:g}; the outputs were not "
             "compared with its: give it more"
         )
-        return Referenced(done.job, done, None, program, why)
-    expected = replace(program, expected=dict(zip(program.outputs, reference, strict=True)))
-    return Referenced(done.job, done, reference, expected)
+        return Referenced(done.job, done, None, {}, program, why)
+    expected = replace(program, expected=dict(zip(program.outputs, found.outputs, strict=True)))
+    tensors = found.tensors
+    if not done.job.options.intermediates:  # the rest is not looked at
+        wanted = {each.integers for each in imported.activations}
+        tensors = {name: array for name, array in tensors.items() if name in wanted}
+    return Referenced(done.job, done, found.outputs, tensors, expected)
 
 
 def compare_outputs(done: Referenced) -> Verified:
@@ -248,7 +258,7 @@ def compare_outputs(done: Referenced) -> Verified:
     Raises:
         VerificationError: the outputs differ from the reference, and where that began; or they are right by luck.
     """
-    simulated, emitted = done.simulated, done.simulated.emitted
+    simulated, emitted, origin = done.simulated, done.simulated.emitted, done.simulated.emitted.origin
     if done.reference is not None:
         try:
             check_equal(simulated.outputs, dict(zip(simulated.outputs, done.reference, strict=True)))
@@ -268,17 +278,32 @@ def compare_outputs(done: Referenced) -> Verified:
         simulated.outputs,
         simulated.limits,
         done.unverified,
-        emitted.origin.regions if isinstance(emitted.origin, Modules) else None,
-        emitted.origin.facts.quality if isinstance(emitted.origin, KeptProgram) else None,
+        origin.regions if isinstance(origin, Modules) else None,
+        origin.facts if isinstance(origin, KeptProgram) else None,
+        origin.packed.imported.activations if isinstance(origin, Modules) else (),
+        done.tensors,
     )
 
 
 def measure_quality(done: Verified) -> Assessed:
-    """Returns how near the outputs are to those of the model as uploaded."""
+    """Returns how near the outputs are to those of the model as uploaded, and quantised tensors to the float network's.
+
+    Raises:
+        InvalidModel: the model has no tensor of a name in ``options.intermediates``, or they are too large.
+    """
     job = done.job
+    if done.known is not None:
+        known = done.known
+        return Assessed(job, done, known.quality, TensorQualities(known.tensors, {}, known.tensors_missing))
     uploaded = job.original if job.uploaded is None else job.uploaded
-    measured = done.known or quality_of(uploaded, job.original, job.info, job.feeds, done.outputs)
-    return Assessed(job, done, measured)
+    quality = quality_of(uploaded, job.original, job.info, job.feeds, done.outputs)
+    network = float_network(job.original)
+    tensors = TensorQualities([], {})
+    if network is None and job.options.intermediates:
+        tensors = TensorQualities([], {}, "the quality of the tensors is not known: nor is their float network")
+    elif network is not None:
+        tensors = tensor_qualities(network, job.feeds, done.activations, done.tensors, job.options.intermediates)
+    return Assessed(job, done, quality, tensors)
 
 
 def report_job(done: Assessed) -> Reported:
@@ -294,11 +319,14 @@ def report_job(done: Assessed) -> Reported:
         unverified=run.unverified,
         warnings=[
             *run_warnings("no-quality", done.quality.missing),
+            *run_warnings("no-quality", done.tensors.missing),
             *model_warnings(job.info),
             *rounding_warnings(run.biases, job.target.accelerator.title),
         ],
     )
-    report = report.model_copy(update={"functions": run.functions, "limits": run.limits()})
+    figures = done.tensors.figures
+    found = {"tensors": figures, "most_lost": where_most_is_lost(figures)}
+    report = report.model_copy(update={"functions": run.functions, "limits": run.limits(), **found})
     if run.regions is not None:
         run.regions.keep()  # not before: their texts are printed beside all this
     return Reported(job, run.program, run.simulation, report, memory_plan(run.program, run.simulation, run.buffers))
@@ -312,11 +340,30 @@ def requantisation(target: Target) -> tuple[Requantize, Scales]:
     return capabilities.multiplies or "shift", "power of two"
 
 
+def scheme_of(target: Target, options: QuantisationOptions) -> Scheme:
+    """Returns how a float model is quantised for ``target``."""
+    requantize, scales = requantisation(target)
+    at_once = requantize in ("multiply at once", "multiply and round")
+    by_channel = options.weight_scales == "channel" or (options.weight_scales == "auto" and at_once)
+    # what scales by a float pads as it loads at no less cost than the host before it
+    usual: ZeroPoints = "all" if requantize == "scale" else "unpadded"
+    zero_points = usual if options.zero_points == "auto" else options.zero_points
+    return Scheme("free" if by_channel else scales, by_channel, zero_points, options.calibration_method)
+
+
 def _check_nodes(names: Sequence[str], operators: Collection[str]) -> None:
     """Refuse names of nodes that the model does not have."""
     for place, name in enumerate(names):
         if name not in operators:
             raise InvalidModel(f"the model has no node {name!r}", field=f"options.host_nodes[{place}]")
+
+
+def _check_tensors(names: Sequence[str], model: onnx.ModelProto) -> None:
+    """Refuse names of tensors that the model does not compute, and is not fed."""
+    known = {name for node in model.graph.node for name in node.output} | {info.name for info in model.graph.input}
+    for place, name in enumerate(names):
+        if name not in known | {EVERY}:
+            raise InvalidModel(f"the model has no tensor {name!r}", field=f"options.intermediates[{place}]")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from accel.accelerator.document import Accelerator
-from accel.driver.run_options import Options
+from accel.driver.run_options import Options, QuantisationOptions
 from accel.driver.stage_chain import Phase
 from accel.errors import CyclopsError
 from accel.frontend.integer_recovery.rounding_bias import LeftBias
@@ -25,7 +25,7 @@ from accel.lowering.partition.composite_graph import CompositeGraph, dump_graph,
 from accel.lowering.partition.graph_partition import RegionChoice
 from accel.program.program_model import Program
 from accel.program_files.program_container import load_program
-from accel.report.report_documents import HostOp, Provenance
+from accel.report.report_documents import HostOp, Provenance, TensorQuality
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 from accel.verify.input_tensors import Tensors
 from accel.verify.output_quality import Qualities
@@ -36,7 +36,7 @@ _TEXTS = "tir"
 _PACKED = (".json", ".txt")  # of parts that shrink
 _FAST = 1  # zlib's level
 _MOST_KEPT = 32 << 20  # bytes of a job's artifacts
-_TIMELESS_OPTIONS = {"seed", "host_nodes", "dims", "shapes"}
+_TIMELESS_OPTIONS = {"seed", "host_nodes", "dims", "shapes", *QuantisationOptions.model_fields}
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ class ProgramFacts:
         biases: the mean errors of rounding, by node.
         buffers: of the functions on the chip, by function.
         quality: how near the outputs are to the original model's.
+        tensors: how near the quantised tensors are to the float network's.
+        tensors_missing: why that is not known.
     """
 
     functions: tuple[str, ...]
@@ -56,6 +58,8 @@ class ProgramFacts:
     biases: dict[str, LeftBias]
     buffers: dict[str, tuple[ScratchpadBuffer, ...]]
     quality: Qualities
+    tensors: list[TensorQuality]
+    tensors_missing: str
 
 
 @dataclass(frozen=True)
@@ -116,8 +120,8 @@ class KeptPrograms:
         calibration: Tensors | None,
         feeds: Tensors,
     ) -> "KeptPrograms":
-        """Those of a job; none of one whose outputs are not verified, or whose model nobody named."""
-        if cache is None or provenance.model is None or not options.verify_seconds:
+        """Those of a job, if its outputs are verified and its model has a name; none of one that keeps intermediates."""
+        if cache is None or provenance.model is None or not options.verify_seconds or options.intermediates:
             return cls()
         parts = (
             provenance.model,

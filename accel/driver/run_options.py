@@ -6,11 +6,15 @@ from typing import Annotated, Literal
 import pydantic
 from pydantic import ConfigDict, Field
 
+from accel.frontend.quantize.scale_grid import CalibrationMethod
 from accel.frontend.read.model_info import Axes
 from accel.report.report_documents import Engine
 
 Schedule = Literal["quick", "timed"]
 """How a tiling is chosen: by the planner's estimates alone, or by timing those that it prices alike."""
+
+WeightScales = Literal["auto", "tensor", "channel"]
+"""What of weights has a scale: the tensor, or each output channel; or whichever costs the machine nothing more."""
 
 Tried = Literal["some", "all"]
 """Which changes a report tries."""
@@ -33,7 +37,31 @@ class RunOptions(pydantic.BaseModel):
     )
 
 
-class Options(RunOptions):
+class QuantisationOptions(pydantic.BaseModel):
+    """How a float model is quantised; a quantised one stays as it is."""
+
+    calibration_method: CalibrationMethod = Field(
+        "mse",
+        description="how the range of each activation of a float model is chosen from the calibration data: `minmax` "
+        "holds every value, `percentile` all but one in 10,000 on each side, `entropy` is the one whose 128 levels "
+        "tell most of the distribution, `mse` has the least squared error, where what is clipped "
+        "counts four times",
+    )
+    weight_scales: WeightScales = Field(
+        "auto",
+        description="whether the weights of a float model have a scale for the `tensor` or for each output `channel`; "
+        "`auto`: for each channel where the accelerator multiplies and shifts in one instruction, else for the tensor. "
+        "By channel, an accelerator that cannot requantise so leaves that to the host",
+    )
+    zero_points: Literal["auto", "none", "unpadded", "all"] = Field(
+        "auto",
+        description="which activations of a float model may have a zero point, which doubles the resolution behind a "
+        "relu: `none`; `unpadded`, those that no convolution or pooling pads; `all`, and then the host pads with it. "
+        "`auto` is `all` where the accelerator scales by a float, else `unpadded`",
+    )
+
+
+class Options(RunOptions, QuantisationOptions):
     """Options of a run that compiles a model."""
 
     host_nodes: tuple[str, ...] = Field(
@@ -65,6 +93,14 @@ class Options(RunOptions):
         allow_inf_nan=False,
         description="how long a model's outputs may be computed on the host, to be compared with the accelerator's; "
         "what takes longer ends unverified, with a warning. 0: they are not compared",
+    )
+
+    intermediates: tuple[_Name, ...] = Field(
+        (),
+        max_length=1000,
+        description="names of the model's tensors to keep in `intermediates.npz`: `float/NAME` as the float network "
+        'has it, and `ours/NAME` where the program has it; `"*"` is every tensor. At most 67,108,864 elements',
+        examples=[["conv1_out"]],
     )
 
     @property

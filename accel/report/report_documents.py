@@ -248,6 +248,19 @@ class Quality(pydantic.BaseModel):
     float_cosine: float | None = Field(None, description="null as `float_sqnr_db` is")
 
 
+class TensorQuality(pydantic.BaseModel):
+    """A quantised tensor against the float network's on the same inputs."""
+
+    tensor: str = Field(description="its name in the model as uploaded")
+    node: str = Field(description="the node of the model that makes it; empty for an input")
+    scale: float = Field(description="what a unit of its integers is worth")
+    zero_point: int = Field(description="the integer that stands for 0")
+    sqnr_db: float = Field(description="signal to quantisation noise, dB; 200 where the tensors are equal")
+    before_db: float | None = Field(
+        None, description="the least of the quantised tensors that it is computed from; null where there are none"
+    )
+
+
 class StageTime(pydantic.BaseModel):
     """How long a stage of the job took."""
 
@@ -296,6 +309,17 @@ class Report(pydantic.BaseModel):
     host_ops: list[HostOp]
     quantisation: list[Quality] = Field(
         description="of each output; none where onnxruntime cannot run the model as uploaded, as a warning says"
+    )
+    tensors: list[TensorQuality] = Field(
+        default_factory=list,
+        description="the quality of each quantised tensor that the program has, in the order of the model's nodes; "
+        "none of a quantised model whose integers are read by more than the next layer, where, as a warning says, it "
+        "is not known, and in reports of earlier versions",
+    )
+    most_lost: TensorQuality | None = Field(
+        None,
+        description="that of `tensors` at which the noise grows most, as a share of the signal: the layer to look at "
+        "first",
     )
     program: ProgramSize
     timing_model: TimingModel = Field(description="how far the cycles can be trusted")

@@ -22,7 +22,7 @@ def reference_outputs(imported: ImportedModel, inputs: Sequence[Array], seconds:
     Raises:
         OutOfTimeError: running takes longer than ``seconds``.
     """
-    return run_reference(imported, inputs, Deadline(seconds))
+    return run_reference(imported, inputs, Deadline(seconds)).outputs
 
 
 def check_equal(outputs: Mapping[str, Array], reference: Mapping[str, Array]) -> None:

@@ -57,6 +57,16 @@ def quality_of(
     return Qualities(compare(outputs, expected, unquantised))
 
 
+def float_network(original: onnx.ModelProto) -> onnx.ModelProto | None:
+    """Returns the float network of a model: itself, or the one that a quantised model stands for, if there is one."""
+    if not is_quantised(original):
+        return original
+    try:
+        return unrounded_model(in_qdq_form(original))
+    except InvalidModel:
+        return None
+
+
 def compare(outputs: Tensors, expected: Sequence[Array], unquantised: Sequence[Array] | None) -> list[Quality]:
     """Returns the distance of each output from the expected one, and from the float network's."""
     found = [

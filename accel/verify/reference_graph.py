@@ -6,6 +6,7 @@ float operators are run as nodes of the QDQ model, in place of which the graph h
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import ir, relax
@@ -26,8 +27,16 @@ from accel.verify.reference_operators import is_known, is_known_call, run, run_c
 Values = dict[relax.Expr, Array]
 
 
-def run_reference(imported: ImportedModel, inputs: Sequence[Array], deadline: Deadline) -> list[Array]:
-    """Returns the outputs of ``main`` of an integer graph; ``inputs`` in its order.
+@dataclass(frozen=True)
+class ReferenceRun:
+    """The outputs, and ``tensors``, those of the model in QDQ form that were computed, by name."""
+
+    outputs: list[Array]
+    tensors: dict[str, Array]
+
+
+def run_reference(imported: ImportedModel, inputs: Sequence[Array], deadline: Deadline) -> ReferenceRun:
+    """Returns what ``main`` of an integer graph computes; ``inputs`` in its order.
 
     Raises:
         OutOfTimeError: the deadline has passed, or would pass during the next operator.
@@ -51,7 +60,8 @@ def run_reference(imported: ImportedModel, inputs: Sequence[Array], deadline: De
         ]
         if outputs:
             _run_nodes(imported, nodes, step, outputs, values, deadline)
-    return [_value(result, values) for result in results]
+    tensors = {name: array for var, array in values.items() for name in imported.tensors.get(str(var.name), ())}
+    return ReferenceRun([_value(result, values) for result in results], tensors)
 
 
 def _read(step: HostRun | LaunchRun) -> set[relax.Var]:

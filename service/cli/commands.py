@@ -10,11 +10,14 @@ from rich.console import Console
 
 from service.cli import accelerator_commands, keys_commands
 from service.cli.options import (
+    CalibrationMethod,
     Data,
     Dim,
     Html,
     Limits,
     Shape,
+    WeightScales,
+    ZeroPoints,
     collection_paused,
     dims_of,
     exit_with_error,
@@ -122,6 +125,13 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         float, typer.Option(min=0, help="How long the host may compute what to compare with; 0: nothing is compared.")
     ] = 300,
     limits: Limits = "some",
+    calibration_method: CalibrationMethod = "mse",
+    weight_scales: WeightScales = "auto",
+    zero_points: ZeroPoints = "auto",
+    intermediate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TENSOR", help="A tensor to keep in intermediates.npz, ours and float; '*' is every one."),
+    ] = None,
     changes: Annotated[
         bool, typer.Option("--changes", help="Compile it anew for each change of the accelerator, such as more memory.")
     ] = False,
@@ -149,7 +159,13 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
         limits=limits,
         dims=dims_of(dim),
         shapes=shapes_of(shape),
+        calibration_method=calibration_method,
+        weight_scales=weight_scales,
+        zero_points=zero_points,
+        intermediates=tuple(intermediate or ()),
     )
+    if intermediate and out is None:
+        exit_with_error("--intermediate leaves a file: say where with --out", 2)
     work = ModelJobInputs(model, accelerator, options, inputs, calibration)
     settings = local_settings()
     then = None
@@ -194,13 +210,16 @@ def simulate(  # noqa: PLR0913, PLR0917  each is an option of the command
 
 
 @app.command()
-def plan(
+def plan(  # noqa: PLR0913, PLR0917  each is an option of the command
     model: Annotated[Path, typer.Argument(help="An ONNX file.")],
     accelerator: Annotated[str, typer.Option(help="Name of an accelerator, or the path of a document.")],
     calibration: Annotated[Path | None, typer.Option(help="npz file with calibration data; else random.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of what is random.")] = 0,
     dim: Dim = None,
     shape: Shape = None,
+    calibration_method: CalibrationMethod = "mse",
+    weight_scales: WeightScales = "auto",
+    zero_points: ZeroPoints = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan, or the problem, as JSON.")] = False,
 ) -> None:
     """Say of every node of a model whether the accelerator would run it, how, and why not; compile nothing.
@@ -212,7 +231,14 @@ def plan(
         from worker.execution.job_inputs import ModelJobInputs
         from worker.records.job_request import JobOptions
 
-    options = JobOptions(seed=seed, dims=dims_of(dim), shapes=shapes_of(shape))
+    options = JobOptions(
+        seed=seed,
+        dims=dims_of(dim),
+        shapes=shapes_of(shape),
+        calibration_method=calibration_method,
+        weight_scales=weight_scales,
+        zero_points=zero_points,
+    )
     work = ModelJobInputs(model, accelerator, options, calibration=calibration)
     raise typer.Exit(plan_local(work, local_settings(), as_json=as_json))
 

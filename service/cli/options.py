@@ -16,6 +16,17 @@ if TYPE_CHECKING:
 
     from worker.config.settings import Settings
 
+CalibrationMethod = Annotated[
+    Literal["minmax", "percentile", "entropy", "mse"],
+    typer.Option(help="How the ranges of a float model's activations are chosen from the calibration data."),
+]
+WeightScales = Annotated[
+    Literal["auto", "tensor", "channel"], typer.Option(help="What of a float model's weights has a scale.")
+]
+ZeroPoints = Annotated[
+    Literal["auto", "none", "unpadded", "all"],
+    typer.Option(help="Which of a float model's activations may have a zero point."),
+]
 Data = Annotated[Path | None, typer.Option(help="Directory of the store; else CYCLOPS_DATA, else ./data.")]
 
 

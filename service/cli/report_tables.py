@@ -10,6 +10,8 @@ from accel.report.verdicts import report_verdict, simulation_verdict
 
 Report = Mapping[str, Any]
 
+_EQUAL_DB = 200.0  # what a report has of equal outputs
+
 
 def print_report(report: Report, console: Console) -> None:
     """Print the layers, the host operators, and whether the outputs are right."""
@@ -19,12 +21,28 @@ def print_report(report: Report, console: Console) -> None:
         console.print(
             f"on the host: {op['node']} ({op['op']}): {op['reason']}", markup=False, highlight=False, soft_wrap=True
         )
+    for line in _accuracy_lines(report):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     if report.get("energy_pj") is not None:
         console.print(energy_line(report["energy_pj"]), highlight=False)
     for warning in report.get("warnings", ()):
         if warning["kind"] in {"not-verified", "no-quality", "unset-axis", "biased-rounding", "converted-floats"}:
             console.print(f"warning: {warning['detail']}", markup=False, highlight=False, soft_wrap=True)
     console.print(report_verdict(report), style="bold")
+
+
+def _accuracy_lines(report: Report) -> Iterator[str]:
+    """How near each output that differs is to the model as uploaded, and where most is lost."""
+    different = [output for output in report.get("quantisation", ()) if output["sqnr_db"] < _EQUAL_DB]
+    for output in different:
+        yield f"accuracy: {output['output']} is {output['sqnr_db']:.1f} dB from the model as uploaded (SQNR)"
+    worst = report.get("most_lost")
+    if worst is not None and different:
+        maker = f"node {worst['node']}" if worst["node"] else "the input"
+        yield (
+            f"most is lost at {maker}: {worst['tensor']} is {worst['sqnr_db']:.1f} dB from the float network, "
+            f"what it is made of {worst['before_db']:.1f} dB"
+        )
 
 
 def energy_line(picojoules: float) -> str:

@@ -15,7 +15,7 @@ REPORT = "report.json"
 _MOST_BYTES = 8 << 20  # of a report that is parsed for somebody: thousands of layers
 _REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
 
-TableName = Literal["layers", "cycles", "limits", "accuracy", "host-ops", "memory"]
+TableName = Literal["layers", "cycles", "limits", "accuracy", "tensors", "host-ops", "memory"]
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _COLUMNS: Mapping[TableName, Mapping[str, str]] = {
     "layers": {
@@ -54,6 +54,14 @@ _COLUMNS: Mapping[TableName, Mapping[str, str]] = {
         "cosine": "cosine similarity",
         "float_sqnr_db": "SQNR to the float model [dB]",
         "float_cosine": "cosine similarity to the float model",
+    },
+    "tensors": {
+        "tensor": "tensor",
+        "node": "node",
+        "sqnr_db": "SQNR to the float network [dB]",
+        "before_db": "SQNR of what it is made of [dB]",
+        "scale": "scale",
+        "zero_point": "zero point",
     },
     "host-ops": {"node": "node", "op": "operator", "reason": "reason"},
     "memory": {
@@ -96,7 +104,8 @@ def report_csv(report: Mapping[str, Any], table: TableName, plan: MemoryPlan | N
         report: of a model's job, or of a program's.
         table: ``layers`` in the program's order, counted from 1; ``cycles``, where they went, of the whole (layer 0)
             and of each layer, by unit, category and cause, where no unit means the accelerator as a whole;
-            ``limits``, the changes that were timed; ``accuracy``; ``host-ops``; ``memory``, the memory plan.
+            ``limits``, the changes that were timed; ``accuracy``, of outputs; ``tensors``, that of each;
+            ``host-ops``; ``memory``, the memory plan.
         plan: the memory plan, if the job left one.
     """
     text, columns = io.StringIO(), _COLUMNS[table]
@@ -119,7 +128,7 @@ def _rows(report: Mapping[str, Any], table: TableName) -> Iterator[Mapping[str, 
             fields = [f"{field['field']}: {field['before']} to {field['after']}" for field in change["fields"]]
             yield {**change, "fields": fields}
     else:
-        yield from report.get("quantisation" if table == "accuracy" else "host_ops") or ()
+        yield from report.get({"accuracy": "quantisation", "host-ops": "host_ops"}.get(table, table)) or ()
 
 
 def _memory_rows(plan: MemoryPlan | None) -> Iterator[Mapping[str, Any]]:

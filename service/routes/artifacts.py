@@ -101,6 +101,7 @@ def open_report(artifacts: Artifacts) -> dict[str, Any]:
 def get_report_table(id: JobId, table: TableName, jobs: RequestJobs) -> Response:  # noqa: A002 - the API's name
     """The layers, where the cycles went, what was changed to find what limits the program, accuracy, host operators.
 
+    `tensors` is the accuracy of each quantised tensor.
     `memory` is the memory plan, a row a buffer of a layer.
     A table that the report has nothing for is a header alone. Text that a spreadsheet would take for a formula begins
     with an apostrophe.

@@ -95,20 +95,18 @@ def dyadic(value: Dyadic | np.ndarray) -> Dyadic:
 
 def dequantize(arguments: Arguments, _attributes: Attributes) -> Dyadic:
     value, scale, zero_point = arguments
-    assert zero_point == 0
-    return Dyadic.of(value.astype(np.int64), float(scale))
+    return Dyadic.of(value.astype(np.int64) - int(zero_point), float(scale))
 
 
 def quantize(arguments: Arguments, sides: Counter[str] | None = None) -> np.ndarray:
     value, scale, zero_point = arguments
-    assert zero_point == 0
     shift, factor = split(float(scale) / value.scale) if isinstance(value, Dyadic) else (0, 0.0)
     if isinstance(value, Dyadic) and value.fused and factor == 1:
         half = (1 << shift >> 1) - downwards(value, shift, sides) if shift > 0 else 0
         steps = (value.numbers + half) >> shift if shift >= 0 else value.numbers << -shift
     else:
         steps = np.rint((value.real() if isinstance(value, Dyadic) else value) / scale)
-    return np.clip(steps, -128, 127).astype(np.int8)
+    return np.clip(steps + int(zero_point), -128, 127).astype(np.int8)
 
 
 def downwards(value: Dyadic, shift: int, sides: Counter[str] | None) -> np.ndarray:

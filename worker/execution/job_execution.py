@@ -220,6 +220,7 @@ def execute_dry_run(work: ModelJobInputs, settings: Settings) -> Plan:
         seed=work.options.seed,
         sources=with_model(work.sources, work.model),
         axes=axes,
+        quantisation=work.options,
     )
 
 

@@ -6,8 +6,9 @@ import pydantic
 from pydantic import ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from accel.driver.run_options import Options
+from accel.driver.run_options import Options, QuantisationOptions
 
+_OF_A_MODEL = (*QuantisationOptions.model_fields, "intermediates")
 DIGEST = "^[0-9a-f]{64}$"
 
 
@@ -74,6 +75,11 @@ class JobRequest(pydantic.BaseModel):
             raise contradiction("a program is compiled already: its shapes are fixed", *fields)
         if info.data.get("program") is not None and options.host_nodes:
             raise contradiction("a program is compiled already: it runs where it runs", "options.host_nodes")
+        if info.data.get("program") is not None:
+            changed = [name for name in _OF_A_MODEL if getattr(options, name) != getattr(JobOptions(), name)]
+            if changed:
+                fields = [f"options.{name}" for name in changed]
+                raise contradiction("a program is compiled already: nothing is quantised", *fields)
         if info.data.get("program") is not None and options.schedule != JobOptions().schedule:
             raise contradiction("a program is compiled already: its tilings are chosen", "options.schedule")
         return options

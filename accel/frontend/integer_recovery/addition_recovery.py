@@ -145,7 +145,11 @@ def _weighings(operands: list[QuantisedTensor], output: Output, requantize: Requ
     a, b = (float(operand.scale) for operand in operands)
     ratios = a / output.scale, b / output.scale
     shifts = _shifts(a, b)
-    exact = None if shifts is None else Weighing((1 << shifts[0], 1 << shifts[1]), min(ratios), 0.0)
+    # a zero point ahead of a float scale is whole units of the sum: of fine ones, not to shift every result
+    finer = 0 if requantize != "scale" or not output.zero_point or shifts is None else max(6 - max(shifts), 0)
+    exact = None
+    if shifts is not None:
+        exact = Weighing((1 << shifts[0] + finer, 1 << shifts[1] + finer), math.ldexp(min(ratios), -finer), 0.0)
     if exact is not None and max(exact.factors) <= WEIGHT_MAX:
         yield exact
     others = [] if requantize == "shift" else [free_weighing(ratios)]

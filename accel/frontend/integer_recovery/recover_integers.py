@@ -9,7 +9,7 @@ composite returns its int32 accumulator, and the host requantises. Everything el
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import onnx
 import tvm
@@ -27,6 +27,7 @@ from accel.frontend.integer_recovery.elementwise_recovery import recover_element
 from accel.frontend.integer_recovery.integer_movement import with_integer_movement
 from accel.frontend.integer_recovery.max_pool_recovery import recover_max_pool
 from accel.frontend.integer_recovery.movement_recovery import recover_movement
+from accel.frontend.integer_recovery.quantised_activations import Activation, quantised_activations
 from accel.frontend.integer_recovery.requantization import Requantize
 from accel.frontend.integer_recovery.rounding_bias import LeftBias, Rounded
 from accel.frontend.integer_recovery.signed_activations import with_signed_activations
@@ -88,7 +89,8 @@ class ImportedModel:
     gives, for some variables that the host prepares data or finishes results in, the reason. ``model`` has the nodes
     of the model in QDQ form, as it was read, that are left to the host, and ``tensors`` gives the names of its tensor
     for each variable of ``main`` that is one; ``inner`` gives those within a table, by the tensor that it makes.
-    ``biases`` has the mean error of each node's rounding that is not near zero.
+    ``biases`` has the mean error of each node's rounding that is not near zero. ``activations`` are those of that model
+    that are quantised.
     """
 
     module: IRModule
@@ -100,6 +102,7 @@ class ImportedModel:
     tensors: dict[str, tuple[str, ...]] = field(default_factory=dict)
     inner: dict[str, tuple[str, ...]] = field(default_factory=dict)
     biases: dict[str, LeftBias] = field(default_factory=dict)
+    activations: tuple[Activation, ...] = ()
 
 
 def import_integer_model(
@@ -117,8 +120,10 @@ def import_integer_model(
     Raises:
         UnsupportedOperator: neither the accelerator nor the host can run a node; ``field`` is ``node:<name>``.
     """
-    imported = import_onnx(with_integer_movement(with_signed_activations(qdq)))
-    return recover_integers(imported, requantize, balances=balances)
+    signed = with_signed_activations(qdq)
+    imported = import_onnx(with_integer_movement(signed))
+    recovered = recover_integers(imported, requantize, balances=balances)
+    return replace(recovered, activations=quantised_activations(signed))
 
 
 def recover_integers(

@@ -23,9 +23,16 @@ def weight_grid(layer: WeightedNode, grids: Mapping[str, Grid]) -> Grid:
     return data.with_base(reciprocal(data.base))
 
 
-def best_weight_scales(layers: Sequence[WeightedNode], grids: Mapping[str, Grid]) -> dict[str, int]:
-    """Returns the index of each layer's best weight scale, by the name of its node."""
-    return {layer.node.name: weight_grid(layer, grids).best(layer.weight) for layer in layers}
+def best_weight_scales(
+    layers: Sequence[WeightedNode], grids: Mapping[str, Grid], *, by_channel: bool = False
+) -> dict[str, Array]:
+    """Returns the indices of each layer's best weight scales, by the name of its node: [1], or [O] by channel."""
+    found = {}
+    for layer in layers:
+        grid = weight_grid(layer, grids)
+        each = by_channel and layer.has_channels
+        found[layer.node.name] = grid.best_of_rows(layer.rows) if each else np.array([grid.best(layer.weight)])
+    return found
 
 
 class Quantiser:
@@ -34,25 +41,28 @@ class Quantiser:
     Args:
         model: it is not modified.
         targets: the operators to quantise.
-        indices: of the activations' scales, by tensor.
-        weights: of the weights' best scales, as :func:`best_weight_scales` returns them.
+        activations: the indices of their scales, and their zero points, by tensor.
+        weights: the weights' best scales, as :func:`best_weight_scales` returns them.
         grids: of the activations, by tensor.
+        means: of the channels of what layers read, where they are known.
     """
 
     def __init__(
         self,
         model: onnx.ModelProto,
         targets: Targets,
-        indices: Mapping[str, int],
-        weights: Mapping[str, int],
+        activations: tuple[Mapping[str, int], Mapping[str, int]],
+        weights: Mapping[str, Array],
         grids: Mapping[str, Grid],
+        means: Mapping[str, Array],
     ) -> None:
         self._model = onnx.ModelProto()
         self._model.CopyFrom(model)
         self._targets = targets
-        self._indices = indices
+        self._indices, self._zero_points = activations
         self._weights = weights
         self._grids = grids
+        self._means = means
         self._initializers: list[onnx.TensorProto] = []
         self._constants: list[onnx.NodeProto] = []
         self._dequantised: dict[str, str] = {}
@@ -72,7 +82,7 @@ class Quantiser:
             if node.name in bias_adds:
                 layer = bias_adds[node.name]
                 constant = 1 if node.input[0] == layer.node.output[0] else 0
-                node.input[constant] = self._bias(layer, self._weight_scale(layer))
+                node.input[constant] = self._bias(layer, self._weight_scales(layer))
             nodes.append(node)
             for output in list(node.output):
                 made = self._quantise(output, node if output in outputs else None)
@@ -104,7 +114,9 @@ class Quantiser:
             source, result = self._fresh(f"{tensor}_float"), tensor
             producer.output[list(producer.output).index(tensor)] = source
         self._dequantised[tensor] = result
-        parameters = self._parameters(tensor, self._activation_scale(tensor), np.int8)
+        parameters = self._parameters(
+            tensor, np.float32(self._activation_scale(tensor)), np.int8(self._zero_points[tensor])
+        )
         integer = self._fresh(f"{tensor}_quantized")
         return [
             helper.make_node("QuantizeLinear", [source, *parameters], [integer], name=integer),
@@ -115,10 +127,10 @@ class Quantiser:
 
     def _quantise_constants(self, node: onnx.NodeProto, layer: WeightedNode) -> None:
         """Replace the weight and the bias of ``node`` by dequantised integers."""
-        scale = self._weight_scale(layer)
-        inputs = [node.input[0], self._constant(f"{node.name}_weight", layer.weight, scale, np.int8)]
+        scales = self._weight_scales(layer)
+        inputs = [node.input[0], self._weight(layer, scales)]
         if layer.bias is not None and layer.bias_add is None:
-            inputs.append(self._bias(layer, scale))
+            inputs.append(self._bias(layer, scales))
         node.input[:] = inputs
         kept = [attribute for attribute in node.attribute if attribute.name not in ("alpha", "beta")]
         del node.attribute[:]
@@ -127,32 +139,56 @@ class Quantiser:
     def _activation_scale(self, tensor: str) -> float:
         return self._grids[tensor].scale(self._indices[tensor])
 
-    def _weight_scale(self, layer: WeightedNode) -> float:
-        """The weight's best scale, or the least that lets the bias fit int32."""
+    def _weight_scales(self, layer: WeightedNode) -> Array:
+        """The weight's best scales, or the least that let the bias fit int32; float32, [1] or [O]."""
         data, grid = layer.node.input[0], weight_grid(layer, self._grids)
-        index = self._weights[layer.node.name]
+        indices = self._weights[layer.node.name]
         if layer.bias is not None and (largest := float(np.abs(layer.bias).max(initial=0))) > 0:
-            index = max(index, grid.ceiling(largest / _BIAS_LIMIT / self._activation_scale(data)))
-        return grid.scale(index)
+            least = grid.ceiling(largest / _BIAS_LIMIT / self._activation_scale(data))
+            indices = np.maximum(indices, least)
+        return np.array([grid.scale(int(index)) for index in indices], np.float32)
 
-    def _bias(self, layer: WeightedNode, weight_scale: float) -> str:
+    def _weight(self, layer: WeightedNode, scales: Array) -> str:
+        integers = self._integer_weight(layer, scales)
+        axis = layer.channel_axis if scales.size > 1 else None
+        return self._constant(f"{layer.node.name}_weight", integers, scales, axis)
+
+    def _integer_weight(self, layer: WeightedNode, scales: Array) -> Array:
+        if scales.size == 1:
+            return quantised(layer.weight, float(scales[0]), np.int8)
+        rows = [quantised(row, float(scale), np.int8) for row, scale in zip(layer.rows, scales, strict=True)]
+        return layer.of_rows(np.stack(rows))
+
+    def _bias(self, layer: WeightedNode, scales: Array) -> str:
+        """The bias, less what the rounding of the weights adds to the sums on average."""
         assert layer.bias is not None
-        scale = weight_scale * self._activation_scale(layer.node.input[0])
-        return self._constant(f"{layer.node.name}_bias", layer.bias, scale, np.int32)
+        data = layer.node.input[0]
+        scale = scales.astype(np.float64) * self._activation_scale(data)
+        bias = layer.bias.astype(np.float64)
+        mean = self._means.get(data)
+        if mean is not None:
+            rounded = self._integer_weight(layer, scales) * layer.along_channels(scales.astype(np.float64))
+            bias = bias - layer.mean_sums(rounded - layer.weight, mean)
+        limits = np.iinfo(np.int32)
+        integers = np.clip(np.rint(bias / scale), limits.min, limits.max).astype(np.int32)
+        return self._constant(f"{layer.node.name}_bias", integers, scale, 0 if scale.size > 1 else None)
 
-    def _constant(self, name: str, value: Array, scale: float, dtype: type[np.int8 | np.int32]) -> str:
-        """Add ``value`` as integers and the node that dequantises it; returns that node's output."""
-        steps = quantised(value, scale, dtype)
+    def _constant(self, name: str, integers: Array, scales: Array, axis: int | None) -> str:
+        """Add ``integers`` and the node that dequantises them; returns that node's output."""
         integer, result = self._fresh(f"{name}_quantized"), self._fresh(f"{name}_dequantized")
-        self._initializers.append(numpy_helper.from_array(steps, integer))
-        inputs = [integer, *self._parameters(name, scale, dtype)]
-        self._constants.append(helper.make_node("DequantizeLinear", inputs, [result], name=result))
+        self._initializers.append(numpy_helper.from_array(np.ascontiguousarray(integers), integer))
+        scale = scales.astype(np.float32).reshape(() if axis is None else -1)
+        inputs = [integer, *self._parameters(name, scale, np.zeros(scale.shape, integers.dtype))]
+        node = helper.make_node("DequantizeLinear", inputs, [result], name=result)
+        if axis is not None:
+            node.attribute.append(helper.make_attribute("axis", axis))
+        self._constants.append(node)
         return result
 
-    def _parameters(self, name: str, scale: float, dtype: type[np.int8 | np.int32]) -> tuple[str, str]:
+    def _parameters(self, name: str, scale: Array | np.float32, zero_point: Array | np.int8) -> tuple[str, str]:
         names = self._fresh(f"{name}_scale"), self._fresh(f"{name}_zero_point")
-        self._initializers.append(numpy_helper.from_array(np.array(scale, np.float32), names[0]))
-        self._initializers.append(numpy_helper.from_array(np.array(0, dtype), names[1]))
+        self._initializers.append(numpy_helper.from_array(np.asarray(scale), names[0]))
+        self._initializers.append(numpy_helper.from_array(np.asarray(zero_point), names[1]))
         return names
 
     def _fresh(self, name: str) -> str:

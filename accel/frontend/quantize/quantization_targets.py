@@ -43,6 +43,59 @@ class WeightedNode:
     bias: Array | None
     bias_add: onnx.NodeProto | None = None
 
+    @property
+    def groups(self) -> int:
+        """Groups of channels."""
+        return int(attribute_of(self.node, "group", 1))
+
+    @property
+    def input_axis(self) -> int:
+        """The axis of the data's channels."""
+        return 1 if self.node.op_type in _CONVOLUTIONS else -1
+
+    @property
+    def channel_axis(self) -> int:
+        """The axis of the weight's output channels, or of those of a group."""
+        if self.node.op_type == "Conv" or (self.node.op_type == "Gemm" and attribute_of(self.node, "transB", 0)):
+            return 0
+        return 1
+
+    @property
+    def has_channels(self) -> bool:
+        """Whether each output channel has weights of its own along :attr:`channel_axis`."""
+        return self.node.op_type != "ConvTranspose" or self.groups == 1
+
+    @property
+    def rows(self) -> Array:
+        """The weight with its output channels, or those of a group, in front."""
+        return np.moveaxis(self.weight, self.channel_axis, 0)
+
+    def of_rows(self, rows: Array) -> Array:
+        """Returns what is laid out as :attr:`rows` as the weight is."""
+        return np.moveaxis(rows, 0, self.channel_axis)
+
+    def along_channels(self, values: Array) -> Array:
+        """Returns one number, or one for each of :attr:`rows`, shaped to broadcast with the weight."""
+        shape = [1] * self.weight.ndim
+        shape[self.channel_axis] = -1
+        return values.reshape(shape)
+
+    def mean_sums(self, weights: Array, means: Array) -> Array:
+        """Returns what the layer with ``weights`` makes of data that are ``means`` everywhere; float64 [O].
+
+        Windows that reach over the edges count as the others do. Of transposed convolutions it is the mean over the
+        results, which are sums of different taps.
+        """
+        if self.node.op_type not in _CONVOLUTIONS:
+            sums: Array = np.moveaxis(weights, self.channel_axis, 0) @ means
+            return sums
+        taps = weights.reshape(self.groups, -1, weights.shape[1], int(np.prod(weights.shape[2:]))).sum(3)
+        if self.node.op_type == "ConvTranspose":
+            spread = math.prod(attribute_of(self.node, "strides", None) or [1])
+            taps = np.swapaxes(taps, 1, 2) / spread
+        of_groups: Array = np.einsum("goi,gi->go", taps, means.reshape(self.groups, -1)).reshape(-1)
+        return of_groups
+
 
 @dataclass(frozen=True)
 class Average:

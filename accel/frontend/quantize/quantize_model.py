@@ -1,8 +1,9 @@
-"""Post-training quantisation: a float32 ONNX model to QDQ form, int8, symmetric, one scale a tensor.
+"""Post-training quantisation: a float32 ONNX model to QDQ form, int8.
 
-onnxruntime first folds batch norms and constants; it also runs the calibration samples. Each scale is the one
-with the least squared error over the samples (activations) or the elements (weights): of the powers of two, or
-of eight scales an octave, where the two operands of an addition still differ by a power of two.
+onnxruntime first folds batch norms and constants; it also runs the calibration samples. Scales are powers of two, or
+eight an octave, where the two operands of an addition still differ by a power of two. That of weights, of the tensor or
+of each channel, is the one with the least squared error; for that of activations there are several methods. What the
+rounding of a layer's weights adds to its sums on average is taken from its bias.
 """
 
 import tempfile
@@ -26,11 +27,13 @@ from accel.frontend.quantize.qdq_insertion import Quantiser, best_weight_scales
 from accel.frontend.quantize.quantization_targets import find_targets
 from accel.frontend.quantize.scale_constraints import (
     choose_scales,
+    loosened_joins,
     related_scale_groups,
     scale_factors,
     shared_scales,
+    shiftable_tensors,
 )
-from accel.frontend.quantize.scale_grid import GRIDS, Scales
+from accel.frontend.quantize.scale_grid import DEFAULT_SCHEME, GRIDS, Scheme
 from accel.util.arrays import Array
 
 # one renames the node, and we fuse the bias ourselves; one drops layers that the user wrote; one takes the zeros
@@ -43,7 +46,7 @@ def quantize_model(
     calibration: Mapping[str, Array] | None = None,
     *,
     seed: int = 0,
-    scales: Scales = "power of two",
+    scheme: Scheme = DEFAULT_SCHEME,
 ) -> onnx.ModelProto:
     """Returns ``model`` quantised: layers with constant weights, means, elementwise operators, concatenations.
 
@@ -52,7 +55,7 @@ def quantize_model(
         calibration: for each input, one sample of the input's shape, or samples along a leading axis; drawn
             from a normal distribution if absent.
         seed: of those random samples.
-        scales: powers of two, which shifting can requantise, or "free".
+        scheme: the scales to choose from, and how.
 
     Raises:
         InvalidTensors: the calibration data do not fit the inputs.
@@ -63,16 +66,25 @@ def quantize_model(
         light = _fold(with_layers_unrolled(model), Path(directory))
         samples = activation_calibration.calibration_samples(light, calibration, seed)
         targets = find_targets(light)
-        grid = GRIDS[scales]
+        grid = GRIDS[scheme.scales]
         grids = {
             name: grid.with_base(base if grid.density == 1 else 1) for name, base in scale_factors(targets).items()
         }
         with ThreadPoolExecutor(1, "weights") as pool:  # onnxruntime and NumPy run without Python's lock
-            weights = pool.submit(best_weight_scales, targets.layers, grids)
-            losses = activation_calibration.activation_losses(light, grids, samples)
-        indices = choose_scales(related_scale_groups(targets), losses, grid)
-        indices = shared_scales(targets, indices, losses)
-        return Quantiser(light, targets, indices, weights.result(), grids).quantised()
+            weights = pool.submit(best_weight_scales, targets.layers, grids, by_channel=scheme.by_channel)
+            known = activation_calibration.calibrate(
+                light,
+                grids,
+                samples,
+                method=scheme.method,
+                shifted=shiftable_tensors(light, targets, scheme.zero_points),
+                axes={str(layer.node.input[0]): layer.input_axis for layer in targets.layers},
+            )
+        if scheme.scales == "free":  # where they are powers of two, changing one takes an instruction more for less
+            targets = loosened_joins(light, targets, known.losses, grid)
+        indices = choose_scales(related_scale_groups(targets), known.losses, grid)
+        activations = shared_scales(targets, indices, known.losses)
+        return Quantiser(light, targets, activations, weights.result(), grids, known.means).quantised()
 
 
 def ensure_quantised(
@@ -80,7 +92,7 @@ def ensure_quantised(
     calibration: Mapping[str, Array] | None = None,
     *,
     seed: int = 0,
-    scales: Scales = "power of two",
+    scheme: Scheme = DEFAULT_SCHEME,
 ) -> onnx.ModelProto:
     """Returns ``model`` in QDQ form: itself, its quantised operators rewritten, or a float model quantised.
 
@@ -89,7 +101,7 @@ def ensure_quantised(
     """
     if is_quantised(model):
         return with_layers_unrolled(in_qdq_form(model))
-    return quantize_model(model, calibration, seed=seed, scales=scales)
+    return quantize_model(model, calibration, seed=seed, scheme=scheme)
 
 
 def is_quantised(model: onnx.ModelProto) -> bool:

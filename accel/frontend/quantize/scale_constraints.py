@@ -5,10 +5,17 @@ shift makes one of the other; a layer that reads it takes the factor back in the
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+import onnx
+
+from accel.frontend.onnx_model.onnx_nodes import attribute_of
 from accel.frontend.quantize.quantization_targets import Targets
-from accel.frontend.quantize.scale_grid import Grid, Loss
+from accel.frontend.quantize.scale_grid import Grid, Loss, ZeroPoints
+
+_FAR_FINER = 0.6
 
 
 def related_scale_groups(targets: Targets) -> list[list[str]]:
@@ -26,13 +33,59 @@ def equal_scale_groups(targets: Targets) -> list[list[str]]:
     return _grouped(targets.activations, (*targets.moves, *targets.joins))
 
 
-def shared_scales(targets: Targets, indices: Mapping[str, int], losses: Mapping[str, Loss]) -> dict[str, int]:
-    """Returns ``indices`` with one for each group of equal scales: that of its tensor of the most energy."""
+def shared_scales(
+    targets: Targets, indices: Mapping[str, int], losses: Mapping[str, Loss]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Returns ``indices``, and the zero points, with one for each group of equal scales.
+
+    They are those of the group's tensor of the most energy.
+    """
     found: dict[str, int] = {}
+    zero_points: dict[str, int] = {}
     for group in equal_scale_groups(targets):
         most = max(group, key=lambda name: losses[name].energy)
         found |= dict.fromkeys(group, indices[most])
-    return found
+        zero_points |= dict.fromkeys(group, losses[most].zero_points[indices[most]])
+    return found, zero_points
+
+
+def loosened_joins(model: onnx.ModelProto, targets: Targets, losses: Mapping[str, Loss], grid: Grid) -> Targets:
+    """Returns ``targets`` whose concatenations share no scale with an operand that would lose by it.
+
+    That is one that something else reads, too, as over a skip connection, and whose own best step is less than
+    ``_FAR_FINER`` of the result's. It is requantised where it is concatenated.
+    """
+    readers = Counter(str(name) for node in model.graph.node for name in node.input)
+    steps = {name: grid.scale(min(loss.errors, key=loss.errors.__getitem__)) for name, loss in losses.items()}
+    joins = [
+        tuple(n for n in join if readers[n] < 2 or n == join[-1] or steps[n] >= _FAR_FINER * steps[join[-1]])
+        for join in targets.joins
+    ]
+    return replace(targets, joins=tuple(joins))
+
+
+def shiftable_tensors(model: onnx.ModelProto, targets: Targets, which: ZeroPoints) -> frozenset[str]:
+    """Returns the activations that may have a zero point.
+
+    Zeros around an image are what loads bring by themselves, and other numbers the host must write there; and the
+    largest of two tensors' integers stands for the largest number only if both have the same zero point.
+    """
+    if which == "none":
+        return frozenset()
+    padded = {str(node.input[0]) for node in model.graph.node if _pads(node) and which == "unpadded"}
+    compared = {str(name) for node in targets.additions if node.op_type in ("Max", "Min") for name in node.input}
+    found: set[str] = set()
+    for group in equal_scale_groups(targets):
+        if padded.isdisjoint(group) and compared.isdisjoint(group):
+            found.update(group)
+    return frozenset(found)
+
+
+def _pads(node: onnx.NodeProto) -> bool:
+    """Whether an operator of windows reads zeros around its data."""
+    if node.op_type == "ConvTranspose":
+        return True  # its phases do
+    return node.op_type in ("AveragePool", "Conv", "MaxPool") and any(attribute_of(node, "pads", ()))
 
 
 def _grouped(names: Sequence[str], together: Iterable[Sequence[str]]) -> list[list[str]]:

@@ -8,19 +8,52 @@ import numpy as np
 import numpy.typing as npt
 
 Scales = Literal["power of two", "free"]
+CalibrationMethod = Literal["minmax", "percentile", "entropy", "mse"]
+"""How the range of an activation is chosen: that of all values; without the outermost ten thousandth on each side; the
+one whose levels tell the most of the distribution; or that of the least squared error."""
 
+_CHANNEL_OCTAVES = 1.5  # of the few weights of a channel the largest counts for more
 OCTAVES = 4  # how far below the scale that just holds every value to look
 INT8_MAX = 127
 _BLOCK = 1 << 13  # elements that are looked at together: they stay in the cache, and BLAS starts no threads
 _MAX_EXPONENT = 55  # the product of two scales is still a normal float32
 
 
+ZeroPoints = Literal["none", "unpadded", "all"]
+"""Which activations may have a zero point: none; those that no operator of windows reads with zeros around them, as the
+host would have to pad these; or all that a zero point helps."""
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How a model is quantised.
+
+    Attributes:
+        scales: those that the machine can requantise to.
+        by_channel: whether weights have a scale for each output channel; then ``scales`` are free.
+        zero_points: of activations.
+        method: how the ranges of activations are chosen.
+    """
+
+    scales: Scales = "power of two"
+    by_channel: bool = False
+    zero_points: ZeroPoints = "unpadded"
+    method: CalibrationMethod = "mse"
+
+
+DEFAULT_SCHEME = Scheme()
+
+
 @dataclass(frozen=True)
 class Loss:
-    """The ``energy`` of a tensor, summed over its elements, and its squared error by the index of the scale."""
+    """The ``energy`` of a tensor, summed over its elements, and its squared error by the index of the scale.
+
+    ``zero_points`` are those of the errors, also by the index of the scale.
+    """
 
     energy: float
     errors: dict[int, float]
+    zero_points: dict[int, int]
 
 
 @dataclass(frozen=True)
@@ -68,6 +101,21 @@ class Grid:
             error = squared_error(flat, self.scale(index), above=least)
             if (error, -index) < (least, -found):
                 least, found = error, index
+        return found
+
+    def best_of_rows(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Returns the same for each row of ``rows`` [O, ...], as far as it lies near the scale that holds the row."""
+        flat = rows.reshape(len(rows), -1)
+        tops = np.array([self.candidates(_largest(row))[0] for row in flat], np.int64)
+        least, found = np.full(len(flat), np.inf), tops.copy()
+        for finer in range(int(_CHANNEL_OCTAVES * self.density) + 1):
+            scales = np.array([self.scale(int(top) - finer) for top in tops])
+            steps = flat / scales[:, None].astype(np.float32)
+            error = np.clip(np.rint(steps), -INT8_MAX - 1, INT8_MAX)
+            error -= steps
+            errors = np.einsum("ok,ok->o", error, error) * scales**2
+            better = errors < least
+            least, found = np.where(better, errors, least), np.where(better, tops - finer, found)
         return found
 
 

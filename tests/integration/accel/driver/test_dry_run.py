@@ -20,6 +20,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.errors import CyclopsError, InvalidModel, InvalidTensors, UnsupportedOperator
 from accel.frontend.quantize.quantize_model import ensure_quantised
+from accel.frontend.quantize.scale_grid import Scheme
 from accel.lowering.ir import instruction_calls
 from accel.lowering.ir.function_attributes import region_functions
 from accel.lowering.ir.tir_walk import collect
@@ -68,7 +69,8 @@ def planned(model: onnx.ModelProto, accelerator: Accelerator = VTA, **options: A
 
 def compiled(model: onnx.ModelProto, accelerator: Accelerator, last: str) -> ir.IRModule:
     """The module as a stage of the job leaves it."""
-    return lower(ensure_quantised(model, scales=requantisation(Target(accelerator))[1]), accelerator, last)
+    scheme = Scheme(requantisation(Target(accelerator))[1])
+    return lower(ensure_quantised(model, scheme=scheme), accelerator, last)
 
 
 def called(function: tirx.PrimFunc) -> set[str]:

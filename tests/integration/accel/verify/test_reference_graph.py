@@ -12,6 +12,7 @@ from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.job_stages import requantisation
 from accel.frontend.integer_recovery.recover_integers import ImportedModel, import_integer_model
 from accel.frontend.quantize.quantize_model import ensure_quantised
+from accel.frontend.quantize.scale_grid import Scheme
 from accel.frontend.read.load_model import load_model
 from accel.host.onnx_calls import read_onnx_call
 from accel.util.deadline import Deadline, OutOfTimeError
@@ -26,7 +27,7 @@ from tests.reference.host import compile_module, run_compiled
 
 def imported(model: onnx.ModelProto, accelerator: str) -> ImportedModel:
     requantize, scales = requantisation(Target(load_accelerator(accelerator)))
-    quantised = ensure_quantised(load_model(model.SerializeToString()).model, scales=scales)
+    quantised = ensure_quantised(load_model(model.SerializeToString()).model, scheme=Scheme(scales))
     return import_integer_model(quantised, requantize=requantize)
 
 
@@ -80,7 +81,7 @@ def test_every_output(make, accelerator: str) -> None:
     shape = [int(extent) for extent in main.params[0].ty.shape]
     inputs = [np.random.default_rng(1).standard_normal(shape).astype(np.float32)]
     expected = run_compiled(compile_module(tvms_view(model)), inputs)
-    found = run_reference(model, inputs, Deadline(math.inf))
+    found = run_reference(model, inputs, Deadline(math.inf)).outputs
     for got, wanted in zip(found, expected, strict=True):
         assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
         np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-7)
@@ -91,11 +92,11 @@ def test_float_operators_are_the_nodes_of_the_model(accelerator: str) -> None:
     """Not what the importer made of them, in which nothing changes."""
     model = imported(several_results(), accelerator)
     inputs = [np.random.default_rng(1).standard_normal((1, 16, 8, 8)).astype(np.float32)]
-    right = run_reference(model, inputs, Deadline(math.inf))
+    right = run_reference(model, inputs, Deadline(math.inf)).outputs
     softs = [node for node in model.model.graph.node if node.op_type == "Softmax"]
     assert len(softs) == 1
     softs[0].op_type = "LogSoftmax"
-    changed = run_reference(model, inputs, Deadline(math.inf))
+    changed = run_reference(model, inputs, Deadline(math.inf)).outputs
     assert [a.tobytes() == b.tobytes() for a, b in zip(right, changed, strict=True)] == [True, True, False]
 
 

@@ -50,3 +50,14 @@ def test_what_was_not_compared_is_not_verified() -> None:
     text = printed(verified=None, warnings=[warning])
     assert "warning: it took too long" in text
     assert "NOT verified" in text
+
+
+def test_the_layer_where_most_is_lost_is_named_if_anything_is() -> None:
+    worst = {"tensor": "relu1_out", "node": "relu1", "sqnr_db": 21.51, "before_db": 23.82}
+    outputs = [{"output": "y", "sqnr_db": 32.94}]
+    text = printed(quantisation=outputs, most_lost=worst)
+    assert "accuracy: y is 32.9 dB from the model as uploaded" in text
+    assert "most is lost at node relu1: relu1_out is 21.5 dB from the float network, what it is" in text.replace(
+        "\n", " "
+    )
+    assert "accuracy" not in printed(quantisation=[{"output": "y", "sqnr_db": 200.0}], most_lost=worst)

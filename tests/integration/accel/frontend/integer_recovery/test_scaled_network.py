@@ -10,6 +10,7 @@ from onnx import TensorProto, numpy_helper
 
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.quantize.quantize_model import quantize_model
+from accel.frontend.quantize.scale_grid import Scheme
 from examples.resnet8 import resnet8
 from tests.helpers.models.scaled_layers import composites, scaled
 from tests.reference import dyadic
@@ -114,7 +115,7 @@ def test_resnet8_of_powers_of_two_equals_onnxruntime_layer_by_layer() -> None:
 
 
 def test_resnet8_of_free_scales_is_exact_layer_by_layer_and_all_integer() -> None:
-    model = quantize_model(resnet8(), scales="free")
+    model = quantize_model(resnet8(), scheme=Scheme("free"))
     imported = import_integer_model(model, "scale")
     assert {f.attrs["op"] for f in composites(imported).values()} == {"conv2d", "add", "dense"}
     inputs = draw_inputs(model, seed=5)

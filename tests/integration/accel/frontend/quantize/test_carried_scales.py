@@ -16,6 +16,7 @@ from accel.driver.run_options import Options
 from accel.frontend.integer_recovery.integer_movement import with_integer_movement
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
 from accel.frontend.quantize.quantize_model import quantize_model
+from accel.frontend.quantize.scale_grid import Scheme
 from accel.host.onnx_calls import read_onnx_call
 from accel.util.arrays import Array
 from examples.graph import Graph
@@ -184,7 +185,7 @@ def test_a_step_of_a_sequence_keeps_the_sequences_scale() -> None:
     y = graph.node("Flatten", "flat", [graph.node("Gather", "last", [y, graph.constant("at", np.array(-1))], axis=3)])
     weight = np.random.default_rng(2).standard_normal((128, 10)).astype(np.float32) / 11
     graph.output(graph.node("MatMul", "dense", [y, graph.constant("w", weight)]), [1, 10])
-    model = quantize_model(graph.model(), scales="free")
+    model = quantize_model(graph.model(), scheme=Scheme("free"))
     scales = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     used = {
         node.input[0]: float(scales[node.input[1]]) for node in model.graph.node if node.op_type == "QuantizeLinear"

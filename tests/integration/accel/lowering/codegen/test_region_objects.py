@@ -14,6 +14,7 @@ from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.job_stages import requantisation
 from accel.frontend.quantize.quantize_model import ensure_quantised
+from accel.frontend.quantize.scale_grid import Scheme
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
 from accel.lowering.codegen.region_object import dump_object, load_object, region_object
@@ -80,7 +81,7 @@ def same_program(one: Program, two: Program) -> bool:
 
 def quantised_resnet8(accelerator: Accelerator) -> onnx.ModelProto:
     """ResNet-8 with the scales that the accelerator wants."""
-    return ensure_quantised(resnet8(), scales=requantisation(Target(accelerator))[1])
+    return ensure_quantised(resnet8(), scheme=Scheme(requantisation(Target(accelerator))[1]))
 
 
 @pytest.mark.parametrize("preset", ["vta", "output-stationary"])

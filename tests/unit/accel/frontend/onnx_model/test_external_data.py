@@ -17,6 +17,7 @@ from accel.frontend.onnx_model.external_data import (
 )
 from accel.frontend.onnx_model.ort_session import session
 from accel.frontend.quantize.quantize_model import ensure_quantised, quantize_model
+from accel.frontend.quantize.scale_grid import Scheme
 from accel.frontend.read.load_model import load_externalized, load_model
 from accel.frontend.read.model_inspection import inspect_model
 from examples.ds_cnn import keyword_spotting
@@ -74,8 +75,8 @@ def test_a_loaded_model_is_quantised_as_the_whole_one(tmp_path: Path, make, scal
     loaded = load_externalized(data, tmp_path)
     assert loaded.info == inspect_model(data)
     assert with_embedded_data(loaded.model) == load_model(data).model
-    quantised = quantize_model(load_model(data).model, scales=scales)
-    assert quantize_model(loaded.model, scales=scales) == quantised
+    quantised = quantize_model(load_model(data).model, scheme=Scheme(scales))
+    assert quantize_model(loaded.model, scheme=Scheme(scales)) == quantised
     (tmp_path / "again").mkdir()
     (tmp_path / "model.onnx").write_bytes(quantised.SerializeToString())
     again = load_externalized(tmp_path / "model.onnx", tmp_path / "again").model

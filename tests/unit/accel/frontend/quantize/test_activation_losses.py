@@ -5,8 +5,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from accel.errors import InvalidModel
-from accel.frontend.quantize.activation_calibration import activation_losses
-from accel.frontend.quantize.scale_grid import GRIDS, Grid, squared_error
+from accel.frontend.quantize.activation_calibration import calibrate
+from accel.frontend.quantize.scale_grid import GRIDS, CalibrationMethod, Grid
+from accel.frontend.quantize.value_histogram import Histogram
 
 RANDOM = np.random.default_rng(5)
 VALUES = {
@@ -27,7 +28,15 @@ def losses(samples: np.ndarray, grid: Grid):
     info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [samples.shape[1]]) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", info[:1], info[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return activation_losses(model, {"x": grid, "y": grid}, values), np.concatenate([one["x"] for one in values])
+    found = calibrate(model, {"x": grid, "y": grid}, values).losses
+    return found, np.concatenate([one["x"] for one in values])
+
+
+def error_of(values: np.ndarray, scale: float, zero_point: int = 0) -> float:
+    """The squared error of int8, four times that of what is clipped."""
+    steps = np.rint(values.astype(np.float64) / scale) + zero_point
+    held = np.clip(steps, -128, 127)
+    return float((np.where(steps == held, 1, 4) * (values - scale * (held - zero_point)) ** 2).sum())
 
 
 @pytest.mark.parametrize("grid", [*(GRIDS["power of two"].with_base(base) for base in FEW), GRIDS["free"]], ids=str)
@@ -37,9 +46,9 @@ def test_errors_are_those_of_the_values(kind: str, grid: Grid) -> None:
     for loss in found.values():
         assert loss.energy == pytest.approx(np.square(values, dtype=np.float64).sum(), rel=1e-12)
         assert list(loss.errors) == grid.candidates(float(np.abs(values).max()))
-        exact = {index: squared_error(values, grid.scale(index)) for index in loss.errors}
+        exact = {index: error_of(values, grid.scale(index)) for index in loss.errors}
         # a bin may straddle a rounding boundary unless the scales are powers of two of each other
-        assert loss.errors == pytest.approx(exact, rel=1e-12 if grid.density == 1 else 0.01, abs=1e-12)
+        assert loss.errors == pytest.approx(exact, rel=1e-12 if grid.density == 1 else 0.02, abs=1e-12)
         if grid.density == 1:
             best = min(exact, key=exact.__getitem__)
             assert min(loss.errors, key=loss.errors.__getitem__) == best
@@ -54,3 +63,41 @@ def test_the_error_of_what_int8_holds_exactly_is_nothing() -> None:
 def test_values_that_are_not_finite_are_refused(bad: float) -> None:
     with pytest.raises(InvalidModel, match="not finite"):
         losses(np.array([[1.0, 2.0], [bad, 1.0]]), GRIDS["free"])
+
+
+def histogram(values: np.ndarray) -> Histogram:
+    found = Histogram(GRIDS["free"])
+    assert found.add(values.astype(np.float32))
+    return found
+
+
+@pytest.mark.parametrize("method", ["minmax", "percentile", "entropy", "mse"])
+@pytest.mark.parametrize("low", [0.0, -0.28])
+def test_a_zero_point_halves_the_step_behind_a_relu_and_silu(method: CalibrationMethod, low: float) -> None:
+    """It would catch a zero point that int8 does not hold, or whose range does not begin where the values do."""
+    values, grid = np.maximum(RANDOM.standard_normal(100_000), low), GRIDS["free"]
+    loss, centred = histogram(values).loss(method, shifts=True), histogram(values).loss(method)
+    assert set(centred.zero_points.values()) == {0}
+    index = min(loss.errors, key=loss.errors.__getitem__)
+    zero_point = loss.zero_points[index]
+    assert -128 <= zero_point <= -128 - low / grid.scale(index) + 1
+    assert loss.errors[index] == pytest.approx(error_of(values, grid.scale(index), zero_point), rel=0.02)
+    assert loss.errors[index] < 0.45 * min(centred.errors.values())
+
+
+def test_what_lies_on_both_sides_of_zero_gets_no_zero_point() -> None:
+    assert set(histogram(RANDOM.standard_normal(9999)).loss(shifts=True).zero_points.values()) == {0}
+
+
+def test_methods_hold_as_much_as_they_say() -> None:
+    """It would catch a method that is another one: outliers tell them apart."""
+    values = RANDOM.standard_t(4, 200_000)
+    held = {}
+    for method in ("minmax", "percentile", "entropy", "mse"):
+        loss = histogram(values).loss(method)
+        held[method] = 127 * GRIDS["free"].scale(min(loss.errors, key=loss.errors.__getitem__))
+    largest, ends = np.abs(values).max(), np.abs(np.quantile(values, [1e-4, 1 - 1e-4])).max()
+    assert largest <= held["minmax"] <= 2 * largest
+    assert ends * 0.98 <= held["percentile"] <= 2 * ends
+    assert held["entropy"] < held["minmax"]
+    assert held["mse"] < held["minmax"]

@@ -28,7 +28,7 @@ def test_operands_and_what_moves_them_are_tied_but_not_the_sum() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_choice_in_a_group_is_the_best_of_all_that_differ_by_powers_of_two(seed: int) -> None:
     random, grid = np.random.default_rng(seed), Grid(3)
-    losses = {name: Loss(random.uniform(1, 9), dict.fromkeys(range(-5, 4), 0.0)) for name in "abc"}
+    losses = {name: Loss(random.uniform(1, 9), dict.fromkeys(range(-5, 4), 0.0), {}) for name in "abc"}
     for loss in losses.values():
         loss.errors.update((index, random.uniform()) for index in list(loss.errors))
 
@@ -43,5 +43,5 @@ def test_the_choice_in_a_group_is_the_best_of_all_that_differ_by_powers_of_two(s
 
 
 def test_a_tensor_of_zeros_weighs_nothing() -> None:
-    losses = {"a": Loss(0.0, {0: 0.0, 1: 0.0}), "b": Loss(4.0, {0: 2.0, 1: 1.0})}
+    losses = {"a": Loss(0.0, {0: 0.0, 1: 0.0}, {}), "b": Loss(4.0, {0: 2.0, 1: 1.0}, {})}
     assert choose_scales(["ab"], losses, Grid(2)) == {"a": 1, "b": 1}

@@ -1,0 +1,203 @@
+"""The values of a tensor, counted in bins, and what int8 makes of them at any scale and zero point."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from accel.frontend.quantize.scale_grid import INT8_MAX, OCTAVES, CalibrationMethod, Grid, Loss
+from accel.util.arrays import Array
+
+_BINS_PER_STEP = 8  # of the finest candidate scale
+_BINS = 2 * 128 * 2**OCTAVES * _BINS_PER_STEP  # on either side of 0: twice what the widest candidate scale reaches
+_BLOCK = 1 << 17  # elements that are counted together, as many as stay in the cache
+_PERCENTILE = 0.9999  # of the values are held, on each side
+_LEVELS = 128  # of absolute values
+_DIVERGENCE_BINS = 2048
+_WORTH_A_LOOK = 0.8  # of the two ends' distances from 0: else the step shrinks by a tenth at most
+_WORTH_A_SHIFT = 0.85  # of the error without a zero point
+_CLIPPED = 4  # times the error of what a scale clips, of which other data than the samples have more
+_SHIFTED_OCTAVES = 2  # below the scale that holds the whole range
+
+
+class Histogram:
+    """The values of a tensor in narrow bins: their number, and the sum and squared sum of how far they lie in each.
+
+    From these follows the error of int8 at any scale, as the values of a bin are mostly rounded alike. A bin is a part
+    of the finest candidate scale, so that none straddles a rounding boundary of a scale that is a power of two of it;
+    where one does, its values are rounded as its middle is, which adds under a hundredth to the error. Distances are
+    in widths of a bin.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+        self._largest = 0.0
+        self._width = self._width_for(0.0)
+        self._first = 0  # the bin of 0 begins at it
+        self._counts = np.zeros(1, np.int64)
+        self._moments = np.zeros((2, 1), np.float64)
+
+    def add(self, value: Array) -> bool:
+        """Count the elements of an array; returns whether all are finite, and else does nothing."""
+        low, high = float(value.min(initial=0)), float(value.max(initial=0))
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return False
+        if max(-low, high) > self._largest:
+            self._widen(max(-low, high))
+        most = self._width * _BINS
+        if max(-low, high) > most:  # as only beyond the widest scale, where every scale clips it
+            value, low, high = np.clip(value, -most, most), max(low, -most), min(high, most)
+        self._extend(math.floor(low / self._width), math.floor(high / self._width))
+        flat = value.reshape(-1)
+        for at in range(0, flat.size, _BLOCK):
+            within = np.divide(flat[at : at + _BLOCK], self._width, dtype=np.float64)
+            whole = np.floor(within)
+            within -= whole
+            whole -= self._first
+            bins = whole.astype(np.intp)
+            self._counts += np.bincount(bins, minlength=self._counts.size)
+            self._moments[0] += np.bincount(bins, within, self._counts.size)
+            within *= within
+            self._moments[1] += np.bincount(bins, within, self._counts.size)
+        return True
+
+    def loss(self, method: CalibrationMethod = "mse", *, shifts: bool = False) -> Loss:
+        """Returns the energy of the values, and their error at each candidate scale.
+
+        Args:
+            method: how candidates are chosen: all for ``mse``; for any other the scales just wide enough for the
+                range that it keeps, one for each place within the octave.
+            shifts: whether a zero point may move the range of int8, where that is worth it.
+        """
+        used = self._counts.nonzero()[0]
+        values = _Values(self._counts[used], self._moments[:, used], (used + self._first).astype(np.float64))
+        energy = values.squared(values.begins) * self._width**2
+        low, high = self._kept(method)
+        centred = self._errors(values, max(-low, high) / INT8_MAX, None, method)
+        if not shifts or min(-low, high) > _WORTH_A_LOOK * max(-low, high):
+            return Loss(energy, *centred)
+        moved = self._errors(values, (high - low) / (2 * INT8_MAX + 1), (low, high), method)
+        better = min(moved[0].values()) < _WORTH_A_SHIFT * min(centred[0].values())
+        return Loss(energy, *(moved if better else centred))
+
+    def _errors(
+        self, values: "_Values", scale: float, kept: tuple[float, float] | None, method: CalibrationMethod
+    ) -> tuple[dict[int, float], dict[int, int]]:
+        """The error by scale, and the zero point of it; ``kept`` is the range that a zero point can make room for."""
+        candidates = self._grid.candidates(self._largest)
+        if method != "mse":
+            least = self._grid.ceiling(scale) if scale > 0 else candidates[0]
+            candidates = [least + finer for finer in range(self._grid.density)]
+        elif kept is not None:
+            most = self._grid.ceiling(scale) + self._grid.density - 1
+            candidates = [at for at in candidates if most - _SHIFTED_OCTAVES * self._grid.density <= at <= most]
+        errors, zero_points = {}, {}
+        for index in candidates:
+            step = self._grid.scale(index) / self._width
+            points = {0} if kept is None else _zero_points(kept[0] / self._width, kept[1] / self._width, step)
+            found = {point: values.error(step, point) for point in sorted(points, key=abs)}
+            zero_points[index] = min(found, key=found.__getitem__)
+            errors[index] = found[zero_points[index]] * self._width**2
+        return errors, zero_points
+
+    def _kept(self, method: CalibrationMethod) -> tuple[float, float]:
+        """The range of values that int8 is to hold, around 0."""
+        used = self._counts.nonzero()[0]
+        low, high = float(used[0] + self._first), float(used[-1] + self._first + 1)
+        places = np.arange(self._counts.size) + self._first + 0.5
+        if method == "percentile":
+            sums = np.cumsum(self._counts) / self._counts.sum()
+            low = float(places[np.searchsorted(sums, 1 - _PERCENTILE)])
+            high = float(places[min(np.searchsorted(sums, _PERCENTILE), sums.size - 1)])
+        elif method == "entropy":
+            limit = _least_divergence(np.abs(places), self._counts)
+            low, high = max(low, -limit), min(high, limit)
+        return min(low, 0.0) * self._width, max(high, 0.0) * self._width
+
+    def _width_for(self, largest: float) -> float:
+        return self._grid.scale(self._grid.candidates(largest)[-1]) / _BINS_PER_STEP
+
+    def _widen(self, largest: float) -> None:
+        """Join bins in pairs, as wider scales become candidates; the zeros before any other value fit each width."""
+        width, zeros = self._width_for(largest), not self._largest
+        while not zeros and self._width < width:
+            self._extend(self._first & ~1, self._first + self._counts.size - 1 | 1)
+            pairs = self._counts.reshape(-1, 2), *self._moments.reshape(2, -1, 2)
+            (low, high), (low_sums, sums), (low_squares, squares) = (pair.T for pair in pairs)
+            self._counts = low + high
+            self._moments = np.stack(
+                [(low_sums + sums + high) / 2, (low_squares + squares + 2 * sums + high) / 4],
+            )
+            self._first //= 2
+            self._width *= 2
+        self._largest, self._width = largest, width
+
+    def _extend(self, first: int, last: int) -> None:
+        """Have bins from ``first`` to ``last`` at least."""
+        before, after = max(self._first - first, 0), max(last - self._first - self._counts.size + 1, 0)
+        if before or after:
+            self._counts = np.pad(self._counts, (before, after))
+            self._moments = np.pad(self._moments, ((0, 0), (before, after)))
+            self._first -= before
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Occupied bins: the numbers of values, the sums of their distances and squared ones, and where they begin."""
+
+    counts: Array
+    moments: Array
+    begins: Array
+
+    def squared(self, distances: Array, weights: Array | float = 1.0) -> float:
+        """Returns the squared distance of the values from points that lie so far below the beginnings of their bins."""
+        sums, squares = self.moments
+        each = (self.counts * distances + 2 * sums) * distances + squares
+        return float((each * weights).sum())  # np.dot would start threads
+
+    def error(self, step: float, zero_point: int) -> float:
+        """Returns the squared error of int8, all in widths of a bin; what is clipped counts more."""
+        steps = np.rint((self.begins + 0.5) / step)
+        low, high = -INT8_MAX - 1 - zero_point, INT8_MAX - zero_point
+        weights = np.where((steps < low) | (steps > high), _CLIPPED, 1.0)
+        return self.squared(self.begins - step * np.clip(steps, low, high, out=steps), weights)
+
+
+def _zero_points(low: float, high: float, step: float) -> set[int]:
+    """The zero points to try: that leaves room beyond the far end of a range that fits, else one for each end.
+
+    The near end is that of a relu or SiLU, which no other value exceeds.
+    """
+    near_low, near_high = -INT8_MAX - 1 - math.floor(low / step + 0.5), INT8_MAX - math.ceil(high / step - 0.5)
+    fits = near_low <= near_high
+    points = {near_low if -low < high else near_high} if fits else {near_low, near_high, (near_low + near_high) // 2}
+    return {min(max(point, -INT8_MAX - 1), INT8_MAX) for point in points}
+
+
+def _least_divergence(magnitudes: Array, counts: Array) -> float:
+    """The limit of absolute values below which 128 levels tell of their distribution the most.
+
+    As TensorRT chooses it: what lies beyond a limit counts at the limit, and the divergence of Kullback and Leibler is
+    that of the distribution from its levels.
+    """
+    width = magnitudes.max() / _DIVERGENCE_BINS
+    bins = np.minimum((magnitudes / width).astype(np.intp), _DIVERGENCE_BINS - 1)
+    histogram = np.bincount(bins, counts, _DIVERGENCE_BINS)
+    histogram[0] = 0 if histogram[1:].any() else 1  # zeros are exact at any scale
+    best, found = math.inf, _DIVERGENCE_BINS
+    for limit in range(_LEVELS, _DIVERGENCE_BINS + 1, _LEVELS // 8):
+        clipped = histogram[:limit].copy()
+        clipped[-1] += histogram[limit:].sum()
+        level = np.arange(limit) * _LEVELS // limit
+        filled = histogram[:limit] > 0
+        means = np.bincount(level, histogram[:limit], _LEVELS) / np.maximum(np.bincount(level, filled, _LEVELS), 1)
+        spread = np.where(filled, means[level], 0)
+        known = (clipped > 0) & (spread > 0)
+        if not known.any():
+            continue
+        p, q = clipped / clipped.sum(), spread / spread.sum()
+        lost = p[(clipped > 0) & ~known].sum()  # of what the levels have nothing of
+        divergence = float((p[known] * np.log(p[known] / q[known])).sum() + 16 * lost)
+        if divergence < best:
+            best, found = divergence, limit
+    return float(found * width)
