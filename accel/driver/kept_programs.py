@@ -120,7 +120,7 @@ class KeptPrograms:
         calibration: Tensors | None,
         feeds: Tensors,
     ) -> "KeptPrograms":
-        """Those of a job, if its outputs are verified and its model has a name; none of one that keeps intermediates."""
+        """Those of a job, if its outputs are verified and its model is named; none of one with intermediates."""
         if cache is None or provenance.model is None or not options.verify_seconds or options.intermediates:
             return cls()
         parts = (
