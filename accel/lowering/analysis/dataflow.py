@@ -10,6 +10,8 @@ from tvm import ir, relax
 from accel.lowering.analysis.composite import is_composite_call, read_composite
 from accel.region.epilogue import INT8
 
+_SUMS_OF_TENSORS = ("add", "elementwise")
+
 
 @dataclass(frozen=True)
 class CompositeUse:
@@ -40,9 +42,9 @@ def composite_uses(module: ir.IRModule, operators: Collection[str]) -> dict[str,
 
 
 def _largest_bias(function: relax.Function, call: ir.Call) -> int:
-    """The largest magnitude of what a composite adds to its sums, without what rounds."""
+    """The largest magnitude of the bias of a contraction or average; an addition's only rounds, by less than one."""
     composite = read_composite(function)
-    if not composite.has_bias:
+    if not composite.has_bias or composite.op in _SUMS_OF_TENSORS:
         return 0
     return int(np.abs(composite.argument(call, "b").value.numpy().astype(np.int64)).max(initial=0))
 
