@@ -193,6 +193,10 @@ def _load(data: bytes, accelerator: Accelerator) -> KeptProgram:
     """The inverse of :func:`_dump`; ValueError, or another, for anything else."""
     at = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
     header = _HEADER.validate_json(data[_LENGTH:at])
+    for name in header.parts:
+        folder = name.rpartition("/")[0]
+        if name not in (PROGRAM_FILE, *_TIMELESS) and (folder.partition("/")[0] != _TEXTS or ".." in name):
+            raise ValueError(f"{name} is no artifact that is kept")
     parts: dict[str, bytes] = {}
     for name, size in header.parts.items():
         parts[name], at = data[at : at + size], at + size

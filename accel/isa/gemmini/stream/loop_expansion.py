@@ -84,7 +84,7 @@ _PRIMITIVE[[*range(rocc.LOOP_WS), rocc.MVIN3, rocc.COUNTER, rocc.FENCE]] = True
 def _has_no_loops(functs: Int64) -> bool:
     if not len(functs):
         return True
-    return functs.min() >= 0 and functs.max() < len(_PRIMITIVE) and bool(_PRIMITIVE[functs].all())
+    return bool(functs.min() >= 0 and functs.max() < len(_PRIMITIVE) and _PRIMITIVE[functs].all())
 
 
 def _note_block_strides(loops: Int64, words: Int64) -> None:
