@@ -58,6 +58,7 @@ from accel.report.simulation_report import race_record, stale_record
 from accel.simulate.engine import Simulation, simulate
 from accel.util.content_cache import SealedCache, cache_key
 from accel.util.deadline import Deadline, OutOfTimeError
+from accel.util.safe_names import tensor_fault
 from accel.verify.output_comparison import check_equal
 from accel.verify.output_quality import float_network, quality_of
 from accel.verify.reference_graph import run_reference as run_graph
@@ -324,8 +325,11 @@ def _check_tensors(names: Sequence[str], model: onnx.ModelProto) -> None:
     """Refuse names of tensors that the model does not compute, and is not fed."""
     known = {name for node in model.graph.node for name in node.output} | {info.name for info in model.graph.input}
     for place, name in enumerate(names):
+        field = f"options.intermediates[{place}]"
         if name not in known | {EVERY}:
-            raise InvalidModel(f"the model has no tensor {name!r}", field=f"options.intermediates[{place}]")
+            raise InvalidModel(f"the model has no tensor {name!r}", field=field)
+        if fault := tensor_fault(name.lstrip("/")):
+            raise InvalidModel(f"no array of a file can be called {name!r}: {fault}", field=field)
 
 
 @contextmanager
