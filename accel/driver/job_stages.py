@@ -59,6 +59,7 @@ from accel.report.simulation_report import race_record, stale_record
 from accel.simulate.engine import Simulation, simulate
 from accel.util.content_cache import CacheStore, SealedCache, cache_key
 from accel.util.deadline import Deadline, OutOfTimeError
+from accel.util.safe_names import tensor_fault
 from accel.verify.output_comparison import check_equal
 from accel.verify.output_quality import float_network, quality_of
 from accel.verify.reference_graph import run_reference as run_graph
@@ -345,7 +346,7 @@ def scheme_of(target: Target, options: QuantisationOptions) -> Scheme:
     requantize, scales = requantisation(target)
     at_once = requantize in ("multiply at once", "multiply and round")
     by_channel = options.weight_scales == "channel" or (options.weight_scales == "auto" and at_once)
-    # what scales by a float pads as it loads at no less cost than the host before it
+    # where a float scales, loads of images that the host padded took no more cycles
     usual: ZeroPoints = "all" if requantize == "scale" else "unpadded"
     zero_points = usual if options.zero_points == "auto" else options.zero_points
     return Scheme("free" if by_channel else scales, by_channel, zero_points, options.calibration_method)
@@ -362,8 +363,11 @@ def _check_tensors(names: Sequence[str], model: onnx.ModelProto) -> None:
     """Refuse names of tensors that the model does not compute, and is not fed."""
     known = {name for node in model.graph.node for name in node.output} | {info.name for info in model.graph.input}
     for place, name in enumerate(names):
+        field = f"options.intermediates[{place}]"
         if name not in known | {EVERY}:
-            raise InvalidModel(f"the model has no tensor {name!r}", field=f"options.intermediates[{place}]")
+            raise InvalidModel(f"the model has no tensor {name!r}", field=field)
+        if fault := tensor_fault(name.lstrip("/")):
+            raise InvalidModel(f"no array of a file can be called {name!r}: {fault}", field=field)
 
 
 @contextmanager

@@ -133,7 +133,11 @@ def _name_in(activation: Activation, made: set[str]) -> str | None:
 
 def _wanted(wanted: Sequence[str], made: set[str], sizes: Mapping[str, int]) -> list[str]:
     """The names, in the order of the model where all are wanted."""
-    kept = [name for name in sizes if name in made and not tensor_fault(name)] if EVERY in wanted else list(wanted)
+    kept = (
+        [name for name in sizes if name in made and not tensor_fault(name.lstrip("/"))]
+        if EVERY in wanted
+        else list(wanted)
+    )
     total = 0
     for place, name in enumerate(kept):
         field = "options.intermediates" + ("" if EVERY in wanted else f"[{place}]")

@@ -1,6 +1,7 @@
 """Insertion of QuantizeLinear and DequantizeLinear nodes."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -179,10 +180,8 @@ class Quantiser:
         self._initializers.append(numpy_helper.from_array(np.ascontiguousarray(integers), integer))
         scale = scales.astype(np.float32).reshape(() if axis is None else -1)
         inputs = [integer, *self._parameters(name, scale, np.zeros(scale.shape, integers.dtype))]
-        node = helper.make_node("DequantizeLinear", inputs, [result], name=result)
-        if axis is not None:
-            node.attribute.append(helper.make_attribute("axis", axis))
-        self._constants.append(node)
+        along: dict[str, Any] = {} if axis is None else {"axis": axis}
+        self._constants.append(helper.make_node("DequantizeLinear", inputs, [result], name=result, **along))
         return result
 
     def _parameters(self, name: str, scale: Array | np.float32, zero_point: Array | np.int8) -> tuple[str, str]:

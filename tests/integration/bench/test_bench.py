@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 # what each must print, with its figures
 ROWS = {
+    "accuracy.py": [r"^SQNR, dB +s8 s8 +u8 s8 +qdq +vta +lead +best", r"^tcn( +-?\d+\.\d){7}$"],
     "answers.py": [r"^cyclops run, ResNet-8, a size changed +vta +\d+\.\d\d +2\.5 +\d", r"^importing TVM takes \d"],
     "compile.py": [r"^compile +\d+\.\d+ +\d+\.\d"],
     "function.py": [r"^all ten +\d", r"^goal of 0\.5 of onnxruntime's speed .* \d\.\d{3}$"],
@@ -27,6 +28,7 @@ ROWS = {
     "trace.py": [r"^[\d,]+ instructions, .* ms$", r" +\d+\.\d"],
 }
 FEW = {
+    "accuracy.py": ["tcn", "--accelerators", "vta"],
     "answers.py": ["resized", "--accelerator", "vta"],
     "networks.py": ["resnet8", "keyword_spotting"],
     "trials.py": ["resnet8", "--accelerator", "vta"],

@@ -115,7 +115,7 @@ def test_resnet8_of_powers_of_two_equals_onnxruntime_layer_by_layer() -> None:
 
 
 def test_resnet8_of_free_scales_is_exact_layer_by_layer_and_all_integer() -> None:
-    model = quantize_model(resnet8(), scheme=Scheme("free"))
+    model = quantize_model(resnet8(), scheme=Scheme("free", zero_points="none"))
     imported = import_integer_model(model, "scale")
     assert {f.attrs["op"] for f in composites(imported).values()} == {"conv2d", "add", "dense"}
     inputs = draw_inputs(model, seed=5)
