@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import onnx
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from accel.errors import ExternalData, InvalidModel, ModelTooLarge, UnsupportedOperator
 from accel.frontend.legalize.opset_downgrade import check_known_before
@@ -360,8 +360,7 @@ def check_constant(field: str, tensor: TensorProto, limits: ModelLimits) -> None
     if tensor.HasField("raw_data"):
         found, wanted = len(tensor.raw_data), count * item
     else:
-        kept = (tensor.float_data, tensor.int32_data, tensor.int64_data, tensor.double_data)
-        found, wanted = max(map(len, kept)), count
+        found, wanted = len(getattr(tensor, helper.tensor_dtype_to_field(tensor.data_type))), count
     if found != wanted:
         raise InvalidModel(f"{tensor.name!r} of shape {tuple(tensor.dims)} is truncated or too long", field=field)
 
