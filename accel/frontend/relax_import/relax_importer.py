@@ -144,7 +144,7 @@ class _NamedImporter(ONNXGraphImporter):  # type: ignore[misc]
     def close(self) -> None:
         """End the blocks that a failed import has begun: TVM warns of them on the standard error."""
         with contextlib.suppress(Exception):  # there are no more
-            while True:
+            for _ in range(2):  # of the function, and of its dataflow
                 self.bb._end_block()  # noqa: SLF001 - there is no other way
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
