@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tvm import runtime
+from tvm import relax, runtime
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from accel.frontend.relax_import import relax_importer
@@ -21,6 +21,7 @@ from worker.execution import zip_limits
 
 ROOT = Path(__file__).parents[2]
 USES = {
+    "accel/frontend/relax_import/relax_importer.py": {"_end_block"},
     "accel/host/relax_operators.py": {"_lookup_or_register_type_info_from_type_key"},
     "accel/isa/numba_dispatcher.py": {"_cache"},
     "worker/execution/zip_limits.py": {"_EndRecData", "_ECD_SIZE"},
@@ -52,6 +53,10 @@ def test_each_is_used_in_one_place() -> None:
         if (names := foreign_names(path))
     }
     assert found == USES
+
+
+def test_tvms_builder_ends_blocks() -> None:
+    assert list(inspect.signature(relax.BlockBuilder._end_block).parameters) == ["self"]
 
 
 @pytest.mark.parametrize("hook", HOOKS)

@@ -94,8 +94,10 @@ def import_onnx(model: onnx.ModelProto) -> ImportedGraph:
         try:
             module = importer.from_onnx(named.graph, opset)
         except UnsupportedOperator:
+            importer.close()
             raise
         except Exception as error:  # what TVM refuses before it converts a node; its message names the node
+            importer.close()
             raise UnsupportedOperator(str(error), field="model") from error
     _check_shapes(module, named)
     return ImportedGraph(
@@ -138,6 +140,12 @@ class _NamedImporter(ONNXGraphImporter):  # type: ignore[misc]
         super().__init__({}, {}, sanitize=False)
         self.nodes = nodes
         self.named: dict[str, ImportedNode] = {}
+
+    def close(self) -> None:
+        """End the blocks that a failed import has begun: TVM warns of them on the standard error."""
+        with contextlib.suppress(Exception):  # there are no more
+            for _ in range(2):  # of the function, and of its dataflow
+                self.bb._end_block()  # noqa: SLF001 - there is no other way
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
         """Left to the conversion of the node, which knows its name."""

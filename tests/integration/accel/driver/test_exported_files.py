@@ -160,3 +160,15 @@ def test_nothing_is_written_to_the_standard_error(name: str, tmp_path: Path) -> 
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_refused_import_writes_its_reason_alone(tmp_path: Path) -> None:
+    """TVM warned of the blocks that such an import leaves open."""
+    path = tmp_path / "model.onnx"
+    nodes = [node("Relu", ["x"], ["a"]), node("Det", ["a"], ["y"], name="det")]
+    path.write_bytes(model(nodes, [info("x", 3, 3)], [info("y")]).SerializeToString())
+    command = [sys.executable, "-m", "service.cli", "plan", str(path), "--accelerator", "vta-pynq"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "node:det" in done.stderr) == (2, True)
+    assert "block_builder" not in done.stderr
+    assert "Warning" not in done.stderr

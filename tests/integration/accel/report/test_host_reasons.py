@@ -23,7 +23,7 @@ LAYERS = [
     ("Gelu", ["normal"], "gelu", {}),
     ("Mul", ["gelu", "gelu"], "square", {}),
     ("Div", ["square", "product"], "ratio", {}),
-    ("ArgMax", ["ratio"], "best", {}),
+    ("ArgMax", ["ratio"], "best", {"axis": 1}),
 ]
 HOST = {
     "turned": "Transpose only moves elements in DRAM, between layers: {title} has no instruction for that",
