@@ -77,7 +77,7 @@ class Histogram:
         if not shifts or min(-low, high) > _WORTH_A_LOOK * max(-low, high):
             return Loss(energy, *centred)
         moved = self._errors(values, (high - low) / (2 * INT8_MAX + 1), (low, high), method)
-        better = min(moved[0].values()) < _WORTH_A_SHIFT * min(centred[0].values())
+        better = bool(moved[0]) and min(moved[0].values()) < _WORTH_A_SHIFT * min(centred[0].values())
         return Loss(energy, *(moved if better else centred))
 
     def _errors(

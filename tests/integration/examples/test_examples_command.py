@@ -98,7 +98,7 @@ def test_qdq_form_is_int8_and_close_to_the_float_form(name: str, scales: Literal
     for node in quantised.graph.node:
         if node.op_type == "QuantizeLinear":
             scale, zero = (constants[name] for name in node.input[1:])
-            assert (zero.dtype, zero.shape, int(zero)) == (np.int8, (), 0)
+            assert (zero.dtype, zero.shape) == (np.int8, ())
             exponents = np.log2(scale * divisors)
             assert scales == "free" or np.isclose(exponents, exponents.round(), rtol=0, atol=1e-6).any()
     pairs = [[run_onnx(form, draw_inputs(model, seed))[0] for form in (model, quantised)] for seed in range(16)]

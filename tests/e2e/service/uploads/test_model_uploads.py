@@ -107,7 +107,7 @@ BAD = {
     "absurd shape": (graph((2**20, 2**20)), "unsupported-shape"),
     "negative shape": (graph((-4, 4)), "unsupported-shape"),
     "overflowing shape": (graph((2**31, 2**31)), "unsupported-shape"),
-    "element type": (graph((1, 4), TensorProto.DOUBLE), "unsupported-type"),
+    "element type": (graph((1, 4), TensorProto.COMPLEX64), "unsupported-type"),
     "strings": (graph((1, 4), TensorProto.STRING), "unsupported-type"),
 }
 

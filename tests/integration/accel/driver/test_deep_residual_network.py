@@ -9,7 +9,7 @@ import pytest
 
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.job_stages import requantisation
+from accel.driver.job_stages import scheme_of
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.frontend.quantize.quantize_model import quantize_model
@@ -54,6 +54,6 @@ def test_a_trunk_of_fifty_blocks_keeps_its_accuracy(preset: str, tmp_path: Path)
     )
     assert report.verified
     (result,) = np.load(tmp_path / "outputs.npz").values()
-    quantised = quantize_model(model, scales=requantisation(Target(accelerator))[1])
+    quantised = quantize_model(model, scheme=scheme_of(Target(accelerator), Options()))
     (exact,), (theirs,) = run_onnx(model, inputs), run_onnx(quantised, inputs)
     assert sqnr(exact, result) > sqnr(exact, theirs) - 1
