@@ -29,8 +29,8 @@ UNKNOWN = ("bfloat16", "bfloat16 inside")  # onnxruntime has no kernels for it
 def test_a_file_runs_as_it_is_planned_and_is_measured_against_itself(name: str, tmp_path: Path) -> None:
     made = FILES[name]()
     data = made.SerializeToString()
-    plan = plan_model(data, VTA, seed=1)
-    report = run_model(data, VTA, Options(seed=1), tmp_path)
+    plan = plan_model(data, VTA, seed=2)
+    report = run_model(data, VTA, Options(seed=2), tmp_path)
     assert report.verified is not False
     assert [launch.name for launch in plan.launches] == [layer.name for layer in report.layers]
     assert plan.estimated_cycles == pytest.approx(report.cycles, rel=0.05)
@@ -48,7 +48,7 @@ def test_a_file_runs_as_it_is_planned_and_is_measured_against_itself(name: str, 
         for told, (key, got), array in zip(report.quantisation, outputs.items(), expected, strict=True):
             assert got.shape == array.shape
             assert told.sqnr_db == pytest.approx(sqnr_db(got, array), abs=0.01), key
-            assert told.sqnr_db > 12, key  # of a loop, whose errors add up; of others twice that
+            assert told.sqnr_db > 12, key
 
 
 @pytest.mark.parametrize("name", REFUSED)
