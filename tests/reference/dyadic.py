@@ -29,7 +29,8 @@ class Dyadic:
     """``numbers * factor * 2**exponent``, the factor from 1 to 2; ``fused`` if an accelerated operator made it.
 
     That is a layer whose channels are those of ``axis``, or work on elements if that is None. Its numbers are
-    multiples of ``grain``. ``biased``: it has a bias.
+    multiples of ``grain``. ``biased``: a constant is in its sums anyway, a bias or what the zero point of its data
+    makes; of what is no sum yet, that it has a zero point.
     """
 
     numbers: np.ndarray
@@ -95,13 +96,14 @@ def dyadic(value: Dyadic | np.ndarray) -> Dyadic:
 
 def dequantize(arguments: Arguments, _attributes: Attributes) -> Dyadic:
     value, scale, zero_point = arguments
-    return Dyadic.of(value.astype(np.int64) - int(zero_point), float(scale))
+    return Dyadic.of(value.astype(np.int64) - int(zero_point), float(scale), biased=bool(zero_point))
 
 
 def quantize(arguments: Arguments, sides: Counter[str] | None = None) -> np.ndarray:
     value, scale, zero_point = arguments
     shift, factor = split(float(scale) / value.scale) if isinstance(value, Dyadic) else (0, 0.0)
     if isinstance(value, Dyadic) and value.fused and factor == 1:
+        value = replace(value, biased=value.biased or bool(zero_point))
         half = (1 << shift >> 1) - downwards(value, shift, sides) if shift > 0 else 0
         steps = (value.numbers + half) >> shift if shift >= 0 else value.numbers << -shift
     else:
@@ -151,14 +153,14 @@ def conv(arguments: Arguments, attributes: Attributes) -> Dyadic:
     total = np.concatenate(parts, 1)
     if bias:
         total = total + bias[0].numbers[:, None, None]
-    return Dyadic.of(total, data.scale * weight.scale, fused=True, axis=1, biased=bool(bias))
+    return Dyadic.of(total, data.scale * weight.scale, fused=True, axis=1, biased=bool(bias) or data.biased)
 
 
 def gemm(arguments: Arguments, attributes: Attributes) -> Dyadic:
     data, weight, *bias = arguments
     total = data.numbers @ (weight.numbers.T if attributes.get("transB") else weight.numbers)
     total = total + (bias[0].numbers if bias else 0)
-    return Dyadic.of(total, data.scale * weight.scale, fused=True, axis=-1, biased=bool(bias))
+    return Dyadic.of(total, data.scale * weight.scale, fused=True, axis=-1, biased=bool(bias) or data.biased)
 
 
 def add(arguments: Arguments, _attributes: Attributes) -> Dyadic:
@@ -211,7 +213,7 @@ def moved(function: Callable[..., np.ndarray]) -> Callable[..., Dyadic | np.ndar
 def global_average_pool(arguments: Arguments, _attributes: Attributes) -> Dyadic:
     (value,) = arguments
     total = value.numbers.sum((2, 3), keepdims=True)
-    return Dyadic.of(total, value.scale / math.prod(value.numbers.shape[2:]), fused=True, axis=1)
+    return Dyadic.of(total, value.scale / math.prod(value.numbers.shape[2:]), fused=True, axis=1, biased=value.biased)
 
 
 def average_pool(arguments: Arguments, attributes: Attributes) -> Dyadic:
@@ -220,7 +222,7 @@ def average_pool(arguments: Arguments, attributes: Attributes) -> Dyadic:
     kernel, strides = attributes["kernel_shape"], attributes.get("strides", [1, 1])
     windows = np.lib.stride_tricks.sliding_window_view(value.numbers, kernel, (2, 3))
     total = windows[:, :, :: strides[0], :: strides[1]].sum((-2, -1))
-    return Dyadic.of(total, value.scale / math.prod(kernel), fused=True, axis=1)
+    return Dyadic.of(total, value.scale / math.prod(kernel), fused=True, axis=1, biased=value.biased)
 
 
 def max_pool(value: np.ndarray, _rest: Arguments, attributes: Attributes) -> np.ndarray:
