@@ -15,14 +15,13 @@ from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator, preset_names
 from accel.driver.dry_run import plan_model
-from accel.driver.job_stages import requantisation
+from accel.driver.job_stages import scheme_of
 from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.errors import CyclopsError, InvalidModel, InvalidTensors, UnsupportedOperator
 from accel.frontend.quantize.quantize_model import ensure_quantised
-from accel.frontend.quantize.scale_grid import Scheme
 from accel.lowering.ir import instruction_calls
-from accel.lowering.ir.function_attributes import region_functions
+from accel.lowering.ir.host_runs import LaunchRun, split_main
 from accel.lowering.ir.tir_walk import collect
 from accel.report.plan_documents import Plan
 from examples.conv224 import conv224
@@ -69,7 +68,7 @@ def planned(model: onnx.ModelProto, accelerator: Accelerator = VTA, **options: A
 
 def compiled(model: onnx.ModelProto, accelerator: Accelerator, last: str) -> ir.IRModule:
     """The module as a stage of the job leaves it."""
-    scheme = Scheme(requantisation(Target(accelerator))[1])
+    scheme = scheme_of(Target(accelerator), Options())
     return lower(ensure_quantised(model, scheme=scheme), accelerator, last)
 
 
@@ -84,7 +83,9 @@ def called(function: tirx.PrimFunc) -> set[str]:
 def test_the_instructions_are_those_that_the_compiler_injects(name: str, preset: str) -> None:
     accelerator = load_accelerator(preset)
     plan = planned(MODELS[name], accelerator)
-    made = [called(function) for function in region_functions(compiled(MODELS[name], accelerator, "inject")).values()]
+    module = compiled(MODELS[name], accelerator, "inject")
+    launches = [run for run in split_main(module) if isinstance(run, LaunchRun)]
+    made = [called(module[run.call.args[0]]) for run in launches]  # of which some may share a function
     told = [
         {use.instruction for use in launch.instructions if use.role != "load micro-ops"} for launch in plan.launches
     ]
