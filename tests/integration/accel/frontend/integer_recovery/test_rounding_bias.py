@@ -106,10 +106,12 @@ class Operators:
             exact = exact + b[None, :, None, None]
         return self.node(name, "Conv", inputs), exact
 
-    def convolution(self, name: str, shift: int, *, bias: bool, most: int = 3) -> None:
+    def convolution(
+        self, name: str, shift: int, *, bias: bool, most: int = 3, zeros: tuple[int, int] = (0, 0), filters: int = 32
+    ) -> None:
         """One whose sums a shift by ``shift`` brings to int8."""
-        y, exact = self.products(name, self.input(f"{name}_x"), 32, most, bias=bias)
-        self.output(name, y, exact, STEP * STEP * 2.0**shift)
+        y, exact = self.products(name, self.input(f"{name}_x", zero=zeros[0]), filters, most, bias=bias)
+        self.output(name, y, exact, STEP * STEP * 2.0**shift, zeros[1])
 
     def residual(self, name: str, channels: int = 32) -> None:
         """A convolution to which a tensor is added, as a block of a residual network ends."""
@@ -154,6 +156,8 @@ def sums() -> Operators:
     made.addition("rows", (STEP, STEP, 2 * STEP), (200, 48))
     made.addition("two_levels", (0.03, 0.05, 0.07))
     made.addition("with_zeros", (0.03, 0.05, 0.07), a=-7, b=31, y=-50)
+    made.addition("halves_with_zeros", (STEP, STEP, 2 * STEP), a=-7, b=31, y=-50)
+    made.addition("of_3_channels_with_zeros", (STEP, STEP, 2 * STEP), (1, 3, 32, 31), a=-7, b=31, y=-50)
     made.addition("far_apart", (STEP, 64 * STEP, 128 * STEP))
     for channels in (1, 3, 5, 7, 10):
         made.addition(f"of_{channels}_channels", (STEP, STEP, 2 * STEP), (1, channels, 32, 31))
@@ -182,6 +186,12 @@ def layers() -> Operators:
     made.convolution("conv3", 3, bias=True)
     made.convolution("conv4", 4, bias=False)
     made.convolution("conv6", 6, bias=True)
+    made.convolution("conv3_with_zeros", 3, bias=False, zeros=(-20, 37))
+    made.convolution("conv4_with_zeros", 4, bias=True, zeros=(-128, 5))
+    made.convolution("conv1_of_zero", 1, bias=False, most=1, zeros=(-3, 0))
+    made.convolution("conv3_to_zero", 3, bias=False, zeros=(0, -20), filters=10)
+    made.pooling("pool2_with_zeros", 2, STEP, (2, 32, 32, 32), (-20, 37))
+    made.relu("relu_halves_with_zeros", 2 * STEP, zeros=(-20, -101))
     made.residual("residual")
     made.residual("residual_of_10", 10)
     made.residual("residual_of_3", 3)
