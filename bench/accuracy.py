@@ -9,6 +9,8 @@ the first of ours run by onnxruntime. ``lead`` is that of the first over the bet
 the best of ours.
 """
 
+import accel  # noqa: F401  isort: skip - before onnxruntime, which it keeps from reporting
+
 import argparse
 import logging
 import tempfile
