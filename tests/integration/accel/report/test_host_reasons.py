@@ -47,7 +47,7 @@ def attention() -> onnx.ModelProto:
         nodes,
         "attention",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 16])],
-        [helper.make_tensor_value_info("best", TensorProto.INT64, [1, 8, 16])],
+        [helper.make_tensor_value_info("best", TensorProto.INT64, [1, 1, 16])],
         constants,
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
