@@ -18,7 +18,6 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.util.content_cache import FolderCache
 from examples.networks import build
-from tests.helpers.marking import rest_slow
 from tests.integration.accel.lowering.partition.test_residual import block
 
 MODEL = block((1, 32, 10, 10), 3).SerializeToString()
@@ -70,8 +69,9 @@ def artifacts(
     return found | {"report.json": report}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", rest_slow(["vta", "gemmini", "output-stationary", "vector", "mvin-mvout", "gemmini-lean", "vta-8"])
+    "name", ["vta", "gemmini", "output-stationary", "vector", "mvin-mvout", "gemmini-lean", "vta-8"]
 )
 def test_all_that_a_retimed_job_leaves_is_as_if_nothing_were_kept(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
