@@ -136,10 +136,10 @@ BOMBS = {
     "loops": (lambda: nested_loops(3), ModelTooLarge),
     "sparse constants": (vast_sparse, InvalidModel),
 }
-QUICK_BOMBS = [name for name in BOMBS if name != "loops"]
+SLOW_BOMBS = ("loops", "sparse constants")
 
 
-@pytest.mark.parametrize("name", [*QUICK_BOMBS, pytest.param("loops", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [*(name for name in BOMBS if name not in SLOW_BOMBS), *rest_slow(SLOW_BOMBS, keep=0)])
 def test_what_grows_without_bound_is_refused_at_once(name: str) -> None:
     make, error = BOMBS[name]
     with pytest.raises(error, match=r"limit is|which is the limit|called by itself"):
@@ -151,7 +151,8 @@ def test_a_graph_of_calls_may_have_as_many_nodes_as_any() -> None:
     assert LIMITS.nodes > 1000
 
 
-@pytest.mark.parametrize("name", rest_slow(["functions", "a loop", "unread outputs"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["functions", "a loop", "unread outputs"])
 def test_nothing_is_written_to_the_standard_error(name: str, tmp_path: Path) -> None:
     """TVM's C++ warns past Python's streams, so another process is looked at."""
     path = tmp_path / "model.onnx"

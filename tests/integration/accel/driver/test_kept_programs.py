@@ -18,6 +18,7 @@ from accel.driver.run_model import run_model
 from accel.driver.run_options import Options
 from accel.util.content_cache import FolderCache
 from examples.networks import build
+from tests.helpers.marking import rest_slow
 from tests.integration.accel.lowering.partition.test_residual import block
 
 MODEL = block((1, 32, 10, 10), 3).SerializeToString()
@@ -143,7 +144,7 @@ def test_outputs_that_are_not_the_kept_ones_are_not_verified_by_them(
     assert "compiled again" in caplog.text
 
 
-@pytest.mark.parametrize("cut", [0, 100, 30_000])
+@pytest.mark.parametrize("cut", rest_slow([100, 0, 30_000]))
 def test_a_damaged_entry_is_none(cut: int, tmp_path: Path) -> None:
     artifacts(MODEL, VTA, tmp_path / "first", tmp_path / "cache")
     plain = artifacts(MODEL, slower(VTA), tmp_path / "plain", None)
