@@ -144,16 +144,6 @@ def candidates_of_tiles(
     )
 
 
-def candidate_of_tiling(conv: Convolution, tiling: Tiling) -> Candidates:
-    """One tiling of ``conv`` in the terms in which a family prices it: arrays of one element."""
-    tiles = (
-        tiling.out_blocks, tiling.out_rows, tiling.out_columns, tiling.in_blocks, tiling.kernel_rows,
-        tiling.kernel_columns,
-    )  # fmt: skip
-    arrays = [np.array([extent], np.int64) for extent in tiles]
-    return candidates_of_tiles(conv, arrays, tiling.order, tiling.operand_contexts, tiling.result_contexts)
-
-
 def _weight_loads(conv: Convolution, order: Order, stacks: Int64, steps: Int64) -> Int64:
     if conv.uniform:
         return np.zeros_like(steps)  # but for one tile
