@@ -18,15 +18,20 @@ from accel.report.report_documents import FieldDifference
 _FOLLOWS = ("/instructions/", "/title")
 
 
-class ChangedDocument(pydantic.BaseModel):
+class DescribedChange(pydantic.BaseModel):
+    """A change of a document; or why there can be none."""
+
+    name: str = Field(description="what a request calls it", examples=["memory-spad"])
+    resource: str = Field(description="what the program is bound by, if it gains", examples=["the size of spad"])
+    change: str = Field(description="what there would be of it", examples=["spad of 512 KiB"])
+    fields: list[FieldDifference] = Field(description="of the document; none where it is refused")
+    refused: str | None = Field(description="why no accelerator can have it; null: it can be compiled for")
+    accelerator: str | None = Field(description="id that the changed document has once it is stored; null if refused")
+
+
+class ChangedDocument(DescribedChange):
     """A change, and the document that has it; or why there can be none."""
 
-    name: str = Field(description="what a request calls it", examples=["memory-inp"])
-    resource: str = Field(description="what the program is bound by, if it gains", examples=["the size of inp"])
-    change: str = Field(description="what there would be of it", examples=["inp of 64 KiB"])
-    fields: list[FieldDifference] = Field(description="of the document; none where there can be no such document")
-    refused: str | None = Field(description="why no accelerator can have it; null: it can be compiled for")
-    accelerator: str | None = Field(description="SHA-256 of the changed document; null where there can be none")
     document: str | None = Field(None, description="the document, as JSON")
 
 

@@ -8,6 +8,7 @@ import onnx
 
 from accel.errors import InvalidModel
 from accel.frontend.integer_recovery.quantised_activations import Activation
+from accel.frontend.onnx_model.ort_session import with_outputs
 from accel.report.report_documents import TensorQuality
 from accel.util.arrays import Array
 from accel.util.safe_names import tensor_fault
@@ -65,7 +66,9 @@ def tensor_qualities(
     computed = [name for name in names if name not in found]
     if computed:
         try:
-            found |= zip(computed, outputs_by_onnxruntime(_observed(network, computed), feeds, computed), strict=True)
+            found |= zip(
+                computed, outputs_by_onnxruntime(with_outputs(network, computed), feeds, computed), strict=True
+            )
         except InvalidModel as error:
             return TensorQualities([], {}, f"the quality of the tensors is not known: {error.detail}")
     ours = {name: values[name] for name in kept if name in values}
@@ -159,12 +162,3 @@ def _sizes(network: onnx.ModelProto) -> dict[str, int]:
         for info in infos
         if info.name not in constants
     }
-
-
-def _observed(network: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
-    """The network with ``names`` as outputs too."""
-    observed = onnx.ModelProto()
-    observed.CopyFrom(network)
-    present = {output.name for output in network.graph.output}
-    observed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in present)
-    return observed

@@ -13,8 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from accel.accelerator.document_text import MAX_BYTES
 from accel.catalog.load_accelerator import checked_accelerator
-from accel.report.changed_documents import ChangedDocument
-from accel.report.report_documents import FieldDifference
+from accel.report.changed_documents import ChangedDocument, DescribedChange
 from service.auth.rate_limits import RateCounter
 from service.context import Context
 from service.http.problems import ProblemError
@@ -40,15 +39,9 @@ class ChangeJob(pydantic.BaseModel):
     verified: bool | None = Field(description="as in its result; null before that")
 
 
-class JobChange(pydantic.BaseModel):
+class JobChange(DescribedChange):
     """A change of the accelerator's document that asks for another program, and what came of it."""
 
-    name: str = Field(description="what a request calls it", examples=["memory-spad"])
-    resource: str = Field(description="what the program is bound by, if it gains", examples=["the size of spad"])
-    change: str = Field(description="what there would be of it", examples=["spad of 512 KiB"])
-    fields: list[FieldDifference] = Field(description="of the document; none where it is refused")
-    refused: str | None = Field(description="why no accelerator can have it; null: it can be compiled for")
-    accelerator: str | None = Field(description="id that the changed document has once it is stored; null if refused")
     job: ChangeJob | None = Field(
         description="of yours, with the same model and options on that document: the last that succeeded, else the "
         "newest; null: there is none"

@@ -1,6 +1,6 @@
 """Onnxruntime on models whose constants may be in a file: it maps them, and makes no copies of its own."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,15 @@ def session(
     except Exception:  # noqa: BLE001 - that setting, not the model, fails some: if not, the next line says so
         # of convolutions it makes weights uint8 that must be int8, and weights that two layers share it makes so twice
         return _session(model, _options(optimization))
+
+
+def with_outputs(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
+    """Returns a copy of ``model`` that has ``names`` as outputs too."""
+    observed = onnx.ModelProto()
+    observed.CopyFrom(model)
+    present = {output.name for output in model.graph.output}
+    observed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in present)
+    return observed
 
 
 def optimized_model(model: onnx.ModelProto, directory: Path, apart_from: Iterable[str]) -> onnx.ModelProto:

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from accel.errors import InvalidModel, UnsupportedShape
 from accel.frontend.onnx_model.model_limits import ModelLimits
 from accel.frontend.onnx_model.onnx_nodes import opset_of
-from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, is_static, static_shape
+from accel.frontend.onnx_model.tensor_types import ITEM_BYTES, extents_of, is_static, static_shape
 from accel.util.arrays import Array
 
 SMALL = 4096  # elements of the largest tensor that is computed
@@ -95,9 +95,7 @@ class PartialInference:
     def shape(self, name: str) -> "Shape | None":
         """Returns the shape of a tensor, if it is static."""
         info = self._known.get(name)
-        if info is None or not is_static(info):
-            return None
-        return tuple(size.dim_value for size in info.type.tensor_type.shape.dim)
+        return extents_of(info) if info is not None and is_static(info) else None
 
 
 def _infer_values(
@@ -165,8 +163,7 @@ def _compute(
                 feeds[name] = numpy_helper.to_array(values[name])
             elif node.op_type in _OF_SHAPES and is_static(known.get(name)):
                 # its elements do not matter, and take no memory
-                sizes = [size.dim_value for size in known[name].type.tensor_type.shape.dim]
-                feeds[name] = np.broadcast_to(np.float32(0), sizes)
+                feeds[name] = np.broadcast_to(np.float32(0), extents_of(known[name]))
             else:
                 return {}
         results = evaluate_node(model, node, feeds)
@@ -248,7 +245,7 @@ def known_shapes(model: onnx.ModelProto) -> dict[str, Shape]:
     shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
     for name, info in _infer(without_weights(model), strict=False).types.items():
         if is_static(info):
-            shapes[name] = tuple(size.dim_value for size in info.type.tensor_type.shape.dim)
+            shapes[name] = extents_of(info)
     return shapes
 
 

@@ -32,6 +32,11 @@ def is_static(info: onnx.ValueInfoProto | None) -> bool:
     return all(dimension.HasField("dim_value") for dimension in info.type.tensor_type.shape.dim)
 
 
+def extents_of(info: onnx.ValueInfoProto) -> tuple[int, ...]:
+    """Returns the extents of a tensor whose shape is static."""
+    return tuple(int(size.dim_value) for size in info.type.tensor_type.shape.dim)
+
+
 def static_shape(info: onnx.ValueInfoProto, field: str, limits: ModelLimits, *, smallest: int = 1) -> tuple[int, ...]:
     """Returns the static shape of a tensor of a supported type."""
     if not info.type.HasField("tensor_type"):
@@ -41,7 +46,7 @@ def static_shape(info: onnx.ValueInfoProto, field: str, limits: ModelLimits, *, 
     if not is_static(info):
         dimensions = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim]
         raise UnsupportedShape(f"{info.name!r} has the dynamic shape {dimensions}; fix its dimensions", field=field)
-    shape = tuple(int(dimension.dim_value) for dimension in tensor.shape.dim)
+    shape = extents_of(info)
     check_dimensions(shape, field, limits, smallest=smallest)
     return shape
 

@@ -9,7 +9,7 @@ import onnx
 from onnxruntime import GraphOptimizationLevel
 
 from accel.errors import InvalidModel, InvalidTensors
-from accel.frontend.onnx_model.ort_session import session
+from accel.frontend.onnx_model.ort_session import session, with_outputs
 from accel.frontend.quantize.scale_grid import CalibrationMethod, Grid, Loss
 from accel.frontend.quantize.value_histogram import Histogram
 from accel.util.arrays import Array
@@ -130,14 +130,10 @@ def _runs(model: onnx.ModelProto, tensors: Sequence[str], inputs: Sequence[Sampl
     Raises:
         InvalidModel: onnxruntime cannot load the model, or run it.
     """
-    observed = onnx.ModelProto()
-    observed.CopyFrom(model)
     computed = {name for node in model.graph.node for name in node.output}
-    present = {output.name for output in model.graph.output}
     wanted = [name for name in tensors if name in computed]
-    observed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in present)
     try:
-        running = session(observed, GraphOptimizationLevel.ORT_DISABLE_ALL)
+        running = session(with_outputs(model, wanted), GraphOptimizationLevel.ORT_DISABLE_ALL)
     except Exception as error:  # onnxruntime's exceptions have no common base
         raise InvalidModel(f"onnxruntime cannot load the model: {error}", field="model") from error
     for sample in inputs:
