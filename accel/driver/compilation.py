@@ -157,6 +157,11 @@ class Lowered(Compilation):
         text, passes = self.regions.text(self.stage)
         return StageDump(text, tuple(passes))
 
+    def print_kept(self) -> None:
+        """Print what the cache will keep of the last stage, function by function, for the module is not asked for."""
+        if self.stage is not None:
+            self.regions.print_kept(self.stage)
+
 
 @dataclass(frozen=True)
 class Modules:

@@ -12,7 +12,7 @@ from tvm.target import codegen
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
-from accel.driver.compilation import Compilation, CompilationInputs, Emitted, Referenced, Reported
+from accel.driver.compilation import Compilation, CompilationInputs, Emitted, Lowered, Referenced, Reported
 from accel.driver.job_stages import JOB, TO_PROGRAM, find_program, kept_capabilities, requantisation, with_program
 from accel.driver.kept_programs import KeptPrograms
 from accel.driver.region_timer import RegionTimer
@@ -173,9 +173,10 @@ class _Record:
     def made(self, phase: Phase) -> None:
         """Write what a stage has made."""
         assert self._stage is not None
-        if self._report_only and not isinstance(phase, Emitted | Referenced):  # the program is for a fault of ours
-            return
-        self._written.append(self._writer.submit(self._write, self._stage.name, phase))
+        if not self._report_only or isinstance(phase, Emitted | Referenced):  # the program is for a fault of ours
+            self._written.append(self._writer.submit(self._write, self._stage.name, phase))
+        elif isinstance(phase, Lowered):
+            self._written.append(self._writer.submit(phase.print_kept))
 
     def _write(self, stage: str, phase: Phase) -> None:
         phase.save(self._out)

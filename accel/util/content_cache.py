@@ -31,6 +31,11 @@ class SealedCache:
     def __init__(self, cache: CacheStore | None) -> None:
         self._cache = cache
 
+    @property
+    def present(self) -> bool:
+        """Whether there is a store."""
+        return self._cache is not None
+
     def get(self, key: str) -> bytes | None:
         """Returns the data that :meth:`put` stored under this key; None if there are none, or they are damaged."""
         data = self._cache.get(key) if self._cache is not None else None

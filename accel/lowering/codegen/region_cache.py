@@ -189,6 +189,11 @@ class RegionCache:
                 self._texts[stage] = found | {name: made.text() for name, made in self._records[stage].items()}
             return self._texts[stage]
 
+    def print_kept(self, stage: str) -> None:
+        """Print the functions of a stage that has run, if they will be kept; a thread of its own may ask."""
+        if self._kept.present:
+            self._texts_of(stage)
+
     def lowered(self) -> LoweredModule:
         """The module with the objects of its regions, once every stage has run.
 
@@ -203,7 +208,7 @@ class RegionCache:
     def keep(self) -> None:
         """Put the objects that were not found into the cache, with their texts."""
         for name, region in self._objects.items():
-            if not self.cached[name]:
+            if self._kept.present and not self.cached[name]:
                 texts = {stage: self._texts_of(stage)[name] for stage in self._names}
                 self._kept.put(self._keys[name], _dump(texts, region))
 
