@@ -42,7 +42,12 @@ export function apiUrl(path: string, query: Record<string, string | number> = {}
 
 /** Returns the answer; throws what its problem document says. */
 export async function request(path: string, query: Record<string, string | number> = {}, init?: RequestInit): Promise<Response> {
-  const response = await fetch(apiUrl(path, query), init);
+  return await answered(fetch(apiUrl(path, query), init));
+}
+
+/** Returns the answer of an address that has all that it needs. */
+export async function answered(asked: Promise<Response>): Promise<Response> {
+  const response = await asked;
   if (!response.ok) {
     throw await errorOf(response);
   }

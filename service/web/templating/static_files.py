@@ -16,6 +16,8 @@ _BUILT = "dist"  # what Vite has built; its names have digests already
 _MANIFEST = "manifest.json"
 _DIGITS = 12
 _HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Cross-Origin-Resource-Policy": "same-origin"}
+# a worker obeys the policy of its own script, not that of the page: it asks this host alone
+_SCRIPT_POLICY = {"Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'"}
 router = APIRouter(prefix="/static", include_in_schema=False)
 
 
@@ -61,4 +63,5 @@ async def get_static_file(path: str) -> Response:
     """A static file: script, style or picture of the pages."""
     if (found := _by_path().get(path)) is None:
         raise ProblemError("not-found", f"there is no static file {path!r}")
-    return Response(found.content, media_type=found.media_type, headers=_HEADERS)
+    policy = _SCRIPT_POLICY if found.path.endswith(".js") else {}
+    return Response(found.content, media_type=found.media_type, headers=_HEADERS | policy)

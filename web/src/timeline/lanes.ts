@@ -3,41 +3,24 @@
  * that an area is cycles at every zoom, and a bin of one category has one colour.
  */
 
+import { type Look, type Strips, stripsOf } from "./prepare";
 import type { View } from "./view";
 import type { Window } from "./window";
 
-/** The rows of one lane of a window: `height` times `bins` pixels, made once for each window and height. */
-type Strips = Uint32Array[];
+const made = new WeakMap<Window, { look: Look; strips: Strips }>();
 
-const made = new WeakMap<Window, { height: number; pixels: Uint32Array; strips: Strips }>();
+/** Keeps the lanes of a window that are made already. */
+export function keepStrips(window: Window, look: Look, strips: Strips): void {
+  made.set(window, { look, strips });
+}
 
-function strips(window: Window, height: number, pixels: Uint32Array): Strips {
+function strips(window: Window, look: Look): Strips {
   const known = made.get(window);
-  if (known?.height === height && known.pixels === pixels) {
+  if (known?.look.height === look.height && known.look.pixels === look.pixels) {
     return known.strips;
   }
-  const idle = pixels[window.categories] ?? 0;
-  const found = Array.from({ length: window.tracks }, (_, track) => {
-    const lane = new Uint32Array(height * window.bins).fill(idle);
-    for (let bin = 0; bin < window.bins; bin++) {
-      const cell = window.cell(track, bin);
-      const scale = height / (window.edge(bin + 1) - window.edge(bin));
-      let sum = 0;
-      let row = height;
-      for (let category = 0; category < window.categories; category++) {
-        const cycles = window.cycles[cell + category] ?? 0;
-        if (cycles > 0) {
-          sum += cycles;
-          const top = height - Math.round(sum * scale);
-          for (; row > top; row--) {
-            lane[(row - 1) * window.bins + bin] = pixels[category] ?? 0;
-          }
-        }
-      }
-    }
-    return lane;
-  });
-  made.set(window, { height, pixels, strips: found });
+  const found = stripsOf(window, look);
+  keepStrips(window, look, found);
   return found;
 }
 
@@ -59,9 +42,9 @@ export class Lanes {
     view: View,
     shown: { fine: Window | null; coarse: Window | null },
     tops: number[],
-    height: number,
-    pixels: Uint32Array,
+    look: Look,
   ): void {
+    const { height, pixels } = look;
     const width = context.canvas.width;
     if (this.image?.width !== width || this.image.height !== height) {
       this.image = context.createImageData(width, height);
@@ -70,16 +53,14 @@ export class Lanes {
     const out = new Uint32Array(image.data.buffer);
     const idle = pixels[pixels.length - 1] ?? 0;
     const parts: { window: Window; from: number; to: number; strips: Strips; bins: Int32Array }[] = [];
-    for (const window of [shown.coarse, shown.fine]) {
+    const { coarse, fine } = shown;
+    for (const window of fine?.covers(view.begin, view.end) === true ? [fine] : [coarse, fine]) {
       if (window !== null) {
         const at = (cycle: number): number => ((cycle - view.begin) / view.span) * width;
         const from = Math.min(Math.max(Math.ceil(at(window.begin) - 0.5), 0), width);
         const to = Math.min(Math.max(Math.ceil(at(window.end) - 0.5), 0), width);
-        parts.push({ window, from, to, strips: strips(window, height, pixels), bins: binsOf(window, view, width, from, to) });
+        parts.push({ window, from, to, strips: strips(window, look), bins: binsOf(window, view, width, from, to) });
       }
-    }
-    if (parts.length === 2 && parts[1]?.from === 0 && parts[1].to === width) {
-      parts.shift(); // the fine one covers all
     }
     tops.forEach((top, track) => {
       out.fill(idle);

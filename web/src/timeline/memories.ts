@@ -3,9 +3,9 @@
 import { percent, size } from "../format";
 import { LABEL, MEMORY, memoryTop } from "./layout";
 import type { Pen, Scene } from "./overlay";
-import type { Tracks, Window } from "./window";
+import type { Window } from "./window";
 
-/** Of each memory what a window shows: right from the window's begin in cycles, up in pixels. */
+/** Of each memory what a window shows. */
 const made = new WeakMap<Window, Shape[]>();
 
 /** What is filled, as an SVG's path writes it and as a canvas has it. */
@@ -27,28 +27,10 @@ export function fillOn(pen: CanvasRenderingContext2D): Fill {
   };
 }
 
-function steps(window: Window, tracks: Tracks): Shape[] {
-  const known = made.get(window);
-  if (known !== undefined) {
-    return known;
-  }
-  const found = tracks.memories.map(({ elements }, memory) => {
-    let line = "M0 0";
-    for (let bin = 0; bin < window.bins; ) {
-      const full = window.held(memory, bin);
-      const begin = bin;
-      while (bin < window.bins && window.held(memory, bin) === full) {
-        bin++; // bins that are alike are one step
-      }
-      // what is in use at all can be seen
-      const high = full === 0 ? 0 : Math.max((full / elements) * MEMORY, 1);
-      line += `L${window.edge(begin)} ${-high}H${window.edge(bin)}`;
-    }
-    line += `L${window.span} 0z`;
-    return { line, path: new Path2D(line) };
-  });
-  made.set(window, found);
-  return found;
+/** Keeps the lines of a window's memories that are made already. */
+export function keepLines(window: Window, lines: string[]): void {
+  const shapes = lines.map((line) => ({ line, path: new Path2D(line) }));
+  made.set(window, shapes);
 }
 
 /** Draws every memory's lane and label. Returns the most elements of each that are full in what is drawn. */
@@ -67,7 +49,7 @@ export function drawMemories(pen: Pen, scene: Scene, shown: { fine: Window | nul
       pen.fillStyle = colours.raised;
       pen.fillRect(left, top, window.span * scale, MEMORY);
       pen.fillStyle = colours.accel;
-      const shape = steps(window, tracks)[number];
+      const shape = made.get(window)?.[number];
       if (shape !== undefined) {
         fill(shape, left, top + MEMORY, scale);
       }

@@ -150,7 +150,8 @@ function drawAxis(pen: Pen, { view, tracks, colours, width }: Scene, x: Place): 
     pen.lineTo(at, top + 5);
     pen.stroke();
     const texts = [count(cycle), axisTime(cycle, step, view.end, tracks.clock_mhz)];
-    if (at + 3 + Math.max(...texts.map((text) => pen.measureText(text).width)) <= width) {
+    // only the last ones may have no room, and are worth measuring
+    if (at + 2 * TICK <= width || at + 3 + Math.max(...texts.map((text) => pen.measureText(text).width)) <= width) {
       texts.forEach((text, line) => {
         pen.fillStyle = line === 0 ? colours.text : colours.quiet;
         pen.fillText(text, at + 3, top + 11 + 15 * line);

@@ -8,24 +8,27 @@ import { type Controls, makeControls } from "./controls";
 import { type Details, showDetails } from "./details";
 import { follow } from "./gestures";
 import { Lanes } from "./lanes";
+import { Loader } from "./loader";
 import { heightOf, LANE, laneAt, laneTop, MEMORY, memoryTop } from "./layout";
 import { drawMemories, fillOn } from "./memories";
 import { drawGround, drawOverlay, type Scene } from "./overlay";
 import { timelineSvg } from "./svg";
 import { describe, measured } from "./texts";
+import { type Look, lookAt } from "./prepare";
 import { View } from "./view";
 import type { Slice, Tracks, Window } from "./window";
 import { Windows } from "./windows";
 
 const TEXTS_AFTER = 80; // ms: text moves the page's layout, which a frame has no time for
 const FAILED = "The timeline cannot be loaded: ";
-const URL_AFTER = 250; // ms: browsers refuse an address that changes too often
+const URL_AFTER = 250; // ms of rest: browsers refuse an address that changes too often, and load the icon anew for each
 
 export const mountTimeline: Mount = async (home) => {
   const job = home.dataset["job"] ?? "";
   const path = `/v1/jobs/${job}/timeline`;
+  const loader = new Loader(path); // its script comes while the tracks do
   const tracks = await json<Tracks>(`${path}/tracks`);
-  new Timeline(home, job, path, tracks).start();
+  new Timeline(home, job, path, tracks, loader).start();
 };
 
 const MOVED = "timeline-moved";
@@ -58,10 +61,11 @@ class Timeline {
     private readonly job: string,
     private readonly path: string,
     private readonly tracks: Tracks,
+    loader: Loader,
   ) {
     this.view = new View(tracks.cycles);
     this.origin = home.dataset["begin"] === undefined ? null : Number(home.dataset["begin"]);
-    this.windows = new Windows(path, tracks, (error) => this.onWindow(error));
+    this.windows = new Windows(loader, tracks, () => this.look(), (error) => this.onWindow(error));
     this.controls = makeControls(home, job, tracks, {
       zoom: (factor) => this.move(() => this.view.zoom(factor)),
       whole: () => this.move(() => this.view.show(0, tracks.cycles)),
@@ -130,6 +134,10 @@ class Timeline {
     return readColours(this.controls.canvas.parentElement ?? document.body, this.tracks.categories.map(({ kind }) => kind));
   }
 
+  private look(): Look {
+    return lookAt(this.controls.canvas.width / this.width, this.colours.pixels);
+  }
+
   private cycleAt(x: number): number {
     return this.view.begin + (x / this.width) * this.view.span;
   }
@@ -151,9 +159,9 @@ class Timeline {
     if (this.origin !== null) {
       const detail: Moved = { from: this, begin: this.view.begin - this.origin, end: this.view.end - this.origin };
       document.dispatchEvent(new CustomEvent(MOVED, { detail }));
-    } else if (this.written === 0) {
+    } else {
+      window.clearTimeout(this.written);
       this.written = window.setTimeout(() => {
-        this.written = 0;
         const query = this.view.write(location.search);
         history.replaceState(history.state, "", query === "" ? location.pathname : `?${query}`);
       }, URL_AFTER);
@@ -182,7 +190,7 @@ class Timeline {
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     drawGround(pen, scene);
     const tops = tracks.tracks.map((_, track) => Math.round(laneTop(track) * scale));
-    this.lanes.draw(pen, view, shown, tops, Math.round(LANE * scale), colours.pixels);
+    this.lanes.draw(pen, view, shown, tops, this.look());
     const full = drawMemories(pen, scene, shown, fillOn(pen));
     drawOverlay(pen, scene);
     if (!shown.enough) {

@@ -42,7 +42,7 @@ export class Window {
   readonly records: number;
   readonly slices: number;
   /** Cycles of each track, bin and category. */
-  readonly cycles: Uint32Array;
+  readonly cycles: Uint32Array<ArrayBuffer>;
   /** The most elements that are full of each memory and bin. */
   private readonly full: Uint32Array;
   private readonly start: Uint32Array;
@@ -57,6 +57,8 @@ export class Window {
     data: ArrayBuffer,
     readonly tracks: number,
     readonly categories: number,
+    /** The sums, where they are known from the same data. */
+    sums?: Uint32Array<ArrayBuffer>,
   ) {
     const head = new DataView(data);
     if (data.byteLength < HEADER || head.getUint32(0, true) !== MAGIC || head.getUint32(4, true) !== VERSION) {
@@ -81,7 +83,7 @@ export class Window {
     this.track = new Uint8Array(data, column(1), records);
     this.category = new Uint8Array(data, column(1), records);
     this.full = new Uint32Array(data, at, this.bins * head.getUint32(36, true));
-    this.cycles = this.summed();
+    this.cycles = sums ?? this.summed();
   }
 
   get span(): number {
@@ -161,7 +163,7 @@ export class Window {
     }
   }
 
-  private summed(): Uint32Array {
+  private summed(): Uint32Array<ArrayBuffer> {
     const { span, bins } = this;
     const sums = new Uint32Array(this.tracks * bins * this.categories);
     for (let record = 0; record < this.records; record++) {

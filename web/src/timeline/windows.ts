@@ -1,8 +1,10 @@
 /** The windows that the server has sent: the last few, the whole timeline always, and the one that a view needs next. */
 
-import { ApiError, request } from "../api";
+import { ApiError } from "../api";
+import type { Loader } from "./loader";
+import type { Look } from "./prepare";
 import type { View } from "./view";
-import { type Tracks, Window } from "./window";
+import type { Tracks, Window } from "./window";
 
 const KEPT = 12;
 /** The most bins that the server cuts a window into. */
@@ -22,8 +24,9 @@ export class Windows {
   private loading = false;
 
   constructor(
-    private readonly path: string,
+    private readonly loader: Loader,
     private readonly tracks: Tracks,
+    private readonly look: () => Look,
     private readonly arrived: (error: Error | null) => void,
   ) {}
 
@@ -64,8 +67,7 @@ export class Windows {
     let pause = APART;
     try {
       const query = { begin, end: Math.min(end, begin + MOST_CYCLES), bins: Math.min(bins, MOST_BINS) };
-      const data = await (await request(this.path, query)).arrayBuffer();
-      const found = new Window(data, this.tracks.tracks.length, this.tracks.categories.length);
+      const found = await this.loader.load(query, this.tracks, this.look());
       this.overview ??= found;
       this.kept = [found, ...this.kept].slice(0, KEPT);
       this.arrived(null);
