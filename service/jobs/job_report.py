@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pydantic
 
 from accel.report.memory_documents import MemoryPlan
+from accel.report.memory_occupancy import memory_occupancy
 from accel.report.report_documents import Report, SimulationReport
 from worker.records.job_artifacts import Artifacts
 
@@ -15,7 +16,10 @@ REPORT = "report.json"
 _MOST_BYTES = 8 << 20  # of a report that is parsed for somebody: thousands of layers
 _REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
 
-TableName = Literal["layers", "cycles", "limits", "accuracy", "tensors", "host-ops", "memory"]
+TableName = Literal[
+    "layers", "cycles", "limits", "accuracy", "tensors", "host-ops", "mismatches", "stages", "memory", "memories"
+]
+PLAN_TABLES = frozenset({"memory", "memories"})
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _COLUMNS: Mapping[TableName, Mapping[str, str]] = {
     "layers": {
@@ -64,6 +68,21 @@ _COLUMNS: Mapping[TableName, Mapping[str, str]] = {
         "zero_point": "zero point",
     },
     "host-ops": {"node": "node", "op": "operator", "reason": "reason"},
+    "mismatches": {
+        "tensor": "tensor",
+        "address": "DRAM address [byte]",
+        "got": "found",
+        "expected": "expected",
+        "instruction": "stored by instruction",
+    },
+    "stages": {"name": "stage", "seconds": "time [s]"},
+    "memories": {
+        "name": "memory",
+        "bytes": "size [bytes]",
+        "peak_bytes": "in use at most [bytes]",
+        "share": "in use at most [share of 1]",
+        "peak_cycle": "first at [cycle]",
+    },
     "memory": {
         "layer": "layer",
         "name": "name",
@@ -105,13 +124,14 @@ def report_csv(report: Mapping[str, Any], table: TableName, plan: MemoryPlan | N
         table: ``layers`` in the program's order, counted from 1; ``cycles``, where they went, of the whole (layer 0)
             and of each layer, by unit, category and cause, where no unit means the accelerator as a whole;
             ``limits``, the changes that were timed; ``accuracy``, of outputs; ``tensors``, that of each;
-            ``host-ops``; ``memory``, the memory plan.
+            ``host-ops``; ``mismatches``, elements that differ from what was expected; ``stages``, of the job, with
+            their times; ``memory``, the memory plan; ``memories``, how full each one is at most.
         plan: the memory plan, if the job left one.
     """
     text, columns = io.StringIO(), _COLUMNS[table]
     writer = csv.writer(text)
     writer.writerow(columns.values())
-    rows = _memory_rows(plan) if table == "memory" else _rows(report, table)
+    rows = _plan_rows(plan, table) if table in PLAN_TABLES else _rows(report, table)
     writer.writerows([_cell(row.get(key)) for key in columns] for row in rows)
     return text.getvalue()
 
@@ -131,8 +151,15 @@ def _rows(report: Mapping[str, Any], table: TableName) -> Iterator[Mapping[str, 
         yield from report.get({"accuracy": "quantisation", "host-ops": "host_ops"}.get(table, table)) or ()
 
 
-def _memory_rows(plan: MemoryPlan | None) -> Iterator[Mapping[str, Any]]:
-    if plan is not None:
+def _plan_rows(plan: MemoryPlan | None, table: TableName) -> Iterator[Mapping[str, Any]]:
+    if plan is None:
+        return
+    if table == "memories":
+        for full in memory_occupancy(plan):
+            share = full.peak_bytes / full.bytes
+            use = {"bytes": full.bytes, "peak_bytes": full.peak_bytes, "share": share, "peak_cycle": full.held.peak_at}
+            yield {"name": full.memory.name, **use}
+    else:
         element_bytes = {memory.name: memory.element_bytes for memory in plan.memories}
         for number, layer in enumerate(plan.layers, 1):
             for each in layer.allocations:

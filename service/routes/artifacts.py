@@ -14,7 +14,7 @@ from service.http.declarations import declare_content, declare_document, declare
 from service.http.problems import ProblemError
 from service.http.resources import ArtifactIndex, ArtifactResource, TirIndex, TirStage
 from service.jobs.job_id import JobId
-from service.jobs.job_report import REPORT, TableName, read_report, report_csv
+from service.jobs.job_report import PLAN_TABLES, REPORT, TableName, read_report, report_csv
 from worker.records.job_artifacts import MEDIA_TYPES, MEMORY_PLAN, Artifacts, read_memory_plan
 from worker.records.pass_index import functions_of, read_dump
 
@@ -102,13 +102,14 @@ def get_report_table(id: JobId, table: TableName, jobs: RequestJobs) -> Response
     """The layers, where the cycles went, what was changed to find what limits the program, accuracy, host operators.
 
     `tensors` is the accuracy of each quantised tensor.
-    `memory` is the memory plan, a row a buffer of a layer.
+    `mismatches` are the first elements that differ from what was expected; `stages` are those of the job, timed.
+    `memory` is the memory plan, a row a buffer of a layer; `memories` says how full each memory is at most.
     A table that the report has nothing for is a header alone. Text that a spreadsheet would take for a formula begins
     with an apostrophe.
     """
     artifacts = artifacts_of(jobs, id)
     report = open_report(artifacts)
-    plan = read_memory_plan(artifacts) if table == "memory" else None
+    plan = read_memory_plan(artifacts) if table in PLAN_TABLES else None
     disposition = f'attachment; filename="{table}-{id[:12]}.csv"'
     return Response(
         report_csv(report, table, plan), media_type="text/csv", headers={"Content-Disposition": disposition}

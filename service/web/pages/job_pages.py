@@ -26,7 +26,7 @@ from service.web.figures.report_figures import CATEGORIES
 from service.web.figures.report_values import report_values
 from service.web.pages.form_files import typed_tags
 from service.web.templating.environment import short
-from service.web.templating.rendering import BackField, local_path, render, see_other
+from service.web.templating.rendering import BackField, frame_of, local_path, render, see_other
 from worker.identity.ownership import Label
 from worker.identity.share_links import ShareTarget
 from worker.records.accelerator_store import is_uploaded
@@ -62,6 +62,7 @@ async def show_job(
         job=job,
         position=position,
         mine=mine,
+        table_address=frame_of(request).tables_of(job.id),
         answered=answered == "earlier",
         changes=changes,
         **values,
@@ -98,7 +99,7 @@ def _values(job: Job, context: Context, everything: Context) -> dict[str, Any]:
         "views": {
             "graph": GRAPH_FILE in names,
             "passes": bool(stages),
-            "timeline": "trace.npz" in names and report is not None and report["cycles"] is not None,
+            "timeline": "trace.npz" in names and report is not None and bool(report["cycles"]),
             "accelerator": "accelerator.json" in names,
         },
         "name": job.label or _name(job, source["label"]),

@@ -25,5 +25,6 @@ def show_memory(id: JobId, request: Request, jobs: RequestJobs) -> Response:  # 
         raise ProblemError("not-found", artifacts.missing("memory plan with buffers"), field="id")
     job = jobs.get(id)
     timed = any(each.name == TRACE for each in artifacts.all())
-    home = frame_of(request).link(f"/jobs/{job.id}")
-    return render(request, "memory.html", job=job, memory=figure, timed=timed, home=home)
+    frame = frame_of(request)
+    home, tables = frame.link(f"/jobs/{job.id}"), frame.tables_of(job.id)
+    return render(request, "memory.html", job=job, memory=figure, timed=timed, home=home, table_address=tables)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pydantic
 from markupsafe import Markup
@@ -13,6 +14,7 @@ from accel.report.memory_documents import MemoryPlan
 from accel.report.report_documents import Report, SimulationReport
 from accel.trace.program_trace import Trace
 from accel.trace.timeline import Timeline
+from service.jobs.job_report import report_csv
 from service.web.figures.memory_figure import memory_figure
 from service.web.figures.report_figures import CATEGORIES
 from service.web.figures.report_values import report_values
@@ -22,6 +24,7 @@ from service.web.templating.environment import make_environment
 _STYLE = Path(__file__).parents[1] / "static" / "base.css"
 _REPORTS: pydantic.TypeAdapter[Report | SimulationReport] = pydantic.TypeAdapter(Report | SimulationReport)
 # nothing is loaded from anywhere, whatever a name in the report says
+_PLAIN = "/,;:()[]!*'"  # of a table what an address may have as it is
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
@@ -48,6 +51,7 @@ def report_html(
             report=report,
             name=name,
             job=None,
+            table_address=lambda table: _data_address(report_csv(report, table, plan)),
             categories=CATEGORIES,
             policy=POLICY,
             style=Markup(_STYLE.read_text(encoding="utf-8")),  # noqa: S704  our own
@@ -58,6 +62,11 @@ def report_html(
             **report_values(report, None, plan),
         )
     )
+
+
+def _data_address(table: str) -> str:
+    """Returns an address that is the table itself, which a browser saves without a server and without a script."""
+    return f"data:text/csv;charset=utf-8,{quote(table, safe=_PLAIN)}"
 
 
 def folder_html(folder: Path, name: str) -> str:

@@ -1,6 +1,7 @@
 """The templates' environment, and their filters for numbers and units; it knows nothing of requests."""
 
 import json
+import math
 from datetime import datetime
 from importlib.metadata import version
 from urllib.parse import quote
@@ -47,16 +48,21 @@ def duration(seconds: float) -> str:
     if seconds == 0:
         return "0 s"
     _, unit, factor = next(entry for entry in _SECONDS if seconds >= entry[0])
-    return f"{seconds * factor:.3g} {unit}"
+    return f"{_digits(seconds * factor)} {unit}"
+
+
+def _digits(number: float) -> str:
+    """Returns a number that is not negative in three digits, of which none is left out: ``3.00``, ``41.0``, ``250``."""
+    return f"{number:.{2 - min(max(math.floor(math.log10(number)), 0), 2)}f}" if number else "0"
 
 
 def energy(picojoules: float) -> str:
     """Returns an energy in a unit of its size: ``2.70 mJ``."""
     for unit in ("pJ", "nJ", "µJ", "mJ"):
         if picojoules < 1000:
-            return f"{picojoules:.3g} {unit}"
+            return f"{_digits(picojoules)} {unit}"
         picojoules /= 1000
-    return f"{picojoules:,.3g} J"
+    return f"{_digits(picojoules)} J"
 
 
 def percent(share: float) -> str:

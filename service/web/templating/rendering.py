@@ -1,7 +1,7 @@
 """Rendering of pages: what each says around its content, its links, and the response."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -50,6 +50,10 @@ class Frame:
         if self.share is not None:
             given["share"] = self.share
         return f"{path}?{urlencode(given, doseq=True)}" if given else path
+
+    def tables_of(self, job_id: str) -> Callable[[str], str]:
+        """Returns what gives the address of a job's table as CSV."""
+        return lambda table: self.link(f"/v1/jobs/{job_id}/report/{table}.csv")
 
 
 def frame_of(request: Request) -> Frame:

@@ -107,7 +107,7 @@ def test_a_report_of_hostile_names(quiet: Quiet, tmp_path: Path) -> None:
     succeed(quiet, job_id, tmp_path, document)
     page = show(quiet, f"/jobs/{job_id}")
     assert page.text.count(HOSTILE) > 20
-    for text in ("verified", "2,000", "20 µs", "100 MHz", "25.0 %", "of 256 MACs a cycle", "1.25"):
+    for text in ("verified", "2,000", "20.0 µs", "100 MHz", "25.0 %", "of 256 MACs a cycle", "1.25"):
         assert text in page.text, text
     for part in ("result", "findings", "cycles", "layers", "roofline", "accuracy", "host", "stages", "files", "record"):
         assert part in page.ids, part

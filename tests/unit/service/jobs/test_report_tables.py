@@ -63,3 +63,30 @@ def test_a_memory_plan_is_a_row_a_buffer() -> None:
     assert (row["first element"], row["size [bytes]"], row["buffer"], row["tensors"]) == ("2", "192", "'=b", "x; y")
     assert (row["begin [cycle]"], row["end [cycle]"]) == ("7", "")
     assert rows_of({"launches": []}, "memory") == []
+    (full,) = csv.DictReader(io.StringIO(report_csv({"layers": []}, "memories", plan), newline=""))
+    assert (full["memory"], full["size [bytes]"], full["in use at most [bytes]"]) == ("acc", "512", "0")
+
+
+def test_memories_are_as_full_as_their_buffers_at_a_time() -> None:
+    """Catches a sum over buffers that lie there one after the other, and elements for bytes."""
+    place = {"memory": "acc", "copies": 1, "role": "result", "buffer": "b", "tensors": [], "first_instruction": 0}
+    spans = [(0, 3, 0, 10), (3, 5, 5, 20), (0, 4, 10, 30)]
+    buffers = [
+        Allocation.model_validate(
+            place | {"begin": a, "end": b, "begin_cycle": c, "end_cycle": d, "last_instruction": 1}
+        )
+        for a, b, c, d in spans
+    ]
+    layer = LayerMemory(name="l", begin_cycle=0, end_cycle=30, allocations=buffers)
+    plan = MemoryPlan(memories=[OnChipMemory(name="acc", elements=8, element_bytes=64)], layers=[layer])
+    (full,) = csv.DictReader(io.StringIO(report_csv({"layers": []}, "memories", plan), newline=""))
+    assert (full["in use at most [bytes]"], full["in use at most [share of 1]"]) == (str(6 * 64), "0.75")
+    assert full["first at [cycle]"] == "10"
+
+
+def test_differences_and_stages() -> None:
+    found = [{"tensor": "y", "address": 64, "got": 1, "expected": -2, "instruction": None}]
+    (row,) = rows_of({"launches": [], "mismatches": found}, "mismatches")
+    assert list(row.values()) == ["y", "64", "1", "-2", ""]
+    (row,) = rows_of({"layers": [], "stages": [{"name": "emit", "seconds": 0.25}]}, "stages")
+    assert row == {"stage": "emit", "time [s]": "0.25"}

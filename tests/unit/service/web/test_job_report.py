@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from accel.report.memory_documents import Allocation, LayerMemory, MemoryPlan, OnChipMemory
 from accel.report.report_documents import FieldDifference
 from service.jobs.job_changes import ChangeJob, JobChange, JobChanges
 from service.web.figures.report_figures import CATEGORIES
@@ -20,15 +21,17 @@ HOSTILE = "<script>alert(1)</script>"
 VIEWS = dict.fromkeys(("graph", "passes", "timeline", "accelerator"), True)
 
 
-def shown(document: dict[str, Any], changes: JobChanges | None = None) -> Page:
-    values = report_values(document, None)
+def shown(document: dict[str, Any], changes: JobChanges | None = None, plan: MemoryPlan | None = None) -> Page:
+    values = report_values(document, None, plan)
     template = make_environment().get_template("job_report.html")
     context = {
         "report": document,
         "categories": CATEGORIES,
         "job": {"id": "0" * 32},
         "link": Frame.link.__get__(SimpleNamespace(share=None)),
+        "table_address": "/v1/jobs/0/report/{}.csv".format,
         "views": VIEWS,
+        "memory": None,
         "changes": changes,
     }
     made = template.render(**context, **values)
@@ -65,9 +68,23 @@ def test_what_limits_and_what_would_help() -> None:
         "no field",
     ):
         assert text in page.text, text
-    for text in ("10 µs", "at 200 MHz", f"busy: {HOSTILE}", "accelerator", "100.0 %"):
+    for text in ("10.0 µs", "at 200 MHz", f"busy: {HOSTILE}", "accelerator", "100.0 %"):
         assert text in page.text, text
     assert "roofline" in page.ids  # by the report's own machine, without the document
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_where_nothing_ran_no_picture_is_asked_for(held: bool) -> None:
+    """Catches a part of the page that cannot load, as there are no buffers, and bars of no cycles."""
+    place = {"memory": "inp", "begin": 0, "end": 5, "copies": 1, "buffer": "b", "role": "data", "tensors": []}
+    when = {"first_instruction": 0, "last_instruction": 1, "begin_cycle": 2, "end_cycle": 9}
+    layers = [LayerMemory(name="l", begin_cycle=0, end_cycle=9, allocations=[Allocation.model_validate(place | when)])]
+    memory = OnChipMemory(name="inp", elements=8, element_bytes=16)
+    plan = MemoryPlan(memories=[memory], layers=layers if held else [])
+    page = shown(report("x", cycles=2000 if held else 0).model_dump(), plan=plan)
+    assert ("/jobs/" + "0" * 32 + "/memory" in page.links) == held
+    assert "memory" in page.ids
+    assert ("cycles" in page.ids) == held
 
 
 def change(number: int, job: ChangeJob | None = None, refused: str | None = None) -> JobChange:
@@ -117,8 +134,8 @@ def test_energy_is_shown_where_it_is_known() -> None:
     document = report("x", energy_pj=2.7e9).model_dump()
     document["layers"][0]["energy_pj"] = 1500.0
     page = shown(document)
-    assert "2.7 mJ" in page.text
-    assert "1.5 nJ" in page.text
+    assert "2.70 mJ" in page.text
+    assert "1.50 nJ" in page.text
     assert "energy" not in shown(report("x").model_dump()).text
 
 

@@ -3,16 +3,19 @@
 import re
 from collections import Counter
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
 from accel.trace.timeline import Timeline
+from service.jobs.job_report import TableName, report_csv
 from service.web.figures.timeline_figure import timeline_figure
 from service.web.pages.report_file import report_html
 from tests.helpers.html_pages import Page, read_page
 from tests.helpers.programs.traces import UNITS, pipeline_trace
 from tests.helpers.reports import layer, report
 
+TABLE = "data:text/csv;charset=utf-8,"
 HOSTILE = "</style><script>alert(1)</script>"
 
 
@@ -20,8 +23,12 @@ def shown(html: str) -> Page:
     page = read_page(html, alone=True)
     assert page.faults == []
     assert page.tags["script"] == page.tags["link"] == 0
-    assert all(link.startswith("#") for link in page.links)
+    assert all(link.startswith(("#", TABLE)) for link in page.links)
     return page
+
+
+def tables(page: Page) -> list[str]:
+    return sorted(unquote(link.removeprefix(TABLE)) for link in page.links if link.startswith(TABLE))
 
 
 def test_names_are_text() -> None:
@@ -29,6 +36,17 @@ def test_names_are_text() -> None:
     page = shown(report_html(report(HOSTILE).model_dump(), HOSTILE, document))
     assert page.text.count(HOSTILE) > 10
     assert f'"title": "{HOSTILE}"' in page.text
+
+
+def test_each_table_is_there_as_csv_and_equals_the_apis() -> None:
+    """Catches a table that is not there, and a name with ``%``, ``#`` or a quote that ends an address early."""
+    name = f"a%20#b\"'&\n{HOSTILE}"
+    different = {"tensor": name, "address": 3, "got": 1, "expected": 2, "instruction": None}
+    model, program = report(name).model_dump(), {"mismatches": [different], "mismatch_count": 1}
+    there: list[tuple[TableName, ...]] = [("accuracy", "cycles", "host-ops", "layers", "stages"), ("mismatches",)]
+    for number, given in enumerate((model, model | program)):
+        names = [table for each in there[: number + 1] for table in each]
+        assert tables(shown(report_html(given, "x"))) == sorted(report_csv(given, table) for table in names)
 
 
 def test_nothing_may_be_loaded() -> None:
