@@ -57,7 +57,8 @@ def visiting(browser: Browser, base_url: str, **options: Any) -> Iterator[Visit]
         scripts = options.get("java_script_enabled", True)
 
         def on_failed(request: Request) -> None:
-            if scripts or request.resource_type != "script":  # where none may run, none is fetched ahead
+            left = request.failure == "net::ERR_ABORTED"  # a page that is left loads no more
+            if not left and (scripts or request.resource_type != "script"):  # where none may run, none is fetched ahead
                 visit.faults.append(f"request: {request.url} {request.failure}")
 
         page.on("requestfailed", on_failed)

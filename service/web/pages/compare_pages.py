@@ -28,6 +28,7 @@ from worker.records.pass_index import PassIndex, functions_of, read_dump
 router = APIRouter(include_in_schema=False)
 _OFFERED = 100  # jobs to choose from
 _LONGEST = 80  # characters of a value
+_LISTED = 6  # nodes that are told without being asked for
 _STAGES = ("schedule", "flatten", "inject", "sync", "allocate")
 
 
@@ -77,6 +78,8 @@ def show_comparison(
         titles=[_title(one.job, names, run) for one, run in zip(pair, (found.a, found.b), strict=True)],
         fields=_fields(found.document or ()),
         origins=_fields(found.provenance),
+        most_listed=_LISTED,
+        unlike=_unlike([one.job for one in pair]),
         causes=[cause for cause in found.causes or () if cause.difference],
         bars=bars,
         legend=_legend(bars),
@@ -92,6 +95,14 @@ def show_comparison(
 def _title(job: Job, names: Mapping[str, str | None], run: ComparedRun) -> str:
     source = job.model or job.program or ""
     return job.label or f"{names.get(source) or short(source)} on {run.label or run.title} ({run.accelerator})"
+
+
+def _unlike(jobs: Sequence[Job]) -> str | None:
+    """Returns what the jobs ran that is not the same, so that their cycles are hardly to be compared."""
+    first, second = jobs
+    if first.model is not None and second.model is not None:
+        return "models" if first.model != second.model else None
+    return "programs" if first.program != second.program else None
 
 
 def _fields(rows: Sequence[FieldDifference]) -> list[tuple[str, str, str]]:

@@ -1,6 +1,7 @@
 /** A model of one's own on the start page: dropped or chosen, it is sent at once, so that its plan can be shown. */
 
-import { json, request } from "../api";
+import { ApiError, json, request } from "../api";
+import { element } from "../dom";
 import { count } from "../format";
 
 interface Model {
@@ -21,6 +22,7 @@ export class ModelChoice {
     private readonly status: HTMLElement,
   ) {
     input.addEventListener("change", () => void this.send());
+    input.after(element("p", { class: "hint" }, "or drop it here"));
     let depth = 0; // of the elements that the pointer has entered
     const shown = (change: number): void => {
       depth = change === 0 ? 0 : depth + change;
@@ -49,7 +51,7 @@ export class ModelChoice {
     }
   }
 
-  /** Sends the files that are chosen; where that fails they stay chosen, and go with the form. */
+  /** Sends the files that are chosen. Where the service is busy they stay chosen, and go with the form. */
   private async send(): Promise<void> {
     const files = [...(this.input.files ?? [])];
     const number = ++this.sending;
@@ -57,19 +59,30 @@ export class ModelChoice {
       return;
     }
     const names = files.map(({ name }) => name).join(", ");
-    this.status.textContent = `Sending ${names} …`;
+    this.say(`Sending ${names} …`);
     try {
       const model = await upload(files);
       if (number === this.sending) {
         this.choose(model);
         this.input.value = "";
-        this.status.textContent = `${names}: ${count(model.nodes)} ${model.nodes === 1 ? "node" : "nodes"}.`;
+        this.say(`${names}: ${count(model.nodes)} ${model.nodes === 1 ? "node" : "nodes"}.`);
       }
     } catch (error) {
       if (number === this.sending) {
-        this.status.textContent = `${names}: ${error instanceof Error ? error.message : String(error)}`;
+        const why = `${names}: ${error instanceof Error ? error.message : String(error)}`;
+        if (error instanceof ApiError && !error.passes) {
+          this.input.value = ""; // Run would send it once more, in place of what is chosen above
+          this.say(`${why}. It is not used.`, true);
+        } else {
+          this.say(why, true);
+        }
       }
     }
+  }
+
+  private say(text: string, bad = false): void {
+    this.status.textContent = text;
+    this.status.classList.toggle("wrong", bad);
   }
 
   private choose(model: Model): void {

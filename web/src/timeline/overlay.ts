@@ -73,6 +73,12 @@ function clipped(text: string, room: number): string {
   return text.length <= letters ? text : letters > 2 ? `${text.slice(0, letters - 1)}…` : "";
 }
 
+/** The end of a layer's name, which tells it from others: they begin alike. */
+function ending(text: string, room: number): string {
+  const letters = Math.floor(room / LETTER);
+  return text.length <= letters ? text : letters > 3 ? `…${text.slice(1 - letters)}` : "";
+}
+
 function drawLayers(pen: Pen, { tracks, view, colours, width }: Scene, x: Place): void {
   let drawn = -1;
   tracks.launches.forEach((launch, place) => {
@@ -85,7 +91,7 @@ function drawLayers(pen: Pen, { tracks, view, colours, width }: Scene, x: Place)
     pen.fillStyle = place % 2 === 0 ? colours.raised : colours.line;
     pen.fillRect(left, 0, Math.max(right - left, 1), LAYERS - 2);
     pen.fillStyle = colours.text;
-    pen.fillText(clipped(launch.name, right - left - 8), left + 4, LAYERS / 2 - 1);
+    pen.fillText(ending(launch.name, right - left - 8), left + 4, LAYERS / 2 - 1);
   });
   pen.fillStyle = colours.host;
   for (const host of tracks.hosts) {

@@ -64,6 +64,22 @@ def test_figures_and_bars_are_those_of_the_api(
         visit.assert_accessible()
 
 
+def test_jobs_of_different_work_are_told_apart(service: Service, jobs: tuple[str, str]) -> None:
+    """Catches a page that calls one model faster than another, and says nothing."""
+    other = service.wait(service.submit(conv_model(Conv(16, 16, 6, 6), seed=19).SerializeToString()))["id"]
+
+    def page(a: str, b: str) -> str:
+        answer = service.client.get("/compare", params={"a": a, "b": b}, headers={"Accept": "text/html"})
+        assert answer.status_code == 200
+        return str(answer.text)
+
+    said, same = "They ran different models", "a and b are the same job."
+    assert said in page(jobs[0], other)
+    assert said not in page(*jobs)
+    assert same not in page(*jobs)
+    assert same in page(other, other)
+
+
 def test_both_timelines_begin_with_the_layer_and_move_together(
     service: Service, browser: Browser, jobs: tuple[str, str], found: dict[str, Any]
 ) -> None:

@@ -23,6 +23,7 @@ from worker.records.problem_details import Problem
 
 pytestmark = pytest.mark.slow
 HOSTILE = '<img src="/x" onerror="throw 1">&amp;"\''
+LONG = HOSTILE + 150 * "W"  # no place to break a line at
 BEYOND = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 # tables of data, but for those in a cell of another
 WITHOUT_CSV = """[...document.querySelectorAll("table:not(.code)")]
@@ -48,7 +49,7 @@ def made(service: Service) -> Made:
     client = service.client
     accelerator = client.post("/v1/accelerators", json=document, params={"label": HOSTILE}).json()["id"]
     digest = client.post("/v1/models", content=model.SerializeToString(), params={"label": HOSTILE}).json()["id"]
-    texts = {"label": HOSTILE, "note": f"{HOSTILE}\n</textarea>", "tags": [HOSTILE[:30].replace(",", "").strip()]}
+    texts = {"label": LONG, "note": f"{HOSTILE}\n</textarea>", "tags": [HOSTILE[:30].replace(",", "").strip()]}
     jobs = []
     for seed in (1, 2):
         request = {"model": digest, "accelerator": accelerator, "options": {"seed": seed}, "fresh": True, **texts}
@@ -155,7 +156,7 @@ def test_a_table_is_saved_as_the_api_has_it(service: Service, browser: Browser, 
         table = list(csv.DictReader(io.StringIO(saved(page, page.get_by_role("button", name="Save the table as CSV")))))
         job = service.client.get(f"/v1/jobs/{made.job}").json()
         assert [row["cycles"] for row in table] == [str(job["result"]["cycles"])]
-        assert table[0]["job"].startswith(f"{HOSTILE} ")
+        assert table[0]["job"].startswith(f"{LONG} ")
         assert "succeeded" in table[0]["state"]
 
 

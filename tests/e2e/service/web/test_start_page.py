@@ -202,6 +202,7 @@ def test_a_dropped_model_is_chosen_and_planned(service: Service, browser: Browse
         page = visit.page
         drop(page, {"nothing.onnx": b"none"})
         expect(page.locator("#file-status")).to_contain_text("nothing.onnx: ")
+        assert page.locator("#file").input_value() == ""  # Run would send it in place of what is chosen
         assert page.get_by_label("ResNet-8").is_checked()
         drop(page, {"<b>mine.onnx": model.SerializeToString()})
         expect(page.get_by_label("one that you have sent:")).to_be_checked()
