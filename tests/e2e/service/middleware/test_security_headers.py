@@ -4,11 +4,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from service.web.templating import static_files
 from worker.config.settings import Settings
 
 
@@ -24,6 +26,16 @@ def test_every_answer_says_how_it_may_be_used(client: httpx2.Client) -> None:
         assert policy.endswith("frame-ancestors 'none'")
         assert "Strict-Transport-Security" not in answer.headers
         assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+def test_a_worker_may_ask_this_host_alone(client: httpx2.Client) -> None:
+    """Catches a script's policy under which a worker, which obeys it and not the page's, cannot ask for a window."""
+    bundle = Path(static_files.__file__).parents[1] / "static" / "dist"
+    [worker] = bundle.glob("worker-*.js")
+    policy = client.get(f"/static/dist/{worker.name}").headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; connect-src 'self'; frame-ancestors ")
+    style = client.get(static_files.static_url("base.css")).headers["content-security-policy"]
+    assert "'self'" not in style.partition("frame-ancestors")[0]
 
 
 @pytest.mark.parametrize("path", ["/docs", "/docs/oauth2-redirect"])
