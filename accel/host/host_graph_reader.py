@@ -173,7 +173,7 @@ def check_graph(graph: HostGraph) -> CheckedGraph:
     while left:
         known = [node for node in left if node.op in _LIKE_THEIR_DATA and node.inputs[0] in types]
         if not known:
-            raise InvalidProgram(f"{_place(graph, left[0])} has no static shape")
+            raise InvalidProgram(f"{_place(graph.nodes.index(left[0]), left[0])} has no static shape")
         types |= {node.outputs[0]: types[node.inputs[0]] for node in known}
         told = {node.outputs[0]: types[node.outputs[0]] for node in known}
         model = onnx_model(graph, graph.nodes, graph.inputs | apart, dict.fromkeys(made) | told)
@@ -197,7 +197,7 @@ def _inferred(model: onnx.ModelProto, graph: HostGraph, types: dict[str, Tensor]
         raise InvalidProgram(f"the graph is not well formed: {_line(error)}") from error
     infos = {info.name: info for info in (*inferred.graph.output, *inferred.graph.value_info)}
     left = []
-    for node in graph.nodes:
+    for at, node in enumerate(graph.nodes):
         for name in filter(None, node.outputs):
             tensor = infos[name].type.tensor_type if name in infos else None
             if name in types:
@@ -205,12 +205,12 @@ def _inferred(model: onnx.ModelProto, graph: HostGraph, types: dict[str, Tensor]
             if tensor is None or not tensor.HasField("shape") or not tensor.elem_type:
                 left.append(node)
             else:
-                types[name] = _tensor(infos[name], _place(graph, node))
+                types[name] = _tensor(infos[name], _place(at, node))
     return left
 
 
-def _place(graph: HostGraph, node: HostNode) -> str:
-    return f"node {graph.nodes.index(node)} ({node.op})"
+def _place(at: int, node: HostNode) -> str:
+    return f"node {at} ({node.op})"
 
 
 def _tensor(info: onnx.ValueInfoProto, where: str) -> Tensor:

@@ -18,15 +18,27 @@ class FloatNetwork:
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._graph = model.graph
-        self.nodes = list(model.graph.node)
         self.shapes: dict[str, Shape] = known_shapes(model)
         self.inputs = {info.name for info in model.graph.input}
         self._outputs = {info.name for info in model.graph.output}
         self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
         self._values: dict[str, Float32] = {}
-        self._taken = {name for node in self.nodes for name in (node.name, *node.input, *node.output)}
+        nodes = list(model.graph.node)
+        self._taken = {name for node in nodes for name in (node.name, *node.input, *node.output)}
         self._taken |= self.inputs | set(self._constants)
-        self._index()
+        self._places = [[node] for node in nodes]  # where each node was, and what stands there now
+        self._place_of: dict[str, int] = {}
+        self._indexed: dict[str, onnx.NodeProto] = {}  # by name, with what follows of them as it was then
+        self._names: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self._readers: dict[str, dict[str, int]] = {}  # how often each node reads a tensor
+        self._makers: dict[str, onnx.NodeProto] = {}
+        for at, node in enumerate(nodes):
+            self._enter(node, at)
+
+    @property
+    def nodes(self) -> list[onnx.NodeProto]:
+        """The nodes in their order."""
+        return [node for place in self._places for node in place]
 
     def constant(self, name: str) -> Float32 | None:
         """Returns the value of a constant of float32."""
@@ -43,12 +55,16 @@ class FloatNetwork:
 
     def readers(self, name: str) -> list[onnx.NodeProto]:
         """Returns the nodes that read the tensor, once for each time."""
-        return self._readers.get(name, [])
+        found = self._readers.get(name, {})
+        return [self._indexed[reader] for reader, times in found.items() for _ in range(times)]
 
     def only_reader(self, name: str) -> onnx.NodeProto | None:
         """Returns the node that alone reads the tensor, once."""
-        readers = self.readers(name)
-        return readers[0] if len(readers) == 1 and name not in self._outputs else None
+        readers = self._readers.get(name, {})
+        if len(readers) != 1 or name in self._outputs:
+            return None
+        ((reader, times),) = readers.items()
+        return self._indexed[reader] if times == 1 else None
 
     def maker(self, name: str) -> onnx.NodeProto | None:
         """Returns the node that makes the tensor."""
@@ -67,18 +83,35 @@ class FloatNetwork:
         return unique_name(like, self._taken)
 
     def replace(
-        self, removed: Iterable[onnx.NodeProto], replacements: Iterable[onnx.NodeProto], shape: Shape = ()
+        self,
+        removed: Iterable[onnx.NodeProto],
+        replacements: Iterable[onnx.NodeProto],
+        shape: Shape = (),
+        *,
+        changed: Iterable[onnx.NodeProto] = (),
     ) -> None:
-        """Puts ``replacements`` where the last of ``removed`` was; ``shape`` is that of new tensors between them."""
-        names = {node.name for node in removed}
-        at = max(index for index, node in enumerate(self.nodes) if node.name in names)
-        added = list(replacements)
-        before, after = self.nodes[:at], self.nodes[at + 1 :]
-        self.nodes = [*(node for node in before if node.name not in names), *added, *after]
+        """Puts ``replacements`` where the last of ``removed`` was; ``shape`` is that of new tensors between them.
+
+        ``changed`` are nodes that stay and have other inputs or outputs now. The time is that of these nodes alone.
+        """
+        names = [node.name for node in removed]
+        last = max(names, key=lambda name: (self._place_of[name], self._within(name)))
+        at, added = self._place_of[last], list(replacements)
+        within = self._within(last)
+        self._places[at][within + 1 : within + 1] = added
+        for name in names:
+            self._leave(name)
+        for node in changed:
+            self._forget(node.name)
+            self._index(node)
         for node in added:
+            self._enter(node, at)
             for output in node.output:
                 self.shapes.setdefault(output, shape)
-        self._index()
+
+    def _within(self, name: str) -> int:
+        """Where in its place a node stands."""
+        return next(at for at, node in enumerate(self._places[self._place_of[name]]) if node is self._indexed[name])
 
     def finish(self) -> None:
         """Writes the nodes back to the model, without the constants that no node reads."""
@@ -97,9 +130,33 @@ class FloatNetwork:
         del self._graph.value_info[:]
         self._graph.value_info.extend(infos)
 
-    def _index(self) -> None:
-        self._readers: dict[str, list[onnx.NodeProto]] = {}
-        self._makers = {name: node for node in self.nodes for name in node.output}
-        for node in self.nodes:
-            for name in node.input:
-                self._readers.setdefault(name, []).append(node)
+    def _enter(self, node: onnx.NodeProto, at: int) -> None:
+        """Note a node that stands at a place."""
+        self._place_of[node.name] = at
+        self._indexed[node.name] = node
+        self._index(node)
+
+    def _leave(self, name: str) -> None:
+        """Forget a node, and take it away from its place."""
+        self._places[self._place_of[name]].pop(self._within(name))
+        del self._place_of[name]
+        self._forget(name)
+        del self._indexed[name]
+
+    def _index(self, node: onnx.NodeProto) -> None:
+        """Note what a node reads and makes."""
+        self._names[node.name] = tuple(map(str, node.input)), tuple(map(str, node.output))
+        for read in node.input:
+            readers = self._readers.setdefault(read, {})
+            readers[node.name] = readers.get(node.name, 0) + 1
+        for made in node.output:
+            self._makers[made] = node
+
+    def _forget(self, name: str) -> None:
+        """Forget what a node read and made."""
+        inputs, outputs = self._names.pop(name)
+        for read in dict.fromkeys(inputs):
+            del self._readers[read][name]
+        for made in outputs:
+            if self._makers.get(made) is self._indexed[name]:
+                del self._makers[made]

@@ -89,7 +89,7 @@ def _change(
         node.output[0] = run.result
     else:
         node.input[0] = run.source
-    network.replace(run.nodes, [])
+    network.replace(run.nodes, [], changed=[node])
     if node.op_type != "MatMul":
         row = network.add_constant(bias.astype(np.float32), f"{node.name}_folded_bias")
         node.input[:] = [*node.input[:_BIAS], row]

@@ -46,6 +46,7 @@ def note_origins(optimised: onnx.ModelProto, original: onnx.ModelProto) -> None:
     """
     producers = {output: node for node in original.graph.node for output in node.output}
     constants = _constants(original)
+    places = {node.name: at for at, node in enumerate(original.graph.node)}
     own = {node.name for node in optimised.graph.node} & {node.name for node in original.graph.node}
     computed = {output for node in optimised.graph.node for output in node.output}
     claimed: set[str] = set()
@@ -71,8 +72,8 @@ def note_origins(optimised: onnx.ModelProto, original: onnx.ModelProto) -> None:
         claimed |= mine.keys()
         if mine and mine != {node.name: node.op_type}:
             # a layer bears the first name
-            order = dict.fromkeys([node.name, *(entry.name for entry in original.graph.node), *mine])
-            _note(node, {name: mine[name] for name in order if name in mine})
+            order = sorted(mine, key=lambda name: (name != node.name, places.get(name, len(places))))
+            _note(node, {name: mine[name] for name in order})
 
 
 def _note(node: onnx.NodeProto, covers: dict[str, str]) -> None:
