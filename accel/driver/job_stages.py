@@ -161,7 +161,7 @@ def pack_graph(done: Partitioned) -> Packed:
     job = done.job
     with _pass_texts(job) as texts:
         module = pack(done.module, job.target)
-    left = host_ops(done.imported, module, job.target.accelerator)
+    left = host_ops(done.imported, module, job.target.accelerator, floats=not is_quantised(job.original))
     return Packed(job, done.imported, module, left, tuple(texts))
 
 

@@ -4,19 +4,26 @@ from tvm import ir
 
 from accel.accelerator.document import Accelerator
 from accel.frontend.integer_recovery.recover_integers import ImportedModel
+from accel.frontend.legalize.qdq_form import OPERATORS
 from accel.frontend.legalize.recurrent_cells import RECURRENT
+from accel.frontend.relax_import.relax_importer import ImportedNode
 from accel.lowering.ir.function_attributes import HOST_REASON, LAUNCHES, load_launches
-from accel.report.host_reasons import HostGraphFacts, host_reason, recurrent_reason
+from accel.report.host_reasons import HostGraphFacts, composed_reason, host_reason, recurrent_reason
 from accel.report.report_documents import HostOp
 
 _LATE_ZERO_POINT = "the zero point of its data, known at run time alone, is taken off its int32 result"
+_QUANTISED = frozenset(op for _, op in OPERATORS)
+_PLUMBING = ("DequantizeLinear", "QuantizeLinear")
 _STEPS = {(op, "Sub"): _LATE_ZERO_POINT for op in ("ConvInteger", "MatMulInteger")}  # of operators in QDQ form
 
 
-def host_ops(imported: ImportedModel, module: ir.IRModule, accelerator: Accelerator) -> list[HostOp]:
+def host_ops(
+    imported: ImportedModel, module: ir.IRModule, accelerator: Accelerator, *, floats: bool = False
+) -> list[HostOp]:
     """Returns the model's nodes that run on the host, each with the reason.
 
-    A node is here and in a layer if the host prepares its data or finishes its result.
+    A node is here and in a layer if the host prepares its data or finishes its result. ``floats`` says that the model
+    was uploaded in floats, and quantised here.
     """
     launches = list(load_launches(str(module["main"].attrs[LAUNCHES])).values())
     shared = {node for launch in launches for node in launch.nodes}
@@ -26,15 +33,19 @@ def host_ops(imported: ImportedModel, module: ir.IRModule, accelerator: Accelera
         if launch.host_reason
         for node in launch.host_nodes or launch.nodes
     }
-    facts, title = HostGraphFacts.of(imported.model), accelerator.title
+    facts, title = HostGraphFacts.of(imported.model, floats=floats), accelerator.title
+    parts: dict[str, dict[str, str]] = {}
     for node in imported.host_nodes.values():
         for name in node.covers:
             op = imported.operators.get(name, node.op)
             if op in RECURRENT:
                 reasons[name] = recurrent_reason(op, title, shared=name in shared)
                 continue
+            if name not in shared and (found := _part(node, name, op, facts)):
+                parts.setdefault(name, {}).update({found: host_reason(node.name, found, title, facts)})
+                reasons[name] = composed_reason(op, parts[name])
             # a quantised operator is several steps; the one that is named after it says most
-            if name == node.name or len(node.covers) > 1 or name not in reasons:
+            elif name == node.name or len(node.covers) > 1 or name not in reasons:
                 op = op if op == "DynamicQuantizeLinear" else node.op
                 reasons[name] = _reason(node.name, op, title, facts, shared=name in shared)
     causes = _causes(imported)
@@ -63,6 +74,14 @@ def _causes(imported: ImportedModel) -> dict[str, list[str]]:
             if cause:
                 found.setdefault(name, {})[cause] = None
     return {name: list(causes) for name, causes in found.items()}
+
+
+def _part(node: ImportedNode, name: str, op: str, facts: HostGraphFacts) -> str:
+    """The operator that a step of the host is, if the node ``name`` of the model's ``op`` is made of several."""
+    step = facts.nodes.get(node.name)
+    if step is None or len(node.covers) > 1 or op in _QUANTISED or step.op_type in _PLUMBING:
+        return ""
+    return "" if name == node.name and op == step.op_type else str(step.op_type)
 
 
 def _reason(name: str, op: str, title: str, facts: HostGraphFacts, *, shared: bool) -> str:

@@ -1,7 +1,8 @@
 """Why the host computes a node: what the accelerator has no instruction for, or what this compiler does not map to one.
 
 No accelerator document can say exp, a logarithm, a root or a division (docs/expressions.md), so of those it is the
-instructions that lack them. Everything else is a limit of the compiler, which a model of another form may keep to.
+instructions that lack them. Everything else is a limit of the compiler, which a model of another form may keep to; the
+reason says of which.
 """
 
 from collections.abc import Mapping
@@ -13,16 +14,16 @@ from accel.frontend.legalize.recurrent_cells import RECURRENT
 
 _EXP, _DIVISION, _ROOT = "exp or division", "division", "square roots or division"
 _INEXPRESSIBLE: Mapping[str, str] = {
+    **dict.fromkeys(("Hardmax", "TopK"), "sorting"),
     **dict.fromkeys(("LogSoftmax", "Sigmoid", "Silu", "Softmax", "Swish", "Tanh"), _EXP),
     **dict.fromkeys(("Div", "Reciprocal", "Softsign"), _DIVISION),
     **dict.fromkeys(("Celu", "Elu", "Exp", "Selu"), "exp"),
     **dict.fromkeys(("Mish", "ReduceLogSumExp", "Softplus"), "exp or logarithms"),
     **dict.fromkeys(("Log", "ReduceLogSum"), "logarithms"),
     **dict.fromkeys(("Erf", "Gelu"), "exp or the error function"),
-    **dict.fromkeys(("ReduceL2", "Sqrt"), "square roots"),
+    **dict.fromkeys(("GlobalLpPool", "LpPool", "ReduceL2", "Sqrt"), "square roots"),
     **dict.fromkeys(
         (
-            "BatchNormalization",
             "GroupNormalization",
             "InstanceNormalization",
             "LRN",
@@ -35,14 +36,22 @@ _INEXPRESSIBLE: Mapping[str, str] = {
         _ROOT,
     ),
     "Pow": "powers",
+    "ReduceProd": "products along an axis",
     **dict.fromkeys(
         ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Sin", "Sinh", "Tan"),
         "trigonometric functions",
     ),
 }  # fmt: skip
+_ONE_TENSOR = frozenset((
+    "Abs", "Ceil", "Floor", "HardSigmoid", "HardSwish", "LeakyRelu", "Neg", "PRelu", "Round", "Shrink", "Sign",
+    "ThresholdedRelu",
+))  # fmt: skip
+_FUNCTIONS = _ONE_TENSOR | {
+    op for op, lacks in _INEXPRESSIBLE.items() if lacks in (_EXP, "exp", "exp or logarithms", "trigonometric functions")
+} - {"LogSoftmax", "ReduceLogSumExp", "Softmax"} | {"Erf", "Gelu", "Log", "Reciprocal", "Softsign", "Sqrt"}  # fmt: skip
 _MOVES = frozenset((
     "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape",
-    "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze",
 ))  # fmt: skip
 _CONTRACTIONS: Mapping[str, str] = {
     "Conv": "one of lines, images or volumes",
@@ -53,14 +62,66 @@ _CONTRACTIONS: Mapping[str, str] = {
     "MatMulInteger": "one with a matrix of weights",
 }
 _WHERE_WEIGHTS_ARE = 1
+_MATRIX = 2  # axes
 _ELEMENTWISE = frozenset(("Add", "Clip", "Max", "Min", "Mul", "Relu", "Sub", "Sum"))
+_ADDITIONS = frozenset(("Add", "Max", "Min", "Sub", "Sum"))
 _MEANS = "means of int8 images and lines over windows of one size, padding counted, whose result is quantised"
 _WINDOWED: Mapping[str, str] = {
     **dict.fromkeys(("AveragePool", "GlobalAveragePool", "ReduceMean"), _MEANS),
     "MaxPool": "maxima of int8 images with one scale, in and out, and no indices",
 }
+_SELECTING = "it has no comparisons or selections on accelerators"
+_OTHERWISE: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not", "Or", "Xor"),
+        f"{_SELECTING}; Max, Min, Relu and Clip of quantised tensors it maps",
+    ),
+    "Where": f"{_SELECTING}; Max, Min, Relu and Clip of quantised tensors it maps",
+    **dict.fromkeys(
+        ("ReduceL1", "ReduceMin", "ReduceSum", "ReduceSumSquare"),
+        "of reductions it maps means over all places of an image or a line (GlobalAveragePool, ReduceMean)",
+    ),
+    **dict.fromkeys(
+        ("GlobalMaxPool", "ReduceMax"),
+        "of maxima over places it maps MaxPool of quantised images: one with the image's size as its kernel would be",
+    ),
+    **dict.fromkeys(("ArgMax", "ArgMin"), "it maps no search for places; a model may end ahead of it"),
+    **dict.fromkeys(("CumSum",), "it maps sums along no axis; a product with a constant triangle of ones would be"),
+    "Mean": "of more than one tensor it maps Sum; the factor is for the layer behind it",
+    **dict.fromkeys(
+        ("Resize", "Upsample"), "it maps no interpolation; a ConvTranspose with its factors as weights would be"
+    ),
+    "Einsum": "of products it maps MatMul and Gemm with a constant matrix: export it as one of these",
+    "Cast": "tensors on accelerators are of the type that the document states; the host converts others",
+    "OneHot": "it maps no selection by data; Gather of a constant is a table that the host reads",
+    "Mod": "it maps sums, differences, products, maxima and minima of quantised tensors, and no remainders",
+    **dict.fromkeys(
+        ("BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"),
+        "it maps sums, differences, products, maxima and minima of quantised tensors, and nothing on their bits",
+    ),
+    **dict.fromkeys(
+        ("GridSample", "RoiAlign"),
+        "where it reads depends on data, and the loads of a program are at fixed addresses",
+    ),
+    **dict.fromkeys(
+        ("Scatter", "ScatterElements", "ScatterND"),
+        "it has no stores at places that a tensor says; Concat or Pad of what is not replaced is the host's too",
+    ),
+    "BatchNormalization": (
+        "it multiplies one with constant statistics into the convolution, or product, that alone comes before or "
+        "behind it; this one has no such neighbour"
+    ),
+}
+_NOTHING_LIKE_IT = (
+    "it maps convolutions, products with constant matrices, means and maxima over windows, and sums, maxima and "
+    "products of quantised tensors"
+)
+_RESIZING = ("Resize", "Upsample")
 _TOLD: Mapping[str, str] = {
-    "Concat": "its operands are copied to lie side by side, which {title} has no instruction for",
+    **dict.fromkeys(
+        ("Concat", "QLinearConcat"),
+        "its operands are copied to lie side by side in DRAM, which this compiler leaves to the host",
+    ),
     "DequantizeLinear": (
         "int8 becomes float32 on the host, where a float operator or a model output follows the accelerator"
     ),
@@ -69,25 +130,35 @@ _TOLD: Mapping[str, str] = {
         "float32 becomes int8 on the host, where a float operator or a model input feeds the accelerator"
     ),
 }
+_ENDING = "; the host computes it"
 
 
 @dataclass(frozen=True)
 class HostGraphFacts:
-    """What is known of the nodes that are left to the host: which tensors are constants, and which are dequantised."""
+    """What is known of the nodes that are left to the host.
+
+    Attributes:
+        nodes: by name.
+        constants: the tensors that are, and the number of their axes where they are initializers.
+        dequantised: the tensors that are int8 before.
+        floats: whether the model was uploaded in floats, and quantised here.
+    """
 
     nodes: Mapping[str, onnx.NodeProto] = field(default_factory=dict)
-    constants: frozenset[str] = frozenset()
+    constants: Mapping[str, int | None] = field(default_factory=dict)
     dequantised: frozenset[str] = frozenset()
+    floats: bool = False
 
     @classmethod
-    def of(cls, model: onnx.ModelProto) -> "HostGraphFacts":
+    def of(cls, model: onnx.ModelProto, *, floats: bool = False) -> "HostGraphFacts":
         """Returns the facts of the nodes of ``model``."""
-        constants = {tensor.name for tensor in model.graph.initializer}
+        constants: dict[str, int | None] = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
         for node in model.graph.node:
             if all(name in constants or not name for name in node.input):
-                constants.update(node.output)
+                moved = node.op_type in ("DequantizeLinear", "Identity") and constants.get(str(node.input[0]))
+                constants.update(dict.fromkeys(node.output, moved or None))
         integers = {name for node in model.graph.node if node.op_type == "DequantizeLinear" for name in node.output}
-        return cls({node.name: node for node in model.graph.node}, frozenset(constants), frozenset(integers))
+        return cls({node.name: node for node in model.graph.node}, constants, frozenset(integers), floats)
 
 
 def host_reason(name: str, op: str, title: str, facts: HostGraphFacts) -> str:
@@ -102,17 +173,45 @@ def host_reason(name: str, op: str, title: str, facts: HostGraphFacts) -> str:
     node = facts.nodes.get(name)
     if op in _TOLD:
         return _TOLD[op].format(title=title)
-    if op in _MOVES:
+    if op in _CONTRACTIONS:
+        return _contraction(op, node, facts)
+    if op in _ELEMENTWISE:
+        return _elementwise(op, node, facts)
+    if op in _MOVES or (op in _RESIZING and _is_nearest(node)):
         return (
-            f"{op} only moves elements in DRAM, between layers: {title} has no instruction for that; the host does it"
+            f"{op} only moves elements: this compiler maps movement in DRAM, between layers, to no instruction of "
+            f"{title}; the host does it"
         )
+    return f"{op}: {_lacking(op, title)}{_ENDING}"
+
+
+def _lacking(op: str, title: str) -> str:
+    """What is missing for an operator that the compiler does not map as it stands."""
     if op in _INEXPRESSIBLE:
-        return f"{op}: {title} has no instruction for {_INEXPRESSIBLE[op]}; the host computes it"
-    if op in _CONTRACTIONS or op in _ELEMENTWISE:
-        return (_contraction if op in _CONTRACTIONS else _elementwise)(op, node, facts)
+        table = f"; {_AS_TABLE}" if op in _FUNCTIONS else ""
+        return f"{title} has no instruction for {_INEXPRESSIBLE[op]}{table}"
     if op in _WINDOWED:
-        return f"{op}: this compiler maps {_WINDOWED[op]}; this one is another; the host computes it"
-    return f"{op}: this compiler maps it to no accelerator's instructions; the host computes it"
+        return f"this compiler maps {_WINDOWED[op]}; this one is another"
+    if op in _ONE_TENSOR:
+        return f"of the functions of one tensor this compiler maps Relu and Clip; {_AS_TABLE}"
+    return f"this compiler maps it to no accelerator's instructions: {_OTHERWISE.get(op, _NOTHING_LIKE_IT)}"
+
+
+_AS_TABLE = "between an int8 tensor and its next quantisation it is a table of 256 entries, without floats"
+
+
+def composed_reason(op: str, parts: Mapping[str, str]) -> str:
+    """Returns why the host computes a node of ``op`` that is computed as several operators.
+
+    Args:
+        op: the operator of the model.
+        parts: those that the host has, each with its reason, in the order in which they run.
+    """
+    kinds = list(parts)
+    known = [[kind for kind in kinds if kind in told] for told in (_CONTRACTIONS, _INEXPRESSIBLE)]
+    others = [kind for kind in kinds if kind not in _MOVES and kind not in _TOLD]
+    telling = next(iter((*known[0], *known[1], *others, *kinds)))
+    return f"{op} is computed as {', '.join(kinds)}; {parts[telling]}"
 
 
 def recurrent_reason(op: str, title: str, *, shared: bool) -> str:
@@ -125,24 +224,38 @@ def recurrent_reason(op: str, title: str, *, shared: bool) -> str:
         )
     return (
         f"{op}: this compiler maps its products of int8 with constant weights; the model leaves their data or weights "
-        "in float32: quantise X and the weights, or give the float model; the host computes it"
+        f"in float32: quantise X and the weights, or give the float model{_ENDING}"
     )
+
+
+def _is_nearest(node: onnx.NodeProto | None) -> bool:
+    """Whether a Resize copies elements."""
+    mode = next((attribute.s for attribute in node.attribute if attribute.name == "mode"), b"") if node else b"linear"
+    return mode in (b"", b"nearest")
 
 
 def _contraction(op: str, node: onnx.NodeProto | None, facts: HostGraphFacts) -> str:
     """A product or convolution that is none of those that the compiler maps."""
     ending = "; it runs on the host"
-    if node is None or len(node.input) <= _WHERE_WEIGHTS_ARE:
+    if node is None:
         return f"{op}: this compiler maps {_CONTRACTIONS[op]}, of int8 with constant weights; this is another{ending}"
     operands = node.input[: _WHERE_WEIGHTS_ARE + 1]
-    if facts.constants.isdisjoint(operands):
+    if facts.constants.keys().isdisjoint(operands):
         return f"{op} of two activations: this compiler maps products with constant weights only{ending}"
     if operands[_WHERE_WEIGHTS_ARE] not in facts.constants:
         return f"{op} with its constant in front: this compiler maps products with constant weights behind{ending}"
+    axes = facts.constants[operands[_WHERE_WEIGHTS_ARE]]
+    if op in ("Gemm", "MatMul", "MatMulInteger") and axes is not None and axes > _MATRIX:
+        return (
+            f"{op} with weights of {axes} axes: this compiler maps {_CONTRACTIONS[op]}; one product for each of these "
+            f"matrices would be{ending}"
+        )
     if op not in ("ConvInteger", "MatMulInteger") and not facts.dequantised.issuperset(operands):
         which = "weights" if operands[0] in facts.dequantised else "data"
         return (
-            f"{op} of float32: this compiler maps products of int8, and the model does not quantise its {which}; "
+            f"{op}: this compiler quantises and maps {_CONTRACTIONS[op]}; this is another{ending}"
+            if facts.floats
+            else f"{op} of float32: this compiler maps products of int8, and the model does not quantise its {which}; "
             f"quantise data and weights{ending}"
         )
     return (
@@ -153,14 +266,38 @@ def _contraction(op: str, node: onnx.NodeProto | None, facts: HostGraphFacts) ->
 
 def _elementwise(op: str, node: onnx.NodeProto | None, facts: HostGraphFacts) -> str:
     """An operator that the compiler maps where its operands and its result are quantised."""
-    given = () if node is None else node.input[: 1 if op == "Clip" else None]
-    floats = [name for name in given if name and name not in facts.dequantised and name not in facts.constants]
-    why = (
-        "the model leaves its operands in float32: quantise them and its result"
-        if floats
-        else "its shapes, its scales or a result in float32 do not allow that"
-    )
+    given = [name for name in (() if node is None else node.input[: 1 if op == "Clip" else None]) if name]
+    floats = [name for name in given if name not in facts.dequantised and name not in facts.constants]
+    if facts.floats and node is not None:
+        return f"{op}: {_unquantised(op, [name for name in given if name not in facts.constants])}{_ENDING}"
+    if floats:
+        why = "the model leaves its operands in float32: quantise them and its result"
+    else:
+        why = "its result is float32, or its scales or zero points are not of that kind: quantise its result too"
     return (
         f"{op}: this compiler maps it on int8 tensors of one shape with one scale each, whose result is quantised too; "
-        f"{why}; the host computes it"
+        f"{why}{_ENDING}"
+    )
+
+
+def _unquantised(op: str, activations: list[str]) -> str:
+    """Why this compiler's quantisation of a float model leaves an elementwise operator in floats."""
+    if op in ("Clip", "Relu"):
+        return (
+            "this compiler quantises it behind a convolution, product, sum, mean or pooling that alone it reads; what "
+            "it reads is none, or is float32"
+        )
+    if op == "Mul":
+        return (
+            "this compiler multiplies a constant into the layer before or behind it, and quantises no other product: "
+            "of two activations give a model that is quantised around it"
+        )
+    if op in _ADDITIONS and len(activations) > 1:
+        return (
+            "this compiler quantises it except ahead of a softmax, whose scores it would round, or in a step of a "
+            "recurrent layer"
+        )
+    return (
+        "this compiler quantises sums, maxima and minima of two activations, and adds a constant to the layer before "
+        "or behind it; this one has no such layer"
     )

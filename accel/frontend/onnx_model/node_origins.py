@@ -42,11 +42,12 @@ def note_origins(optimised: onnx.ModelProto, original: onnx.ModelProto) -> None:
     """Notes on each node of ``optimised`` which nodes of ``original`` it computes, in place.
 
     They are those between its outputs and the nearest tensors that ``optimised`` still has. Nodes of constants
-    alone are nobody's.
+    alone are nobody's, unless they are part of a node.
     """
     producers = {output: node for node in original.graph.node for output in node.output}
     constants = _constants(original)
     places = {node.name: at for at, node in enumerate(original.graph.node)}
+    parts = {node.name: origins_of(node) for node in original.graph.node if is_part(node)}
     own = {node.name for node in optimised.graph.node} & {node.name for node in original.graph.node}
     computed = {output for node in optimised.graph.node for output in node.output}
     claimed: set[str] = set()
@@ -70,6 +71,8 @@ def note_origins(optimised: onnx.ModelProto, original: onnx.ModelProto) -> None:
             if name == node.name or name in shared - own or name not in own | claimed
         }
         claimed |= mine.keys()
+        if not mine and node.name in parts:
+            _note(node, parts[node.name])
         if mine and mine != {node.name: node.op_type}:
             # a layer bears the first name
             order = sorted(mine, key=lambda name: (name != node.name, places.get(name, len(places))))

@@ -224,6 +224,7 @@ def tensor_shapes(model: onnx.ModelProto, inferred: Inferred, limits: ModelLimit
     total = sum(math.prod(tensor.dims) * ITEM_BYTES[tensor.data_type] for tensor in graph.initializer)
     fields = {info.name: f"input:{info.name}" for info in graph.input}
     fields |= {name: f"node:{node.name}" for node in graph.node for name in node.output if name}
+    makers = {name: node for node in graph.node for name in node.output if name}
     # a constant may be empty: Resize and Clip have such inputs
     may_be_empty = {
         *inferred.values,
@@ -233,11 +234,23 @@ def tensor_shapes(model: onnx.ModelProto, inferred: Inferred, limits: ModelLimit
         info = inferred.types.get(name)
         if info is None:
             raise UnsupportedShape(f"the shape of {name!r} cannot be inferred", field=field)
+        if name in makers and info.type.HasField("tensor_type") and not is_static(info):
+            raise _depends_on_data(makers[name], name, info)
         shapes[name] = static_shape(info, field, limits, smallest=0 if name in may_be_empty else 1)
         total += math.prod(shapes[name]) * ITEM_BYTES[info.type.tensor_type.elem_type]
     if total > limits.total_bytes:
         raise UnsupportedShape(f"the tensors take {total} bytes; the limit is {limits.total_bytes}", field="model")
     return shapes
+
+
+def _depends_on_data(node: onnx.NodeProto, name: str, info: onnx.ValueInfoProto) -> UnsupportedShape:
+    """The error of the first tensor whose extents are unknown although those of all inputs are set."""
+    extents = [size.dim_value if size.HasField("dim_value") else "?" for size in info.type.tensor_type.shape.dim]
+    return UnsupportedShape(
+        f"{node.op_type}: the shape {', '.join(map(str, extents))} of {name!r} depends on the inputs' data, and a "
+        "program has tensors of one size: give what it follows from as constants, or end the model ahead of this node",
+        field=f"node:{node.name}",
+    )
 
 
 def known_shapes(model: onnx.ModelProto) -> dict[str, Shape]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import onnx
 
+from accel.frontend.legalize.function_operators import expand_functions
 from accel.frontend.legalize.normalization_moments import compute_moments
 from accel.frontend.legalize.opset_downgrade import downgrade
 from accel.frontend.legalize.opset_upgrade import upgrade
@@ -65,6 +66,8 @@ def load_externalized(
 def _loaded(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> LoadedModel:
     """State the outputs' shapes and what can be computed of shapes, and upgrade, in place."""
     known = infer_model(model, fixed, limits)
+    if expand_functions(model, known.inferred.types):
+        known = replace(infer_model(model, fixed, limits), info=known.info)
     for info in model.graph.output:
         if not is_static(info):
             tensor = info.type.tensor_type

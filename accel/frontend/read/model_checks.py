@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from accel.errors import ExternalData, InvalidModel, ModelTooLarge, UnsupportedOperator
 from accel.frontend.legalize.opset_downgrade import check_known_before
 from accel.frontend.legalize.qdq_form import OPERATORS
+from accel.frontend.legalize.qdq_writer import MICROSOFT
 from accel.frontend.onnx_model.external_data import array_of
 from accel.frontend.onnx_model.model_limits import NEWEST_IR_VERSION, OPSETS, ModelLimits
 from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, attribute_of, constants_of, opset_of
@@ -239,11 +240,7 @@ def check_operators(model: onnx.ModelProto) -> None:
     for node in model.graph.node:
         field, op = f"node:{node.name}", node.op_type
         if node.domain not in ONNX_DOMAINS and (node.domain, op) not in OPERATORS:
-            raise UnsupportedOperator(
-                f"{op} is of the domain {node.domain!r}; of other domains than ONNX's only the quantised operators of "
-                "com.microsoft are known",
-                field=field,
-            )
+            raise _unknown_domain(node)
         if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
             raise UnsupportedOperator(
                 f"{op} has a subgraph; of such operators this compiler unrolls If, Loop and Scan, and no other",
@@ -254,12 +251,38 @@ def check_operators(model: onnx.ModelProto) -> None:
         if node.domain not in ONNX_DOMAINS:
             continue
         try:
-            onnx.defs.get_schema(op, opset)
+            schema = onnx.defs.get_schema(op, opset)
         except onnx.defs.SchemaError as error:
-            raise UnsupportedOperator(f"{op} is not an operator of ONNX opset {opset}", field=field) from error
+            raise _unknown_operator(node, opset) from error
+        if schema.deprecated:
+            raise UnsupportedOperator(
+                f"{op} is withdrawn in opset {opset}: export the model for a newer or an older one", field=field
+            )
         check_known_before(node, opset)
         if op == "Einsum":
             _check_equation(attribute_of(node, "equation", None), field)
+
+
+def _unknown_domain(node: onnx.NodeProto) -> UnsupportedOperator:
+    op, domain = node.op_type, node.domain
+    if domain == MICROSOFT:
+        known = ", ".join(sorted(name for of, name in OPERATORS if of == MICROSOFT))
+        how = f"of that domain {known} are read. onnxruntime's optimiser makes others: give the model ahead of that"
+    else:
+        how = "it is not known what it computes: export it as operators of ONNX, or with its local function in the file"
+    return UnsupportedOperator(f"{op} is of the domain {domain!r}; {how}", field=f"node:{node.name}")
+
+
+def _unknown_operator(node: onnx.NodeProto, opset: int) -> UnsupportedOperator:
+    """Of ONNX's domain, but not of this opset."""
+    op = node.op_type
+    if onnx.defs.has(op):
+        versions = [each.since_version for each in onnx.defs.get_all_schemas_with_history() if each.name == op]
+        first = min(versions)
+        how = f"it is one from opset {first} on: export the model for that" if first > opset else "it was withdrawn"
+    else:
+        how = "nor of any other: onnxruntime's optimiser makes such; give the model ahead of that"
+    return UnsupportedOperator(f"{op} is not an operator of ONNX opset {opset}; {how}", field=f"node:{node.name}")
 
 
 _EXPORT = "export the model for inference: model.eval(), and torch.onnx.export(..., training=TrainingMode.EVAL)"

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import helper
 
 from accel.errors import InvalidModel, ModelTooLarge, UnsupportedShape, UnsupportedType
+from accel.frontend.legalize.function_operators import state_defaults
 from accel.frontend.legalize.qdq_form import in_qdq_form
 from accel.frontend.onnx_model.external_data import externalize
 from accel.frontend.onnx_model.model_limits import LIMITS, ModelLimits
@@ -86,6 +87,7 @@ def parse_model(
     _set_axes(model, fixed, limits)
     flatten(model, limits, dense)
     check_operators(model)
+    state_defaults(model)
     check_inference(model)
     check_scales(model)
     _fix_initializers(model)

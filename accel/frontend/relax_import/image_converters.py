@@ -14,7 +14,16 @@ _DIMENSIONS = (1, 2, 3)
 
 
 def max_pool(builder: relax.BlockBuilder, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Converts MaxPool whose last window may reach beyond the padding (``ceil_mode``)."""
+    """Converts MaxPool whose last window may reach beyond the padding (``ceil_mode``).
+
+    Raises:
+        ValueError: the places of the maxima are used.
+    """
+    if attributes["tvm_custom"]["num_outputs"] > 1:
+        raise ValueError(
+            "the places of the maxima, its second output, are not supported; export it without them, in torch with "
+            "return_indices=False"
+        )
     return _pool(builder, "max_pool", inputs[0], attributes)
 
 

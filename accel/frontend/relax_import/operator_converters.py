@@ -131,17 +131,7 @@ def dropout(_builder: relax.BlockBuilder, inputs: Inputs, attributes: Mapping[st
     return data
 
 
-def attention(_builder: relax.BlockBuilder, _inputs: Inputs, _attributes: Mapping[str, Any]) -> relax.Expr | None:
-    """Converts Attention, which TVM takes for the operator of com.microsoft of that name.
-
-    Raises:
-        ValueError: always.
-    """
-    raise ValueError("it is not supported; export it as the products and the softmax that it consists of")
-
-
 CONVERTERS: Mapping[str, Converter] = {
-    "Attention": attention,
     "AveragePool": average_pool,
     "Cast": cast,
     "Celu": celu,

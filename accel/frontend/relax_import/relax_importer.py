@@ -98,7 +98,7 @@ def import_onnx(model: onnx.ModelProto) -> ImportedGraph:
             raise
         except Exception as error:  # what TVM refuses before it converts a node; its message names the node
             importer.close()
-            raise UnsupportedOperator(str(error), field="model") from error
+            raise importer.refusal(error) from error
     _check_shapes(module, named)
     return ImportedGraph(
         module,
@@ -140,6 +140,19 @@ class _NamedImporter(ONNXGraphImporter):  # type: ignore[misc]
         super().__init__({}, {}, sanitize=False)
         self.nodes = nodes
         self.named: dict[str, ImportedNode] = {}
+        self._last = ""
+
+    def refusal(self, error: Exception) -> UnsupportedOperator:
+        """Returns what TVM raises around the conversion of a node as an error of that node."""
+        told = re.search(r"Node (\S+) cannot handle ShapeExpr", str(error))
+        node = self.nodes.get(told[1] if told else self._last)
+        if node is None:
+            return UnsupportedOperator(str(error), field="model")
+        name = next(iter(node.covers), node.name)
+        reason = "it is given a shape as a tensor, which it cannot be in TVM's importer" if told else str(error)
+        return UnsupportedOperator(
+            f"{node.op}: this compiler cannot read it: {reason}; export it as other operators", field=f"node:{name}"
+        )
 
     def close(self) -> None:
         """End the blocks that a failed import has begun: TVM warns of them on the standard error."""
@@ -158,6 +171,7 @@ class _NamedImporter(ONNXGraphImporter):  # type: ignore[misc]
         self, op_name: str, inputs: list[relax.Expr], attrs: dict[str, Any], opset: int
     ) -> relax.Expr:
         node = self.nodes[attrs["tvm_custom"]["name"]]
+        self._last = node.name
         try:
             result = self._convert(op_name, inputs, attrs, opset)
         except NotImplementedError as error:

@@ -80,7 +80,10 @@ def _left_to_host(module: ir.IRModule, capabilities: Capabilities, host_nodes: C
             continue
         if is_table(function):
             title = capabilities.accelerator.title
-            reasons[str(variable.name_hint)] = f"it is a table of 256 entries, which {title} has no instruction for"
+            reasons[str(variable.name_hint)] = (
+                f"it is a table of 256 entries, and the document of {title} has no instruction that looks up a table; "
+                "the host looks it up, in int8"
+            )
         elif str(function.attrs["op"]) not in OPERATORS:
             reasons[str(variable.name_hint)] = f"{function.attrs['cause']}; {requantisation_text(capabilities)}"
         elif not {str(node) for node in function.attrs["nodes"]}.isdisjoint(host_nodes):

@@ -26,15 +26,15 @@ LAYERS = [
     ("ArgMax", ["ratio"], "best", {"axis": 1}),
 ]
 HOST = {
-    "turned": "Transpose only moves elements in DRAM, between layers: {title} has no instruction for that",
+    "turned": "Transpose only moves elements: this compiler maps movement in DRAM, between layers, to no instruction of {title}",
     "scores": "MatMul of two activations: this compiler maps products with constant weights only; it runs on the host",
     "shares": "Softmax: {title} has no instruction for exp or division; the host computes it",
     "mixed": "MatMul of two activations: this compiler maps products with constant weights only; it runs on the host",
     "normal": "LayerNormalization: {title} has no instruction for square roots or division; the host computes it",
     "gelu": "Gelu: {title} has no instruction for exp or the error function; the host computes it",
-    "square": "Mul: this compiler maps it on int8 tensors of one shape with one scale each, whose result is quantised",
+    "square": "Mul: this compiler multiplies a constant into the layer before or behind it, and quantises no other product",
     "ratio": "Div: {title} has no instruction for division; the host computes it",
-    "best": "ArgMax: this compiler maps it to no accelerator's instructions; the host computes it",
+    "best": "ArgMax: this compiler maps it to no accelerator's instructions: it maps no search for places",
 }
 PRESETS = ("vta", "mvin-mvout", "gemmini")
 
