@@ -109,6 +109,12 @@ class _Expansion:
             each.output[:] = [names.get(name, name) for name in each.output]
         return list(made.graph.node)
 
+    def cast_like(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+        """Returns a CastLike as the Cast to a type that is known: it does not depend on the other tensor's data."""
+        data, like = node.input
+        to = self._types[like].tensor_type.elem_type
+        return [helper.make_node("Cast", [data], list(node.output), name=node.name, to=to)]
+
     @staticmethod
     def _without_body(node: onnx.NodeProto) -> UnsupportedOperator:
         return UnsupportedOperator(
@@ -144,5 +150,6 @@ class _Expansion:
 _UNITS = {"one": 1.0, "zero": 0.0}
 _RULES: Mapping[str, Callable[[_Expansion, onnx.NodeProto], list[onnx.NodeProto]]] = {
     **dict.fromkeys(_BODIES, _Expansion.body),
+    "CastLike": _Expansion.cast_like,
     "GroupNormalization": _Expansion.group_norm,
 }

@@ -1,5 +1,6 @@
 """Onnxruntime on models whose constants may be in a file: it maps them, and makes no copies of its own."""
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import onnx
 import onnxruntime
 
 from accel.frontend.onnx_model.external_data import LARGE, is_external, set_location
+from accel.frontend.onnx_model.onnx_nodes import unique_name
 
 _FOLDED_FILE = "folded.bin"
 
@@ -20,14 +22,32 @@ def session(
     Raises:
         Exception: whatever onnxruntime raises if it cannot load the model.
     """
-    # without it sums of products of uint8 and int8 saturate on x86 processors that lack VNNI
-    exact = _options(optimization)
-    exact.add_session_config_entry("session.x64quantprecision", "1")
-    try:
-        return _session(model, exact)
-    except Exception:  # noqa: BLE001 - that setting, not the model, fails some: if not, the next line says so
-        # of convolutions it makes weights uint8 that must be int8, and weights that two layers share it makes so twice
-        return _session(model, _options(optimization))
+    for make in (lambda: model, lambda: _with_own_weights(model)):
+        # without it sums of products of uint8 and int8 saturate on x86 processors that lack VNNI
+        exact = _options(optimization)
+        exact.add_session_config_entry("session.x64quantprecision", "1")
+        # that setting, not the model, fails some: it makes weights that two layers share uint8 twice, and those of
+        # convolutions, which must be int8; if it is the model, the last line says so
+        with contextlib.suppress(Exception):
+            return _session(make(), exact)
+    return _session(model, _options(optimization))
+
+
+def _with_own_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy of ``model`` in which each node has int8 constants of its own."""
+    copied = onnx.ModelProto()
+    copied.CopyFrom(model)
+    shared = {tensor.name: tensor for tensor in copied.graph.initializer if tensor.data_type == onnx.TensorProto.INT8}
+    taken = {name for node in copied.graph.node for name in (*node.input, *node.output)}
+    seen: set[str] = set()
+    for node in copied.graph.node:
+        for place, name in enumerate(node.input):
+            if name in seen and name in shared:
+                own = copied.graph.initializer.add()
+                own.CopyFrom(shared[name])
+                own.name = node.input[place] = unique_name(name, taken)
+            seen.add(name)
+    return copied
 
 
 def with_outputs(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:

@@ -66,7 +66,7 @@ def load_externalized(
 def _loaded(model: onnx.ModelProto, fixed: FixedInputs, limits: ModelLimits) -> LoadedModel:
     """State the outputs' shapes and what can be computed of shapes, and upgrade, in place."""
     known = infer_model(model, fixed, limits)
-    if expand_functions(model, known.inferred.types):
+    while expand_functions(model, known.inferred.types):  # the body of one may have another
         known = replace(infer_model(model, fixed, limits), info=known.info)
     for info in model.graph.output:
         if not is_static(info):

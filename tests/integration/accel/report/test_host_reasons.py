@@ -26,13 +26,13 @@ LAYERS = [
     ("ArgMax", ["ratio"], "best", {"axis": 1}),
 ]
 HOST = {
-    "turned": "Transpose only moves elements: this compiler maps movement in DRAM, between layers, to no instruction of {title}",
+    "turned": "Transpose only moves elements: this compiler maps movement in DRAM, between layers, to no instruction",
     "scores": "MatMul of two activations: this compiler maps products with constant weights only; it runs on the host",
     "shares": "Softmax: {title} has no instruction for exp or division; the host computes it",
     "mixed": "MatMul of two activations: this compiler maps products with constant weights only; it runs on the host",
     "normal": "LayerNormalization: {title} has no instruction for square roots or division; the host computes it",
-    "gelu": "Gelu: {title} has no instruction for exp or the error function; the host computes it",
-    "square": "Mul: this compiler multiplies a constant into the layer before or behind it, and quantises no other product",
+    "gelu": "Gelu: {title} has no instruction for exp or the error function; between an int8 tensor",
+    "square": "Mul: this compiler multiplies a constant into the layer before or behind it, and quantises no other",
     "ratio": "Div: {title} has no instruction for division; the host computes it",
     "best": "ArgMax: this compiler maps it to no accelerator's instructions: it maps no search for places",
 }
