@@ -23,9 +23,10 @@ from accel.util.arrays import Array
 SMALL = 4096  # elements of the largest tensor that is computed
 
 _OPERATORS = (
-    "Abs Add And Cast Ceil Concat Constant ConstantOfShape Div Equal Expand Flatten Floor Gather Greater "
-    "GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg Not Or Pow Range ReduceMax ReduceMin ReduceProd "
-    "ReduceSum Reshape Round Shape Size Slice Split Sqrt Squeeze Sub Tile Transpose Unsqueeze Where Xor"
+    "Abs Add And Cast Ceil Clip Concat Constant ConstantOfShape CumSum Div Equal Expand Flatten Floor Gather "
+    "GatherElements GatherND Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg Not Or Pow Range "
+    "ReduceMax ReduceMin ReduceProd ReduceSum Reshape Round ScatterElements ScatterND Shape Sign Size Slice Split Sqrt "
+    "Squeeze Sub Sum Tile Transpose Trilu Unsqueeze Where Xor"
 )
 _COMPUTED = frozenset(_OPERATORS.split())
 _OF_SHAPES = ("Shape", "Size")

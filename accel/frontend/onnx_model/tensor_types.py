@@ -56,7 +56,8 @@ def check_dimensions(shape: tuple[int, ...], field: str, limits: ModelLimits, *,
     if len(shape) > limits.rank:
         raise UnsupportedShape(f"a tensor has {len(shape)} dimensions; the limit is {limits.rank}", field=field)
     if any(size < smallest for size in shape):
-        raise UnsupportedShape(f"the shape {list(shape)} has a dimension below {smallest}", field=field)
+        why = ": what is given, returned and computed of data has at least one element" if smallest else ""
+        raise UnsupportedShape(f"the shape {list(shape)} has a dimension below {smallest}{why}", field=field)
     if math.prod(shape) > limits.tensor_elements:
         raise UnsupportedShape(
             f"the shape {list(shape)} has {math.prod(shape)} elements; the limit is {limits.tensor_elements}",

@@ -31,6 +31,7 @@ from examples.resnet8 import resnet8
 from examples.single import Conv, Dense, conv_model, dense_model
 from tests.helpers.marking import rotated
 from tests.helpers.models.build_models import lower
+from tests.helpers.models.windowed_attention import windowed_attention
 
 VTA = load_accelerator("vta")
 # the other presets of its family have its instructions
@@ -144,6 +145,7 @@ _SLOW = pytest.mark.slow
 # of each kind of network one, so that all kinds of launches are in it; those of 224 x 224 take a minute and more
 NETWORKS_TIMED = {
     "resnet8": (),
+    "attention": _SLOW,
     "keyword_spotting": _SLOW,
     "autoencoder": _SLOW,
     "visual_wake_words": _SLOW,
@@ -164,6 +166,19 @@ def test_the_plan_of_an_example_is_within_a_twentieth_of_the_cycles_of_its_run(
     report = run_model(model, accelerator, Options(trace=False, verify_seconds=0), tmp_path)
     assert plan.estimated_cycles == pytest.approx(report.cycles, rel=0.05)
     assert [launch.name for launch in plan.launches if launch.estimated_cycles is None] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["vta", "vta-pynq", "gemmini", "output-stationary"])
+def test_the_plan_of_attention_in_windows_is_within_a_twentieth_of_its_run(preset: str, tmp_path: Path) -> None:
+    accelerator, model = load_accelerator(preset), windowed_attention().SerializeToString()
+    plan = plan_model(model, accelerator)
+    report = run_model(model, accelerator, Options(trace=False), tmp_path)
+    assert report.verified
+    assert {"query", "key", "value", "out", "residual", "wide", "narrow"} <= {
+        node for launch in plan.launches for node in launch.nodes
+    }
+    assert plan.estimated_cycles == pytest.approx(report.cycles, rel=0.05)
 
 
 def test_tiles_cover_the_layer_and_the_epilogue_is_named() -> None:

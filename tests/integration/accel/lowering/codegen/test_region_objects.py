@@ -12,9 +12,9 @@ from onnx import helper
 from accel.accelerator.document import Accelerator
 from accel.accelerator.target import Target
 from accel.catalog.load_accelerator import load_accelerator
-from accel.driver.job_stages import requantisation
+from accel.driver.job_stages import scheme_of
+from accel.driver.run_options import Options
 from accel.frontend.quantize.quantize_model import ensure_quantised
-from accel.frontend.quantize.scale_grid import Scheme
 from accel.lowering.codegen.program_linking import emit
 from accel.lowering.codegen.region_cache import RegionCache
 from accel.lowering.codegen.region_object import dump_object, load_object, region_object
@@ -80,8 +80,8 @@ def same_program(one: Program, two: Program) -> bool:
 
 
 def quantised_resnet8(accelerator: Accelerator) -> onnx.ModelProto:
-    """ResNet-8 with the scales that the accelerator wants."""
-    return ensure_quantised(resnet8(), scheme=Scheme(requantisation(Target(accelerator))[1]))
+    """ResNet-8 quantised as a job does."""
+    return ensure_quantised(resnet8(), scheme=scheme_of(Target(accelerator), Options()))
 
 
 @pytest.mark.parametrize("preset", ["vta", "output-stationary"])
