@@ -68,9 +68,7 @@ def note_origins(optimised: onnx.ModelProto, original: onnx.ModelProto) -> None:
         mine = {
             name: op
             for name, op in found.items()
-            if name == node.name
-            or (name in shared and name not in own)
-            or (name not in own and name not in claimed)
+            if name == node.name or (name in shared and name not in own) or (name not in own and name not in claimed)
         }
         claimed |= mine.keys()
         if not mine and node.name in parts:

@@ -22,14 +22,14 @@ def session(
     Raises:
         Exception: whatever onnxruntime raises if it cannot load the model.
     """
-    for make in (lambda: model, lambda: _with_own_weights(model)):
+    for apart in (False, True):
         # without it sums of products of uint8 and int8 saturate on x86 processors that lack VNNI
         exact = _options(optimization)
         exact.add_session_config_entry("session.x64quantprecision", "1")
         # that setting, not the model, fails some: it makes weights that two layers share uint8 twice, and those of
         # convolutions, which must be int8; if it is the model, the last line says so
         with contextlib.suppress(Exception):
-            return _session(make(), exact)
+            return _session(_with_own_weights(model) if apart else model, exact)
     return _session(model, _options(optimization))
 
 

@@ -219,7 +219,7 @@ def mapping(planned: Said) -> Said:
 
 def outcome(report: Said) -> Said:
     """What a report says of the same, and of its numbers."""
-    kept = ("cycles", "verified", "unverified", "host_ops", "quantisation", "warnings")
+    kept = ("cycles", "verified", "host_ops", "quantisation", "warnings")
     return {name: report[name] for name in kept} | {"layers": [layer["name"] for layer in report["layers"]]}
 
 
