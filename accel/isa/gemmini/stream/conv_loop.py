@@ -176,6 +176,7 @@ def _products(
 
 @compiled
 def compute(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> int:
+    """The products, a tile of weights after the other."""
     if shape[of.TRANS_IN]:
         strides = (shape[of.IROWS] * shape[of.ICOLS] & 0xFFFF) << 16 | 1 << 7
         results = (loops[at.C_OROWS] * loops[at.C_OCOLS] & 0xFFFF) << 48
@@ -193,6 +194,7 @@ def compute(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> int
 
 @compiled
 def store(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> int:
+    """The stores of all outputs."""
     batches, orows, ocols, ochs = loops[at.C_BATCHES], loops[at.C_OROWS], loops[at.C_OCOLS], loops[at.C_POCHS]
     image = loops[at.C_OUT_ROW] * loops[at.C_OUT_COL]
     for b in range(batches):
@@ -211,6 +213,7 @@ def store(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> int:
 
 @compiled
 def store_pooled(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> int:
+    """The stores of all pooled outputs, and what configures them before and after."""
     batches, ochs = loops[at.C_BATCHES], loops[at.C_POCHS]
     orows, ocols = loops[at.C_OROWS], loops[at.C_OCOLS]
     plain = shape[of.ACTIVATION] << 2 | rocc.CONFIG_ST

@@ -10,38 +10,55 @@ from accel.isa.gemmini.timing.machine.machine import prepare
 from accel.util.arrays import Int64
 
 UNLIMITED = 1 << 20
+TRANSLATIONS = 4  # pages that the translation buffer holds (GemminiConfigs.scala ``tlb_size``)
+ROWS_AHEAD = 2  # of a store, beside those that a bank is behind with (Scratchpad.scala ``write_norm_q``)
 
 
-def new_machine(parameters: GemminiParameters, context: LaunchContext, *, spacing: int = 1, open_requests: int = UNLIMITED) -> Int64:
+def new_machine(
+    parameters: GemminiParameters,
+    context: LaunchContext,
+    *,
+    spacing: int = 0,
+    open_requests: int = UNLIMITED,
+    walk_latency: int = -1,
+) -> Int64:
     """Returns the machine's array (SIZE,): idle, at cycle 0.
 
     Args:
         parameters: of the accelerator.
         context: what earlier instructions have left.
-        spacing: least cycles from one instruction that is accepted to the next that is offered.
+        spacing: least cycles from one instruction that is accepted to the next that is offered; 0: the processor's.
         open_requests: requests that the memory takes before it has answered.
+        walk_latency: cycles of a page walk; -1: addresses are not translated.
     """
     m = np.zeros(at.SIZE, np.int64)
-    dim, rows_a_command = parameters.dim, parameters.requests_in_flight // parameters.dim + 1
+    dim = parameters.dim
     m[at.DIM], m[at.BUS], m[at.MAX_BYTES] = dim, parameters.dma_bus_bytes, parameters.dma_max_bytes
     m[at.LATENCY], m[at.MEMORY_IN_FLIGHT] = parameters.memory_latency, open_requests
     m[at.READS] = m[at.WRITES] = parameters.requests_in_flight
     m[at.LOAD_ENTRIES], m[at.STORE_ENTRIES] = parameters.load_entries, parameters.store_entries
     m[at.EXECUTE_ENTRIES] = parameters.execute_entries
-    m[at.LOAD_COMMANDS] = m[at.STORE_COMMANDS] = rows_a_command  # LoadController.scala nCmds
+    m[at.LOAD_COMMANDS] = m[at.STORE_COMMANDS] = parameters.commands_tracked
     m[at.SPAD_BANKS], m[at.SPAD_ROWS] = parameters.scratchpad_banks, parameters.scratchpad_rows
     m[at.SPAD_BANK_ROWS] = parameters.scratchpad_rows // parameters.scratchpad_banks
     m[at.ACC_BANKS], m[at.ACC_ROWS] = parameters.accumulator_banks, parameters.accumulator_rows
     m[at.ACC_BANK_ROWS] = parameters.accumulator_rows // parameters.accumulator_banks
     m[at.SPAD_DELAY], m[at.ACC_LATENCY] = parameters.scratchpad_read_delay, parameters.accumulator_latency
     m[at.ACC_SCALE], m[at.MVIN_SCALE] = parameters.accumulator_scale_latency, parameters.mvin_scale_latency
-    m[at.SCALE_UNITS] = 4
+    m[at.SCALE_UNITS] = parameters.mvin_scale_units
     m[at.MESH_LATENCY] = 2 * dim * (parameters.tile_latency + 1) + parameters.mesh_output_delay - 1
-    m[at.SPACING], m[at.STORES_ORDERED] = spacing, 0
+    m[at.SPACING], m[at.STORES_ORDERED] = spacing or parameters.issue_cycles, parameters.stores_in_order
     m[at.BLOCKS] = max(parameters.dma_max_bytes // dim, 1)
     m[at.BLOCKS_ACC] = max(parameters.dma_max_bytes // (4 * dim), 1)
-    m[at.ROWS_AHEAD] = 2
-    m[at.LOAD_COMMAND_QUEUE], m[at.EXECUTE_COMMAND_QUEUE], m[at.STORE_COMMAND_QUEUE] = 8, 8, 2
+    m[at.ROWS_AHEAD] = ROWS_AHEAD
+    m[at.LOAD_COMMAND_QUEUE], m[at.STORE_COMMAND_QUEUE] = parameters.load_queue, parameters.store_queue
+    m[at.EXECUTE_COMMAND_QUEUE] = parameters.execute_queue
+    for place, value in (
+        (at.SPAD_BANK_SHIFT, m[at.SPAD_BANK_ROWS]), (at.ACC_BANK_SHIFT, m[at.ACC_BANK_ROWS]), (at.DIM_SHIFT, dim),
+    ):  # fmt: skip
+        power = value & (value - 1) == 0
+        m[place] = int(value).bit_length() - 1 if power else -1
+    m[at.WALK_LATENCY], m[at.TLB_SECTORS] = walk_latency, TRANSLATIONS
     _restore(m, context)
     prepare(m)
     return m

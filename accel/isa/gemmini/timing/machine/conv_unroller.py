@@ -182,19 +182,21 @@ def _move_parts(m: Int64, now: int, room: bool, commands: Int64) -> int:
 
 
 @compiled
-def step_conv_unroller(
-    m: Int64, now: int, registers: Int64, sizes: Int64, shape: Int64, commands: Int64
-) -> None:
+def step_conv_unroller(m: Int64, now: int, registers: Int64, sizes: Int64, shape: Int64, commands: Int64) -> None:
     """Move the unroller one cycle on; ``commands`` (2, n, 3) holds those of its two loops."""
     configured = m[_loop(0) + at.L_CONFIGURED] or m[_loop(1) + at.L_CONFIGURED]
     if not configured and not m[at.CONV_QUEUE + 1]:
         for queue in range(3):
             m[at.CONV_USED + queue] -= m[at.FSM_DONE + queue]
         return
+    room, commanded = has_room(m, at.MATMUL_QUEUE, now), offers(m, at.CONV_QUEUE, now)
+    returned = m[at.FSM_DONE] + m[at.FSM_DONE + 1] + m[at.FSM_DONE + 2]
+    if m[at.CONV_STILL] and returned == 0 and m[at.CONV_STILL] == 1 + room + 2 * commanded:
+        return  # nothing moved in the cycle before, and all is as it was
+    changed, m[at.CHANGED] = m[at.CHANGED], 0
     head = m[at.CONV_HEAD]
     being = 1 - head if m[_loop(head) + at.L_CONFIGURED] else head
     being_configured = m[_loop(being) + at.L_CONFIGURED]
-    room = has_room(m, at.MATMUL_QUEUE, now)
     sent, ends = -1, False
     if configured:
         first = _loop(head)
@@ -204,7 +206,7 @@ def step_conv_unroller(
         sent = _move_parts(m, now, room, commands)
     for queue in range(3):
         m[at.CONV_USED + queue] += (queue == sent) - m[at.FSM_DONE + queue]
-    if offers(m, at.CONV_QUEUE, now):
+    if commanded:
         command = front(m, at.CONV_QUEUE)
         funct = m[command + at.F_FUNCT]
         if is_loop_command(funct):
@@ -215,7 +217,16 @@ def step_conv_unroller(
                     set_register(registers, funct, m[command + at.F_RS1], m[command + at.F_RS2])
                 take(m, at.CONV_QUEUE, now)
         elif not configured and room:
-            send(m, now, at.MATMUL_QUEUE, m[command + at.F_ORIGIN], funct, m[command + at.F_RS1], m[command + at.F_RS2], 0)
+            send(
+                m,
+                now,
+                at.MATMUL_QUEUE,
+                m[command + at.F_ORIGIN],
+                funct,
+                m[command + at.F_RS1],
+                m[command + at.F_RS2],
+                0,
+            )
             take(m, at.CONV_QUEUE, now)
     if ends:
         loop = _loop(head)
@@ -224,3 +235,9 @@ def step_conv_unroller(
             m[loop + at.L_STARTED + which] = m[loop + at.L_COMPLETED + which] = 0
         m[at.CONV_HEAD] = 1 - head
         m[at.CHANGED] = 1
+    moves = m[at.CHANGED] or returned
+    for which in range(5):
+        pipe = _pipe(which)
+        moves = moves or (m[pipe + 1] > 0 and m[front(m, pipe)] + _STAGES > now)
+    m[at.CONV_STILL] = 0 if moves else 1 + room + 2 * commanded
+    m[at.CHANGED] |= changed

@@ -16,22 +16,29 @@ from accel.util.arrays import Int64
 
 WAITING, COMPUTING, FLUSH, FLUSHING = range(4)  # states
 PRELOAD, PRODUCT_AND_PRELOAD, PRODUCT = range(3)  # what is being done
+FEWEST_ROWS = 4  # of a product: its results must have been added before the next ones (ExecuteController.scala)
 
 
 @compiled
 def _command(m: Int64, place: int) -> int:
-    position = (m[at.EX_HEAD] + place) % m[at.EX_CAPACITY]
+    position = m[at.EX_HEAD] + place
+    if position >= m[at.EX_CAPACITY]:
+        position -= m[at.EX_CAPACITY]
     return int(at.EX_QUEUE + position * at.E_WIDTH)
 
 
 @compiled
 def _computes(m: Int64, command: int) -> bool:
-    return bool(m[command + at.E_FUNCT] == rocc.COMPUTE_PRELOADED or m[command + at.E_FUNCT] == rocc.COMPUTE_ACCUMULATED)
+    return bool(
+        m[command + at.E_FUNCT] == rocc.COMPUTE_PRELOADED or m[command + at.E_FUNCT] == rocc.COMPUTE_ACCUMULATED
+    )
 
 
 @compiled
 def _pop(m: Int64, count: int) -> None:
-    m[at.EX_HEAD] = (m[at.EX_HEAD] + count) % m[at.EX_CAPACITY]
+    m[at.EX_HEAD] += count
+    if m[at.EX_HEAD] >= m[at.EX_CAPACITY]:
+        m[at.EX_HEAD] -= m[at.EX_CAPACITY]
     m[at.EX_COUNT] -= count
     m[at.CHANGED] = 1
 
@@ -61,13 +68,13 @@ def _begin(m: Int64, count: int) -> int:
 
 
 @compiled
-def _one_ahead(mine: int, started: bool, other: int, total: int) -> bool:
-    return started and mine == (0 if other + 1 == total else other + 1)
+def _one_ahead(mine: int, started: int, other: int, total: int) -> bool:
+    return bool(started and mine == (0 if other + 1 == total else other + 1))
 
 
 @compiled
-def _read_rows(m: Int64, now: int, mode: int, begins: bool) -> bool:
-    """Read a row of each operand, where banks allow it; whether these were the last ones."""
+def _choose_operands(m: Int64, mode: int, begins: bool) -> None:
+    """Note which operands the commands at hand read, and how many rows."""
     weight_stationary = m[at.EX_WS]
     a_turned = m[at.EX_A_TRANSPOSE] if weight_stationary else not m[at.EX_A_TRANSPOSE]
     b_turned = not weight_stationary and m[at.EX_B_TRANSPOSE]
@@ -84,68 +91,89 @@ def _read_rows(m: Int64, now: int, mode: int, begins: bool) -> bool:
         in_b = begins or not b_turned
     a_word, b_word, d_word = m[a_command + at.E_RS1], m[b_command + at.E_RS2], m[preload + at.E_RS1]
     a_none, b_none, d_none = is_garbage(a_word), is_garbage(b_word), is_garbage(d_word)
-    dim = m[at.DIM]
-    a_rows = a_word >> (32 if m[at.EX_A_TRANSPOSE] else 48) & 0xFFFF
-    b_rows = b_word >> (32 if b_turned else 48) & 0xFFFF
-    d_rows = d_word >> (32 if d_turned else 48) & 0xFFFF
-    total = dim
-    if weight_stationary and (d_none or not in_d) and not a_turned and not d_turned:
-        total = max(1 if a_none or not in_a else a_rows, 1 if b_none or not in_b else b_rows, 4)
-    a, b, d, started = m[at.EX_A], m[at.EX_B], m[at.EX_D], m[at.EX_STARTED]
-    a_started, b_started, d_started = started & 1 == 1, started & 2 == 2, started & 4 == 4
-    a_bank = spad_bank(m, (a_word & rocc.LOAD_ROW) + a * m[at.EX_A_STRIDE])
-    b_bank = spad_bank(m, (b_word & rocc.LOAD_ROW) + b)
-    d_bank = spad_bank(m, (d_word & rocc.LOAD_ROW) + dim - 1 - d)
-    reads_a, reads_b, reads_d = in_a and not a_none, in_b and not b_none, in_d and not d_none
-    a_fire = not (_one_ahead(a, a_started, b, total) or _one_ahead(a, a_started, d, total))
-    b_fire = not (_one_ahead(b, b_started, a, total) or _one_ahead(b, b_started, d, total))
-    if reads_a and reads_b and a_bank == b_bank and a == b and a_started == b_started:
-        b_fire = False
-    d_fire = not (_one_ahead(d, d_started, a, total) or _one_ahead(d, d_started, b, total))
-    if reads_d and reads_a and a_bank == d_bank and a == d and a_started == d_started:
-        d_fire = False
-    if reads_d and reads_b and b_bank == d_bank and b == d and b_started == d_started:
-        d_fire = False
-    room = has_room_now(m, at.CONTROL)
-    read_a, read_b = a_fire and reads_a and a < a_rows, b_fire and reads_b and b < b_rows
-    read_d = d_fire and reads_d and dim - 1 - d < d_rows
-    if read_a and not bank_is_free(m, a_bank):
-        a_fire = False
-    if read_b and not bank_is_free(m, b_bank):
-        b_fire = False
-    if read_d and not bank_is_free(m, d_bank):
-        d_fire = False
-    if not room:
+    m[at.EX_READS_A], m[at.EX_READS_B] = in_a and not a_none, in_b and not b_none
+    m[at.EX_READS_D] = in_d and not d_none
+    m[at.EX_A_ROW], m[at.EX_B_ROW] = a_word & rocc.LOAD_ROW, b_word & rocc.LOAD_ROW
+    m[at.EX_D_ROW] = d_word & rocc.LOAD_ROW
+    m[at.EX_A_ROWS] = a_word >> (32 if m[at.EX_A_TRANSPOSE] else 48) & 0xFFFF
+    m[at.EX_B_ROWS] = b_word >> (32 if b_turned else 48) & 0xFFFF
+    m[at.EX_D_ROWS] = d_word >> (32 if d_turned else 48) & 0xFFFF
+    total = m[at.DIM]
+    if weight_stationary and not m[at.EX_READS_D] and not a_turned and not d_turned:
+        a_rows = m[at.EX_A_ROWS] if m[at.EX_READS_A] else 1
+        b_rows = m[at.EX_B_ROWS] if m[at.EX_READS_B] else 1
+        total = max(a_rows, b_rows, FEWEST_ROWS)
+    m[at.EX_TOTAL] = total
+    c_word = m[preload + at.E_RS2]
+    m[at.EX_TAG_SLOT] = NO_SLOT if is_garbage(c_word) or mode == PRODUCT else m[preload + at.E_SLOT]
+    m[at.EX_TAG_ADDRESS] = rocc.GARBAGE if mode == PRODUCT else c_word & 0xFFFFFFFF
+    m[at.EX_TAG_ROWS] = c_word >> 48 & 0xFFFF
+
+
+@compiled
+def _read_rows(m: Int64, now: int) -> bool:
+    """Read a row of each operand, where banks allow it; whether these were the last ones."""
+    if not has_room_now(m, at.CONTROL):
         return False
+    total, dim = m[at.EX_TOTAL], m[at.DIM]
+    a, b, d, started = m[at.EX_A], m[at.EX_B], m[at.EX_D], m[at.EX_STARTED]
+    read_a = m[at.EX_READS_A] and a < m[at.EX_A_ROWS]
+    read_b = m[at.EX_READS_B] and b < m[at.EX_B_ROWS]
+    read_d = m[at.EX_READS_D] and dim - 1 - d < m[at.EX_D_ROWS]
+    a_bank = b_bank = d_bank = -1
+    if m[at.EX_READS_A]:
+        a_bank = spad_bank(m, m[at.EX_A_ROW] + a * m[at.EX_A_STRIDE])
+    if m[at.EX_READS_B]:
+        b_bank = spad_bank(m, m[at.EX_B_ROW] + b)
+    if m[at.EX_READS_D]:
+        d_bank = spad_bank(m, m[at.EX_D_ROW] + dim - 1 - d)
+    a_started, b_started, d_started = started & 1, started >> 1 & 1, started >> 2 & 1
+    a_fire = b_fire = d_fire = True
+    if a != b or a != d:  # none may be ahead of another by more than a row
+        a_fire = not (_one_ahead(a, a_started, b, total) or _one_ahead(a, a_started, d, total))
+        b_fire = not (_one_ahead(b, b_started, a, total) or _one_ahead(b, b_started, d, total))
+        d_fire = not (_one_ahead(d, d_started, a, total) or _one_ahead(d, d_started, b, total))
+    # of those that read one bank, A goes before B before D
+    if b_bank >= 0 and a_bank == b_bank and a == b and a_started == b_started:
+        b_fire = False
+    if d_bank >= 0 and d == a and a_bank == d_bank and a_started == d_started:
+        d_fire = False
+    if d_bank >= 0 and d == b and b_bank == d_bank and b_started == d_started:
+        d_fire = False
+    if a_fire and read_a and not bank_is_free(m, a_bank):
+        a_fire = False
+    if b_fire and read_b and not bank_is_free(m, b_bank):
+        b_fire = False
+    if d_fire and read_d and not bank_is_free(m, d_bank):
+        d_fire = False
     slot = put(m, at.CONTROL, now)
     m[slot + at.K_A], m[slot + at.K_B], m[slot + at.K_D] = a_fire, b_fire, d_fire
-    m[slot + at.K_FIRST], m[slot + at.K_ROWS] = started == 0, total
-    m[slot + at.K_WS] = weight_stationary
-    m[slot + at.K_A_BANK] = a_bank if read_a and a_fire else -1
-    m[slot + at.K_B_BANK] = b_bank if read_b and b_fire else -1
-    m[slot + at.K_D_BANK] = d_bank if read_d and d_fire else -1
-    for operand in range(3):
-        bank = m[slot + at.K_A_BANK + operand]
-        if bank >= 0:
-            m[at.PENDING_EX] |= 1 << bank
-    c_word = m[preload + at.E_RS2]
-    none = is_garbage(c_word) or mode == PRODUCT
-    m[slot + at.K_SLOT] = NO_SLOT if none else m[preload + at.E_SLOT]
-    m[slot + at.K_ADDRESS] = rocc.GARBAGE if mode == PRODUCT else c_word & 0xFFFFFFFF
-    m[slot + at.K_TAG_ROWS] = c_word >> 48 & 0xFFFF
+    m[slot + at.K_FIRST], m[slot + at.K_ROWS], m[slot + at.K_WS] = started == 0, total, m[at.EX_WS]
+    m[slot + at.K_A_BANK] = m[slot + at.K_B_BANK] = m[slot + at.K_D_BANK] = -1
+    m[slot + at.K_SLOT], m[slot + at.K_ADDRESS] = m[at.EX_TAG_SLOT], m[at.EX_TAG_ADDRESS]
+    m[slot + at.K_TAG_ROWS] = m[at.EX_TAG_ROWS]
     ends = (a == 0 or (a == total - 1 and a_fire)) and (b == 0 or (b == total - 1 and b_fire))
     ends = ends and (d == 0 or (d == total - 1 and d_fire)) and started != 0
     if a_fire:
         m[at.EX_A] = 0 if a + 1 == total else a + 1
         started |= 1
+        if read_a:
+            m[slot + at.K_A_BANK] = a_bank
+            m[at.PENDING_EX] |= 1 << a_bank
     if b_fire:
         m[at.EX_B] = 0 if b + 1 == total else b + 1
         started |= 2
+        if read_b:
+            m[slot + at.K_B_BANK] = b_bank
+            m[at.PENDING_EX] |= 1 << b_bank
     if d_fire:
         m[at.EX_D] = 0 if d + 1 == total else d + 1
         started |= 4
+        if read_d:
+            m[slot + at.K_D_BANK] = d_bank
+            m[at.PENDING_EX] |= 1 << d_bank
     m[at.EX_STARTED] = 0 if ends else started
-    return ends
+    return bool(ends)
 
 
 @compiled
@@ -167,6 +195,12 @@ def _finish(m: Int64, mode: int) -> None:
 
 
 @compiled
+def _note_begun(m: Int64, command: int, now: int) -> None:
+    if m[command + at.E_SLOT] != NO_SLOT:
+        m[at.BEGUN + at.MOST_ENTRIES + m[command + at.E_SLOT]] = now
+
+
+@compiled
 def step_execute(m: Int64, now: int, mesh_took: bool, mesh_ready: bool) -> None:
     """Move the execute controller one cycle on; ``EX_DONE`` becomes what completes, if the mesh completes nothing."""
     pending_first, pending_second = m[at.EX_PENDING], m[at.EX_PENDING + 1]
@@ -185,7 +219,9 @@ def step_execute(m: Int64, now: int, mesh_took: bool, mesh_ready: bool) -> None:
             m[at.EX_STATE] = WAITING
             m[at.CHANGED] = 1
     elif state == COMPUTING:
-        if _read_rows(m, now, m[at.EX_MODE], False):
+        if m[at.EX_MODE] == PRODUCT and not m[at.EX_WS]:
+            _choose_operands(m, PRODUCT, False)
+        if _read_rows(m, now):
             _finish(m, m[at.EX_MODE])
             m[at.EX_STATE] = WAITING
     else:
@@ -204,14 +240,18 @@ def step_execute(m: Int64, now: int, mesh_took: bool, mesh_ready: bool) -> None:
             elif pending_first == NO_SLOT and pending_second == NO_SLOT:
                 _configure(m, m[head + at.E_RS1], m[head + at.E_RS2])
                 m[at.EX_DONE] = m[head + at.E_SLOT]
+                _note_begun(m, head, now)
                 _pop(m, 1)
             return
         mode = _begin(m, count)
         if mode >= 0:
             m[at.EX_MODE], m[at.EX_STATE] = mode, COMPUTING
             m[at.CHANGED] = 1
-            m[at.EX_BEGUN] = m[head + at.E_ROW]
-            _read_rows(m, now, mode, True)
+            _note_begun(m, head, now)
+            if mode == PRODUCT_AND_PRELOAD:
+                _note_begun(m, _command(m, 1), now)
+            _choose_operands(m, mode, True)
+            _read_rows(m, now)
         elif not m[at.EX_WS] and product_in_progress(m):
             m[at.EX_STATE] = FLUSH
             m[at.CHANGED] = 1

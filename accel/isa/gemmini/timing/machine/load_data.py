@@ -1,7 +1,7 @@
 """What loads bring: beats merged into rows, scaled, repeated, written into the banks.
 
-BeatMerger.scala, VectorScalarMultiplier.scala, PixelRepeater.scala, ZeroWriter.scala, and the writes of Scratchpad.scala:
-the mesh's results go first, then scaled rows, then unscaled ones of the accumulator, then zeros.
+BeatMerger.scala, VectorScalarMultiplier.scala, PixelRepeater.scala, ZeroWriter.scala, and the writes of
+Scratchpad.scala: the mesh's results go first, then scaled rows, then unscaled ones of the accumulator, then zeros.
 """
 
 from accel.isa.compiled_kernels import compiled
@@ -18,17 +18,16 @@ _NEVER = 1 << 60
 @compiled
 def note_accumulator_write(m: Int64, bank: int, row: int, now: int) -> None:
     """Note a write into a bank of the accumulator, which takes some cycles (AccumulatorMem.scala)."""
-    place = at.ACC_WRITES + (bank * 16 + now % m[at.ACC_LATENCY]) * 2
+    place = at.ACC_WRITES + (bank * 16 + (now & 15)) * 2
     m[place], m[place + 1] = now, row
 
 
 @compiled
 def is_being_written(m: Int64, bank: int, row: int, now: int) -> bool:
     """Whether a row of the accumulator was written in one of the last cycles."""
-    latency = m[at.ACC_LATENCY]
-    for back in range(latency):
-        place = at.ACC_WRITES + (bank * 16 + back) * 2
-        if m[place + 1] == row and now - latency <= m[place] < now:
+    for back in range(1, m[at.ACC_LATENCY] + 1):
+        place = at.ACC_WRITES + (bank * 16 + (now - back & 15)) * 2
+        if m[place + 1] == row and m[place] == now - back:
             return True
     return False
 
@@ -36,13 +35,23 @@ def is_being_written(m: Int64, bank: int, row: int, now: int) -> bool:
 @compiled
 def spad_bank(m: Int64, row: int) -> int:
     """The bank of a row of the scratchpad."""
-    return int(row % m[at.SPAD_ROWS] // m[at.SPAD_BANK_ROWS])
+    if row >= m[at.SPAD_ROWS]:
+        row %= m[at.SPAD_ROWS]
+    shift = m[at.SPAD_BANK_SHIFT]
+    return int(row >> shift if shift >= 0 else row // m[at.SPAD_BANK_ROWS])
 
 
 @compiled
 def acc_bank(m: Int64, row: int) -> int:
     """The bank of a row of the accumulator."""
-    return int(row % m[at.ACC_ROWS] // m[at.ACC_BANK_ROWS])
+    shift = m[at.ACC_BANK_SHIFT]
+    return int(row >> shift if shift >= 0 else row // m[at.ACC_BANK_ROWS])
+
+
+@compiled
+def acc_row(m: Int64, row: int) -> int:
+    """A row of the accumulator, whose addresses wrap."""
+    return int(row if row < m[at.ACC_ROWS] else row % m[at.ACC_ROWS])
 
 
 @compiled
@@ -58,14 +67,15 @@ def _repeated_row(m: Int64, row: int) -> int:
 @compiled
 def _write_accumulator(m: Int64, row: int, adds: int, now: int) -> bool:
     """Write a row of a load, unless the mesh writes this bank, or the row it adds to is being written."""
+    row = acc_row(m, row)
     bank = acc_bank(m, row)
     if m[at.EX_WRITES] == ACCUMULATOR and m[at.EX_WRITE_BANK] == bank:
         return False
     if adds:
         m[at.ACC_ADDING] |= 1 << bank
-        if is_being_written(m, bank, row % m[at.ACC_ROWS], now):
+        if is_being_written(m, bank, row, now):
             return False
-    note_accumulator_write(m, bank, row % m[at.ACC_ROWS], now)
+    note_accumulator_write(m, bank, row, now)
     return True
 
 
@@ -166,7 +176,7 @@ def _step_zero_writer(m: Int64, repeater_free: bool) -> None:
     last = m[at.ZERO_COLUMN] + dim >= columns
     m[row + at.R_VALID], m[row + at.R_PIXELS] = 1, m[zero + at.Q_PIXELS] - 1
     m[row + at.R_LAST], m[row + at.R_COMMAND] = last, m[zero + at.Q_COMMAND]
-    m[row + at.R_LOCAL] = m[zero + at.Q_LOCAL] + m[zero + at.Q_BLOCK] * (m[at.ZERO_COLUMN] // dim)
+    m[row + at.R_LOCAL] = m[zero + at.Q_LOCAL] + m[zero + at.Q_BLOCK] * (m[at.ZERO_COLUMN] >> m[at.DIM_SHIFT])
     m[row + at.R_ACC], m[row + at.R_ACCUMULATE] = m[zero + at.Q_ACC] & 1, m[zero + at.Q_ACC] >> 1
     if m[row + at.R_ACC]:
         m[row + at.R_PIXELS] = 0
@@ -218,7 +228,7 @@ def _step_scale(m: Int64, now: int, repeater_free: bool) -> bool:
             m[row + at.R_PIXELS] = 0 if m[row + at.R_ACC] else m[row + at.R_PIXELS] - 1
             m[row + at.R_LAST] = m[row + at.R_LAST] and m[row + at.R_REPEATS] == 0
             m[head + at.R_VALID] = 0
-            m[at.SCALE_HEAD] = (m[at.SCALE_HEAD] + 1) % at.SCALE_STAGES
+            m[at.SCALE_HEAD] = 0 if m[at.SCALE_HEAD] == at.SCALE_STAGES - 1 else m[at.SCALE_HEAD] + 1
             m[at.SCALE_COUNT] -= 1
             m[at.CHANGED] = 1
         source = at.SCALE_IN
@@ -231,7 +241,7 @@ def _step_scale(m: Int64, now: int, repeater_free: bool) -> bool:
                 m[at.SCALE_BUSY] += 1
             else:
                 m[tail + at.R_FIRED], m[tail + at.R_DONE] = -1, now + 1
-            m[at.SCALE_TAIL] = (m[at.SCALE_TAIL] + 1) % at.SCALE_STAGES
+            m[at.SCALE_TAIL] = 0 if m[at.SCALE_TAIL] == at.SCALE_STAGES - 1 else m[at.SCALE_TAIL] + 1
             m[at.SCALE_COUNT] += 1
             m[at.CHANGED] = 1
             freed = m[source + at.R_REPEATS] == 0
@@ -260,7 +270,7 @@ def _step_merger(m: Int64, now: int, scale_free: bool, accumulator_free: bool) -
             row = at.ACC_IN if m[x + at.Q_WIDE] else at.SCALE_IN
             m[row + at.R_VALID], m[row + at.R_REPEATS] = 1, m[x + at.Q_REPEATS]
             m[row + at.R_PIXELS], m[row + at.R_LAST] = m[x + at.Q_PIXELS], last
-            block = (offset + sent) // row_bytes
+            block = offset + sent >> m[at.DIM_SHIFT] + (2 if m[x + at.Q_WIDE] else 0)
             m[row + at.R_LOCAL] = m[x + at.X_LOCAL] + m[x + at.Q_BLOCK] * block
             m[row + at.R_ACC], m[row + at.R_ACCUMULATE] = m[x + at.Q_ACC] & 1, m[x + at.Q_ACC] >> 1
             m[row + at.R_COMMAND], m[row + at.R_BYTES] = m[x + at.Q_COMMAND], wanted

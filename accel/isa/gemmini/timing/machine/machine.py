@@ -5,7 +5,7 @@ Cycles in which nothing moves are left out: the next one is that of the first an
 
 import numpy as np
 
-from accel.isa.compiled_kernels import compiled
+from accel.isa.compiled_kernels import Signature, compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.stream import conv_loop_shape as shapes
 from accel.isa.gemmini.timing.machine import execute as unit
@@ -17,6 +17,7 @@ from accel.isa.gemmini.timing.machine.matmul_unroller import send, step_matmul_u
 from accel.isa.gemmini.timing.machine.memory_port import (
     answer_start,
     answer_translation,
+    forget_pages,
     keep_page,
     step_answers,
     step_requests,
@@ -44,9 +45,11 @@ from accel.isa.gemmini.timing.machine.write_dma import (
     step_writer,
     step_writer_stages,
 )
+from accel.isa.kernel_types import CUBE, MATRIX, VECTOR
 from accel.util.arrays import Int64
 
 _NEVER = 1 << 60
+_PATIENCE = 64  # cycles in which nothing moves and nothing is due: nothing ever will
 
 
 @compiled
@@ -85,11 +88,12 @@ def prepare(m: Int64) -> None:
         m[at.TAGS + at.HEADER + place * 5 + at.G_ADDRESS] = rocc.GARBAGE
     m[at.EX_CAPACITY] = m[at.EXECUTE_COMMAND_QUEUE]
     m[at.EX_PENDING] = m[at.EX_PENDING + 1] = NO_SLOT
-    m[at.TLB_PAGE] = m[at.TLB_PAGE + 1] = -1
+    forget_pages(m)
     m[at.TLB_HIT] = m[at.TLB_HIT + 1] = 1
     for place in range(at.MOST_BANKS * 16):
         m[at.ACC_WRITES + 2 * place] = -_NEVER
     m[at.ANSWER_LAST] = m[at.CLOSED_AT] = m[at.XACT_FREED] = m[at.ANSWERED_AT] = -1
+    m[at.TLB_WALK_READY] = -1
 
 
 @compiled
@@ -97,25 +101,38 @@ def _step_data(m: Int64, now: int) -> None:
     """Everything from the banks to memory, and the mesh."""
     m[at.SPAD_WRITTEN] = m[at.ACC_ADDING] = 0
     step_outputs(m, now)
-    step_loaded_data(m, now)
-    answer_translation(m)
-    # the writer takes its answers before they move on
-    step_requests(m, now)
+    arriving = m[at.READ_D + 1] + m[at.MERGE_VALID] + m[at.REPEATER] + m[at.ACC_IN] + m[at.SCALE_COUNT]
+    if arriving + m[at.SCALE_IN] + m[at.ZERO_VALID] + m[at.ZERO_REPEATER]:
+        step_loaded_data(m, now)
+    answer_translation(m, now)
+    if m[at.PORT_A + 1] + m[at.READ_A + 1] + m[at.WRITE_A + 1]:
+        step_requests(m, now)
     reader_free = step_reader_stages(m, now)
+    # the writer takes its answers before others come
     writer_free = step_writer(m, now, step_writer_stages(m, now))
     keep_page(m)
-    step_answers(m, now)
-    step_rows_out(m, now, writer_free)
-    took, ready = step_mesh(m, now, m[at.EX_STATE] == unit.FLUSH)
-    settle_banks(m, now)
+    if m[at.PORT_D + 1] + m[at.ANSWERS + 1]:
+        step_answers(m, now)
+    if m[at.NORM + 1] + m[at.SCALE + 1] + m[at.ISSUE + 1]:
+        step_rows_out(m, now, writer_free)
+    took = ready = False
+    if m[at.CONTROL + 1] + m[at.MESH_VALID] or m[at.EX_STATE] >= unit.FLUSH:
+        took, ready = step_mesh(m, now, m[at.EX_STATE] == unit.FLUSH)
+    if m[at.PENDING_EX] | m[at.PENDING_DMA] | m[at.HELD_EX] | m[at.HELD_DMA]:
+        settle_banks(m, now)
     commands = m[at.EX_COUNT]
     unit.step_execute(m, now, took, ready)
     forget_product(m)
-    step_dispatch(m, now)
-    unit.step_unroll_preloads(m, commands < m[at.EX_CAPACITY])
-    step_packets(m, now, reader_free)
-    step_load_controller(m, now)
-    step_store_controller(m, now)
+    if m[at.DISPATCH + 1]:
+        step_dispatch(m, now)
+    if m[at.UNROLL_COUNT]:
+        unit.step_unroll_preloads(m, commands < m[at.EX_CAPACITY])
+    if m[at.ROW_ACTIVE] + m[at.ROW_QUEUE + 1]:
+        step_packets(m, now, reader_free)
+    if m[at.LOAD_QUEUE + 1]:
+        step_load_controller(m, now)
+    if m[at.STORE_QUEUE + 1]:
+        step_store_controller(m, now)
 
 
 @compiled
@@ -145,7 +162,7 @@ def _step_station(m: Int64, now: int, rows: Int64, unrolling: int) -> None:
             m[command + at.F_ASKED] = now
         funct = m[command + at.F_FUNCT]
         if funct == rocc.FLUSH:
-            m[at.TLB_PAGE] = m[at.TLB_PAGE + 1] = -1
+            forget_pages(m)
             take(m, at.UNROLLED, now)
         elif funct == rocc.COUNTER or allocate(m, command, now, rows):
             take(m, at.UNROLLED, now)
@@ -213,12 +230,12 @@ def _next_event(m: Int64, now: int, total: int) -> int:
     return max(event, now + 1) if event < _NEVER else _NEVER
 
 
-STALLED = -1
+STALLED = -1  # instead of a number of cycles: the machine is stuck
 
 
 @compiled
 def run_machine(
-    m: Int64, words: Int64, registers: Int64, sizes: Int64, commands: Int64, accepted: Int64, patience: int
+    m: Int64, words: Int64, registers: Int64, sizes: Int64, commands: Int64, accepted: Int64
 ) -> tuple[int, Int64]:
     """Run a stream ``words`` (n, 3) to its end.
 
@@ -229,17 +246,17 @@ def run_machine(
         sizes: (SIZES,) of :mod:`accel.isa.gemmini.stream.kernel_layout`.
         commands: (2, c, 3) room for the commands of two convolution loops.
         accepted: (n,) gets the cycle in which each instruction was accepted.
-        patience: cycles without any progress after which the machine is stuck.
 
     Returns the cycle in which all is done, or STALLED, and the log of primitive instructions (m, COLUMNS).
     """
     shape = np.zeros(shapes.SHAPE, np.int64)
     rows = np.empty((256, log.COLUMNS), np.int64)
     now, total = 0, len(words)
-    was_busy, moved, quiet = True, 0, -1
+    was_busy, idle, quiet = True, 0, -1
     while True:
         m[at.CHANGED] = 0
-        busy = _is_busy(m)
+        waits = m[at.SENT] == total or words[m[at.SENT], 0] == rocc.FENCE
+        busy = not waits or _is_busy(m)
         if busy:
             quiet = -1
         elif quiet < 0:
@@ -264,16 +281,28 @@ def run_machine(
                 m[command + at.F_RS1], m[command + at.F_RS2], 0,
             )  # fmt: skip
             take(m, at.RAW, now)
-        _offer(m, now, words, accepted, busy, was_busy)
+        if m[at.SENT] < total:
+            _offer(m, now, words, accepted, busy, was_busy)
         if busy != was_busy:
             m[at.CHANGED] = 1
         was_busy = busy
         if m[at.CHANGED]:
-            moved = now
+            idle = 0
             now += 1
-        else:
-            event = _next_event(m, now, total)
-            now = event if event < _NEVER else now + 1
-        if now - moved > patience:
+            continue
+        event = _next_event(m, now, total)
+        idle = 0 if event < _NEVER else idle + 1
+        now = event if event < _NEVER else now + 1
+        if idle > _PATIENCE:
             return STALLED, rows[: m[at.LOGGED]]
     return quiet, rows[: m[at.LOGGED]]
+
+
+def machine_signature() -> Signature:
+    """Returns what runs the machine."""
+    return Signature(run_machine, VECTOR, MATRIX, VECTOR, VECTOR, CUBE, VECTOR)
+
+
+def preparation_signature() -> Signature:
+    """Returns what sets the machine up."""
+    return Signature(prepare, VECTOR)

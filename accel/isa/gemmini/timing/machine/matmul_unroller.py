@@ -302,7 +302,7 @@ def _configure(m: Int64, loop: int, number: int, command: int) -> None:
         half = m[at.SPAD_ROWS] // 2
         a_half, b_half = rs1 >> 18 & 3, rs1 >> 16 & 3
         m[loop + at.L_A_START] = half * (a_half - 1 if a_half else number)
-        m[loop + at.L_B_END] = half * (b_half if b_half else number + 1)
+        m[loop + at.L_B_END] = half * (b_half or number + 1)
         m[loop + at.L_ORIGIN], m[loop + at.L_CONFIGURED] = m[command + at.F_ORIGIN], 1
 
 
@@ -320,12 +320,16 @@ def step_matmul_unroller(m: Int64, now: int) -> None:
         for queue in range(3):
             m[at.MATMUL_USED + queue] -= m[at.FSM_DONE + 3 + queue]
         return
+    room, commanded = has_room(m, at.UNROLLED, now), offers(m, at.MATMUL_QUEUE, now)
+    returned = m[at.FSM_DONE + 3] + m[at.FSM_DONE + 4] + m[at.FSM_DONE + 5]
+    if m[at.MATMUL_STILL] and returned == 0 and m[at.MATMUL_STILL] == 1 + room + 2 * commanded:
+        return  # nothing moved in the cycle before, and all is as it was
+    changed, m[at.CHANGED] = m[at.CHANGED], 0
     head = m[at.MATMUL_HEAD]
     being = 1 - head if m[_loop(head) + at.L_CONFIGURED] else head
     being_configured = m[_loop(being) + at.L_CONFIGURED]
     sent = -1
     ends = False
-    room = has_room(m, at.UNROLLED, now)
     idle = 0
     if configured:
         first = _loop(head)
@@ -354,7 +358,7 @@ def step_matmul_unroller(m: Int64, now: int) -> None:
         _begin_parts(m, idle)
     for queue in range(3):
         m[at.MATMUL_USED + queue] += (queue == sent) - m[at.FSM_DONE + 3 + queue]
-    if offers(m, at.MATMUL_QUEUE, now):
+    if commanded:
         command = front(m, at.MATMUL_QUEUE)
         funct = m[command + at.F_FUNCT]
         if is_loop_command(funct):
@@ -374,3 +378,5 @@ def step_matmul_unroller(m: Int64, now: int) -> None:
             m[loop + at.L_STARTED + which] = m[loop + at.L_COMPLETED + which] = 0
         m[at.MATMUL_HEAD] = 1 - head
         m[at.CHANGED] = 1
+    m[at.MATMUL_STILL] = 0 if m[at.CHANGED] or returned else 1 + room + 2 * commanded
+    m[at.CHANGED] |= changed

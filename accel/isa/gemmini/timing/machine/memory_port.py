@@ -103,7 +103,35 @@ def asks_page(m: Int64, client: int, address: int) -> bool:
 
 
 @compiled
-def answer_translation(m: Int64) -> None:
+def _find_page(m: Int64, page: int, now: int) -> bool:
+    """Whether the translation buffer has a page; a miss begins a walk, if none is under way.
+
+    Its one entry is of pages that lie together in an aligned group (rocket-chip ``TLB``, ``nSectors``): a page of
+    another group drives all of these out, as vm/loop_ws_4x4x4 shows, which walks for B's page again after A's.
+    """
+    if m[at.WALK_LATENCY] < 0:
+        return True
+    sector, group = page & m[at.TLB_SECTORS] - 1, page & -m[at.TLB_SECTORS]
+    if m[at.TLB_WALK_READY] == now:  # the entry is written in this cycle
+        _keep_walked(m, m[at.TLB_WALK_PAGE])
+        return False
+    if m[at.TLB_GROUP] == group and m[at.TLB_VALID] >> sector & 1:
+        return True
+    if m[at.TLB_WALK_READY] < now:
+        m[at.TLB_WALK_READY], m[at.TLB_WALK_PAGE] = now + 1 + m[at.WALK_LATENCY], page
+    return False
+
+
+@compiled
+def _keep_walked(m: Int64, page: int) -> None:
+    group = page & -m[at.TLB_SECTORS]
+    if m[at.TLB_GROUP] != group:
+        m[at.TLB_GROUP], m[at.TLB_VALID] = group, 0
+    m[at.TLB_VALID] |= 1 << (page & m[at.TLB_SECTORS] - 1)
+
+
+@compiled
+def answer_translation(m: Int64, now: int) -> None:
     """Answer what the two clients asked in the cycle before: who misses.
 
     One buffer serves both: if both ask, one is refused and must ask again (FrontendTLB.scala, Chisel's RRArbiter).
@@ -113,12 +141,23 @@ def answer_translation(m: Int64) -> None:
         m[at.TLB_MISS + client] = 1 - m[at.TLB_HIT + client]
     reader, writer = m[at.TLB_ASKED + READER], m[at.TLB_ASKED + WRITER]
     if not reader and not writer:
+        if m[at.TLB_WALK_READY] == now:
+            _keep_walked(m, m[at.TLB_WALK_PAGE])
         return
     granted = READER if reader and (not writer or m[at.TLB_GRANT] == WRITER) else WRITER
     m[at.TLB_GRANT] = granted
-    m[at.TLB_MISS + granted] = 0
-    m[at.TLB_FOUND], m[at.TLB_FOUND_PAGE] = granted, m[at.TLB_ASKED_PAGE + granted]
     m[at.CHANGED] = 1
+    page = m[at.TLB_ASKED_PAGE + granted]
+    if _find_page(m, page, now):
+        m[at.TLB_MISS + granted] = 0
+        m[at.TLB_FOUND], m[at.TLB_FOUND_PAGE] = granted, page
+
+
+@compiled
+def forget_pages(m: Int64) -> None:
+    """Empty the translation buffer, and the clients' last pages."""
+    m[at.TLB_PAGE] = m[at.TLB_PAGE + 1] = m[at.TLB_GROUP] = -1
+    m[at.TLB_VALID] = 0
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""The mesh: rows that enter, results that leave, and which command they are of (MeshWithDelays.scala, TagQueue.scala)."""
+"""The mesh: rows that enter, results that leave, and whose they are (MeshWithDelays.scala, TagQueue.scala)."""
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
@@ -7,6 +7,7 @@ from accel.isa.gemmini.timing.machine.load_data import (
     ACCUMULATOR,
     SPAD,
     acc_bank,
+    acc_row,
     note_accumulator_write,
     spad_bank,
 )
@@ -77,11 +78,12 @@ def _write(m: Int64, tag: int, total: int, now: int) -> None:
         return
     row = (address & rocc.LOAD_ROW) + step
     if address >> 31 & 1:
+        row = acc_row(m, row)
         bank = acc_bank(m, row)
         m[at.EX_WRITES], m[at.EX_WRITE_BANK] = ACCUMULATOR, bank
         if address >> 30 & 1:
             m[at.ACC_ADDING] |= 1 << bank
-        note_accumulator_write(m, bank, row % m[at.ACC_ROWS], now)
+        note_accumulator_write(m, bank, row, now)
     else:
         m[at.EX_WRITES], m[at.EX_WRITE_BANK] = SPAD, spad_bank(m, row)
         m[at.SPAD_WRITTEN] |= 1 << m[at.EX_WRITE_BANK]
@@ -110,7 +112,7 @@ def is_being_computed(m: Int64, word: int) -> bool:
 @compiled
 def _start(m: Int64, flush: int, rows: int) -> None:
     m[at.MESH_VALID], m[at.MESH_FLUSH], m[at.MESH_ROWS] = 1, flush, rows
-    m[at.MESH_ID] = (m[at.MESH_ID] + 1) % IDS
+    m[at.MESH_ID] = 0 if m[at.MESH_ID] == IDS - 1 else m[at.MESH_ID] + 1
     m[at.CHANGED] = 1
 
 
@@ -156,7 +158,7 @@ def step_mesh(m: Int64, now: int, flushing: bool) -> tuple[bool, bool]:
         return flushing and ready, ready
     control = front(m, at.CONTROL)
     arrived = m[control] + 1 + m[at.SPAD_DELAY] <= now
-    moves, fired, reads = True, False, 0
+    moves, reads = True, 0
     for operand in range(3):
         full = a_full
         if operand == 1:
@@ -170,7 +172,6 @@ def step_mesh(m: Int64, now: int, flushing: bool) -> tuple[bool, bool]:
         fires = takes and (bank < 0 or arrived)
         if fires:
             m[at.MESH_A + operand] = 1
-            fired = True
             m[at.CHANGED] = 1
             if bank >= 0:
                 reads |= 1 << bank

@@ -10,9 +10,10 @@ DIM, BUS, MAX_BYTES, LATENCY, MEMORY_IN_FLIGHT, READS, WRITES = range(7)
 LOAD_ENTRIES, EXECUTE_ENTRIES, STORE_ENTRIES, LOAD_COMMANDS, STORE_COMMANDS = range(7, 12)
 SPAD_BANKS, SPAD_BANK_ROWS, SPAD_ROWS, ACC_BANKS, ACC_BANK_ROWS, ACC_ROWS = range(12, 18)
 SPAD_DELAY, ACC_LATENCY, ACC_SCALE, MVIN_SCALE, SCALE_UNITS, MESH_LATENCY = range(18, 24)
-SPACING, STORES_ORDERED, WIDE, WIDE_WORDS, LOOP_VARIANT, WALK_LATENCY, TLB_ENTRIES = range(24, 31)
+SPACING, STORES_ORDERED, WIDE, WIDE_WORDS, WALK_LATENCY, TLB_SECTORS = range(24, 30)
 BLOCKS, BLOCKS_ACC, ROWS_AHEAD = 31, 32, 33
 LOAD_COMMAND_QUEUE, EXECUTE_COMMAND_QUEUE, STORE_COMMAND_QUEUE = 34, 35, 36
+SPAD_BANK_SHIFT, ACC_BANK_SHIFT, DIM_SHIFT = 37, 38, 39  # -1: no power of two
 PARAMETERS = 40
 
 _next = PARAMETERS
@@ -110,9 +111,8 @@ WRITE_TLB, WRITE_TRANSLATE, WRITE_SHADOW = (_take(P_WIDTH) for _ in range(3))
 
 # ---- translation: of the writer, of the reader: last page, and what the last cycle asked
 TLB_PAGE, TLB_ASKED, TLB_HIT, TLB_ASKED_PAGE, TLB_MISS = (_take(2) for _ in range(5))
-TLB_GRANT, TLB_STATE, TLB_WALK_PAGE, TLB_WALK_READY, TLB_FOUND, TLB_FOUND_PAGE = (_take(1) for _ in range(6))
-MOST_TLB = 64
-TLB_PAGES, TLB_LRU, WALKS = _take(MOST_TLB), _take(1), _take(1)
+TLB_GRANT, TLB_WALK_PAGE, TLB_WALK_READY, TLB_FOUND, TLB_FOUND_PAGE = (_take(1) for _ in range(5))
+TLB_GROUP, TLB_VALID = _take(1), _take(1)
 
 # ---- execute controller
 E_ROW, E_FUNCT, E_RS1, E_RS2, E_SLOT = range(5)
@@ -124,7 +124,10 @@ EX_QUEUE = _take(MOST_QUEUED * E_WIDTH)
 EX_STATE, EX_MODE, EX_A, EX_B, EX_D, EX_STARTED = (_take(1) for _ in range(6))
 EX_WS, EX_A_TRANSPOSE, EX_B_TRANSPOSE, EX_A_STRIDE, EX_C_STRIDE = (_take(1) for _ in range(5))
 EX_PENDING = _take(2)
-EX_BEGUN = _take(1)
+# the rows that are being read: which operands, from where, of how many rows
+EX_READS_A, EX_READS_B, EX_READS_D, EX_A_ROW, EX_B_ROW, EX_D_ROW = (_take(1) for _ in range(6))
+EX_A_ROWS, EX_B_ROWS, EX_D_ROWS, EX_TOTAL = (_take(1) for _ in range(4))
+EX_TAG_SLOT, EX_TAG_ADDRESS, EX_TAG_ROWS = (_take(1) for _ in range(3))
 EX_DONE = _take(1)  # the slot that is complete in this cycle, or -1
 # rows on their way to the mesh
 K_TIME, K_A, K_B, K_D, K_FIRST, K_ROWS, K_SLOT, K_ADDRESS, K_TAG_ROWS, K_WS, K_A_BANK, K_B_BANK, K_D_BANK = range(13)
@@ -136,7 +139,7 @@ TAGS_LENGTH = 6
 TAGS = _take(HEADER + TAGS_LENGTH * 5)  # time, id, slot, address, rows
 G_TIME, G_ID, G_SLOT, G_ADDRESS, G_ROWS = range(5)
 ROWS_QUEUE = _take(HEADER + TAGS_LENGTH * 3)  # time, id, rows
-MOST_OUTPUTS = 512
+MOST_OUTPUTS = 1024
 OUTPUTS = _take(HEADER + MOST_OUTPUTS * 3)  # time, id, last
 OUTPUT_ROW, EX_WRITES, EX_WRITE_BANK, TAG_DONE = (_take(1) for _ in range(4))
 
@@ -151,6 +154,7 @@ STATION_QUEUE = MOST_ENTRIES * S_WIDTH
 STATION_USED, STATION_MASK = _take(3), _take(3)
 OLDEST = _take(3 * (HEADER + MOST_ENTRIES * 2))  # slots not issued, in order
 OLDEST_QUEUE = HEADER + MOST_ENTRIES * 2
+BEGUN = _take(3 * MOST_ENTRIES)  # when the controller began with a slot's instruction
 SOLITARY = _take(1)
 RS_A_STRIDE, RS_C_STRIDE, RS_A_TRANSPOSE, RS_POOLING = (_take(1) for _ in range(4))
 RS_BLOCK, RS_PIXELS = _take(3), _take(3)
@@ -168,7 +172,10 @@ L_K, L_J, L_I, L_PAD_K, L_PAD_J, L_PAD_I, L_A, L_B, L_D, L_C = range(10)
 L_A_STRIDE, L_B_STRIDE, L_D_STRIDE, L_C_STRIDE = range(10, 14)
 L_A_TRANSPOSE, L_B_TRANSPOSE, L_LOW_D, L_FULL_C, L_ACCUMULATE, L_ACTIVATION = range(14, 20)
 L_CONFIGURED, L_RUNNING, L_ORIGIN, L_A_HALF, L_B_HALF = range(20, 25)
-L_STARTED, L_COMPLETED = 25, 30  # five each: A, B, execute, D, store; of a convolution: input, weights, execute, bias, store
+L_STARTED, L_COMPLETED = (
+    25,
+    30,
+)  # five each: A, B, execute, D, store; of a convolution: input, weights, execute, bias, store
 L_A_START, L_B_END = 35, 36
 L_FIRST = 37  # of a convolution: where each part's commands begin, six numbers
 L_WIDTH = 48
@@ -184,5 +191,6 @@ MATMUL_USED, CONV_USED = _take(3), _take(3)
 D_START, C_START, ST_START = (_take(1) for _ in range(3))
 CONV_D_START, CONV_C_START, CONV_ST_START = (_take(1) for _ in range(3))
 
+MATMUL_STILL, CONV_STILL, TURN = (_take(1) for _ in range(3))
 CHANGED = _take(1)  # whether anything moved in this cycle
 SIZE = _next

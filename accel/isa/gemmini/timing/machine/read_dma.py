@@ -15,7 +15,7 @@ def packet(address: int, left: int, bus: int, most: int) -> tuple[int, int]:
     best, useful = bus, 0
     size = bus
     while size <= most:
-        wanted = min(size - address % size, left)
+        wanted = min(size - (address & size - 1), left)
         if wanted > useful:
             best, useful = size, wanted
         size *= 2
@@ -70,12 +70,12 @@ def step_packets(m: Int64, now: int, free: bool) -> None:
         xact = at.XACTS + source * at.X_WIDTH
         for place in range(at.Q_WIDTH):
             m[xact + place] = m[row + place]
-        row_bytes = m[at.DIM] * (4 if m[row + at.Q_WIDE] else 1)
-        m[xact + at.X_SHIFT], m[xact + at.X_BYTES], m[xact + at.X_LENGTH] = address % size, useful, size
-        m[xact + at.X_OFFSET] = requested % row_bytes
-        m[xact + at.X_LOCAL] = m[row + at.Q_LOCAL] + m[row + at.Q_BLOCK] * (requested // row_bytes)
+        shift = m[at.DIM_SHIFT] + (2 if m[row + at.Q_WIDE] else 0)  # of the bytes of a row
+        m[xact + at.X_SHIFT], m[xact + at.X_BYTES], m[xact + at.X_LENGTH] = address & size - 1, useful, size
+        m[xact + at.X_OFFSET] = requested & (1 << shift) - 1
+        m[xact + at.X_LOCAL] = m[row + at.Q_LOCAL] + m[row + at.Q_BLOCK] * (requested >> shift)
         stage = at.READ_TLB
-        m[stage + at.P_VALID], m[stage + at.P_ADDRESS], m[stage + at.P_SOURCE] = 1, address - address % size, source
+        m[stage + at.P_VALID], m[stage + at.P_ADDRESS], m[stage + at.P_SOURCE] = 1, address & -size, source
         m[stage + at.P_BYTES], m[stage + at.P_BEATS] = useful, max(size // m[at.BUS], 1)
         m[at.ROW_REQUESTED] += useful
         m[at.CHANGED] = 1
@@ -110,7 +110,7 @@ def _state_of(funct: int) -> int:
 
 
 @compiled
-def _send_row(m: Int64, now: int, command: int, which: int, row: int, rows: int) -> bool:
+def _send_row(m: Int64, now: int, command: int, which: int, row: int) -> bool:
     """Hand a row to the reader, or to the zero writer; whether it was taken."""
     rs1, rs2 = m[command + at.C_RS1], m[command + at.C_RS2]
     zeros = rs1 == 0
@@ -160,6 +160,7 @@ def step_load_controller(m: Int64, now: int) -> None:
         nbytes = columns * read * (4 if wide else 1)
         m[at.LD_COMMAND] = add_command(m, at.LOAD_TRACKER, m[at.LOAD_COMMANDS], m[command + at.C_SLOT], nbytes, now)
         m[at.LOAD_TRACKED] += 1
+        m[at.BEGUN + m[command + at.C_SLOT]] = now
         state = BEGINNING
         m[at.CHANGED] = 1
     sending = m[at.LD_STATE] == SENDING
@@ -171,7 +172,7 @@ def step_load_controller(m: Int64, now: int) -> None:
     if columns == 0:  # nothing is read
         m[at.LD_STATE], m[at.LD_ROW] = SENDING, 0
         return
-    if _send_row(m, now, command, which, m[at.LD_ROW], read):
+    if _send_row(m, now, command, which, m[at.LD_ROW]):
         m[at.CHANGED] = 1
         last = m[at.LD_ROW] == read - 1
         m[at.LD_ROW] = 0 if last else m[at.LD_ROW] + 1

@@ -37,7 +37,9 @@ def _range(m: Int64, place: int, word: int, rows: int) -> None:
         m[place] = -1
         return
     memory = word >> 31 & 1
-    first = (word & rocc.STORE_ROW) % (m[at.ACC_ROWS] if memory else m[at.SPAD_ROWS])
+    first, most = word & rocc.STORE_ROW, m[at.ACC_ROWS] if memory else m[at.SPAD_ROWS]
+    if first >= most:
+        first %= most
     m[place], m[place + 1], m[place + 2] = memory, first, first + rows
 
 
@@ -45,7 +47,7 @@ def _range(m: Int64, place: int, word: int, rows: int) -> None:
 def _load_range(m: Int64, place: int, funct: int, rs2: int) -> None:
     which = 1 if funct == rocc.MVIN2 else (2 if funct == rocc.MVIN3 else 0)
     columns, rows = rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
-    blocks = (columns + m[at.DIM] - 1) // m[at.DIM]
+    blocks = columns + m[at.DIM] - 1 >> m[at.DIM_SHIFT]
     _range(m, place, rs2, (blocks - 1) * m[at.RS_BLOCK + which] + rows)
     back = m[at.RS_PIXELS + which] - 1
     if back > 0 and m[place] == 0:
@@ -59,7 +61,7 @@ def _load_range(m: Int64, place: int, funct: int, rs2: int) -> None:
 @compiled
 def _store_range(m: Int64, place: int, rs2: int) -> None:
     columns, rows = rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
-    blocks = (columns + m[at.DIM] - 1) // m[at.DIM]
+    blocks = columns + m[at.DIM] - 1 >> m[at.DIM_SHIFT]
     _range(m, place, rs2 & ~(7 << 26), (blocks - 1) * m[at.DIM] + rows)
     if m[at.RS_POOLING] and m[place] == 1:  # to the end of its bank; of the last bank, without end
         bank = m[place + 1] // m[at.ACC_BANK_ROWS] + 1
@@ -232,25 +234,36 @@ def issue(m: Int64, queue: int, slot: int, now: int, rows: Int64) -> None:
     take(m, at.OLDEST + queue * at.OLDEST_QUEUE, now)
     m[entry + at.S_ISSUED] = 1
     rows[m[entry + at.S_ROW], log.ISSUED] = now
+    m[at.BEGUN + queue * at.MOST_ENTRIES + slot] = now + 1
     ends = m[entry + at.S_CONFIG] == 1 and queue != EXECUTE
     _clear(m, queue, slot, now, rows, ends)
     if ends:
+        rows[m[entry + at.S_ROW], log.BEGUN] = now + 1
         _free(m, queue, slot)
     if queue == EXECUTE:
         place = at.UNROLL + (m[at.UNROLL_HEAD] + m[at.UNROLL_COUNT]) % 2 * at.E_WIDTH
-        m[place + at.E_ROW], m[place + at.E_FUNCT], m[place + at.E_SLOT] = m[entry + at.S_ROW], m[entry + at.S_FUNCT], slot
+        m[place + at.E_ROW], m[place + at.E_FUNCT], m[place + at.E_SLOT] = (
+            m[entry + at.S_ROW],
+            m[entry + at.S_FUNCT],
+            slot,
+        )
         m[place + at.E_RS1], m[place + at.E_RS2] = m[entry + at.S_RS1], m[entry + at.S_RS2]
         m[at.UNROLL_COUNT] += 1
         return
     command = put(m, at.LOAD_QUEUE if queue == LOAD else at.STORE_QUEUE, now)
-    m[command + at.C_ROW], m[command + at.C_FUNCT], m[command + at.C_SLOT] = m[entry + at.S_ROW], m[entry + at.S_FUNCT], slot
+    m[command + at.C_ROW], m[command + at.C_FUNCT], m[command + at.C_SLOT] = (
+        m[entry + at.S_ROW],
+        m[entry + at.S_FUNCT],
+        slot,
+    )
     m[command + at.C_RS1], m[command + at.C_RS2] = m[entry + at.S_RS1], m[entry + at.S_RS2]
 
 
 @compiled
 def complete(m: Int64, queue: int, slot: int, now: int, rows: Int64) -> None:
     """An instruction is complete: its entry is free, and who waited for it need not."""
-    rows[m[_entry(queue, slot) + at.S_ROW], log.COMPLETE] = now
+    row = m[_entry(queue, slot) + at.S_ROW]
+    rows[row, log.COMPLETE], rows[row, log.BEGUN] = now, m[at.BEGUN + queue * at.MOST_ENTRIES + slot]
     _clear(m, queue, slot, now, rows, True)
     _free(m, queue, slot)
 

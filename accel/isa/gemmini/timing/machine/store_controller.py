@@ -25,7 +25,7 @@ def _configure(m: Int64, rs1: int, rs2: int) -> None:
 def _row_of(m: Int64, slot: int, command: int, address: int, local: int, last_block: bool) -> None:
     rs2 = m[command + at.C_RS2]
     columns, dim = rs2 >> 32 & 0xFFFF, m[at.DIM]
-    length = (columns - 1) % dim + 1 if last_block else dim
+    length = (columns - 1 & dim - 1) + 1 if last_block else dim
     accumulator = rs2 >> 31 & 1
     full = accumulator and rs2 >> 29 & 1
     m[slot + at.W_ADDRESS], m[slot + at.W_LOCAL] = address, local
@@ -95,7 +95,7 @@ def step_store_controller(m: Int64, now: int) -> None:
         return
     rs2 = m[command + at.C_RS2]
     rows, columns = max(rs2 >> 48 & 0xFFFF, 1), max(rs2 >> 32 & 0xFFFF, 1)
-    blocks = (columns + m[at.DIM] - 1) // m[at.DIM]
+    blocks = columns + m[at.DIM] - 1 >> m[at.DIM_SHIFT]
     pooling = m[at.ST_POOL_STRIDE] != 0
     state = m[at.ST_STATE]
     if state == WAITING:
@@ -106,6 +106,7 @@ def step_store_controller(m: Int64, now: int) -> None:
             count = max(m[at.ST_POROWS] * m[at.ST_POCOLS] * m[at.ST_POOL_SIZE] * m[at.ST_POOL_SIZE], 1)
         m[at.ST_COMMAND] = add_command(m, at.STORE_TRACKER, m[at.STORE_COMMANDS], m[command + at.C_SLOT], count, now)
         m[at.STORE_TRACKED] += 1
+        m[at.BEGUN + 2 * at.MOST_ENTRIES + m[command + at.C_SLOT]] = now
         m[at.ST_STATE] = BEGINNING
         m[at.CHANGED] = 1
     sending = state == SENDING

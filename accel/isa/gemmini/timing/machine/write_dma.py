@@ -2,7 +2,7 @@
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.timing.machine import places as at
-from accel.isa.gemmini.timing.machine.load_data import acc_bank, is_being_written, spad_bank
+from accel.isa.gemmini.timing.machine.load_data import acc_bank, acc_row, is_being_written, spad_bank
 from accel.isa.gemmini.timing.machine.memory_port import PAGE_BITS, WRITER, asks_page, send_beat
 from accel.isa.gemmini.timing.machine.queues import front, has_room, has_room_now, offers, put, take
 from accel.isa.gemmini.timing.machine.read_dma import packet
@@ -77,7 +77,7 @@ def step_writer(m: Int64, now: int, free: bool) -> bool:
     m[at.CHANGED] = 1
     if m[at.WR_STATE] == NEW_PACKET:
         size, useful = packet(m[at.WR_ADDRESS], m[at.WR_LEFT], m[at.BUS], m[at.MAX_BYTES])
-        m[at.WR_PACKET_ADDRESS], m[at.WR_BEATS] = m[at.WR_ADDRESS] - m[at.WR_ADDRESS] % size, max(size // m[at.BUS], 1)
+        m[at.WR_PACKET_ADDRESS], m[at.WR_BEATS] = m[at.WR_ADDRESS] & -size, max(size // m[at.BUS], 1)
         m[at.WR_BEATS_LEFT] = m[at.WR_BEATS]
         m[at.WR_ADDRESS] += useful
         m[at.WR_LEFT] -= useful
@@ -132,7 +132,7 @@ def step_rows_out(m: Int64, now: int, writer_free: bool) -> None:
         row = front(m, at.NORM)
         moves = m[row + at.W_KIND] != at.W_ACC
         if not moves:
-            bit = 1 << acc_bank(m, m[row + at.W_LOCAL])
+            bit = 1 << acc_bank(m, acc_row(m, m[row + at.W_LOCAL]))
             if arrived & bit and has_room(m, at.PASSTHROUGH, now):
                 put(m, at.PASSTHROUGH, now)
                 arrived &= ~bit
@@ -187,10 +187,11 @@ def step_dispatch(m: Int64, now: int) -> None:
             return
         m[at.PENDING_DMA] |= 1 << bank
     elif kind == at.W_ACC:
+        local = acc_row(m, local)
         bank = acc_bank(m, local)
         if (m[at.ACC_HELD] | m[at.ACC_ADDING]) >> bank & 1:
             return
-        if is_being_written(m, bank, local % m[at.ACC_ROWS], now):
+        if is_being_written(m, bank, local, now):
             return
         m[at.ACC_PENDING] |= 1 << bank
     _copy_row(m, row, put(m, at.NORM, now))
