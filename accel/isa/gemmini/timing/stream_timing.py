@@ -94,17 +94,17 @@ def run_stream(
         SimulationError: an undefined instruction, or a loop that does not fit.
     """
     signed = as_signed(words)
-    commands = np.zeros((2, _longest_convolution(words, parameters, context), 3), np.int64)
+    commands = np.zeros((4, _longest_loop(words, parameters, context), 3), np.int64)
     machine = new_machine(parameters, context, spacing=spacing, open_requests=open_requests, walk_latency=walk_latency)
     accepted = np.full(len(signed), -1, np.int64)
     cycles, rows = run_machine(machine, signed, context.loops.copy(), sizes(parameters), commands, accepted)
     return MachineRun(cycles, rows, accepted)
 
 
-def _longest_convolution(words: Words, parameters: GemminiParameters, context: LaunchContext) -> int:
-    """Primitive instructions of the longest loop_conv_ws of a stream; all loops are checked."""
+def _longest_loop(words: Words, parameters: GemminiParameters, context: LaunchContext) -> int:
+    """Primitive instructions of the longest loop of a stream; all loops are checked."""
     expanded = expand_loops(words, parameters, context.loops.copy(), alternate=True)
-    loops = as_signed(words)[:, 0] == rocc.LOOP_CONV
+    loops = np.isin(as_signed(words)[:, 0], (rocc.LOOP_CONV, rocc.LOOP_WS))
     if not loops.any():
         return 1
     return int(np.bincount(expanded.origin, minlength=len(words))[loops].max()) + 8

@@ -186,8 +186,9 @@ def step_conv_unroller(m: Int64, now: int, registers: Int64, sizes: Int64, shape
     """Move the unroller one cycle on; ``commands`` (2, n, 3) holds those of its two loops."""
     configured = m[_loop(0) + at.L_CONFIGURED] or m[_loop(1) + at.L_CONFIGURED]
     if not configured and not m[at.CONV_QUEUE + 1]:
-        for queue in range(3):
-            m[at.CONV_USED + queue] -= m[at.FSM_DONE + queue]
+        if m[at.FSM_ANY]:
+            for queue in range(3):
+                m[at.CONV_USED + queue] -= m[at.FSM_DONE + queue]
         return
     room, commanded = has_room(m, at.MATMUL_QUEUE, now), offers(m, at.CONV_QUEUE, now)
     returned = m[at.FSM_DONE] + m[at.FSM_DONE + 1] + m[at.FSM_DONE + 2]

@@ -11,6 +11,7 @@ from accel.isa.gemmini.stream import conv_loop_shape as shapes
 from accel.isa.gemmini.timing.machine import execute as unit
 from accel.isa.gemmini.timing.machine import log_columns as log
 from accel.isa.gemmini.timing.machine import places as at
+from accel.isa.gemmini.timing.machine.commands import EXECUTE, LOAD, STORE
 from accel.isa.gemmini.timing.machine.conv_unroller import step_conv_unroller
 from accel.isa.gemmini.timing.machine.load_data import step_loaded_data
 from accel.isa.gemmini.timing.machine.matmul_unroller import send, step_matmul_unroller
@@ -26,9 +27,6 @@ from accel.isa.gemmini.timing.machine.mesh import NO_SLOT, forget_product, step_
 from accel.isa.gemmini.timing.machine.queues import front, has_room, make, offers, take
 from accel.isa.gemmini.timing.machine.read_dma import step_load_controller, step_packets, step_reader_stages
 from accel.isa.gemmini.timing.machine.station import (
-    EXECUTE,
-    LOAD,
-    STORE,
     allocate,
     complete,
     controller_has_room,
@@ -104,13 +102,20 @@ def _step_data(m: Int64, now: int) -> None:
     arriving = m[at.READ_D + 1] + m[at.MERGE_VALID] + m[at.REPEATER] + m[at.ACC_IN] + m[at.SCALE_COUNT]
     if arriving + m[at.SCALE_IN] + m[at.ZERO_VALID] + m[at.ZERO_REPEATER]:
         step_loaded_data(m, now)
-    answer_translation(m, now)
     if m[at.PORT_A + 1] + m[at.READ_A + 1] + m[at.WRITE_A + 1]:
         step_requests(m, now)
-    reader_free = step_reader_stages(m, now)
-    # the writer takes its answers before others come
-    writer_free = step_writer(m, now, step_writer_stages(m, now))
-    keep_page(m)
+    reads = m[at.READ_TLB] | m[at.READ_TRANSLATE]
+    writes = m[at.WRITE_TLB] | m[at.WRITE_TRANSLATE] | m[at.WRITE_SHADOW]
+    reader_free = writer_stage_free = writer_free = True
+    if reads | writes or m[at.TLB_WALK_READY] >= now:
+        answer_translation(m, now)
+        if reads:
+            reader_free = step_reader_stages(m, now)
+        if writes:
+            writer_stage_free = step_writer_stages(m, now)
+        keep_page(m)
+    if m[at.WR_STATE] + m[at.WRITE_D + 1]:  # the writer takes its answers before others come
+        writer_free = step_writer(m, now, writer_stage_free)
     if m[at.PORT_D + 1] + m[at.ANSWERS + 1]:
         step_answers(m, now)
     if m[at.NORM + 1] + m[at.SCALE + 1] + m[at.ISSUE + 1]:
@@ -244,7 +249,7 @@ def run_machine(
         words: the stream.
         registers: (LOOPS,) the convolution loops' registers.
         sizes: (SIZES,) of :mod:`accel.isa.gemmini.stream.kernel_layout`.
-        commands: (2, c, 3) room for the commands of two convolution loops.
+        commands: (4, c, 3) room for the commands of two convolution loops, and of two other ones that are written out.
         accepted: (n,) gets the cycle in which each instruction was accepted.
 
     Returns the cycle in which all is done, or STALLED, and the log of primitive instructions (m, COLUMNS).
@@ -270,10 +275,11 @@ def run_machine(
             longer[: len(rows)] = rows
             rows = longer
         _step_station(m, now, rows, unrolling)
-        step_matmul_unroller(m, now)
+        step_matmul_unroller(m, now, registers, sizes, commands)
         step_conv_unroller(m, now, registers, sizes, shape, commands)
-        for place in range(6):
-            m[at.FSM_DONE + place] = 0
+        if m[at.FSM_ANY]:
+            for place in range(7):
+                m[at.FSM_DONE + place] = 0
         if offers(m, at.RAW, now) and has_room(m, at.CONV_QUEUE, now):
             command = front(m, at.RAW)
             send(

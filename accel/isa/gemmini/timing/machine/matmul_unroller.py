@@ -2,8 +2,11 @@
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
-from accel.isa.gemmini.stream.loop_registers import local
+from accel.isa.gemmini.stream import kernel_layout as isa
+from accel.isa.gemmini.stream.loop_registers import local, set_register
+from accel.isa.gemmini.stream.matmul_loop import expand_matmul
 from accel.isa.gemmini.timing.machine import places as at
+from accel.isa.gemmini.timing.machine.commands import queue_of
 from accel.isa.gemmini.timing.machine.queues import front, has_room, offers, put, take
 from accel.util.arrays import Int64
 
@@ -222,8 +225,10 @@ def _next_load(m: Int64) -> int:
 
 
 @compiled
-def _send_next(m: Int64, now: int) -> int:
+def _send_next(m: Int64, now: int, commands: Int64) -> int:
     """Send a command of the first part that has one; which queue it goes to, or -1."""
+    if m[_part(at.PART_EX) + at.U_STATE] != IDLE and m[_loop(m[_part(at.PART_EX) + at.U_LOOP]) + at.L_LISTED]:
+        return _send_listed(m, now, commands)
     st, ex, d = _part(at.PART_ST), _part(at.PART_EX), _part(at.PART_D)
     stores = m[st + at.U_STATE] != IDLE and _has_operand(m, at.PART_ST)
     if stores and m[at.MATMUL_USED + 2] < m[at.STORE_ENTRIES] and _stores_may_go(m):
@@ -277,7 +282,7 @@ def _begin_parts(m: Int64, idle: int) -> None:
             elif which == at.PART_ST:
                 start = at.ST_START
             m[part + at.U_START] = m[start]
-            if m[loop + at.L_C] != 0:
+            if m[loop + at.L_C] != 0 and not m[loop + at.L_LISTED]:
                 m[start] = half - m[start]
 
 
@@ -307,18 +312,64 @@ def _configure(m: Int64, loop: int, number: int, command: int) -> None:
 
 
 @compiled
+def _write_out(m: Int64, number: int, command: int, registers: Int64, sizes: Int64, commands: Int64) -> None:
+    """Write out a loop of no tiles, one that adds two matrices, or one whose stores normalise.
+
+    No recording has one. All its commands are sent by one part, one after the other.
+    """
+    loop, rs1, rs2 = _loop(number), m[command + at.F_RS1], m[command + at.F_RS2]
+    empty = m[loop + at.L_I] == 0 or m[loop + at.L_J] == 0 or m[loop + at.L_K] == 0
+    m[loop + at.L_LISTED] = empty or rs2 >> 2 & 1 or rs1 >> 8 & 7 in (rocc.LAYERNORM, rocc.SOFTMAX)
+    if not m[loop + at.L_LISTED]:
+        return
+    half = m[at.ACC_ROWS] // 2
+    registers[isa.HALF_LOOP] = number
+    registers[isa.HALF_MATMUL_D], registers[isa.HALF_MATMUL_C] = m[at.D_START] // half, m[at.C_START] // half
+    m[loop + at.L_FIRST] = expand_matmul(commands[2 + number], 0, registers, rs1, rs2, sizes, 1)
+    for which in range(5):
+        if which != at.PART_EX:
+            m[loop + at.L_STARTED + which] = m[loop + at.L_COMPLETED + which] = 1
+    if m[loop + at.L_C] != 0:
+        m[at.D_START], m[at.C_START] = half - m[at.D_START], half - m[at.C_START]
+        m[at.ST_START] = half - m[at.ST_START]
+
+
+@compiled
+def _send_listed(m: Int64, now: int, commands: Int64) -> int:
+    """Send the next command of a loop that is written out; which queue it goes to, or -1."""
+    part = _part(at.PART_EX)
+    number, row = m[part + at.U_LOOP], m[part + at.U_K]
+    loop = _loop(number)
+    if row >= m[loop + at.L_FIRST]:
+        m[part + at.U_STATE] = IDLE
+        m[at.CHANGED] = 1
+        return -1
+    command = commands[2 + number, row]
+    queue = queue_of(command[0], command[1])
+    if m[at.MATMUL_USED + queue] >= m[at.LOAD_ENTRIES + queue]:
+        return -1
+    send(m, now, at.UNROLLED, m[loop + at.L_ORIGIN], command[0], command[1], command[2], FROM)
+    m[part + at.U_K] += 1
+    return queue
+
+
+@compiled
 def is_loop_command(funct: int) -> bool:
     """Whether a command is loop_ws or one of its registers."""
     return rocc.LOOP_WS <= funct <= rocc.LOOP_STRIDES_DC
 
 
 @compiled
-def step_matmul_unroller(m: Int64, now: int) -> None:
-    """Move the unroller one cycle on: all parts see what the others were when it began."""
+def step_matmul_unroller(m: Int64, now: int, registers: Int64, sizes: Int64, commands: Int64) -> None:
+    """Move the unroller one cycle on: all parts see what the others were when it began.
+
+    ``commands`` (4, n, 3) holds those of loops that are written out, the third and the fourth.
+    """
     configured = m[_loop(0) + at.L_CONFIGURED] or m[_loop(1) + at.L_CONFIGURED]
     if not configured and not m[at.MATMUL_QUEUE + 1]:
-        for queue in range(3):
-            m[at.MATMUL_USED + queue] -= m[at.FSM_DONE + 3 + queue]
+        if m[at.FSM_ANY]:
+            for queue in range(3):
+                m[at.MATMUL_USED + queue] -= m[at.FSM_DONE + 3 + queue]
         return
     room, commanded = has_room(m, at.UNROLLED, now), offers(m, at.MATMUL_QUEUE, now)
     returned = m[at.FSM_DONE + 3] + m[at.FSM_DONE + 4] + m[at.FSM_DONE + 5]
@@ -350,7 +401,7 @@ def step_matmul_unroller(m: Int64, now: int) -> None:
             if not idle >> which & 1 and not _has_operand(m, which):
                 stops |= 1 << which
         if room:
-            sent = _send_next(m, now)
+            sent = _send_next(m, now, commands)
         for which in range(5):
             if stops >> which & 1:
                 m[_part(which) + at.U_STATE] = IDLE
@@ -364,6 +415,9 @@ def step_matmul_unroller(m: Int64, now: int) -> None:
         if is_loop_command(funct):
             if not being_configured:
                 _configure(m, _loop(being), being, command)
+                set_register(registers, funct, m[command + at.F_RS1], m[command + at.F_RS2])
+                if funct == rocc.LOOP_WS:
+                    _write_out(m, being, command, registers, sizes, commands)
                 take(m, at.MATMUL_QUEUE, now)
         elif not configured and room:
             send(

@@ -159,7 +159,10 @@ SOLITARY = _take(1)
 RS_A_STRIDE, RS_C_STRIDE, RS_A_TRANSPOSE, RS_POOLING = (_take(1) for _ in range(4))
 RS_BLOCK, RS_PIXELS = _take(3), _take(3)
 LOGGED = _take(1)
-FSM_DONE = _take(6)  # complete in this cycle: load, execute, store of the convolution's unroller, then of the product's
+FSM_DONE, FSM_ANY = (
+    _take(6),
+    _take(1),
+)  # complete in this cycle: load, execute, store of the convolution's unroller, then of the product's
 
 # ---- commands: an instruction's number, or what an unroller made
 F_TIME, F_ORIGIN, F_FUNCT, F_RS1, F_RS2, F_FROM, F_ASKED = range(7)
@@ -178,6 +181,7 @@ L_STARTED, L_COMPLETED = (
 )  # five each: A, B, execute, D, store; of a convolution: input, weights, execute, bias, store
 L_A_START, L_B_END = 35, 36
 L_FIRST = 37  # of a convolution: where each part's commands begin, six numbers
+L_LISTED = 43  # of a product: whether its commands are written out
 L_WIDTH = 48
 PART_A, PART_B, PART_EX, PART_D, PART_ST = range(5)
 MATMUL_LOOPS, CONV_LOOPS = _take(2 * L_WIDTH), _take(2 * L_WIDTH)

@@ -4,25 +4,12 @@ from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.timing.machine import log_columns as log
 from accel.isa.gemmini.timing.machine import places as at
+from accel.isa.gemmini.timing.machine.commands import EXECUTE, LOAD, STORE, queue_of
 from accel.isa.gemmini.timing.machine.mesh import is_garbage
 from accel.isa.gemmini.timing.machine.queues import front, has_room, put, take
 from accel.util.arrays import Int64
 
-LOAD, EXECUTE, STORE = range(3)
 _FAR = 1 << 40
-
-
-@compiled
-def queue_of(funct: int, rs1: int) -> int:
-    """Which queue an instruction goes to."""
-    if funct == rocc.CONFIG:
-        which = rs1 & 3
-        if which == rocc.CONFIG_EX:
-            return EXECUTE
-        return LOAD if which == rocc.CONFIG_LD else STORE
-    if funct in (rocc.MVIN, rocc.MVIN2, rocc.MVIN3):
-        return LOAD
-    return STORE if funct == rocc.MVOUT else EXECUTE
 
 
 @compiled
@@ -224,6 +211,7 @@ def _free(m: Int64, queue: int, slot: int) -> None:
     m[at.STATION_MASK + queue] &= ~(1 << slot)
     if m[entry + at.S_FROM]:
         m[at.FSM_DONE + (m[entry + at.S_FROM] - 1) * 3 + queue] += 1
+        m[at.FSM_ANY] = 1
     m[at.CHANGED] = 1
 
 

@@ -72,7 +72,8 @@ def _send_block(m: Int64, slot: int, command: int, rows: int, blocks: int) -> bo
     row, block = m[at.ST_ROW], m[at.ST_BLOCK_COUNT]
     local = (rs2 & rocc.STORE_ROW) + block * m[at.DIM] + row
     _row_of(m, slot, command, m[command + at.C_RS1] + row * m[at.ST_STRIDE], local, block == blocks - 1)
-    m[slot + at.W_BLOCK], m[slot + at.W_STORE] = block, block == blocks - 1
+    m[slot + at.W_BLOCK] = block
+    m[slot + at.W_STORE] = block == blocks - 1 and not (rs2 >> 31 & 1 and rs2 >> 26 & 7)  # a statistic is not written
     m[at.ST_BLOCK_COUNT] += 1
     if m[at.ST_BLOCK_COUNT] == blocks:
         m[at.ST_BLOCK_COUNT] = 0
