@@ -34,10 +34,10 @@ def test_as_many_runs_are_claimed_as_there_are(design, folder):
 @pytest.mark.parametrize(
     ("name", "parameters", "outside"),
     [
-        ("gemmini", {"stores_in_order": True}, ["stores_in_order True, recorded False"]),
-        ("gemmini-8", {"requests_in_flight": 16}, ["requests_in_flight 16, recorded 8"]),
-        ("gemmini", {"core": {"issue_cycles": 50}}, ["core {'issue_cycles': 50}, recorded None"]),
-        ("gemmini-2025", {}, ["stores_in_order True, recorded False"]),
+        ("gemmini", {"stores_in_order": True}, ["stores_in_order True, compared False"]),
+        ("gemmini-8", {"requests_in_flight": 16}, ["requests_in_flight 16, compared 8"]),
+        ("gemmini", {"core": {"issue_cycles": 50}}, ["core {'issue_cycles': 50}, compared None"]),
+        ("gemmini-2025", {}, ["stores_in_order True, compared False"]),
     ],
 )
 def test_others_are_told_what_differs(name, parameters, outside):
@@ -46,3 +46,9 @@ def test_others_are_told_what_differs(name, parameters, outside):
     assert (model.exact, model.of, model.worst_percent) == (0, 0, None)
     assert model.outside == outside
     assert model.statement.startswith(f"not compared with any hardware: {outside[0]}")
+
+
+def test_the_lean_preset_was_compared_with_an_fpga():
+    model = model_of("gemmini-lean")
+    assert (model.calibrated, model.exact, model.of, model.worst_percent) == (True, 0, 4, 7.6)
+    assert not model_of("gemmini-lean", memory_latency=30).calibrated

@@ -6,11 +6,8 @@ import pytest
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.gemmini.document.gemmini_document import gemmini_accelerator, parameters_of
-from accel.isa.gemmini.timing.gemmini_calibration import DEFAULT, EIGHT
-from accel.isa.gemmini.document.gemmini_parameters import Core, GemminiParameters
-
-
-LEAN_LATENCY, LEAN_ISSUE = 120, 50
+from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.timing.gemmini_calibration import DEFAULT, EIGHT, LEAN
 
 
 def test_the_preset_is_the_default_configuration():
@@ -45,8 +42,7 @@ def test_parameters_of_no_machine_are_refused(values, said):
 
 def test_the_lean_preset_is_the_configuration_that_was_measured():
     lean = load_accelerator("gemmini-lean")
-    core = Core(issue_cycles=LEAN_ISSUE)
-    assert parameters_of(lean) == GemminiParameters(requests_in_flight=64, memory_latency=LEAN_LATENCY, core=core)
+    assert parameters_of(lean) == LEAN
     default = {instruction.name for instruction in load_accelerator("gemmini").instructions}
     assert default - {instruction.name for instruction in lean.instructions} == {"store_full"}
 
