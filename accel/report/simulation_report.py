@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.timing_model import TimingModel
-from accel.isa.family_registry import family_of
+from accel.isa.calibration import timing_model
 from accel.isa.hazard_findings import Hazards, Race, Stale, Unwritten
 from accel.program.program_model import HostStep, Launch, Program
 from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
@@ -263,7 +263,7 @@ def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
 def timing_model_of(program: Program, simulation: Simulation) -> TimingModel:
     """Returns how far the cycles can be trusted for this program on this accelerator."""
     launches = (result.decoded for result in simulation.launches)
-    return family_of(program.accelerator).timing_model(program.accelerator, launches)
+    return timing_model(program.accelerator, launches)
 
 
 def program_size(program: Program) -> ProgramSize:

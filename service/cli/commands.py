@@ -223,6 +223,25 @@ def simulate(  # noqa: PLR0913, PLR0917  each is an option of the command
 
 
 @app.command()
+def calibrate(
+    folder: Annotated[Path, typer.Argument(help="Recordings of hardware: docs/calibration.md says of what form.")],
+    accelerator: Annotated[str, typer.Option(help="Name of an accelerator, or the path of a document.")],
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File for the document, with the comparison in it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison, or the problem, as JSON.")] = False,
+) -> None:
+    """Compare an accelerator's cycles with those of hardware, stream by stream, and say where each first departs.
+
+    Exit status: 0 done, however near it came, 2 the recordings or the document were refused.
+    """
+    with collection_paused():
+        from service.cli.calibration import calibrate_local
+
+    raise typer.Exit(calibrate_local(folder, accelerator, out, as_json=as_json))
+
+
+@app.command()
 def plan(  # noqa: PLR0913, PLR0917  each is an option of the command
     model: Annotated[Path, typer.Argument(help="An ONNX file.")],
     accelerator: Annotated[str, typer.Option(help="Name of an accelerator, or the path of a document.")],
