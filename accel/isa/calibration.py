@@ -18,7 +18,7 @@ from accel.isa.decode import Decoded
 from accel.isa.family_registry import family_of
 from accel.isa.recordings import Recording, Recordings
 from accel.isa.replay import Replay, replayed
-from accel.util.arrays import Int64
+from accel.util.arrays import Int64, Words
 
 _COLUMNS = ("entered", "issued", "complete")
 Percent = Annotated[float, Field(description="percent of the recorded cycles")]
@@ -147,7 +147,7 @@ def _compared(accelerator: Accelerator, stream: Recording, latency: int) -> Cali
     )
 
 
-def _primitives(stream: Recording, expected: Int64, words: Int64, times: Int64) -> tuple[int, Departure | None]:
+def _primitives(stream: Recording, expected: Int64, words: Words, times: Int64) -> tuple[int, Departure | None]:
     """How many are exact, and where the first departs."""
     both = min(len(expected), len(times))
     same = (words[:both] == stream.primitives[:both]).all(axis=1)

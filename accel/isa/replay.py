@@ -64,7 +64,7 @@ def _timed(accelerator: Accelerator, recording: Recording, latency: int) -> Repl
     machine = accelerator.model_copy(update={"dram": with_latency})
     unknown = set(recording.tokens) - set(family.token_queues(machine))
     if unknown:
-        message = f"{recording.name}: there is no token queue {sorted(unknown)[0]}"
+        message = f"{recording.name}: there is no token queue {min(unknown)}"
         raise InvalidAccelerator(message, field="initial_tokens")
     decoded = replace(decode(machine, recording.words), context=family.first_context(machine, ()))
     tokens = {queue: recording.tokens.get(queue, 0) for queue in family.token_queues(machine)}

@@ -70,7 +70,9 @@ def _print(found: Calibration, console: Console) -> None:
     worst = sorted((run for run in found.streams if run.cycles != run.expected), key=lambda run: -run.percent)
     if not worst:
         return
-    console.print("the worst runs, and the primitive instruction at which each first departs:", highlight=False)
+    watched = any(run.departure is not None for run in worst)
+    where = ", and the primitive instruction at which each first departs" if watched else ""
+    console.print(f"the worst runs{where}:", markup=False, highlight=False, soft_wrap=True)
     for run in worst[:_WORST]:
         console.print(f"  {_line(run)}", markup=False, highlight=False, soft_wrap=True)
 
