@@ -1,7 +1,8 @@
 """Recordings of hardware: streams of instructions, and the cycles that registers of a design took for them.
 
-A folder holds ``index.json`` (a list, one object a stream), ``streams.npz`` (the instructions as they were sent, and as
-the design's controllers got them), and ``events_L.npz`` for each latency L of its memory.
+A folder holds ``index.json`` (a list, one object a stream, with its cycles by latency of the memory) and
+``streams.npz`` (the instructions as they were sent). Where the design's controllers were watched, ``streams.npz`` has
+what they got as well, and ``events_L.npz`` for each latency L when.
 """
 
 import json
@@ -34,12 +35,13 @@ class Recording:
         spacing: least cycles from one instruction that is accepted to the next that is offered.
         in_flight: requests that the memory takes before it has answered.
         page_walk_latency: cycles that a page walk takes; None: addresses are not translated.
-        words: (n, 3) as the processor sent them.
+        tokens: those that it finds in queues, by name.
+        words: (n, 64-bit words of an instruction) as the processor sent them.
         primitives: (m, 3) as the controllers got them: loads, then products, then stores, each in their order.
         cycles: by latency: from the cycle that accepts the first instruction to the first in which all is done.
         times: by latency: (m, 3) cycles in which each primitive one entered the station, was handed to its controller,
-            and was complete (-1: with being handed over).
-        accepted: by latency: (n,) cycles in which each instruction was accepted.
+            and was complete (-1: with being handed over); empty where the controllers were not watched.
+        accepted: by latency: (n,) cycles in which each instruction was accepted; empty likewise.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Recording:
     spacing: int
     in_flight: int
     page_walk_latency: int | None
+    tokens: Mapping[str, int]
     words: Words
     primitives: Words
     cycles: Mapping[int, int]
@@ -68,22 +71,18 @@ def read_recordings(folder: Path) -> Recordings:
     Raises:
         RecordingError: a file is missing, or does not hold what it must.
     """
+    if not folder.is_dir():
+        raise RecordingError(f"{folder} is no folder", field="folder")
     index = _read_index(folder / "index.json")
-    streams = _read_arrays(folder / "streams.npz", ("words", "first", "primitive_words", "primitive_first"))
-    latencies = sorted(int(found[1]) for path in folder.iterdir() if (found := _EVENTS.fullmatch(path.name)))
-    if not latencies:
-        raise RecordingError("there is no events_L.npz for any latency L", field="events")
-    events = {latency: _read_arrays(folder / f"events_{latency}.npz", ("times", "accepted")) for latency in latencies}
-    first, primitive_first = streams["first"], streams["primitive_first"]
+    latencies = _latencies(index)
+    streams = _read_arrays(folder / "streams.npz", ("words", "first"))
+    first = streams["first"]
     _check_bounds("first", first, len(index), len(streams["words"]))
-    _check_bounds("primitive_first", primitive_first, len(index), len(streams["primitive_words"]))
-    for latency, arrays in events.items():
-        _check_shape(f"events_{latency}.npz: times", arrays["times"], (len(streams["primitive_words"]), 3))
-        _check_shape(f"events_{latency}.npz: accepted", arrays["accepted"], (len(streams["words"]),))
+    watched = _read_events(folder, index, latencies, len(streams["words"]))
     recorded = []
     for number, entry in enumerate(index):
         sent = slice(int(first[number]), int(first[number + 1]))
-        made = slice(int(primitive_first[number]), int(primitive_first[number + 1]))
+        primitives, times, accepted = watched.of(number, sent)
         recorded.append(
             Recording(
                 name=_string(entry, "name", number),
@@ -91,14 +90,65 @@ def read_recordings(folder: Path) -> Recordings:
                 spacing=_count(entry, "spacing", number, 1),
                 in_flight=_count(entry, "in_flight", number, 1 << 20),
                 page_walk_latency=_count(entry, "ptw_latency", number, 0) if "ptw_latency" in entry else None,
+                tokens=_tokens(entry, number),
                 words=streams["words"][sent],
-                primitives=streams["primitive_words"][made],
+                primitives=primitives,
                 cycles={latency: _cycles(entry, latency, number) for latency in latencies},
-                times={latency: arrays["times"][made].astype(np.int64) for latency, arrays in events.items()},
-                accepted={latency: arrays["accepted"][sent].astype(np.int64) for latency, arrays in events.items()},
+                times=times,
+                accepted=accepted,
             )
         )
     return Recordings(tuple(recorded), tuple(latencies))
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """What controllers got, and when, of all streams; ``events`` are empty where nobody watched."""
+
+    words: Words
+    first: Int64
+    events: Mapping[int, Mapping[str, Any]]
+
+    def of(self, number: int, sent: slice) -> tuple[Words, dict[int, Int64], dict[int, Int64]]:
+        """Returns a stream's primitive instructions, their times, and when its ``sent`` ones were accepted."""
+        made = slice(int(self.first[number]), int(self.first[number + 1]))
+        times = {latency: arrays["times"][made].astype(np.int64) for latency, arrays in self.events.items()}
+        accepted = {latency: arrays["accepted"][sent].astype(np.int64) for latency, arrays in self.events.items()}
+        return self.words[made], times, accepted
+
+
+def _read_events(folder: Path, index: list[dict[str, Any]], latencies: list[int], sent: int) -> _Watched:
+    there = {int(found[1]) for path in folder.iterdir() if (found := _EVENTS.fullmatch(path.name))}
+    if not there:
+        return _Watched(np.zeros((0, 3), np.uint64), np.zeros(len(index) + 1, np.int64), {})
+    for latency in latencies:
+        if latency not in there:
+            name = f"events_{latency}.npz"
+            raise RecordingError(f"there is no {name}, and there is one of another latency", field=name)
+    streams = _read_arrays(folder / "streams.npz", ("primitive_words", "primitive_first"))
+    made = len(streams["primitive_words"])
+    _check_bounds("primitive_first", streams["primitive_first"], len(index), made)
+    events = {latency: _read_arrays(folder / f"events_{latency}.npz", ("times", "accepted")) for latency in latencies}
+    for latency, arrays in events.items():
+        _check_shape(f"events_{latency}.npz: times", arrays["times"], (made, 3))
+        _check_shape(f"events_{latency}.npz: accepted", arrays["accepted"], (sent,))
+    return _Watched(streams["primitive_words"], streams["primitive_first"], events)
+
+
+def _latencies(index: list[dict[str, Any]]) -> list[int]:
+    """The latencies for which the first stream has cycles; all others must have the same."""
+    cycles = index[0].get("cycles") if index else None
+    if not isinstance(cycles, dict) or not cycles or not all(str(key).isdecimal() for key in cycles):
+        raise RecordingError("index.json: there are no cycles by latency of stream 0", field="index.0.cycles")
+    return sorted(map(int, cycles))
+
+
+def _tokens(entry: dict[str, Any], number: int) -> dict[str, int]:
+    tokens = entry.get("initial_tokens", {})
+    if not isinstance(tokens, dict) or not all(isinstance(count, int) and count >= 0 for count in tokens.values()):
+        message = f"index.json: initial_tokens of stream {number} must be counts by queue"
+        raise RecordingError(message, field=f"index.{number}.initial_tokens")
+    return tokens
 
 
 def _read_index(path: Path) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from accel.isa.family import (
     Timing,
     Variation,
 )
-from accel.isa.gemmini.document.gemmini_changes import changes_of_gemmini
+from accel.isa.gemmini.document.gemmini_changes import changes_of_gemmini, configuration_of_gemmini, derived_gemmini
 from accel.isa.gemmini.document.gemmini_document import check_gemmini, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine, function_signature
@@ -74,6 +74,9 @@ class GemminiFamily(NoKernels, CompiledByNumba):
 
     parameters: type[DocumentPart] = GemminiParameters
     check = staticmethod(check_gemmini)
+
+    configuration = staticmethod(configuration_of_gemmini)
+    derive = staticmethod(derived_gemmini)
 
     tiling_cost = staticmethod(tiling_cost)
 

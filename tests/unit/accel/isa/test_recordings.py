@@ -48,8 +48,9 @@ def test_streams_are_cut_as_the_folder_says(tmp_path):
     ("changes", "field"),
     [
         ({"index": {}}, "index.json"),
-        ({"index": [{"kind": "vm", "cycles": {}}] * 2}, "index.0.name"),
-        ({"index": [{"name": "a", "kind": "vm", "cycles": {"10": 1}}] * 2}, "index.0.cycles"),
+        ({"index": [{"kind": "vm", "cycles": {"10": 1}}] * 2}, "index.0.name"),
+        ({"index": [{"name": "a", "kind": "vm", "cycles": {}}] * 2}, "index.0.cycles"),
+        ({"index": [{"name": "a", "kind": "vm", "cycles": {"10": 1, "20": 1}}] * 2}, "events_20.npz"),
         ({"words": None}, "streams.npz"),
         ({"first": np.array([0, 3])}, "streams.npz"),
         ({"first": np.array([0, 4, 3])}, "streams.npz"),
@@ -62,9 +63,16 @@ def test_what_is_wrong_is_named(tmp_path, changes, field):
     assert found.value.field == field
 
 
-def test_a_folder_without_events_is_none(tmp_path):
+def test_without_events_there_are_cycles_alone(tmp_path):
     write(tmp_path)
     for path in tmp_path.glob("events_*"):
         path.unlink()
-    with pytest.raises(RecordingError, match="events_L"):
+    first, second = read_recordings(tmp_path).streams
+    assert (dict(first.cycles), first.times, len(second.primitives)) == ({10: 5, 30: 6}, {}, 0)
+
+
+def test_events_of_one_latency_alone_are_refused(tmp_path):
+    write(tmp_path)
+    (tmp_path / "events_30.npz").unlink()
+    with pytest.raises(RecordingError, match=r"there is no events_30\.npz"):
         read_recordings(tmp_path)
