@@ -29,6 +29,7 @@ from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine, function_signature
 from accel.isa.gemmini.gemmini_tiling_cost import tiling_cost
 from accel.isa.gemmini.stream.bounds_kernel import bounds_signature
+from accel.isa.gemmini.stream.errata import errata_signature
 from accel.isa.gemmini.stream.launch_context import LaunchContext, context_signature, takes_decoded_launch
 from accel.isa.gemmini.stream.loop_expansion import expansion_signature
 from accel.isa.gemmini.stream.stream_check import GemminiHazardChecker, check_stream
@@ -127,6 +128,7 @@ class GemminiFamily(NoKernels, CompiledByNumba):
             machine_signature(),
             preparation_signature(),
             bounds_signature(),
+            errata_signature(),
             accesses_signature(),
             context_signature(),
         )
