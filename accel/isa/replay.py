@@ -16,15 +16,19 @@ _BITS = 64
 
 @dataclass(frozen=True)
 class Replay:
-    """A stream as the model times it.
+    """What the model makes of a recorded stream of n instructions; m primitive ones as in :class:`Recording`.
 
-    ``cycles`` are -1 where it never ends. ``primitives`` (m, 3) and ``times`` (m, 3) are as in :class:`Recording`, and
-    None where the family's instructions are no other than what was sent.
+    Attributes:
+        cycles: as recorded; -1: it never ends.
+        primitives: (m, 3) their words; None where the family's instructions are no other than what was sent.
+        times: (m, 3) as recorded: entered the station, handed over, complete (-1: with being handed over); or None.
+        accepted: (n,) cycles in which each instruction was accepted, not of fences after the last other one; or None.
     """
 
     cycles: int
     primitives: Words | None = None
     times: Int64 | None = None
+    accepted: Int64 | None = None
 
 
 @runtime_checkable

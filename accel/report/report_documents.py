@@ -13,6 +13,7 @@ WarningKind = Literal[
     "never-written",
     "outside-segments",
     "never-finishes",
+    "hardware-differs",
     "not-verified",
     "no-quality",
     "unset-axis",

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from accel.accelerator.document import Accelerator
 from accel.accelerator.timing_model import TimingModel
 from accel.isa.calibration import timing_model
-from accel.isa.hazard_findings import Hazards, Race, Stale, Unwritten
+from accel.isa.hazard_findings import Erratum, ErratumKind, Hazards, Race, Stale, Unwritten
 from accel.program.program_model import HostStep, Launch, Program
 from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
 from accel.report.program_limits import limits_of
@@ -195,6 +195,8 @@ def warnings_of(program: Program, simulation: Simulation) -> list[ProgramWarning
     """Returns warnings of reads before any write, writes outside all tensors, and launches without FINISH."""
     unwritten = simulation.hazards.unwritten if simulation.hazards else ()
     found = [_unwritten(read, simulation) for read in unwritten[:_SHOWN]]
+    errata = simulation.hazards.errata if simulation.hazards else ()
+    found += [_erratum(erratum, simulation) for erratum in errata[:_SHOWN]]
     found += [_stray(stray, simulation) for stray in simulation.strays[:_SHOWN]]
     finish = program.accelerator.finish
     for result in simulation.launches if finish is not None else ():
@@ -218,6 +220,24 @@ def _unwritten(read: Unwritten, simulation: Simulation) -> ProgramWarning:
         detail=f"instruction {read.instruction} ({instruction.op}) reads {unit} {read.begin} to {read.end - 1} of "
         f"{read.memory}, some of which nothing has written: zero here, anything on hardware",
     )
+
+
+_ERRATA: dict[ErratumKind, str] = {
+    "preload-alone": "no compute follows instruction {at} ({op}): in the recorded designs it is then never complete; "
+    "add the compute",
+    "short-compute": "instruction {at} ({op}) computes at most 4 rows right before instruction {since} ({other}) "
+    "configures the mesh: in the recorded designs its results, and weights used again, are wrong; "
+    "compute more rows, or configure before it",
+    "adders-shared": "instruction {at} ({op}) accumulates into one bank of the accumulator while instruction {since} "
+    "({other}) may accumulate into another: in the recorded designs they share one set of adders, and both results are "
+    "wrong; put a fence between them",
+}
+
+
+def _erratum(erratum: Erratum, simulation: Simulation) -> ProgramWarning:
+    at, since = _instruction(erratum.instruction, simulation), _instruction(erratum.since, simulation)
+    said = _ERRATA[erratum.kind].format(at=erratum.instruction, op=at.op, since=erratum.since, other=since.op)
+    return ProgramWarning(kind="hardware-differs", launch=at.launch, instruction=erratum.instruction, detail=said)
 
 
 def _stray(stray: Stray, simulation: Simulation) -> ProgramWarning:

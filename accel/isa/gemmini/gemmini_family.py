@@ -29,12 +29,14 @@ from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine, function_signature
 from accel.isa.gemmini.gemmini_tiling_cost import tiling_cost
 from accel.isa.gemmini.stream.bounds_kernel import bounds_signature
+from accel.isa.gemmini.stream.errata import errata_signature
 from accel.isa.gemmini.stream.launch_context import LaunchContext, context_signature, takes_decoded_launch
 from accel.isa.gemmini.stream.loop_expansion import expansion_signature
 from accel.isa.gemmini.stream.stream_check import GemminiHazardChecker, check_stream
 from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
 from accel.isa.gemmini.timing.machine.machine import machine_signature, preparation_signature
+from accel.isa.gemmini.timing.recorded_runs import replay
 from accel.isa.gemmini.timing.stream_traffic import accesses_signature, dram_accesses, effort_of, work_of
 from accel.isa.variations import Scaled, scaled_variations, time_of
 from accel.program.program_model import DramWindow
@@ -90,6 +92,7 @@ class GemminiFamily(NoKernels, CompiledByNumba):
     work = staticmethod(takes_decoded_launch(work_of))
     energy = staticmethod(energy_of)
     timing_model = staticmethod(timing_model)
+    replay = staticmethod(replay)
 
     def first_context(self, accelerator: Accelerator, windows: tuple[DramWindow, ...]) -> LaunchContext:
         """Returns the registers after power-on."""
@@ -130,6 +133,7 @@ class GemminiFamily(NoKernels, CompiledByNumba):
             machine_signature(),
             preparation_signature(),
             bounds_signature(),
+            errata_signature(),
             accesses_signature(),
             context_signature(),
         )

@@ -36,8 +36,8 @@ _STATEMENT = (
 )
 _FPGA = (
     "within 8% of an FPGA on two products of matrices and two convolutions, with a processor that sends an instruction "
-    "every 40 cycles and a memory that answers after 60, which were fitted to these four; the accelerator's own registers "
-    "are those of a recorded design, but for its requests in flight"
+    "every 40 cycles and a memory that answers after 60, which were fitted to these four; the accelerator's own "
+    "registers are those of a recorded design, but for its requests in flight"
 )
 _ELSEWHERE = (
     "not compared with any hardware: {outside}. The mechanism is the one that has the same cycles as the RTL of two "

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from accel.catalog.load_accelerator import load_accelerator
-from accel.isa.gemmini.document import rocc_encoding as rocc
-from accel.isa.gemmini.document.gemmini_document import parameters_of
 from accel.isa.gemmini.timing.recorded_runs import replay
 from accel.isa.recordings import Recording, read_recordings
 from tests.helpers.programs.gemmini_vectors import FOLDER
@@ -24,24 +22,15 @@ def recordings(preset: str) -> tuple[Recording, ...]:
     return read_recordings(folder).streams
 
 
-def meaning(words: np.ndarray) -> np.ndarray:
-    """Words (m, 3) without bits that nobody reads: of addresses that are none, and whether a store accumulates."""
-    told = words.copy()
-    products = np.isin(told[:, 0], (rocc.COMPUTE_PRELOADED, rocc.COMPUTE_ACCUMULATED, rocc.PRELOAD))
-    for operand in (1, 2):
-        low = told[:, operand]
-        none = products & (low >> np.uint64(29) & np.uint64(7) == 7) & (low & np.uint64(0xFFF) == 0xFFF)
-        told[none, operand] |= np.uint64(rocc.GARBAGE)
-    told[told[:, 0] == rocc.MVOUT, 2] &= ~np.uint64(rocc.ACCUMULATE)
-    return told
-
-
 def departs(recording: Recording, preset: str, latency: int) -> str:
     """Where the model first departs from the recording; empty: nowhere."""
-    ours = replay(recording, parameters_of(load_accelerator(preset)), latency)
+    ours = replay(load_accelerator(preset), recording, latency)
+    assert ours.primitives is not None
+    assert ours.times is not None
+    assert ours.accepted is not None
     if ours.cycles != recording.cycles[latency]:
         return f"{recording.name} at {latency}: {ours.cycles} cycles, recorded {recording.cycles[latency]}"
-    if not np.array_equal(meaning(ours.primitives.view(np.uint64)), meaning(recording.primitives)):
+    if not np.array_equal(ours.primitives, recording.primitives):
         return f"{recording.name} at {latency}: other primitive instructions"
     wrong = np.flatnonzero((ours.times != recording.times[latency]).any(axis=1))
     if len(wrong):
