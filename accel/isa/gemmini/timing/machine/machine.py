@@ -209,30 +209,35 @@ def _offer(m: Int64, now: int, words: Int64, accepted: Int64, busy: bool, was_bu
 
 
 @compiled
+def _sooner(event: int, other: int, now: int) -> int:
+    """The earlier of two cycles, if the other one is still to come."""
+    return min(event, other) if other > now else event
+
+
+@compiled
 def _next_event(m: Int64, now: int, total: int) -> int:
     """The next cycle in which something that is waited for comes."""
     event = _NEVER
     if m[at.ANSWERS + 1]:
-        event = min(event, max(answer_start(m), now + 1))
+        event = _sooner(event, answer_start(m), now)
     if m[at.OUTPUTS + 1]:
-        event = min(event, m[front(m, at.OUTPUTS)])
+        event = _sooner(event, m[front(m, at.OUTPUTS)], now)
     if m[at.ACC_SCALE_PIPE + 1]:
-        event = min(event, m[front(m, at.ACC_SCALE_PIPE)] + m[at.ACC_SCALE])
+        event = _sooner(event, m[front(m, at.ACC_SCALE_PIPE)] + m[at.ACC_SCALE], now)
     if m[at.CONTROL + 1]:
-        event = min(event, m[front(m, at.CONTROL)] + 1 + m[at.SPAD_DELAY])
+        event = _sooner(event, m[front(m, at.CONTROL)] + 1 + m[at.SPAD_DELAY], now)
     if m[at.SCALE_COUNT]:
-        event = min(event, m[at.SCALE_REGS + m[at.SCALE_HEAD] * at.R_WIDTH + at.R_DONE])
+        event = _sooner(event, m[at.SCALE_REGS + m[at.SCALE_HEAD] * at.R_WIDTH + at.R_DONE], now)
     for bank in range(m[at.SPAD_BANKS]):
         pipe = at.DMA_PIPES + bank * at.DMA_PIPE
         if m[pipe + 1]:
-            event = min(event, m[front(m, pipe)] + m[at.SPAD_DELAY])
+            event = _sooner(event, m[front(m, pipe)] + m[at.SPAD_DELAY], now)
     for part in range(5):
         pipe = at.CONV_PIPES + part * at.CONV_PIPE
         if m[pipe + 1]:
-            event = min(event, m[front(m, pipe)] + 2)
-    if m[at.SENT] < total:
-        event = min(event, m[at.NEXT_AT] if m[at.NEXT_AT] > now else _NEVER)
-    return max(event, now + 1) if event < _NEVER else _NEVER
+            event = _sooner(event, m[front(m, pipe)] + 2, now)
+    event = _sooner(event, m[at.TLB_WALK_READY], now)
+    return _sooner(event, m[at.NEXT_AT], now) if m[at.SENT] < total else event
 
 
 STALLED = -1  # instead of a number of cycles: the machine is stuck
