@@ -47,7 +47,8 @@ from accel.isa.kernel_types import CUBE, MATRIX, VECTOR
 from accel.util.arrays import Int64
 
 _NEVER = 1 << 60
-_PATIENCE = 64  # cycles in which nothing moves and nothing is due: nothing ever will
+_IDLE = 64  # cycles in which nothing moves and nothing is due: nothing ever will
+_PATIENCE = 100_000  # cycles in which no instruction and no answer moves, beside what memory and processor take
 
 
 @compiled
@@ -90,7 +91,7 @@ def prepare(m: Int64) -> None:
     m[at.TLB_HIT] = m[at.TLB_HIT + 1] = 1
     for place in range(at.MOST_BANKS * 16):
         m[at.ACC_WRITES + 2 * place] = -_NEVER
-    m[at.ANSWER_LAST] = m[at.CLOSED_AT] = m[at.XACT_FREED] = m[at.ANSWERED_AT] = -1
+    m[at.ANSWER_LAST] = m[at.CLOSED_AT] = m[at.XACT_FREED] = -1
     m[at.TLB_WALK_READY] = -1
 
 
@@ -263,6 +264,7 @@ def run_machine(
     rows = np.empty((256, log.COLUMNS), np.int64)
     now, total = 0, len(words)
     was_busy, idle, quiet = True, 0, -1
+    patience = _PATIENCE + 4 * (m[at.LATENCY] + m[at.SPACING])
     while True:
         m[at.CHANGED] = 0
         waits = m[at.SENT] == total or words[m[at.SENT], 0] == rocc.FENCE
@@ -300,11 +302,13 @@ def run_machine(
         if m[at.CHANGED]:
             idle = 0
             now += 1
+            if now - m[at.PROGRESS] > patience:  # the mesh is flushed again and again
+                return STALLED, rows[: m[at.LOGGED]]
             continue
         event = _next_event(m, now, total)
         idle = 0 if event < _NEVER else idle + 1
         now = event if event < _NEVER else now + 1
-        if idle > _PATIENCE:
+        if idle > _IDLE:
             return STALLED, rows[: m[at.LOGGED]]
     return quiet, rows[: m[at.LOGGED]]
 

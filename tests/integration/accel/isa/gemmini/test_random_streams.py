@@ -51,7 +51,8 @@ def test_random_streams_have_times_and_traffic(seed):
     try:
         timing = time_stream(words, parameters_of(16))
     except SimulationError as error:  # products that nobody takes out, and then weights that stay, stop the hardware
-        assert error.kind == "deadlock"
+        if error.kind != "deadlock":
+            raise
         reject()
     assert (timing.start >= 0).all()
     assert (timing.end >= timing.start).all()
