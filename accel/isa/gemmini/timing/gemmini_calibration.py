@@ -26,7 +26,7 @@ EIGHT = GemminiParameters(
 )
 LEAN = GemminiParameters(requests_in_flight=64, memory_latency=60, core=Core(issue_cycles=40))
 FPGA_STREAMS = 4
-FPGA_WORST = 7.6  # percent: conv_dw_perf, too many; tiled_matmul_ws -0.3, tiled_matmul_ws_perf -6.9, conv_perf -6.0
+FPGA_WORST = 7.7  # percent: conv_dw_perf, too many; tiled_matmul_ws -0.3, tiled_matmul_ws_perf -7.0, conv_perf -6.0
 RUNS = {"16x16": 908 * 3, "8x8": 758 * 3}  # streams, at three latencies of the memory
 _BYTES_ALONE = ("relu_before_scale", "shift_into_accumulator")  # parameters that take no time
 _FREE = ("memory_latency", *_BYTES_ALONE)
@@ -36,8 +36,8 @@ _STATEMENT = (
 )
 _FPGA = (
     "within 8% of an FPGA on two products of matrices and two convolutions, with a processor that sends an instruction "
-    "every 40 cycles and a memory that answers after 60, which were fitted to these four; the accelerator's own "
-    "registers are those of a recorded design, but for its requests in flight"
+    "every 40 cycles and a memory that answers after 60, which were fitted to these four; the accelerator is "
+    "a recorded design, but for its requests in flight"
 )
 _ELSEWHERE = (
     "not compared with any hardware: {outside}. The mechanism is the one that has the same cycles as the RTL of two "

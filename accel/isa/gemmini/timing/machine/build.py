@@ -84,3 +84,16 @@ def _restore(m: Int64, context: LaunchContext) -> None:
     m[at.ST_POROWS], m[at.ST_POCOLS] = state[isa.POROWS], state[isa.POCOLS]
     m[at.ST_OROWS], m[at.ST_OCOLS] = state[isa.OROWS], state[isa.OCOLS]
     m[at.ST_UPAD], m[at.ST_LPAD] = state[isa.UPAD], state[isa.LPAD]
+    for number in range(2):  # a loop's bounds and addresses stay, whichever of the two loops is next
+        loop = at.MATMUL_LOOPS + number * at.L_WIDTH
+        for target, source in _LOOP_REGISTERS:
+            m[loop + target] = context.loops[source]
+
+
+_LOOP_REGISTERS = (
+    (at.L_K, isa.L_K), (at.L_J, isa.L_J), (at.L_I, isa.L_I),
+    (at.L_PAD_K, isa.L_PAD_K), (at.L_PAD_J, isa.L_PAD_J), (at.L_PAD_I, isa.L_PAD_I),
+    (at.L_A, isa.L_A), (at.L_B, isa.L_B), (at.L_D, isa.L_D), (at.L_C, isa.L_C),
+    (at.L_A_STRIDE, isa.L_A_STRIDE), (at.L_B_STRIDE, isa.L_B_STRIDE),
+    (at.L_D_STRIDE, isa.L_D_STRIDE), (at.L_C_STRIDE, isa.L_C_STRIDE),
+)  # fmt: skip

@@ -56,9 +56,9 @@ def _write_out(
     count = 0
     for which in range(5):
         m[loop + at.L_FIRST + which] = count
-        if which == at.PART_A:
+        if which == at.PART_A and registers[isa.C_INPUT] != 0:
             count = conv_loop.load_input(commands, count, shape, registers, sizes)
-        elif which == at.PART_B:
+        elif which == at.PART_B and registers[isa.C_WEIGHTS] != 0:
             count = conv_loop.load_weights(commands, count, shape, registers, sizes)
         elif which == at.PART_EX:
             count = conv_loop.compute(commands, count, shape, registers, sizes[isa.DIM])

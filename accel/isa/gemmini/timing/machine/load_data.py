@@ -35,7 +35,7 @@ def is_being_written(m: Int64, bank: int, row: int, now: int) -> bool:
 @compiled
 def spad_bank(m: Int64, row: int) -> int:
     """The bank of a row of the scratchpad."""
-    if row >= m[at.SPAD_ROWS]:
+    if not 0 <= row < m[at.SPAD_ROWS]:  # addresses wrap
         row %= m[at.SPAD_ROWS]
     shift = m[at.SPAD_BANK_SHIFT]
     return int(row >> shift if shift >= 0 else row // m[at.SPAD_BANK_ROWS])
@@ -51,7 +51,7 @@ def acc_bank(m: Int64, row: int) -> int:
 @compiled
 def acc_row(m: Int64, row: int) -> int:
     """A row of the accumulator, whose addresses wrap."""
-    return int(row if row < m[at.ACC_ROWS] else row % m[at.ACC_ROWS])
+    return int(row if 0 <= row < m[at.ACC_ROWS] else row % m[at.ACC_ROWS])
 
 
 @compiled

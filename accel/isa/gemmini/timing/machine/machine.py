@@ -47,7 +47,8 @@ from accel.isa.kernel_types import CUBE, MATRIX, VECTOR
 from accel.util.arrays import Int64
 
 _NEVER = 1 << 60
-_PATIENCE = 64  # cycles in which nothing moves and nothing is due: nothing ever will
+_IDLE = 64  # cycles in which nothing moves and nothing is due: nothing ever will
+_PATIENCE = 100_000  # cycles in which no instruction and no answer moves, beside what memory and processor take
 
 
 @compiled
@@ -90,7 +91,7 @@ def prepare(m: Int64) -> None:
     m[at.TLB_HIT] = m[at.TLB_HIT + 1] = 1
     for place in range(at.MOST_BANKS * 16):
         m[at.ACC_WRITES + 2 * place] = -_NEVER
-    m[at.ANSWER_LAST] = m[at.CLOSED_AT] = m[at.XACT_FREED] = m[at.ANSWERED_AT] = -1
+    m[at.ANSWER_LAST] = m[at.CLOSED_AT] = m[at.XACT_FREED] = -1
     m[at.TLB_WALK_READY] = -1
 
 
@@ -209,30 +210,35 @@ def _offer(m: Int64, now: int, words: Int64, accepted: Int64, busy: bool, was_bu
 
 
 @compiled
+def _sooner(event: int, other: int, now: int) -> int:
+    """The earlier of two cycles, if the other one is still to come."""
+    return min(event, other) if other > now else event
+
+
+@compiled
 def _next_event(m: Int64, now: int, total: int) -> int:
     """The next cycle in which something that is waited for comes."""
     event = _NEVER
     if m[at.ANSWERS + 1]:
-        event = min(event, max(answer_start(m), now + 1))
+        event = _sooner(event, answer_start(m), now)
     if m[at.OUTPUTS + 1]:
-        event = min(event, m[front(m, at.OUTPUTS)])
+        event = _sooner(event, m[front(m, at.OUTPUTS)], now)
     if m[at.ACC_SCALE_PIPE + 1]:
-        event = min(event, m[front(m, at.ACC_SCALE_PIPE)] + m[at.ACC_SCALE])
+        event = _sooner(event, m[front(m, at.ACC_SCALE_PIPE)] + m[at.ACC_SCALE], now)
     if m[at.CONTROL + 1]:
-        event = min(event, m[front(m, at.CONTROL)] + 1 + m[at.SPAD_DELAY])
+        event = _sooner(event, m[front(m, at.CONTROL)] + 1 + m[at.SPAD_DELAY], now)
     if m[at.SCALE_COUNT]:
-        event = min(event, m[at.SCALE_REGS + m[at.SCALE_HEAD] * at.R_WIDTH + at.R_DONE])
+        event = _sooner(event, m[at.SCALE_REGS + m[at.SCALE_HEAD] * at.R_WIDTH + at.R_DONE], now)
     for bank in range(m[at.SPAD_BANKS]):
         pipe = at.DMA_PIPES + bank * at.DMA_PIPE
         if m[pipe + 1]:
-            event = min(event, m[front(m, pipe)] + m[at.SPAD_DELAY])
+            event = _sooner(event, m[front(m, pipe)] + m[at.SPAD_DELAY], now)
     for part in range(5):
         pipe = at.CONV_PIPES + part * at.CONV_PIPE
         if m[pipe + 1]:
-            event = min(event, m[front(m, pipe)] + 2)
-    if m[at.SENT] < total:
-        event = min(event, m[at.NEXT_AT] if m[at.NEXT_AT] > now else _NEVER)
-    return max(event, now + 1) if event < _NEVER else _NEVER
+            event = _sooner(event, m[front(m, pipe)] + 2, now)
+    event = _sooner(event, m[at.TLB_WALK_READY], now)
+    return _sooner(event, m[at.NEXT_AT], now) if m[at.SENT] < total else event
 
 
 STALLED = -1  # instead of a number of cycles: the machine is stuck
@@ -258,6 +264,7 @@ def run_machine(
     rows = np.empty((256, log.COLUMNS), np.int64)
     now, total = 0, len(words)
     was_busy, idle, quiet = True, 0, -1
+    patience = _PATIENCE + 4 * (m[at.LATENCY] + m[at.SPACING])
     while True:
         m[at.CHANGED] = 0
         waits = m[at.SENT] == total or words[m[at.SENT], 0] == rocc.FENCE
@@ -295,11 +302,13 @@ def run_machine(
         if m[at.CHANGED]:
             idle = 0
             now += 1
+            if now - m[at.PROGRESS] > patience:  # the mesh is flushed again and again
+                return STALLED, rows[: m[at.LOGGED]]
             continue
         event = _next_event(m, now, total)
         idle = 0 if event < _NEVER else idle + 1
         now = event if event < _NEVER else now + 1
-        if idle > _PATIENCE:
+        if idle > _IDLE:
             return STALLED, rows[: m[at.LOGGED]]
     return quiet, rows[: m[at.LOGGED]]
 

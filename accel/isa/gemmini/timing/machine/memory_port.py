@@ -46,7 +46,7 @@ def step_answers(m: Int64, now: int) -> None:
         slot = put(m, at.PORT_D, now)
         m[slot + at.D_WRITE], m[slot + at.D_SOURCE] = m[head + at.N_WRITE], m[head + at.N_SOURCE]
         m[slot + at.D_LAST] = last
-        m[at.ANSWERED_AT] = now
+        m[at.PROGRESS] = now
         if last:
             take(m, at.ANSWERS, now)
             m[at.ANSWER_BEAT], m[at.ANSWER_LAST] = 0, now

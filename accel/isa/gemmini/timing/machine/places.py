@@ -40,7 +40,6 @@ N_WIDTH = 4
 MOST_OPEN = 4096
 ANSWERS = _take(HEADER + MOST_OPEN * N_WIDTH)
 ANSWER_BEAT, ANSWER_LAST, OPEN, CLOSED_AT, XBAR_AFTER_WRITER, XBAR_LOCKED = (_take(1) for _ in range(6))
-ANSWERED_AT = _take(1)
 
 # ---- load controller
 C_TIME, C_ROW, C_FUNCT, C_RS1, C_RS2, C_SLOT = range(6)  # a command in a controller's queue: row of the log, slot
@@ -196,5 +195,6 @@ D_START, C_START, ST_START = (_take(1) for _ in range(3))
 CONV_D_START, CONV_C_START, CONV_ST_START = (_take(1) for _ in range(3))
 
 MATMUL_STILL, CONV_STILL, TURN = (_take(1) for _ in range(3))
+PROGRESS = _take(1)  # the last cycle in which an instruction or an answer moved
 CHANGED = _take(1)  # whether anything moved in this cycle
 SIZE = _next

@@ -169,6 +169,7 @@ def allocate(m: Int64, command: int, now: int, rows: Int64) -> bool:
     for other in range(3):
         rows[row, log.CLEARED + other] = -1
     m[at.LOGGED] += 1
+    m[at.PROGRESS] = now
     return True
 
 
@@ -221,6 +222,7 @@ def issue(m: Int64, queue: int, slot: int, now: int, rows: Int64) -> None:
     entry = _entry(queue, slot)
     take(m, at.OLDEST + queue * at.OLDEST_QUEUE, now)
     m[entry + at.S_ISSUED] = 1
+    m[at.PROGRESS] = now
     rows[m[entry + at.S_ROW], log.ISSUED] = now
     m[at.BEGUN + queue * at.MOST_ENTRIES + slot] = now + 1
     ends = m[entry + at.S_CONFIG] == 1 and queue != EXECUTE
@@ -250,6 +252,7 @@ def issue(m: Int64, queue: int, slot: int, now: int, rows: Int64) -> None:
 @compiled
 def complete(m: Int64, queue: int, slot: int, now: int, rows: Int64) -> None:
     """An instruction is complete: its entry is free, and who waited for it need not."""
+    m[at.PROGRESS] = now
     row = m[_entry(queue, slot) + at.S_ROW]
     rows[row, log.COMPLETE], rows[row, log.BEGUN] = now, m[at.BEGUN + queue * at.MOST_ENTRIES + slot]
     _clear(m, queue, slot, now, rows, True)
