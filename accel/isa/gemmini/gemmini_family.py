@@ -35,7 +35,7 @@ from accel.isa.gemmini.stream.loop_expansion import expansion_signature
 from accel.isa.gemmini.stream.stream_check import GemminiHazardChecker, check_stream
 from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
-from accel.isa.gemmini.timing.machine.machine import machine_signature, preparation_signature
+from accel.isa.gemmini.timing.machine.machine import loop_machine_signature, machine_signature, preparation_signature
 from accel.isa.gemmini.timing.recorded_runs import replay
 from accel.isa.gemmini.timing.stream_traffic import accesses_signature, dram_accesses, effort_of, work_of
 from accel.isa.variations import Scaled, scaled_variations, time_of
@@ -140,7 +140,7 @@ class GemminiFamily(NoKernels, CompiledByNumba):
 
     def further_signatures(self) -> tuple[Signature, ...]:
         """Returns what writes loops out."""
-        return (expansion_signature(),)
+        return (loop_machine_signature(), expansion_signature())
 
 
 class GemminiMachine:

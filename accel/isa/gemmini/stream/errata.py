@@ -63,11 +63,17 @@ def _push(window: Int64, index: int, begin: int, end: int) -> None:
 
 
 @compiled
+def _move(window: Int64, source: int, target: int) -> None:
+    for field in range(_FIELDS):  # a slice would compile a message of shapes that do not fit
+        window[target, field] = window[source, field]
+
+
+@compiled
 def _drop(window: Int64, count: int) -> None:
     """Take the oldest out of a window."""
     left = window[-1, 0] - count
     for place in range(left):
-        window[place] = window[place + count]
+        _move(window, place + count, place)
     window[-1, 0] = left
 
 
@@ -103,7 +109,7 @@ def _product(index: int, rs2: int, stride: int, bank: int, loads: Int64, results
     kept = 0
     for place in range(loads[-1, 0]):
         if not (begin < loads[place, _END] and loads[place, _BEGIN] < end):
-            loads[kept] = loads[place]
+            _move(loads, place, kept)
             kept += 1
     loads[-1, 0] = kept
     if rs2 & rocc.ACCUMULATE:
@@ -131,7 +137,8 @@ def _find(words: Int64, facts: Int64, state: Int64, found: Int64) -> None:
         funct, rs1, rs2 = words[index, 0], words[index, 1], words[index, 2]
         if funct == rocc.FENCE:
             loads[-1, 0] = results[-1, 0] = 0
-            _follow(found, queue, index, _IDLE)
+            if queue[0] != _PRELOADED:  # which may wait for its compute behind a fence
+                queue[0] = _IDLE
         elif funct == rocc.CONFIG:
             if rs1 & 3 == rocc.CONFIG_LD and rs1 >> 3 & 3 < 3:
                 state[at.LD_BLOCK + (rs1 >> 3 & 3)] = rs1 >> 16 & 0xFFFF

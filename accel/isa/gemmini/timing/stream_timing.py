@@ -15,7 +15,7 @@ from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream.configuration_registers import sizes
 from accel.isa.gemmini.stream.launch_context import LaunchContext
-from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, as_signed, expand_loops
+from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, as_signed, expand_loops, has_no_loops
 from accel.isa.gemmini.timing.machine import log_columns as log
 from accel.isa.gemmini.timing.machine.build import UNLIMITED, new_machine
 from accel.isa.gemmini.timing.machine.machine import STALLED, run_machine
@@ -94,10 +94,11 @@ def run_stream(
         SimulationError: an undefined instruction, or a loop that does not fit.
     """
     signed = as_signed(words)
-    commands = np.zeros((4, _longest_loop(words, parameters, context), 3), np.int64)
+    registers = None if has_no_loops(signed[:, 0]) else context.loops.copy()
+    commands = np.zeros((4, 1 if registers is None else _longest_loop(words, parameters, context), 3), np.int64)
     machine = new_machine(parameters, context, spacing=spacing, open_requests=open_requests, walk_latency=walk_latency)
     accepted = np.full(len(signed), -1, np.int64)
-    cycles, rows = run_machine(machine, signed, context.loops.copy(), sizes(parameters), commands, accepted)
+    cycles, rows = run_machine(machine, signed, registers, sizes(parameters), commands, accepted)
     return MachineRun(cycles, rows, accepted)
 
 

@@ -43,7 +43,7 @@ from accel.isa.gemmini.timing.machine.write_dma import (
     step_writer,
     step_writer_stages,
 )
-from accel.isa.kernel_types import CUBE, MATRIX, VECTOR
+from accel.isa.kernel_types import CUBE, MATRIX, NONE, VECTOR
 from accel.util.arrays import Int64
 
 _NEVER = 1 << 60
@@ -241,19 +241,32 @@ def _next_event(m: Int64, now: int, total: int) -> int:
     return _sooner(event, m[at.NEXT_AT], now) if m[at.SENT] < total else event
 
 
+@compiled
+def _pass_on(m: Int64, now: int, source: int, target: int) -> None:
+    """Hand a command that is no loop's from an unroller's queue to the next."""
+    if offers(m, source, now) and has_room(m, target, now):
+        command = front(m, source)
+        send(
+            m, now, target, m[command + at.F_ORIGIN], m[command + at.F_FUNCT],
+            m[command + at.F_RS1], m[command + at.F_RS2], m[command + at.F_FROM],
+        )  # fmt: skip
+        take(m, source, now)
+
+
 STALLED = -1  # instead of a number of cycles: the machine is stuck
 
 
 @compiled
 def run_machine(
-    m: Int64, words: Int64, registers: Int64, sizes: Int64, commands: Int64, accepted: Int64
+    m: Int64, words: Int64, registers: Int64 | None, sizes: Int64, commands: Int64, accepted: Int64
 ) -> tuple[int, Int64]:
     """Run a stream ``words`` (n, 3) to its end.
 
     Args:
         m: (SIZE,) the machine, prepared.
         words: the stream.
-        registers: (LOOPS,) the convolution loops' registers.
+        registers: (LOOPS,) the convolution loops' registers; None: the stream has no loops, and what unrolls them, half
+            of all that is compiled, is not.
         sizes: (SIZES,) of :mod:`accel.isa.gemmini.stream.kernel_layout`.
         commands: (4, c, 3) room for the commands of two convolution loops, and of two other ones that are written out.
         accepted: (n,) gets the cycle in which each instruction was accepted.
@@ -279,21 +292,21 @@ def run_machine(
         _step_data(m, now)
         if m[at.LOGGED] + 1 >= len(rows):
             longer = np.empty((2 * len(rows), log.COLUMNS), np.int64)
-            longer[: len(rows)] = rows
+            for row in range(len(rows)):  # a slice would compile a message of shapes that do not fit
+                for column in range(log.COLUMNS):
+                    longer[row, column] = rows[row, column]
             rows = longer
         _step_station(m, now, rows, unrolling)
-        step_matmul_unroller(m, now, registers, sizes, commands)
-        step_conv_unroller(m, now, registers, sizes, shape, commands)
+        if registers is None:
+            _pass_on(m, now, at.MATMUL_QUEUE, at.UNROLLED)
+            _pass_on(m, now, at.CONV_QUEUE, at.MATMUL_QUEUE)
+        else:
+            step_matmul_unroller(m, now, registers, sizes, commands)
+            step_conv_unroller(m, now, registers, sizes, shape, commands)
         if m[at.FSM_ANY]:
             for place in range(7):
                 m[at.FSM_DONE + place] = 0
-        if offers(m, at.RAW, now) and has_room(m, at.CONV_QUEUE, now):
-            command = front(m, at.RAW)
-            send(
-                m, now, at.CONV_QUEUE, m[command + at.F_ORIGIN], m[command + at.F_FUNCT],
-                m[command + at.F_RS1], m[command + at.F_RS2], 0,
-            )  # fmt: skip
-            take(m, at.RAW, now)
+        _pass_on(m, now, at.RAW, at.CONV_QUEUE)
         if m[at.SENT] < total:
             _offer(m, now, words, accepted, busy, was_busy)
         if busy != was_busy:
@@ -314,7 +327,12 @@ def run_machine(
 
 
 def machine_signature() -> Signature:
-    """Returns what runs the machine."""
+    """Returns what runs streams without loops."""
+    return Signature(run_machine, VECTOR, MATRIX, NONE, VECTOR, CUBE, VECTOR)
+
+
+def loop_machine_signature() -> Signature:
+    """Returns what runs streams with loops."""
     return Signature(run_machine, VECTOR, MATRIX, VECTOR, VECTOR, CUBE, VECTOR)
 
 
