@@ -22,6 +22,7 @@ from service.middleware.security_headers import SecurityHeaders
 from service.prometheus import BackendCollector, RequestMetrics
 from service.routes import (
     about,
+    accelerator_derivation,
     accelerators,
     artifacts,
     changes,
@@ -80,7 +81,7 @@ A program that is compiled already, by another job or by another tool, is only s
 Every error is a problem document (RFC 9457); its `type` leads to an explanation.
 """
 _ROUTES = (
-    *(uploads, accelerators),
+    *(uploads, accelerators, accelerator_derivation),
     *(
         jobs,
         events,

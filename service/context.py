@@ -4,11 +4,12 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
 from accel.accelerator.document import Accelerator
+from accel.catalog.load_accelerator import canonical
 from accel.report.provenance import file_digest
 from service.auth.caller import Caller, CurrentCaller
 from service.auth.concurrency import FairSemaphore, OwnerSlots
@@ -121,13 +122,32 @@ class UploadContext:
             ProblemError, RefusedError: as :meth:`examine_document`.
         """
         accelerator = await self.examine_document(document, owner)
+        return await self.store_document(accelerator, document, owner), accelerator
+
+    async def store_document(self, accelerator: Accelerator, document: Path | str, owner: str) -> str:
+        """Keeps the accelerator of a document, a file or a text; returns its id.
+
+        Raises:
+            ProblemError: it was not its turn in time, or it cannot be stored.
+        """
 
         def keep() -> str:
             if isinstance(document, Path):
                 return self.accelerators.add(accelerator, file_digest(document))
             return self.accelerators.add(accelerator, hashlib.sha256(document.encode()).hexdigest())
 
-        return await self.storing.run(keep, owner), accelerator
+        return await self.storing.run(keep, owner)
+
+    async def derive_document(
+        self, accelerator: Accelerator, keys: dict[str, Any], name: str | None, owner: str
+    ) -> Accelerator:
+        """Returns the document of another configuration, derived in a confined process; it is not kept.
+
+        Raises:
+            ProblemError, RefusedError: as :meth:`examine_document`.
+        """
+        document = canonical(accelerator)
+        return await self.inspections.run(lambda: self.inspector.derived(document, keys, name), owner)
 
 
 @dataclass(frozen=True)

@@ -196,11 +196,14 @@ def add_examples(document: dict[str, Any]) -> None:
             content["example"] = ten_keys
     # all changes that there are: which ones depends on the accelerator
     paths["/v1/jobs/{id}/changes"]["post"]["requestBody"]["content"][_JSON]["example"] = {}
+    paths["/v1/accelerators/{id}/derive"]["post"]["requestBody"]["content"][_JSON]["example"] = {
+        "set": {"LOG_BLOCK": 5}
+    }
     paths["/v1/jobs"]["post"]["requestBody"]["content"][_JSON]["examples"] = _submissions()
 
 
 def _example_id(method: str, path: str) -> str:
-    if (method, path) == ("get", "/v1/accelerators/{id}"):
+    if (method, path) in {("get", "/v1/accelerators/{id}"), ("post", "/v1/accelerators/{id}/derive")}:
         return "vta"
     for kind in get_args(ObjectKind):
         if path.startswith(f"/v1/{kind}/"):

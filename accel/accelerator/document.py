@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from accel.accelerator.base import Count, DocumentPart, Label, Name
+from accel.accelerator.calibration import CalibrationRecord
 from accel.accelerator.instructions import AnyInstruction, BitField, Compute, Copy, Finish, Instruction
 from accel.accelerator.memories import Dram, Memory
 
@@ -119,6 +120,13 @@ class Accelerator(DocumentPart):
             examples=[{"vta_config": {"LOG_BLOCK": 4}}],
         ),
     ] = Field(default_factory=dict)
+    calibration: Annotated[
+        CalibrationRecord | None,
+        Field(
+            description="how near its cycles came to recordings of hardware, as `cyclops calibrate` writes it",
+            exclude_if=lambda record: record is None,  # documents from before have the same id
+        ),
+    ] = None
 
     def untimed(self) -> "Accelerator":
         """Returns the document as far as instruction words follow from it: documents that differ in time alone are one.
@@ -138,6 +146,7 @@ class Accelerator(DocumentPart):
                 "dram": Dram(alignment_bytes=self.dram.alignment_bytes),
                 "parameters": {},
                 "source": {},
+                "calibration": None,
             }
         )
 

@@ -59,7 +59,7 @@ def _schema_error(
     return InvalidAccelerator(f"{path}: {reason}", field=f"accelerator.{path}")
 
 
-def _reason(error: Any) -> str:
+def _reason(error: Any) -> str:  # noqa: PLR0911  a case each
     """The error in the words of JSON and YAML, not of Python, with the value found."""
     context, value = error.get("ctx", {}), error["input"]
     match error["type"]:
@@ -77,6 +77,8 @@ def _reason(error: Any) -> str:
             return f"{context['tag']!r:.40} is no {context['discriminator']}; there are {context['expected_tags']}"
         case _:
             reason = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "value_error" and isinstance(value, dict):  # which says what of it is wrong
+        return reason
     if isinstance(value, list | dict):
         return f"{reason}; found {'a list' if isinstance(value, list) else 'an object'}"
     return f"{reason}; found {value!r:.40}" if value is None or isinstance(value, str | int | float) else reason

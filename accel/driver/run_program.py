@@ -10,9 +10,9 @@ from accel.catalog.load_accelerator import canonical
 from accel.driver.run_options import SimulateOptions, StageProgress
 from accel.program.program_model import Program
 from accel.report.provenance import NO_SOURCES, Sources, provenance
-from accel.report.report_documents import SimulationReport
-from accel.report.simulation_report import make_simulation_report
-from accel.simulate.engine import simulate
+from accel.report.report_documents import SimulationReport, SimulationSummary
+from accel.report.simulation_report import make_simulation_report, make_simulation_summary
+from accel.simulate.engine import Simulation, simulate
 from accel.trace.trace_builder import make_trace
 from accel.verify.input_tensors import Tensors, draw_inputs, save_tensors
 
@@ -52,16 +52,7 @@ def run_program(
             progress(StageProgress(stage, _STAGES.index(stage) + 1, len(_STAGES)))
 
     begin("simulate")
-    given = dict(inputs or {})
-    if any(name in program.image and not np.array_equal(program.image[name], given[name]) for name in given):
-        program = replace(program, expected={})
-    missing = [program.segments[name] for name in program.inputs if name not in program.image and name not in given]
-    simulation = simulate(
-        program,
-        draw_inputs(missing, options.seed) | given,
-        function=options.engine != "timing",
-        timing=options.engine != "function",
-    )
+    program, simulation = _simulated(program, options, inputs)
     begin("report")
     report = make_simulation_report(
         program,
@@ -79,3 +70,30 @@ def run_program(
     if out is not None:
         (out / "report.json").write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
     return report
+
+
+def summarise_program(
+    program: Program, options: SimulateOptions, *, inputs: Tensors | None = None
+) -> SimulationSummary:
+    """Simulate ``program`` and return the verdict and the cycles alone; the rest is as for :func:`run_program`.
+
+    Raises:
+        InvalidTensors, SimulationError: as :func:`run_program`.
+    """
+    program, simulation = _simulated(program, options, inputs)
+    return make_simulation_summary(program, simulation, options.engine)
+
+
+def _simulated(program: Program, options: SimulateOptions, inputs: Tensors | None) -> tuple[Program, Simulation]:
+    """The program as it ran, which expects nothing of other inputs than its own."""
+    given = dict(inputs or {})
+    if any(name in program.image and not np.array_equal(program.image[name], given[name]) for name in given):
+        program = replace(program, expected={})
+    missing = [program.segments[name] for name in program.inputs if name not in program.image and name not in given]
+    simulation = simulate(
+        program,
+        draw_inputs(missing, options.seed) | given,
+        function=options.engine != "timing",
+        timing=options.engine != "function",
+    )
+    return program, simulation

@@ -206,6 +206,25 @@ class NamesChanges(Protocol):
         """Yields changes that ask for another program, with what must follow each in the document."""
 
 
+@runtime_checkable
+class Derives(Protocol):
+    """What a family may have besides: documents that follow from a configuration, a flat or nested set of keys."""
+
+    def configuration(self, accelerator: Accelerator, /) -> DocumentPart:
+        """Returns the configuration from which the document follows.
+
+        Raises:
+            InvalidAccelerator: it follows from none, or was changed since.
+        """
+
+    def derive(self, accelerator: Accelerator, configuration: DocumentPart, /) -> Accelerator:
+        """Returns the document of another configuration, unchecked; costs and ports are those of ``accelerator``.
+
+        Raises:
+            InvalidAccelerator: no accelerator has this configuration; ``field`` is the key to mend.
+        """
+
+
 class Machine(Protocol):
     """The on-chip memories and registers of an accelerator, which keep their contents from launch to launch."""
 

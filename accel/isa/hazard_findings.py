@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 StaleKind = Literal["stale-out", "stale-accumulator"]
+ErratumKind = Literal["preload-alone", "short-compute", "adders-shared"]
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,28 @@ class Stale:
 
 
 @dataclass(frozen=True)
+class Erratum:
+    """Instruction ``instruction``, with ``since``, is one that hardware was seen to run otherwise than it says.
+
+    ``preload-alone``: a preload, and what follows it in its queue in place of a compute, or itself; it is never
+    complete. ``short-compute``: a
+    compute of few rows, and the configuration right behind it; its results are wrong. ``adders-shared``: a load and a
+    product that accumulate into two banks of the accumulator at once; both results are wrong.
+    """
+
+    kind: ErratumKind
+    instruction: int
+    since: int
+
+
+@dataclass(frozen=True)
 class Hazards:
     """What a launch leaves open, or all of a program's: of each launch at most some hundreds."""
 
     races: tuple[Race, ...]
     unwritten: tuple[Unwritten, ...]
     stale: tuple[Stale, ...] = ()
+    errata: tuple[Erratum, ...] = ()
 
     @staticmethod
     def of(launches: "Iterable[Hazards]") -> "Hazards":
@@ -65,4 +82,5 @@ class Hazards:
             tuple(race for hazards in every for race in hazards.races),
             tuple(read for hazards in every for read in hazards.unwritten),
             tuple(read for hazards in every for read in hazards.stale),
+            tuple(erratum for hazards in every for erratum in hazards.errata),
         )

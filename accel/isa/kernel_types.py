@@ -22,6 +22,7 @@ Type: TypeAlias = str | Array | Fields | tuple["Type", ...]
 
 # 64-bit integers, but for words (32 bits) and bytes
 SCALAR = "int64"
+NONE = "none"  # an argument that is None, and what depends on it is not compiled
 VECTOR = Array("int64", 1)
 MATRIX = Array("int64", 2)
 CUBE = Array("int64", 3)

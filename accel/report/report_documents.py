@@ -13,6 +13,7 @@ WarningKind = Literal[
     "never-written",
     "outside-segments",
     "never-finishes",
+    "hardware-differs",
     "not-verified",
     "no-quality",
     "unset-axis",
@@ -412,3 +413,25 @@ class SimulationReport(pydantic.BaseModel):
     launches: list[Layer]
     program: ProgramSize
     timing_model: TimingModel
+
+
+class LaunchCycles(pydantic.BaseModel):
+    """A launch of a program, and what it took."""
+
+    name: str
+    cycles: int | None = Field(description="null where only function was simulated")
+
+
+class SimulationSummary(pydantic.BaseModel):
+    """What a program did, in short: one of many that are simulated at once."""
+
+    accelerator: str
+    engine: Engine
+    verified: bool | None = Field(description="as in a report")
+    cycles: int | None = Field(description="of all launches; null where only function was simulated")
+    mismatch_count: int
+    race_count: int | None
+    stale_read_count: int | None
+    instructions: int
+    launches: list[LaunchCycles]
+    warnings: list[ProgramWarning]

@@ -1,6 +1,7 @@
 """The report of a program's run: its cycles, whether its results are right, and what made its units wait."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,20 +9,22 @@ import numpy.typing as npt
 
 from accel.accelerator.document import Accelerator
 from accel.accelerator.timing_model import TimingModel
-from accel.isa.family_registry import family_of
-from accel.isa.hazard_findings import Hazards, Race, Stale, Unwritten
+from accel.isa.calibration import timing_model
+from accel.isa.hazard_findings import Erratum, ErratumKind, Hazards, Race, Stale, Unwritten
 from accel.program.program_model import HostStep, Launch, Program
 from accel.report.layer_report import layers_of, machine_of, total_account, total_energy
 from accel.report.program_limits import limits_of
 from accel.report.report_documents import (
     Engine,
     Instruction,
+    LaunchCycles,
     Mismatch,
     ProgramSize,
     ProgramWarning,
     Provenance,
     RaceRecord,
     SimulationReport,
+    SimulationSummary,
     StaleRecord,
     UnitTime,
 )
@@ -36,28 +39,24 @@ def make_simulation_report(
     program: Program, simulation: Simulation, engine: Engine, provenance: Provenance, *, every_change: bool = False
 ) -> SimulationReport:
     """Returns the report of ``program`` as it ran; ``every_change`` is tried, or of a large program some."""
-    function, timed = engine != "timing", engine != "function"
-    count, mismatches = _mismatches(program, simulation) if function else (0, [])
+    timed = engine != "function"
+    verdict = _verdict(program, simulation, engine)
     hazards = simulation.hazards or Hazards((), ())
-    warnings = warnings_of(program, simulation)
-    ends = all(warning.kind != "never-finishes" for warning in warnings)  # or the host never knows when to look
-    sure = not hazards.races and not hazards.stale and ends
-    verified = not count and sure if function and program.expected else None
     launches = layers_of(simulation, program.accelerator)
     return SimulationReport(
         accelerator=program.accelerator.name,
         provenance=provenance,
         engine=engine,
-        verified=verified,
+        verified=verdict.verified,
         cycles=simulation.cycles if timed else None,
         seconds=seconds_of(simulation, program.accelerator) if timed else None,
-        mismatch_count=count,
-        mismatches=mismatches,
+        mismatch_count=verdict.mismatch_count,
+        mismatches=verdict.mismatches,
         race_count=None if simulation.hazards is None else len(hazards.races),
         races=[race_record(race, simulation) for race in hazards.races[:_SHOWN]],
         stale_read_count=None if simulation.hazards is None else len(hazards.stale),
         stale_reads=[stale_record(read, simulation) for read in hazards.stale[:_SHOWN]],
-        warnings=warnings,
+        warnings=verdict.warnings,
         units=unit_times(simulation, program.accelerator) if timed else None,
         account=total_account(simulation),
         limits=limits_of(program, simulation, every=every_change) if timed else None,
@@ -70,6 +69,49 @@ def make_simulation_report(
         program=program_size(program),
         timing_model=timing_model_of(program, simulation),
     )
+
+
+def make_simulation_summary(program: Program, simulation: Simulation, engine: Engine) -> SimulationSummary:
+    """Returns whether ``program`` did what it expects, and what it took."""
+    timed = engine != "function"
+    verdict = _verdict(program, simulation, engine)
+    hazards = simulation.hazards
+    return SimulationSummary(
+        accelerator=program.accelerator.name,
+        engine=engine,
+        verified=verdict.verified,
+        cycles=simulation.cycles if timed else None,
+        mismatch_count=verdict.mismatch_count,
+        race_count=None if hazards is None else len(hazards.races),
+        stale_read_count=None if hazards is None else len(hazards.stale),
+        instructions=len(program.words),
+        launches=[
+            LaunchCycles(name=result.launch.name, cycles=result.timing.cycles if result.timing else None)
+            for result in simulation.launches
+        ],
+        warnings=verdict.warnings,
+    )
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """Whether a program did what it expects: null where it expects nothing, or nothing was computed."""
+
+    verified: bool | None
+    mismatch_count: int
+    mismatches: list[Mismatch]
+    warnings: list[ProgramWarning]
+
+
+def _verdict(program: Program, simulation: Simulation, engine: Engine) -> _Verdict:
+    function = engine != "timing"
+    count, mismatches = _mismatches(program, simulation) if function else (0, [])
+    hazards = simulation.hazards or Hazards((), ())
+    warnings = warnings_of(program, simulation)
+    ends = all(warning.kind != "never-finishes" for warning in warnings)  # or the host never knows when to look
+    sure = not hazards.races and not hazards.stale and ends
+    verified = not count and sure if function and program.expected else None
+    return _Verdict(verified, count, mismatches, warnings)
 
 
 def _mismatches(program: Program, simulation: Simulation) -> tuple[int, list[Mismatch]]:
@@ -153,6 +195,8 @@ def warnings_of(program: Program, simulation: Simulation) -> list[ProgramWarning
     """Returns warnings of reads before any write, writes outside all tensors, and launches without FINISH."""
     unwritten = simulation.hazards.unwritten if simulation.hazards else ()
     found = [_unwritten(read, simulation) for read in unwritten[:_SHOWN]]
+    errata = simulation.hazards.errata if simulation.hazards else ()
+    found += [_erratum(erratum, simulation) for erratum in errata[:_SHOWN]]
     found += [_stray(stray, simulation) for stray in simulation.strays[:_SHOWN]]
     finish = program.accelerator.finish
     for result in simulation.launches if finish is not None else ():
@@ -176,6 +220,24 @@ def _unwritten(read: Unwritten, simulation: Simulation) -> ProgramWarning:
         detail=f"instruction {read.instruction} ({instruction.op}) reads {unit} {read.begin} to {read.end - 1} of "
         f"{read.memory}, some of which nothing has written: zero here, anything on hardware",
     )
+
+
+_ERRATA: dict[ErratumKind, str] = {
+    "preload-alone": "no compute follows instruction {at} ({op}): in the recorded designs it is then never complete; "
+    "add the compute",
+    "short-compute": "instruction {at} ({op}) computes at most 4 rows right before instruction {since} ({other}) "
+    "configures the mesh: in the recorded designs its results, and weights used again, are wrong; "
+    "compute more rows, or configure before it",
+    "adders-shared": "instruction {at} ({op}) accumulates into one bank of the accumulator while instruction {since} "
+    "({other}) may accumulate into another: in the recorded designs they share one set of adders, and both results are "
+    "wrong; put a fence between them",
+}
+
+
+def _erratum(erratum: Erratum, simulation: Simulation) -> ProgramWarning:
+    at, since = _instruction(erratum.instruction, simulation), _instruction(erratum.since, simulation)
+    said = _ERRATA[erratum.kind].format(at=erratum.instruction, op=at.op, since=erratum.since, other=since.op)
+    return ProgramWarning(kind="hardware-differs", launch=at.launch, instruction=erratum.instruction, detail=said)
 
 
 def _stray(stray: Stray, simulation: Simulation) -> ProgramWarning:
@@ -221,7 +283,7 @@ def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
 def timing_model_of(program: Program, simulation: Simulation) -> TimingModel:
     """Returns how far the cycles can be trusted for this program on this accelerator."""
     launches = (result.decoded for result in simulation.launches)
-    return family_of(program.accelerator).timing_model(program.accelerator, launches)
+    return timing_model(program.accelerator, launches)
 
 
 def program_size(program: Program) -> ProgramSize:

@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from accel.errors import CyclopsError
 
 app = typer.Typer(
-    name="accelerator", no_args_is_help=True, help="Documents of accelerators: check, list, show, schema."
+    name="accelerator", no_args_is_help=True, help="Documents of accelerators: check, derive, list, show, schema."
 )
 
 REFUSED = 1
@@ -76,6 +76,66 @@ def show(
     except CyclopsError as error:
         _exit_refused(error, None, as_json=False)
     sys.stdout.write(accelerator_yaml(accelerator) if as_yaml else accelerator.model_dump_json(indent=2) + "\n")
+
+
+@app.command()
+def derive(
+    name: Annotated[str, typer.Argument(help="Name of an accelerator, or the path of a document, to derive from.")],
+    keys: Annotated[
+        list[str],
+        typer.Option("--set", metavar="KEY=VALUE", help="A key of its configuration, such as dim=8; repeat for more."),
+    ],
+    called: Annotated[
+        str | None, typer.Option("--name", help="Of the new document; else the old with the keys.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--output", "-o", help="The file; else standard output.")] = None,
+    as_yaml: Annotated[bool, typer.Option("--yaml", help="YAML, without what is as it would be by default.")] = False,
+) -> None:
+    """Print the document of another configuration: memories, encodings and times follow from the keys.
+
+    Of a Gemmini the keys are its `parameters`; of a VTA those of `vta_config.json` and of `variant`. A value is JSON,
+    or else a text. Exit status: 0 done, 1 there is no such accelerator.
+    """
+    from accel.accelerator.document_yaml import accelerator_yaml
+    from accel.catalog.derive_accelerator import derive_accelerator
+    from accel.catalog.load_accelerator import load_accelerator
+    from accel.errors import CyclopsError, InvalidAccelerator
+
+    try:
+        derived = derive_accelerator(load_accelerator(name), _keys_of(keys), called)
+        text = accelerator_yaml(derived) if as_yaml else derived.model_dump_json(indent=2) + "\n"
+        if out is None:
+            sys.stdout.write(text)
+        else:
+            out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        message = f"{out} cannot be the file of the document: {error.strerror}"
+        _exit_refused(CyclopsError(message, field="output"), None, as_json=False)
+    except CyclopsError as error:  # of keys, which stand in no text
+        found = [error, *(error.others if isinstance(error, InvalidAccelerator) else ())]
+        message = "\n".join(f"cyclops: {each.detail}" for each in found)
+        Console(stderr=True).print(message, markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(REFUSED) from None
+
+
+def _keys_of(given: list[str]) -> dict[str, Any]:
+    """The values of ``KEY=VALUE``, the last of a key.
+
+    Raises:
+        InvalidAccelerator: one is not of this form.
+    """
+    from accel.errors import InvalidAccelerator
+
+    found: dict[str, Any] = {}
+    for each in given:
+        key, equals, text = each.partition("=")
+        if not (key and equals):
+            raise InvalidAccelerator(f"{each!r:.80} is not of the form KEY=VALUE", field="set")
+        try:
+            found[key] = json.loads(text)
+        except (ValueError, RecursionError):
+            found[key] = text
+    return found
 
 
 @app.command()

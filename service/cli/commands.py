@@ -180,7 +180,9 @@ def run(  # noqa: PLR0913, PLR0917  each is an option of the command
 
 @app.command()
 def simulate(  # noqa: PLR0913, PLR0917  each is an option of the command
-    program: Annotated[Path, typer.Argument(help="A Program file; or a directory, or a zip, of its parts.")],
+    programs: Annotated[
+        list[Path], typer.Argument(metavar="PROGRAM...", help="A Program file; or a directory, or a zip, of its parts.")
+    ],
     accelerator: Annotated[
         str | None, typer.Option(help="Name of an accelerator, or the path of a document; else the program's own.")
     ] = None,
@@ -193,8 +195,11 @@ def simulate(  # noqa: PLR0913, PLR0917  each is an option of the command
     out: Annotated[Path | None, typer.Option(help="Directory for every artifact.")] = None,
     html: Html = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report, or the problem, as JSON.")] = False,
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Of many programs, print a line of JSON each: verdict and cycles.")
+    ] = False,
 ) -> None:
-    """Run, time and check a program that is compiled already, in this process.
+    """Run, time and check programs that are compiled already, in this process.
 
     Exit status: 0 done, 1 memory does not hold what was expected, instructions race, or the program cannot run to its
     end, 2 the input was refused.
@@ -205,8 +210,35 @@ def simulate(  # noqa: PLR0913, PLR0917  each is an option of the command
         from worker.records.job_request import JobOptions
 
     options = JobOptions(seed=seed, engine=engine, limits=limits)
-    work = ProgramJobInputs(program, accelerator, options, inputs)
+    if jsonl:
+        from service.cli.many_programs import simulate_many
+
+        if out is not None or html is not None or as_json:
+            raise typer.BadParameter("it goes without --out, --html and --json", param_hint="--jsonl")
+        raise typer.Exit(simulate_many(programs, accelerator, options, inputs, local_settings()))
+    if len(programs) != 1:
+        raise typer.BadParameter("of more than one, --jsonl prints a line each", param_hint="PROGRAM")
+    work = ProgramJobInputs(programs[0], accelerator, options, inputs)
     raise typer.Exit(run_local(work, local_settings(), out, as_json=as_json, html=html))
+
+
+@app.command()
+def calibrate(
+    folder: Annotated[Path, typer.Argument(help="Recordings of hardware: docs/calibration.md says of what form.")],
+    accelerator: Annotated[str, typer.Option(help="Name of an accelerator, or the path of a document.")],
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File for the document, with the comparison in it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison, or the problem, as JSON.")] = False,
+) -> None:
+    """Compare an accelerator's cycles with those of hardware, stream by stream, and say where each first departs.
+
+    Exit status: 0 done, however near it came, 2 the recordings or the document were refused.
+    """
+    with collection_paused():
+        from service.cli.calibration import calibrate_local
+
+    raise typer.Exit(calibrate_local(folder, accelerator, out, as_json=as_json))
 
 
 @app.command()

@@ -3,17 +3,18 @@
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from accel.accelerator.document import Accelerator
-from accel.catalog.load_accelerator import load_accelerator
+from accel.catalog.load_accelerator import accelerator_id, load_accelerator
 from accel.driver.dry_run import plan_loaded_model
 from accel.driver.run_model import run_loaded_model
 from accel.driver.run_options import Options, SimulateOptions
-from accel.driver.run_program import run_program
+from accel.driver.run_program import run_program, summarise_program
 from accel.errors import InvalidAccelerator, InvalidProgram, InvalidTensors
 from accel.frontend.read.load_model import load_externalized, load_model
 from accel.frontend.read.model_info import ModelInfo, TensorInfo
@@ -24,6 +25,7 @@ from accel.program_files.open_program import open_program
 from accel.program_files.program_container import save_program
 from accel.report.plan_documents import Plan
 from accel.report.provenance import with_model
+from accel.report.report_documents import SimulationSummary
 from accel.simulate.prepare_simulation import fetch, is_on_disk, prepare_on_disk
 from accel.util.arrays import Array
 from accel.util.content_cache import CacheStore
@@ -134,21 +136,50 @@ def _execute_program(
         sources = sources.model_copy(update={"program": _program_digest(program, out)})
     program = _retargeted(program, work.accelerator)
     _prepare(program.accelerator, kernels, compiled=False)
-    options = SimulateOptions(**work.options.model_dump(include=set(SimulateOptions.model_fields)))
-    wanted = program_tensors(program, program.inputs)
-    inputs = load_arrays(
-        work.inputs, settings, _INPUTS, lambda given: check_fit(given, wanted, field=_INPUTS, partial=True)
-    )
     report = run_program(
         program,
-        options,
+        _simulate_options(work),
         out,
-        inputs=inputs,
+        inputs=_program_inputs(work, program, settings),
         sources=sources,
         progress=lambda p: progress(Stage(name=p.stage, step=p.step, total=p.total)),
         report_only=report_only,
     )
     return Summary(verified=report.verified, cycles=report.cycles, macs_share=None)
+
+
+def summarise_programs(
+    works: Iterable[ProgramJobInputs], settings: Settings
+) -> Iterator[Callable[[], SimulationSummary]]:
+    """Yields for each program what simulates it, and returns its verdict and its cycles.
+
+    What the simulation of an accelerator runs is compiled once for all. Such a call raises CyclopsError where an input
+    cannot be used, or the program is wrong.
+    """
+    prepared: set[str] = set()
+
+    def summarise(work: ProgramJobInputs) -> SimulationSummary:
+        program = _retargeted(_open_program(work), work.accelerator)
+        name = accelerator_id(program.accelerator)
+        if name not in prepared:
+            _prepare(program.accelerator, None, compiled=False)
+            prepared.add(name)
+        inputs = _program_inputs(work, program, settings)
+        return summarise_program(program, _simulate_options(work), inputs=inputs)
+
+    for work in works:
+        yield partial(summarise, work)
+
+
+def _simulate_options(work: ProgramJobInputs) -> SimulateOptions:
+    return SimulateOptions(**work.options.model_dump(include=set(SimulateOptions.model_fields)))
+
+
+def _program_inputs(work: ProgramJobInputs, program: Program, settings: Settings) -> Arrays | None:
+    wanted = program_tensors(program, program.inputs)
+    return load_arrays(
+        work.inputs, settings, _INPUTS, lambda given: check_fit(given, wanted, field=_INPUTS, partial=True)
+    )
 
 
 def _open_program(work: ProgramJobInputs) -> Program:

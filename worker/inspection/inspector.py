@@ -5,7 +5,7 @@ import functools
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pydantic
 
@@ -15,7 +15,15 @@ from accel.frontend.read.model_info import ModelContents
 from accel.report.changed_documents import ChangedDocument, ChangedDocuments
 from worker.config.settings import Settings
 from worker.execution.job_inputs import ModelJobInputs
-from worker.inspection.task_arguments import ModelFiles, NamedFile, NoArguments, PackedProgram, PlanInputs, UploadedFile
+from worker.inspection.task_arguments import (
+    Derivation,
+    ModelFiles,
+    NamedFile,
+    NoArguments,
+    PackedProgram,
+    PlanInputs,
+    UploadedFile,
+)
 from worker.process.scratch import scratch_directory
 from worker.records.uploads import ProgramContents, TensorsContents
 from worker.sandbox.confined_tasks import MOST_BYTES, ConfinedTasks
@@ -97,6 +105,25 @@ class Inspector:
             kept = list(self._changes.items())[1 - _KEPT_CHANGES :]
             self._changes = {**dict(kept), digest: found}  # replaced as a whole: others read it meanwhile
         return found
+
+    def derived(self, document: bytes, keys: dict[str, Any], name: str | None) -> Accelerator:
+        """Returns the accelerator of a document's configuration with some keys set.
+
+        Raises:
+            LimitError, RefusedError: as :meth:`model`.
+        """
+        with self._directory() as directory:
+            path = directory / "accelerator.json"
+            path.write_bytes(document)
+            answer = self._light.ask(
+                "derived",
+                Derivation(path=path.resolve(), keys=keys, name=name),
+                directory,
+                seconds=self._settings.inspection_seconds,
+                readable=[path],
+                most_bytes=MAX_BYTES,
+            )
+        return Accelerator.model_validate_json(answer)
 
     def program(self, path: Path, directory: Path) -> tuple[Path, ProgramContents]:
         """Returns a Program file in ``directory``, made from a Program file or a zip of parts, and its contents.

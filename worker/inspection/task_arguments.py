@@ -1,6 +1,7 @@
 """Arguments of the fork servers' tasks (``upload_tasks.py`` and ``compiler_tasks.py`` of this package)."""
 
 from pathlib import Path
+from typing import Any
 
 import pydantic
 
@@ -44,6 +45,14 @@ class PlanInputs(pydantic.BaseModel):
     options: JobOptions
     calibration: Path | None
     sources: Sources
+
+
+class Derivation(pydantic.BaseModel):
+    """A document, and what of its configuration to set."""
+
+    path: Path
+    keys: dict[str, Any]
+    name: str | None
 
 
 class NoArguments(pydantic.BaseModel):

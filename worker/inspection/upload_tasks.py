@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from accel.accelerator.document import Accelerator
+from accel.catalog.derive_accelerator import derive_accelerator
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator, preset_names
 from accel.errors import InvalidAccelerator
 from accel.report.changed_documents import ChangedDocuments, changed_documents
@@ -10,7 +11,7 @@ from worker.config.settings import Settings
 from worker.execution.tensor_archives import NpzArchive
 from worker.inspection.document_errors import with_explanation
 from worker.inspection.model_files import model_of_files
-from worker.inspection.task_arguments import ModelFiles, UploadedFile
+from worker.inspection.task_arguments import Derivation, ModelFiles, UploadedFile
 from worker.records.uploads import TensorsContents
 from worker.sandbox.confined_tasks import confined_task, confinement_task
 from worker.sandbox.resource_limits import inspection_limits
@@ -40,6 +41,10 @@ def read_accelerator(path: Path) -> Accelerator:
         raise with_explanation(error, text) from error
 
 
+def _derived(given: Derivation, _settings: Settings) -> Accelerator:
+    return derive_accelerator(read_accelerator(given.path), given.keys, given.name)
+
+
 def _changes(given: UploadedFile, _settings: Settings) -> ChangedDocuments:
     return ChangedDocuments(changes=changed_documents(read_accelerator(given.path)))
 
@@ -50,6 +55,7 @@ for _name in preset_names():  # what checks a document is loaded once, not by ea
 TASKS = {
     "accelerator": confined_task(inspection_limits, UploadedFile, _accelerator),
     "changes": confined_task(inspection_limits, UploadedFile, _changes),
+    "derived": confined_task(inspection_limits, Derivation, _derived),
     "model": confined_task(inspection_limits, ModelFiles, model_of_files),
     "tensors": confined_task(inspection_limits, UploadedFile, _tensors),
     "confinement": confinement_task,

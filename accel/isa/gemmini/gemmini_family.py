@@ -23,20 +23,22 @@ from accel.isa.family import (
     Timing,
     Variation,
 )
-from accel.isa.gemmini.document.gemmini_changes import changes_of_gemmini
+from accel.isa.gemmini.document.gemmini_changes import changes_of_gemmini, configuration_of_gemmini, derived_gemmini
 from accel.isa.gemmini.document.gemmini_document import check_gemmini, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.function.stream_machine import StreamMachine, function_signature
 from accel.isa.gemmini.gemmini_tiling_cost import tiling_cost
 from accel.isa.gemmini.stream.bounds_kernel import bounds_signature
+from accel.isa.gemmini.stream.errata import errata_signature
 from accel.isa.gemmini.stream.launch_context import LaunchContext, context_signature, takes_decoded_launch
 from accel.isa.gemmini.stream.loop_expansion import expansion_signature
 from accel.isa.gemmini.stream.stream_check import GemminiHazardChecker, check_stream
 from accel.isa.gemmini.timing import stream_timing
 from accel.isa.gemmini.timing.gemmini_calibration import timing_model
-from accel.isa.gemmini.timing.reservation_station import clock_signature
+from accel.isa.gemmini.timing.machine.machine import loop_machine_signature, machine_signature, preparation_signature
+from accel.isa.gemmini.timing.recorded_runs import replay
 from accel.isa.gemmini.timing.stream_traffic import accesses_signature, dram_accesses, effort_of, work_of
-from accel.isa.variations import OfLaunch, Scaled, scaled_variations, time_of
+from accel.isa.variations import Scaled, scaled_variations, time_of
 from accel.program.program_model import DramWindow
 from accel.util.arrays import Bytes, Words
 
@@ -55,13 +57,15 @@ _RESOURCES = (
     Scaled("the bus", "{} bytes a cycle", ["/parameters/dma_bus_bytes"]),
     Scaled("the memory latency", "a memory latency of {} cycles", ["/parameters/memory_latency"], half=True),
     Scaled("the requests in flight", "{} requests in flight", ["/parameters/requests_in_flight"]),
-    Scaled("the processor", "an instruction every {} cycles", ["/parameters/issue_cycles"], ["fetch"], half=True),
     Scaled(
         "the reservation station",
         "twice its entries",
         [f"/parameters/{unit}_entries" for unit in ("load", "execute", "store")],
         ["reservation_station"],
     ),
+)
+_PROCESSOR = Scaled(
+    "the processor", "an instruction every {} cycles", ["/parameters/core/issue_cycles"], ["fetch"], half=True
 )
 
 
@@ -72,6 +76,9 @@ class GemminiFamily(NoKernels, CompiledByNumba):
 
     parameters: type[DocumentPart] = GemminiParameters
     check = staticmethod(check_gemmini)
+
+    configuration = staticmethod(configuration_of_gemmini)
+    derive = staticmethod(derived_gemmini)
 
     tiling_cost = staticmethod(tiling_cost)
 
@@ -85,6 +92,7 @@ class GemminiFamily(NoKernels, CompiledByNumba):
     work = staticmethod(takes_decoded_launch(work_of))
     energy = staticmethod(energy_of)
     timing_model = staticmethod(timing_model)
+    replay = staticmethod(replay)
 
     def first_context(self, accelerator: Accelerator, windows: tuple[DramWindow, ...]) -> LaunchContext:
         """Returns the registers after power-on."""
@@ -92,16 +100,15 @@ class GemminiFamily(NoKernels, CompiledByNumba):
 
     def variations(self, accelerator: Accelerator) -> list[Variation]:
         """Returns what a Gemmini can be timed with."""
-        # the sizes of memories, which loops are unrolled by, are in none of them
-        unrolled = OfLaunch(takes_decoded_launch(stream_timing.unroll))
         cycles = takes_decoded_launch(stream_timing.cycles_of)
 
         def timed(changed: Accelerator) -> TimeLaunch:
             if self.time is not _timing_of:  # a plug-in's own
                 return time_of(self, changed)
-            return lambda decoded, _tokens: Cycles(cycles(decoded.on(changed), unrolled(decoded)), {})
+            return lambda decoded, _tokens: Cycles(cycles(decoded.on(changed)), {})
 
-        return list(scaled_variations(accelerator, self, _RESOURCES, timed))
+        resources = _RESOURCES if parameters_of(accelerator).core is None else (*_RESOURCES, _PROCESSOR)
+        return list(scaled_variations(accelerator, self, resources, timed))
 
     def changes(self, accelerator: Accelerator) -> Iterator[DocumentChange]:
         """Yields larger memories, and a larger mesh."""
@@ -123,15 +130,17 @@ class GemminiFamily(NoKernels, CompiledByNumba):
         """Returns what numba compiles for programs that are compiled here, which have no loops."""
         return (
             function_signature(),
-            clock_signature(),
+            machine_signature(),
+            preparation_signature(),
             bounds_signature(),
+            errata_signature(),
             accesses_signature(),
             context_signature(),
         )
 
     def further_signatures(self) -> tuple[Signature, ...]:
         """Returns what writes loops out."""
-        return (expansion_signature(),)
+        return (loop_machine_signature(), expansion_signature())
 
 
 class GemminiMachine:

@@ -1,8 +1,9 @@
-"""What a tiling costs on Gemmini, for the planner: an estimate in cycles from the rules of the timing model.
+"""What a tiling costs on Gemmini, for the planner: an estimate in cycles from how the hardware takes a stream.
 
-The processor sends one instruction after the other, ``issue_cycles`` apart, which mostly takes longer than what they
-do. A burst of loads takes longer than that: each row waits for one of few requests in flight, and the station holds few
-loads. ``accel/isa/gemmini/timing/stream_timing.py`` is the measure; this is only the guide.
+Instructions enter the station in their order, so the loads of the next step wait until the products of this one have
+all entered: what overlaps of a step is what the station holds. Data and weights lie in one bank of the scratchpad, so a
+product takes twice as many cycles as the mesh has rows, and a row that is loaded meanwhile one more. A processor may be
+slower than all of that. ``accel/isa/gemmini/timing/stream_timing.py`` is the measure; this is only the guide.
 """
 
 from typing import NamedTuple
@@ -20,6 +21,8 @@ from accel.util.arrays import Int64
 
 _CONFIGURES = 2  # instructions that set the stride of loads, and set it back
 _ONCE = 4  # instructions of a launch beside those of its tiles
+_LOAD = 14  # cycles of a load alone, beside memory's and one a row (mvin of the recordings)
+_WAY = 7  # cycles of a request's and its answer's way through buffers (mvin_chain of the recordings)
 
 
 def tiling_cost(
@@ -28,23 +31,24 @@ def tiling_cost(
     """Estimated cycles of each candidate: those of the processor, and of the units where it waits for them."""
     parameters = parameters_of(accelerator)
     sent = _instructions(c, conv, epilogue, parameters.dim)
-    row = max(1.0, parameters.memory_latency / parameters.requests_in_flight)  # cycles of one, where many follow
+    # cycles of one row, where many follow: a request is free again so long after it was sent
+    row = max(1.0, (parameters.memory_latency + _WAY) / parameters.requests_in_flight)
     data_rows, weight_rows = c.data_blocks * c.data_rows * c.data_columns, sent.weights * parameters.dim
-    together = np.minimum(c.data_loads, c.weight_loads)
-    waits = np.zeros(c.out_rows.shape)
-    for bursts, loads, rows in (
-        (together, sent.data + sent.weights, data_rows + weight_rows),
-        (c.data_loads - together, sent.data, data_rows),
-        (c.weight_loads - together, sent.weights, weight_rows),
+    loading = np.zeros(c.out_rows.shape)
+    for times, loads, rows in (
+        (c.data_loads, sent.data, data_rows),
+        (c.weight_loads, sent.weights, weight_rows),
     ):
-        # the last loads of a burst wait in the station while the processor goes on
-        behind = np.maximum(loads - parameters.load_entries, 0) / np.maximum(loads, 1)
-        waits = waits + bursts * np.maximum(row * rows * behind - parameters.issue_cycles * loads, 0)
-    loading = row * (c.data_loads * data_rows + c.weight_loads * weight_rows)
-    multiplying = c.tiles * c.reductions * sent.products * parameters.dim
-    none = np.zeros(c.out_rows.shape)
-    busiest = c.overlapped(loading, multiplying, none, none)
-    return np.asarray(np.maximum(parameters.issue_cycles * sent.total + waits, busiest))
+        # few loads are under way at once, and each waits for memory
+        alone = (loads * (parameters.memory_latency + _LOAD) + rows) / parameters.commands_tracked
+        loading = loading + times * np.maximum(row * rows, alone)
+    product = 2 * parameters.dim
+    multiplying = product * c.tiles * c.reductions * sent.products
+    steps = np.maximum(c.data_loads, c.weight_loads)
+    held = parameters.execute_entries // 2 * product  # cycles of the products that the station holds
+    together = np.minimum(np.minimum(loading, multiplying) / steps, held) * steps
+    shared = together * (1 - 1 / row) if row > 1 else 0 * together
+    return np.asarray(np.maximum(parameters.issue_cycles * sent.total, loading + multiplying - shared))
 
 
 class _Instructions(NamedTuple):

@@ -8,7 +8,7 @@ from accel.isa.compiled_kernels import Signature
 from accel.isa.cost_expressions import energy_of
 from accel.isa.family import CompiledByNumba, DocumentChange, Family, KernelSource, Machine, NoContext, Variation
 from accel.isa.vta import vta_hazards
-from accel.isa.vta.document.vta_changes import changes_of_vta
+from accel.isa.vta.document.vta_changes import changes_of_vta, configuration_of_vta, derived_vta
 from accel.isa.vta.document.vta_document_check import check_vta
 from accel.isa.vta.document.vta_parameters import VtaParameters
 from accel.isa.vta.function.functional_table import Geometry
@@ -30,6 +30,9 @@ class VtaFamily(NoContext, CompiledByNumba):
 
     parameters: type[DocumentPart] = VtaParameters
     check = staticmethod(check_vta)
+
+    configuration = staticmethod(configuration_of_vta)
+    derive = staticmethod(derived_vta)
 
     tiling_cost = staticmethod(tiling_cost)
 

@@ -28,6 +28,12 @@ def follow_all(todo: list[File | Command], directory: Path, monkeypatch: pytest.
         follow(step, directory)
 
 
+@pytest.mark.slow
+def test_the_page_on_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = TUTORIALS[0].parents[1] / "calibration.md"
+    follow_all(list(steps(page.read_text(encoding="utf-8"))), tmp_path, monkeypatch)
+
+
 def test_there_are_three() -> None:
     assert [path.name[:3] for path in TUTORIALS] == ["01-", "02-", "03-"]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pydantic
 
+from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.document_changes import larger_memories, same_shape, titled, with_shape_of
@@ -27,6 +28,41 @@ def changes_of_gemmini(accelerator: Accelerator) -> Iterator[DocumentChange]:
         dim = 2 * parameters.dim
         change = f"a mesh of {dim} x {dim}"
         yield DocumentChange("mesh", "the mesh", change, partial(_with_mesh, accelerator, dim, change))
+
+
+def configuration_of_gemmini(accelerator: Accelerator) -> GemminiParameters:
+    """Returns the parameters from which the document follows, but for instructions that it leaves out.
+
+    Raises:
+        InvalidAccelerator: the document has another shape than its parameters say.
+    """
+    parameters = parameters_of(accelerator)
+    if not same_shape(accelerator, _with_instructions_of(accelerator, gemmini_accelerator(parameters))):
+        message = f"{accelerator.name} does not follow from its parameters: its instructions were changed"
+        raise InvalidAccelerator(message, field="accelerator")
+    return parameters
+
+
+def derived_gemmini(accelerator: Accelerator, configuration: DocumentPart) -> Accelerator:
+    """Returns the document of other parameters; costs, ports and what was changed of its DRAM are kept."""
+    parameters = GemminiParameters.model_validate(configuration.model_dump())
+    base, made = gemmini_accelerator(parameters_of(accelerator)), gemmini_accelerator(parameters)
+    made = _with_instructions_of(accelerator, made)
+    own = {key: value for key, value in accelerator.dram.model_dump().items() if value != getattr(base.dram, key)}
+    return with_shape_of(accelerator, made).model_copy(
+        update={
+            "title": made.title if accelerator.title == base.title else accelerator.title,
+            "parameters": made.parameters,
+            "synchronisation": made.synchronisation,
+            "dram": made.dram.model_copy(update=own),
+        }
+    )
+
+
+def _with_instructions_of(accelerator: Accelerator, made: Accelerator) -> Accelerator:
+    """The document ``made`` without instructions that ``accelerator`` leaves out."""
+    kept = {each.name for each in accelerator.instructions}
+    return made.model_copy(update={"instructions": tuple(each for each in made.instructions if each.name in kept)})
 
 
 def _changed(accelerator: Accelerator, **values: Any) -> tuple[Accelerator, GemminiParameters]:

@@ -1,7 +1,7 @@
 """What a Gemmini is built with: the generator's parameters that its instructions can notice.
 
-Defaults are those of the generator's default configuration (gemmini ``Configs.scala``, ``GemminiConfigs.scala``).
-Elements are int8, accumulators int32, scales fp32.
+Defaults are those of the generator's default configuration (gemmini ``Configs.scala``, ``GemminiConfigs.scala``), by
+itself: no processor, and a memory that answers after 30 cycles. Elements are int8, accumulators int32, scales fp32.
 """
 
 from typing import Annotated, Self
@@ -13,12 +13,22 @@ from accel.accelerator.base import DocumentPart
 _KB = 1024
 Cycles = Annotated[int, Field(strict=True, ge=0, le=100_000)]
 Entries = Annotated[int, Field(strict=True, ge=1, le=1024)]
+MOST_SLOTS = 62  # instructions that are told apart by a bit of a word each
+Slots = Annotated[int, Field(strict=True, ge=1, le=MOST_SLOTS)]
 ACC_BYTES = 4  # of an accumulator element
 STATISTICS = 4  # rows whose mean, variance and so on are kept at once (libgemmini NORM_STAT_IDS)
 
 
 def _power(value: int) -> bool:
     return value & (value - 1) == 0
+
+
+class Core(DocumentPart):
+    """The processor that sends the instructions."""
+
+    issue_cycles: Annotated[
+        int, Field(strict=True, ge=1, le=100_000, description="least cycles between two instructions that it sends")
+    ] = 1
 
 
 class GemminiParameters(DocumentPart):
@@ -45,27 +55,47 @@ class GemminiParameters(DocumentPart):
         Field(strict=True, ge=16, le=1024, description="longest request to memory, and longest row of a mvin, bytes"),
     ] = 64
     requests_in_flight: Annotated[Entries, Field(description="requests to memory that may be under way, each way")] = 16
-    load_entries: Annotated[Entries, Field(description="loads in the reservation station, instructions")] = 8
-    store_entries: Annotated[Entries, Field(description="stores in the reservation station, instructions")] = 4
+    load_entries: Annotated[Slots, Field(description="loads in the reservation station, instructions")] = 8
+    store_entries: Annotated[Slots, Field(description="stores in the reservation station, instructions")] = 4
     execute_entries: Annotated[
-        Entries, Field(description="preloads and computes in the reservation station, instructions")
+        Slots, Field(description="preloads and computes in the reservation station, instructions")
     ] = 16
-    memory_latency: Annotated[Cycles, Field(description="from a request to the first byte of its answer, cycles")] = 120
-    issue_cycles: Annotated[Cycles, Field(description="between two instructions that the processor sends, cycles")] = 50
-    scratchpad_read_delay: Annotated[Cycles, Field(description="from a read of the scratchpad to its data, cycles")] = 4
-    accumulator_latency: Annotated[Cycles, Field(description="of an accumulator's read-modify-write, cycles")] = 2
-    accumulator_scale_latency: Annotated[
-        Cycles, Field(description="of scaling a row of the accumulator on its way out, cycles")
+    load_queue: Annotated[Slots, Field(description="instructions that the load controller holds")] = 8
+    store_queue: Annotated[Slots, Field(description="instructions that the store controller holds")] = 2
+    execute_queue: Annotated[
+        int, Field(strict=True, ge=3, le=MOST_SLOTS, description="instructions that the execute controller holds")
     ] = 8
-    mvin_scale_latency: Annotated[Cycles, Field(description="of scaling a row on its way in, cycles")] = 4
-    station_latency: Annotated[
-        Cycles, Field(description="from the reservation station's entry to the controller, cycles")
-    ] = 3
-    store_latency: Annotated[
-        Cycles, Field(description="queues between a memory's read port and the DMA's writer, cycles")
-    ] = 6
-    tile_latency: Annotated[Cycles, Field(description="registers inside a tile of the mesh, cycles")] = 0
-    mesh_output_delay: Annotated[Cycles, Field(description="registers behind the mesh, cycles")] = 1
+    stores_in_order: Annotated[
+        bool,
+        Field(
+            strict=True,
+            description="a store waits in the reservation station until all older ones are complete, as in the "
+            "generator of 2025, and not only until they are handed over (ReservationStation.scala ``deps_st``)",
+        ),
+    ] = False
+    memory_latency: Annotated[Cycles, Field(description="from a request to the first beat of its answer, cycles")] = 30
+    core: Annotated[
+        Core | None, Field(description="the processor that sends the instructions; null: one a cycle, while they fit")
+    ] = None
+    scratchpad_read_delay: Annotated[
+        int, Field(strict=True, ge=1, le=32, description="from a bank of the scratchpad to its reader, cycles")
+    ] = 4
+    accumulator_latency: Annotated[
+        int, Field(strict=True, ge=1, le=15, description="of an accumulator's read-modify-write, cycles")
+    ] = 2
+    accumulator_scale_latency: Annotated[
+        int, Field(strict=True, ge=1, le=60, description="of scaling a row of the accumulator on its way out, cycles")
+    ] = 8
+    mvin_scale_latency: Annotated[Cycles, Field(description="of scaling an element on its way in, cycles")] = 4
+    mvin_scale_units: Annotated[
+        int, Field(strict=True, ge=1, le=64, description="elements that are scaled at once on their way in")
+    ] = 4
+    tile_latency: Annotated[
+        int, Field(strict=True, ge=0, le=3, description="registers inside a tile of the mesh, cycles")
+    ] = 0
+    mesh_output_delay: Annotated[
+        int, Field(strict=True, ge=0, le=16, description="registers behind the mesh, cycles")
+    ] = 1
     relu_before_scale: Annotated[
         bool,
         Field(
@@ -85,9 +115,14 @@ class GemminiParameters(DocumentPart):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        for name in ("dim", "scratchpad_banks", "accumulator_banks", "dma_bus_bytes", "dma_max_bytes"):
+        powers = ("dim", "scratchpad_banks", "accumulator_banks", "dma_bus_bytes", "dma_max_bytes", "mvin_scale_units")
+        for name in powers:
             if not _power(getattr(self, name)):
                 raise ValueError(f"{name} must be a power of two; it is {getattr(self, name)}")
+        if self.dma_bus_bytes > self.dma_max_bytes:
+            raise ValueError(f"dma_bus_bytes is {self.dma_bus_bytes}, more than dma_max_bytes, {self.dma_max_bytes}")
+        if self.mvin_scale_units > self.dim:
+            raise ValueError(f"mvin_scale_units is {self.mvin_scale_units}, more than dim, {self.dim}")
         for name, row, banks in (
             ("scratchpad_bytes", self.dim, self.scratchpad_banks),
             ("accumulator_bytes", self.dim * ACC_BYTES, self.accumulator_banks),
@@ -106,6 +141,16 @@ class GemminiParameters(DocumentPart):
     def accumulator_rows(self) -> int:
         """Rows of ``dim`` elements."""
         return self.accumulator_bytes // (self.dim * ACC_BYTES)
+
+    @property
+    def issue_cycles(self) -> int:
+        """Least cycles between two instructions that are sent."""
+        return 1 if self.core is None else self.core.issue_cycles
+
+    @property
+    def commands_tracked(self) -> int:
+        """Loads, and stores, whose rows may be under way at once (LoadController.scala ``nCmds``)."""
+        return self.requests_in_flight // self.dim + 1
 
     @property
     def wide_columns(self) -> int:

@@ -175,7 +175,8 @@ def _products(
 
 
 @compiled
-def _compute(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> int:
+def compute(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> int:
+    """The products, a tile of weights after the other."""
     if shape[of.TRANS_IN]:
         strides = (shape[of.IROWS] * shape[of.ICOLS] & 0xFFFF) << 16 | 1 << 7
         results = (loops[at.C_OROWS] * loops[at.C_OCOLS] & 0xFFFF) << 48
@@ -192,7 +193,8 @@ def _compute(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> in
 
 
 @compiled
-def _store(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> int:
+def store(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> int:
+    """The stores of all outputs."""
     batches, orows, ocols, ochs = loops[at.C_BATCHES], loops[at.C_OROWS], loops[at.C_OCOLS], loops[at.C_POCHS]
     image = loops[at.C_OUT_ROW] * loops[at.C_OUT_COL]
     for b in range(batches):
@@ -210,7 +212,8 @@ def _store(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> int:
 
 
 @compiled
-def _store_pooled(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> int:
+def store_pooled(out: Int64, count: int, shape: Int64, loops: Int64, dim: int) -> int:
+    """The stores of all pooled outputs, and what configures them before and after."""
     batches, ochs = loops[at.C_BATCHES], loops[at.C_POCHS]
     orows, ocols = loops[at.C_OROWS], loops[at.C_OCOLS]
     plain = shape[of.ACTIVATION] << 2 | rocc.CONFIG_ST
@@ -238,9 +241,9 @@ def expand_conv(out: Int64, count: int, shape: Int64, loops: Int64, sizes: Int64
         count = load_input(out, count, shape, loops, sizes)
     if loops[at.C_WEIGHTS] != 0:
         count = load_weights(out, count, shape, loops, sizes)
-    count = _compute(out, count, shape, loops, sizes[at.DIM])
+    count = compute(out, count, shape, loops, sizes[at.DIM])
     if loops[at.C_OUTPUT] != 0:
         if shape[of.POOLED]:
-            return _store_pooled(out, count, shape, loops, sizes[at.DIM])
-        return _store(out, count, shape, loops, sizes[at.DIM])
+            return store_pooled(out, count, shape, loops, sizes[at.DIM])
+        return store(out, count, shape, loops, sizes[at.DIM])
     return count

@@ -81,7 +81,8 @@ _PRIMITIVE = np.zeros(rocc.FENCE + 1, np.bool_)
 _PRIMITIVE[[*range(rocc.LOOP_WS), rocc.MVIN3, rocc.COUNTER, rocc.FENCE]] = True
 
 
-def _has_no_loops(functs: Int64) -> bool:
+def has_no_loops(functs: Int64) -> bool:
+    """Returns whether instructions of these functs (n,) are all primitive: no loops, nor registers of them."""
     if not len(functs):
         return True
     return bool(functs.min() >= 0 and functs.max() < len(_PRIMITIVE) and _PRIMITIVE[functs].all())
@@ -148,7 +149,7 @@ def expand_loops(
     """
     signed = as_signed(words)
     registers = loop_registers() if loops is None else loops
-    if len(signed) <= _MOST and _has_no_loops(signed[:, 0]):
+    if len(signed) <= _MOST and has_no_loops(signed[:, 0]):
         _note_block_strides(registers, signed)
         return ExpandedStream(signed.copy(), np.arange(len(signed)))
     fault, size = np.zeros(3, np.int64), sizes(parameters)

@@ -14,6 +14,7 @@ from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
 from accel.isa.gemmini.stream import bounds_kernel as of
 from accel.isa.gemmini.stream.bounds_kernel import check_bounds
 from accel.isa.gemmini.stream.configuration_registers import sizes
+from accel.isa.gemmini.stream.errata import find_errata
 from accel.isa.gemmini.stream.launch_context import LaunchContext, takes_decoded_launch
 from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, expand_loops
 from accel.isa.hazard_findings import Hazards, Unwritten
@@ -107,19 +108,29 @@ class GemminiHazardChecker:
         self._known[self._dram + begin : self._dram + end] = 1
 
     def check(self, decoded: Decoded, dram: Bytes) -> Hazards:
-        """Returns the reads of a launch of what nothing wrote; of ``dram`` only its size matters.
+        """Returns a launch's reads of what nothing wrote, and its errata; of ``dram`` only its size matters.
 
         Raises:
             SimulationError: an instruction that is out of range.
         """
-        unwritten = takes_decoded_launch(self._unwritten)(decoded, decoded.first, len(dram))
-        return Hazards((), tuple(unwritten))
+        return takes_decoded_launch(self._hazards)(decoded, decoded.first, len(dram))
 
-    def _unwritten(
+    def _hazards(
         self, words: Words, parameters: GemminiParameters, context: LaunchContext, first: int, dram_bytes: int
-    ) -> list[Unwritten]:
+    ) -> Hazards:
         windows = context.map(dram_bytes)
         expanded = expand_loops(words, parameters, context.loops.copy())
+        unwritten = self._unwritten(expanded, parameters, windows, context, first)
+        return Hazards((), tuple(unwritten), (), tuple(find_errata(expanded, parameters, context.state, first)))
+
+    def _unwritten(
+        self,
+        expanded: ExpandedStream,
+        parameters: GemminiParameters,
+        windows: Int64,
+        context: LaunchContext,
+        first: int,
+    ) -> list[Unwritten]:
         found = check_expanded(expanded, parameters, windows, context.state, context.bits, self._known, _ROOM)
         unwritten = []
         for instruction, memory, low, high in found.tolist():

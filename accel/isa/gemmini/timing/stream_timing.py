@@ -1,28 +1,30 @@
 """Gemmini's cycles: when each instruction starts and ends, and what it waited for.
 
-The processor sends instructions; the loop unrollers write loops out, two loops at once (LoopMatmul.scala); the
-reservation station keeps three queues in order and holds back what overlaps (ReservationStation.scala); controllers
-take it from there. Rules are cited where they act. What the model leaves out: misses of the TLB and of caches, stores
-and mesh that read one bank, and what the processor does between instructions beyond a constant.
+The hardware is run register by register (:mod:`accel.isa.gemmini.timing.machine`); here a stream is given to it, and
+what it logged of each primitive instruction is told.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from accel.errors import SimulationError
 from accel.isa.decode import Decoded
 from accel.isa.family import Activity
 from accel.isa.gemmini.document import rocc_encoding as rocc
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.stream.configuration_registers import sizes
 from accel.isa.gemmini.stream.launch_context import LaunchContext
-from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, as_signed, expand_loops
-from accel.isa.gemmini.timing import reservation_station as kernel
-from accel.isa.gemmini.timing import timing_columns as at
+from accel.isa.gemmini.stream.loop_expansion import ExpandedStream, as_signed, expand_loops, has_no_loops
+from accel.isa.gemmini.timing.machine import log_columns as log
+from accel.isa.gemmini.timing.machine.build import UNLIMITED, new_machine
+from accel.isa.gemmini.timing.machine.machine import STALLED, run_machine
 from accel.util.arrays import Int64, Signed, Words, narrowed
 
 _UNITS = ("load", "execute", "store")
 _AFTER_ENTRY = (*_UNITS, "unit")  # what an instruction in the station waits for, one after the other
 _FUNCTS = 1 << 7  # codes of instructions
+_ISSUE = 1  # cycles from the station's entry to the controller, where nothing is waited for
 
 
 @dataclass(frozen=True)
@@ -30,14 +32,14 @@ class StreamTiming:
     """Cycles of a stream of n instructions, and of the m primitive ones that its loops are.
 
     Attributes:
-        start: (n,) when the first of its primitive instructions starts; when it arrives, if it has none.
+        start: (n,) when the first of its primitive instructions starts; when it is accepted, if it has none.
         end: (n,) when the last of them has completed.
         waits: cause to cycles (n,), summed over its primitive instructions: ``processor``, ``reservation_station`` (no
             entry), ``load``, ``execute`` and ``store`` (rows that these use), ``unit`` (its controller was busy).
         cycles: when everything is done, writes acknowledged.
-        busy: cycles at work of ``load``, ``execute`` and ``store``.
-        expanded: the primitive instructions.
-        primitive_times: (TIMES, m) as :mod:`accel.isa.gemmini.timing.timing_columns` has them.
+        busy: cycles in which ``load``, ``execute`` and ``store`` have begun something that is not complete.
+        expanded: the primitive instructions, by instruction, and in the order in which they entered the station.
+        log: (m, COLUMNS) as :mod:`accel.isa.gemmini.timing.machine.log_columns` has them.
         primitive_waits: cause to cycles (m,), as ``waits``.
     """
 
@@ -47,35 +49,8 @@ class StreamTiming:
     cycles: int
     busy: dict[str, int]
     expanded: ExpandedStream
-    primitive_times: Int64
+    log: Int64
     primitive_waits: dict[str, Int64]
-
-
-def kernel_parameters(parameters: GemminiParameters) -> Int64:
-    """What the kernel needs of the configuration.
-
-    The mesh's latency is (dim - 1) rows of input skew, dim of processing elements and (dim - 1) of output skew
-    (MeshWithDelays.scala, Mesh.scala); from the last row that is sent to the last result, one skew less.
-    """
-    out = np.zeros(at.PARAMETERS, np.int64)
-    dim = parameters.dim
-    out[at.DIM] = dim
-    out[at.LOAD_ENTRIES] = parameters.load_entries
-    out[at.EXECUTE_ENTRIES] = parameters.execute_entries
-    out[at.STORE_ENTRIES] = parameters.store_entries
-    out[at.COMMANDS] = parameters.requests_in_flight // dim + 1  # LoadController.scala nCmds
-    out[at.IN_FLIGHT] = parameters.requests_in_flight
-    out[at.BUS], out[at.MAX_BYTES] = parameters.dma_bus_bytes, parameters.dma_max_bytes
-    out[at.LATENCY], out[at.ISSUE] = parameters.memory_latency, parameters.issue_cycles
-    out[at.SPAD_DELAY] = parameters.scratchpad_read_delay
-    out[at.ACC_LATENCY] = parameters.accumulator_latency
-    out[at.ACC_SCALE], out[at.MVIN_SCALE] = parameters.accumulator_scale_latency, parameters.mvin_scale_latency
-    out[at.MESH] = 2 * dim * (parameters.tile_latency + 1) + parameters.mesh_output_delay
-    out[at.BANKS] = parameters.scratchpad_banks
-    out[at.BANK_ROWS] = parameters.scratchpad_rows // parameters.scratchpad_banks
-    out[at.ACC_BANK_ROWS] = parameters.accumulator_rows // parameters.accumulator_banks
-    out[at.STATION], out[at.STORE_DELAY] = parameters.station_latency, parameters.store_latency
-    return out
 
 
 def _folded(values: Int64, first: Int64, how: np.ufunc, empty: Int64) -> Signed:
@@ -88,111 +63,150 @@ def _folded(values: Int64, first: Int64, how: np.ufunc, empty: Int64) -> Signed:
 
 
 @dataclass(frozen=True)
-class Unrolled:
-    """A stream of n instructions, the m primitive ones that its loops are, and which of these is the first of each.
+class MachineRun:
+    """What the machine did: ``cycles`` (STALLED: it is stuck), ``log`` (m, COLUMNS), and when it ``accepted`` (n,)."""
 
-    Attributes:
-        functs: codes of the instructions (n,).
-        first: places of the first ones (n + 1,).
-        expanded: the primitive instructions.
-    """
-
-    functs: Int64
-    first: Int64
-    expanded: ExpandedStream
+    cycles: int
+    log: Int64
+    accepted: Int64
 
 
-def unroll(words: Words, parameters: GemminiParameters, context: LaunchContext) -> Unrolled:
-    """Write out the loops of a stream (n, 3), as the RTL does.
+def run_stream(
+    words: Words,
+    parameters: GemminiParameters,
+    context: LaunchContext,
+    *,
+    spacing: int = 0,
+    open_requests: int = UNLIMITED,
+    walk_latency: int = -1,
+) -> MachineRun:
+    """Run a stream (n, 3) on the machine.
+
+    Args:
+        words: the stream.
+        parameters: of the accelerator.
+        context: what earlier instructions have left.
+        spacing: least cycles from one instruction that is accepted to the next that is offered; 0: the processor's.
+        open_requests: requests that the memory takes before it has answered.
+        walk_latency: cycles of a page walk; -1: addresses are not translated.
 
     Raises:
         SimulationError: an undefined instruction, or a loop that does not fit.
     """
+    signed = as_signed(words)
+    registers = None if has_no_loops(signed[:, 0]) else context.loops.copy()
+    commands = np.zeros((4, 1 if registers is None else _longest_loop(words, parameters, context), 3), np.int64)
+    machine = new_machine(parameters, context, spacing=spacing, open_requests=open_requests, walk_latency=walk_latency)
+    accepted = np.full(len(signed), -1, np.int64)
+    cycles, rows = run_machine(machine, signed, registers, sizes(parameters), commands, accepted)
+    return MachineRun(cycles, rows, accepted)
+
+
+def _longest_loop(words: Words, parameters: GemminiParameters, context: LaunchContext) -> int:
+    """Primitive instructions of the longest loop of a stream; all loops are checked."""
     expanded = expand_loops(words, parameters, context.loops.copy(), alternate=True)
-    first = np.searchsorted(expanded.origin, np.arange(len(words) + 1)).astype(np.int64)
-    return Unrolled(np.ascontiguousarray(as_signed(words)[:, 0]), first, expanded)
+    loops = np.isin(as_signed(words)[:, 0], (rocc.LOOP_CONV, rocc.LOOP_WS))
+    if not loops.any():
+        return 1
+    return int(np.bincount(expanded.origin, minlength=len(words))[loops].max()) + 8
 
 
-@dataclass(frozen=True)
-class _Clocked:
-    """What the clock says: by primitive instruction ``times`` (TIMES, m), ``waits`` (CAUSES, m); ``arrivals`` (n,)."""
+def _finished(run: MachineRun) -> MachineRun:
+    """The run, if it came to its end.
 
-    cycles: int
-    times: Int64
-    waits: Int64
-    arrivals: Int64
-    busy: Int64
-
-
-def _run_clock(stream: Unrolled, parameters: GemminiParameters, context: LaunchContext) -> _Clocked:
-    count, total = len(stream.functs), len(stream.expanded.words)
-    times, waits = np.zeros((at.TIMES, total), np.int64), np.zeros((at.CAUSES, total), np.int64)
-    arrivals, busy = np.zeros(count, np.int64), np.zeros(3, np.int64)
-    cycles = kernel.run_clock(
-        stream.expanded.words,
-        stream.first,
-        stream.functs,
-        kernel_parameters(parameters),
-        context.state.copy(),
-        context.bits.copy(),
-        times,
-        arrivals,
-        waits,
-        busy,
-    )
-    return _Clocked(cycles, times, waits, arrivals, busy)
+    Raises:
+        SimulationError: it did not.
+    """
+    if run.cycles != STALLED:
+        return run
+    stuck = run.log[(run.log[:, log.COMPLETE] < 0) & (run.log[:, log.BEGUN] < 0)]
+    waiting = np.flatnonzero(run.accepted < 0)
+    index = int(stuck[0, log.ORIGIN]) if len(stuck) else int(waiting[0]) if len(waiting) else 0
+    raise SimulationError.at_instruction(index, "deadlock", "it never completes, and the hardware waits for it")
 
 
-def cycles_of(_words: Words, parameters: GemminiParameters, context: LaunchContext, stream: Unrolled) -> int:
-    """Time a stream that is unrolled already; nothing is told of its instructions."""
-    return _run_clock(stream, parameters, context).cycles
+def cycles_of(words: Words, parameters: GemminiParameters, context: LaunchContext) -> int:
+    """Time a stream (n, 3); nothing is told of its instructions.
+
+    Raises:
+        SimulationError: an undefined instruction, a loop that does not fit, or one that never completes.
+    """
+    return _finished(run_stream(words, parameters, context)).cycles
 
 
 def time_stream(words: Words, parameters: GemminiParameters, context: LaunchContext | None = None) -> StreamTiming:
     """Time a stream (n, 3) that starts on an idle accelerator and finds ``context``, or what is there after power-on.
 
     Raises:
-        SimulationError: an undefined instruction, or a loop that does not fit.
+        SimulationError: an undefined instruction, a loop that does not fit, or one that never completes.
     """
     found = LaunchContext.fresh(parameters) if context is None else context
-    stream = unroll(words, parameters, found)
-    clocked = _run_clock(stream, parameters, found)
-    first, times, arrivals = stream.first, clocked.times, clocked.arrivals
+    run = _finished(run_stream(words, parameters, found))
+    rows = run.log[np.argsort(run.log[:, log.ORIGIN], kind="stable")]
+    first = np.searchsorted(rows[:, log.ORIGIN], np.arange(len(words) + 1)).astype(np.int64)
+    start, end = rows[:, log.BEGUN], _ends(rows)
     none = np.zeros(len(words), np.int64)
-    by_cause = dict(zip(at.NAMES, clocked.waits, strict=True))
+    by_cause = _waits_of(rows)
     return StreamTiming(
-        start=_folded(times[at.START], first, np.minimum, arrivals),
-        end=_folded(times[at.END], first, np.maximum, arrivals),
+        start=_folded(start, first, np.minimum, run.accepted),
+        end=_folded(end, first, np.maximum, run.accepted),
         waits={name: _folded(row, first, np.add, none) for name, row in by_cause.items()},
-        cycles=clocked.cycles,
-        busy=dict(zip(_UNITS, clocked.busy.tolist(), strict=True)),
-        expanded=stream.expanded,
-        primitive_times=times,
+        cycles=run.cycles,
+        busy={name: _union(start, end, rows[:, log.QUEUE] == queue) for queue, name in enumerate(_UNITS)},
+        expanded=ExpandedStream(rows[:, [log.FUNCT, log.RS1, log.RS2]], rows[:, log.ORIGIN]),
+        log=rows,
         primitive_waits=by_cause,
     )
+
+
+def _ends(rows: Int64) -> Int64:
+    """The cycle after each is complete (m,); configurations of loads and stores are with being begun."""
+    return np.where(rows[:, log.COMPLETE] >= 0, rows[:, log.COMPLETE], rows[:, log.BEGUN]) + 1
+
+
+def _waits_of(rows: Int64) -> dict[str, Int64]:
+    """Cycles (m,) of each cause, one after the other from when an instruction asks for an entry to when it begins."""
+    asked, entered, begun = rows[:, log.ASKED], rows[:, log.ENTERED], rows[:, log.BEGUN]
+    waits = {"processor": np.zeros(len(rows), np.int64), "reservation_station": entered - asked}
+    reached = entered + _ISSUE
+    for queue, name in enumerate(_UNITS):
+        other = rows[:, log.QUEUE] != queue
+        until = np.where(other, np.maximum(reached, rows[:, log.CLEARED + queue] + 1), reached)
+        waits[name] = until - reached
+        reached = until
+    waits["unit"] = begun - reached
+    return waits
+
+
+def _union(start: Int64, end: Int64, chosen: np.ndarray) -> int:
+    """Cycles that intervals from ``start`` to ``end`` (m,) cover, of those ``chosen`` (m,)."""
+    order = np.argsort(start[chosen], kind="stable")
+    begins, ends = start[chosen][order], end[chosen][order]
+    if not len(begins):
+        return 0
+    before = np.concatenate(([0], np.maximum.accumulate(ends)[:-1]))
+    return int(np.maximum(ends - np.maximum(begins, before), 0).sum())
 
 
 def activity_of(decoded: Decoded, timed: StreamTiming) -> Activity:
     """Returns what the controllers of a launch did, by primitive instruction.
 
-    One is at work from when its controller takes it until it has completed: a load until its data are there, a product
-    until its result is written. Before, it waits for the processor or the unroller that sends it (``processor``), for
-    an entry of the reservation station, on its way from there (``issue``), and for other controllers.
+    One is at work from when its controller begins with it until it has completed: a load until its data are there, a
+    product until its rows are sent, and a preload until the result that it names is written. Before, it waits for the
+    processor or the unroller that sends it (``processor``), for an entry of the reservation station, on its way from
+    there (``issue``), and for other controllers.
     """
-    times, queues = timed.primitive_times, timed.primitive_times[at.QUEUE]
-    rows = np.flatnonzero(queues != at.NO_QUEUE)
-    start, entered, queue = times[at.START, rows], times[at.ENTERED, rows], queues[rows]
-    waits = {name: cycles[rows] for name, cycles in timed.primitive_waits.items()}
+    rows, waits = timed.log, dict(timed.primitive_waits)
+    start, entered, queue = rows[:, log.BEGUN], rows[:, log.ENTERED], rows[:, log.QUEUE]
     after = sum((waits[name] for name in _AFTER_ENTRY), np.zeros(len(rows), np.int64))
     waits["processor"] = entered - waits["reservation_station"]
     waits["issue"] = start - after - entered
     units = np.array([decoded.accelerator.units.index(name) for name in _UNITS], np.int64)
-    sent = timed.expanded.words[rows, 0]
     return Activity(
         unit=units[queue],
-        kind=_sorts(decoded, queue, sent, decoded.kind[timed.expanded.origin[rows]]),
+        kind=_sorts(decoded, queue, rows[:, log.FUNCT], decoded.kind[rows[:, log.ORIGIN]]),
         start=start,
-        end=times[at.WORKED, rows],
+        end=_ends(rows),
         held=np.zeros(len(rows), np.int8),
         waits={name: waits[name] for name in ("processor", "reservation_station", "issue", *_AFTER_ENTRY)},
         blockers={name: int(unit) for name, unit in zip(_UNITS, units, strict=True)},

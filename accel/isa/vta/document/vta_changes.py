@@ -10,6 +10,7 @@ from typing import Any
 
 import pydantic
 
+from accel.accelerator.base import DocumentPart
 from accel.accelerator.document import Accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.document_changes import deepened, larger_memories, same_shape, titled, with_shape_of
@@ -30,6 +31,37 @@ def changes_of_vta(accelerator: Accelerator) -> Iterator[DocumentChange]:
         change = f"tiles of {1 << larger.LOG_BATCH} x {1 << larger.LOG_BLOCK}"
         make = partial(_with_tile, accelerator, larger, variant, change)
         yield DocumentChange("tile", "the size of a tile", change, make)
+
+
+class VtaChoices(VtaConfig, Variant):
+    """All that a VTA's document is derived from: the ten keys, and the variant."""
+
+
+def configuration_of_vta(accelerator: Accelerator) -> VtaChoices:
+    """Returns the ten keys and the variant from which the document follows.
+
+    Raises:
+        InvalidAccelerator: it follows from none, or was changed since.
+    """
+    known = _derived_from(accelerator)
+    if known is None:
+        message = f"{accelerator.name} does not follow from a vta_config: it has none, or was changed since"
+        raise InvalidAccelerator(message, field="accelerator")
+    config, variant = known
+    return VtaChoices.model_validate({**config.model_dump(), **variant.model_dump()})
+
+
+def derived_vta(accelerator: Accelerator, configuration: DocumentPart) -> Accelerator:
+    """Returns the document of other keys, or of another variant; what time it takes follows from these.
+
+    Raises:
+        InvalidAccelerator: there can be no such accelerator; ``field`` is the key to mend.
+    """
+    said = configuration.model_dump()
+    config = VtaConfig.model_validate({key: said[key] for key in VtaConfig.model_fields})
+    variant = Variant.model_validate({key: said[key] for key in Variant.model_fields})
+    made = vta_accelerator(config, variant, name=accelerator.name, title=f"VTA {config.label}")
+    return made.model_copy(update={"composites": accelerator.composites})
 
 
 def _derived_from(accelerator: Accelerator) -> _Derived | None:

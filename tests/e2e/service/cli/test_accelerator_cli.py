@@ -143,3 +143,44 @@ def test_plans_that_cannot_be_made(model: Path, tmp_path: Path) -> None:
     plain = cyclops("plan", model, "--accelerator", "tpu")
     assert (plain.returncode, plain.stdout) == (2, "")
     assert all(name in plain.stderr for name in preset_names())
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "wanted"),
+    [
+        ("gemmini", ["dim=8", "scratchpad_bytes=131072"], {"spad": (16384, (8,)), "acc": (2048, (8,))}),
+        ("gemmini-lean", ["dim=32"], {"spad": (8192, (32,)), "acc": (512, (32,))}),
+        (
+            "vta",
+            ["LOG_BLOCK=5", "bus_bytes=16"],
+            {"wgt": (256, (32, 32)), "inp": (1024, (1, 32)), "acc": (1024, (1, 32))},
+        ),
+    ],
+)
+def test_a_document_is_derived(tmp_path: Path, name: str, keys: list[str], wanted: dict[str, object]) -> None:
+    """The sizes are those that bytes divided by the elements of a row give."""
+    file = tmp_path / "mine.yaml"
+    done = cyclops("accelerator", "derive", name, *[f"--set={key}" for key in keys], "--output", file, "--yaml")
+    assert done.returncode == 0, done.stderr
+    derived = parse_accelerator(file.read_bytes())
+    assert {memory.name: (memory.depth, memory.shape) for memory in derived.memories if memory.name in wanted} == wanted
+    assert derived.name == f"{name}-{'-'.join(keys).replace('=', '-')}"
+    assert derived.dram.bus_bytes == (16 if name != "vta" else int(keys[1].partition("=")[2]))
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "said"),
+    [
+        ("gemmini", ["dimm=8"], "there is no key 'dimm' here; the nearest is dim"),
+        ("gemmini", ["dim=12"], "dim must be a power of two; it is 12"),
+        ("gemmini", ["dim"], "is not of the form KEY=VALUE"),
+        ("vta", ["LOG_BLOCK=9"], "LOG_BLOCK: 9 is outside 0 to 7"),
+        ("vta", ["queue_depths.loud=2"], "the nearest is load"),
+        ("output-stationary", ["dim=8"], "follow from no configuration"),
+    ],
+)
+def test_what_cannot_be_derived_is_told(name: str, keys: list[str], said: str) -> None:
+    done = cyclops("accelerator", "derive", name, *[f"--set={key}" for key in keys])
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert done.stdout == ""

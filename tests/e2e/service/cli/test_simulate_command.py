@@ -285,3 +285,27 @@ def test_as_a_command_of_its_own(program: Path, tmp_path: Path) -> None:
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith("cyclops: ")
     assert "Traceback" not in refused.stderr
+
+
+def test_many_programs_have_a_line_each(program: Path, tmp_path: Path) -> None:
+    """One that cannot be used takes its own line and not those of others."""
+    nothing = tmp_path / "nothing.zip"
+    done = simulate(program, nothing, program, "--jsonl")
+    assert done.exit_code == 2
+    first, second, third = map(json.loads, done.stdout.splitlines())
+    alone = json.loads(simulate(program, "--json").stdout)
+    assert (first["program"], first["verified"], first["cycles"]) == (str(program), True, alone["cycles"])
+    assert [launch["cycles"] for launch in first["launches"]] == [layer["cycles"] for layer in alone["launches"]]
+    assert second["program"] == str(nothing)
+    assert second["problem"]["type"].endswith("invalid-program")
+    assert third == first
+    racing = simulate(written(addition(tokens=False), tmp_path / "race"), "--jsonl")
+    assert racing.exit_code == 1
+    assert json.loads(racing.stdout)["race_count"] == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["--jsonl", "--json"], ["--jsonl", "--out", "out"]])
+def test_of_many_programs_there_is_no_whole_report(program: Path, arguments: list[str]) -> None:
+    done = simulate(program, program, *arguments)
+    assert done.exit_code == 2
+    assert "--jsonl" in done.stderr

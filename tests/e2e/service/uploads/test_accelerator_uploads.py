@@ -13,6 +13,7 @@ import pytest
 from accel.accelerator.document import Accelerator
 from accel.accelerator.document_text import MAX_BYTES
 from accel.accelerator.document_yaml import accelerator_yaml, yaml_text
+from accel.catalog.derive_accelerator import derive_accelerator
 from accel.catalog.load_accelerator import accelerator_id, load_accelerator, parse_accelerator, preset_names
 from examples.single import Conv, conv_model
 from tests.conftest import Service
@@ -324,3 +325,23 @@ def test_unknown_accelerators(client: httpx2.Client, is_problem: Callable[..., d
     is_problem(client.get(f"/v1/accelerators/{name}"), 404, "not-found")
     answer = client.post("/v1/jobs", json={"model": "0" * 64, "accelerator": name})
     assert answer.status_code == 422
+
+
+def test_an_accelerator_is_derived(client: httpx2.Client, is_problem: Callable[..., dict]) -> None:
+    """What is kept is the document that the command line derives, and a job can name it."""
+    address, body = "/v1/accelerators/gemmini/derive", {"set": {"dim": 8}, "name": "narrow"}
+    tried = client.post(f"{address}?dry_run=true", json=body)
+    assert tried.status_code == 200, tried.text
+    assert client.get(f"/v1/accelerators/{tried.json()['id']}").status_code == 404
+    answer = client.post(address, json=body)
+    assert answer.status_code == 201, answer.text
+    assert answer.json() == tried.json() | {"label": None}
+    document = Accelerator.model_validate(client.get(answer.headers["location"]).json())
+    assert document == derive_accelerator(load_accelerator("gemmini"), {"dim": 8}, "narrow")
+    again = client.post(f"{answer.headers['location']}/derive", json={"set": {"dim": 16}})
+    assert again.status_code == 201
+    is_problem(client.post(address, json={"set": {"dimm": 8}}), 422, "invalid-accelerator", "set.dimm")
+    is_problem(client.post(address, json={"set": {}}), 422, "invalid-request", "set")
+    is_problem(client.post("/v1/accelerators/nobody/derive", json=body), 404, "not-found", "id")
+    stationary = "/v1/accelerators/output-stationary/derive"
+    is_problem(client.post(stationary, json=body), 422, "invalid-accelerator", "accelerator")

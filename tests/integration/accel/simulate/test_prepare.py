@@ -12,7 +12,8 @@ from accel.isa.decode import decode
 from accel.isa.family_registry import family_of
 from accel.isa.gemmini.function import stream_machine
 from accel.isa.gemmini.stream import bounds_kernel, launch_context, loop_expansion
-from accel.isa.gemmini.timing import reservation_station, stream_traffic
+from accel.isa.gemmini.timing import stream_traffic
+from accel.isa.gemmini.timing.machine import machine
 from accel.isa.kernel_library import load_kernel
 from accel.isa.vta import happens_before
 from accel.isa.vta.function import launch_kernel
@@ -104,7 +105,8 @@ def test_preparing_compiles_all_that_gemmini_runs() -> None:
     for compiled in (
         loop_expansion._expand,
         stream_machine.run_primitives,
-        reservation_station.run_clock,
+        machine.prepare,
+        machine.run_machine,
         bounds_kernel.check_bounds,
         stream_traffic._boxes,
         launch_context._configure_all,

@@ -1,33 +1,54 @@
-"""What of Gemmini's cycles was measured: what the four streams send, and no more."""
+"""What is said of Gemmini's cycles: the two designs that were recorded, and no other."""
 
-import numpy as np
+import pytest
 
 from accel.catalog.load_accelerator import load_accelerator
-from accel.isa.decode import decode
 from accel.isa.family_registry import family_of
-from accel.isa.gemmini.timing import gemmini_calibration
-from accel.program.program_model import Launch
-from examples.single import Dense, dense_model
-from tests.helpers.models.build_models import build
-from tests.helpers.programs.gemmini_vectors import needs_gemmini_golden, trace
+from accel.isa.gemmini.timing.gemmini_calibration import RUNS
+from accel.isa.recordings import read_recordings
+from tests.helpers.programs.gemmini_vectors import FOLDER, needs_gemmini_golden
 
-LEAN = load_accelerator("gemmini-lean")
-STREAMS = ("tiled_matmul_ws", "tiled_matmul_ws_perf", "conv_perf", "conv_dw_perf")
+
+def model_of(name, **parameters):
+    accelerator = load_accelerator(name)
+    changed = accelerator.model_copy(update={"parameters": accelerator.parameters | parameters})
+    return family_of(changed).timing_model(changed)
+
+
+@pytest.mark.parametrize(("name", "design"), [("gemmini", "16x16"), ("gemmini-8", "8x8")])
+def test_the_recorded_designs_are_exact(name, design):
+    for model in (model_of(name), model_of(name, memory_latency=80), model_of(name, relu_before_scale=False)):
+        assert model.calibrated
+        assert model.exact == model.of == RUNS[design]
+        assert model.worst_percent == 0
+        assert f"{RUNS[design]} recorded runs of a {design} design" in model.statement
 
 
 @needs_gemmini_golden
-def test_the_streams_send_what_the_table_says() -> None:
-    assert {int(funct) for name in STREAMS for funct in np.unique(trace(name)[:, 0])} == gemmini_calibration.MEASURED
+@pytest.mark.parametrize(("design", "folder"), [("16x16", "rtl"), ("8x8", "rtl_8x8")])
+def test_as_many_runs_are_claimed_as_there_are(design, folder):
+    recordings = read_recordings(FOLDER / folder)
+    assert RUNS[design] == len(recordings.streams) * len(recordings.latencies)
 
 
-def test_a_program_that_sends_something_else_is_told() -> None:
-    program = build(dense_model(Dense(5, 70, 33)), LEAN)
-    launches = [step for step in program.steps if isinstance(step, Launch)]
-    words = [program.words[launch.begin : launch.begin + launch.count] for launch in launches]
-    model = family_of(LEAN).timing_model(LEAN, [decode(LEAN, each) for each in words])
+@pytest.mark.parametrize(
+    ("name", "parameters", "outside"),
+    [
+        ("gemmini", {"stores_in_order": True}, ["stores_in_order True, compared False"]),
+        ("gemmini-8", {"requests_in_flight": 16}, ["requests_in_flight 16, compared 8"]),
+        ("gemmini", {"core": {"issue_cycles": 50}}, ["core {'issue_cycles': 50}, compared None"]),
+        ("gemmini-2025", {}, ["stores_in_order True, compared False"]),
+    ],
+)
+def test_others_are_told_what_differs(name, parameters, outside):
+    model = model_of(name, **parameters)
     assert not model.calibrated
     assert (model.exact, model.of, model.worst_percent) == (0, 0, None)
-    (told,) = model.outside
-    assert "sends mvin, mvin3, mvout, preload, compute_preloaded by themselves" in told
-    assert model.statement.startswith(f"modelled: {told}. Those are within 10%")
-    assert family_of(LEAN).timing_model(LEAN).calibrated
+    assert model.outside == outside
+    assert model.statement.startswith(f"not compared with any hardware: {outside[0]}")
+
+
+def test_the_lean_preset_was_compared_with_an_fpga():
+    model = model_of("gemmini-lean")
+    assert (model.calibrated, model.exact, model.of, model.worst_percent) == (True, 0, 4, 7.7)
+    assert not model_of("gemmini-lean", memory_latency=30).calibrated

@@ -22,7 +22,7 @@ def test_it_is_what_the_unroller_makes(count: int, alternate: bool, monkeypatch:
     words[::2, 1] |= np.uint64(rocc.CONFIG_LD)
     registers, others = loop_registers(), loop_registers()
     found = expand_loops(words, _PARAMETERS, registers, alternate=alternate)
-    monkeypatch.setattr(loop_expansion, "_has_no_loops", lambda _: False)
+    monkeypatch.setattr(loop_expansion, "has_no_loops", lambda _: False)
     expected = expand_loops(words, _PARAMETERS, others, alternate=alternate)
     assert np.array_equal(found.words, expected.words)
     assert np.array_equal(found.origin, expected.origin)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from accel.errors import SimulationError
@@ -48,7 +48,12 @@ def test_random_streams_do_what_the_reference_does(dim, seed):
 @given(seed=st.integers(0, 1 << 32))
 def test_random_streams_have_times_and_traffic(seed):
     words = Writer(seed, 16).draw(40)
-    timing = time_stream(words, parameters_of(16))
+    try:
+        timing = time_stream(words, parameters_of(16))
+    except SimulationError as error:  # products that nobody takes out, and then weights that stay, stop the hardware
+        if error.kind != "deadlock":
+            raise
+        reject()
     assert (timing.start >= 0).all()
     assert (timing.end >= timing.start).all()
     assert timing.cycles >= timing.end.max(initial=0)

@@ -45,7 +45,9 @@ def test_a_stream_cut_before_each_instruction_does_the_same(name, tmp_path):
     pieces = run_program(cut(program, list(range(1, len(program.words)))), SimulateOptions(), None)
     assert whole.verified
     assert pieces.verified
-    assert not pieces.warnings
+    assert {each.kind for each in pieces.warnings} <= {
+        "hardware-differs"
+    }  # a preload ends a launch, and may be the last
     assert (pieces.bytes_read, pieces.bytes_written) == (whole.bytes_read, whole.bytes_written) > (0, 0)
     assert sum(each.lower_bound for each in pieces.launches) >= whole.launches[0].lower_bound
 

@@ -1,20 +1,48 @@
 """The presets of Gemmini, and what a document of one must have."""
 
+import pydantic
 import pytest
 
 from accel.catalog.load_accelerator import load_accelerator, parse_accelerator
 from accel.errors import InvalidAccelerator
 from accel.isa.gemmini.document.gemmini_document import gemmini_accelerator, parameters_of
 from accel.isa.gemmini.document.gemmini_parameters import GemminiParameters
+from accel.isa.gemmini.timing.gemmini_calibration import DEFAULT, EIGHT, LEAN
 
 
 def test_the_preset_is_the_default_configuration():
     assert load_accelerator("gemmini") == gemmini_accelerator(GemminiParameters())
 
 
+def test_presets_follow_from_their_parameters():
+    for name in ("gemmini-8", "gemmini-32", "gemmini-2025"):
+        preset = load_accelerator(name)
+        assert preset == gemmini_accelerator(parameters_of(preset), name=name, title=preset.title)
+
+
+def test_the_small_preset_is_the_design_that_was_recorded():
+    assert parameters_of(load_accelerator("gemmini-8")) == EIGHT
+    assert parameters_of(load_accelerator("gemmini")) == DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"dma_bus_bytes": 128}, "dma_bus_bytes is 128, more than dma_max_bytes, 64"),
+        ({"mvin_scale_units": 32}, "mvin_scale_units is 32, more than dim, 16"),
+        ({"execute_queue": 2}, "greater than or equal to 3"),
+        ({"load_entries": 63}, "less than or equal to 62"),
+        ({"core": {"issue_cycles": 0}}, "greater than or equal to 1"),
+    ],
+)
+def test_parameters_of_no_machine_are_refused(values, said):
+    with pytest.raises(pydantic.ValidationError, match=said):
+        GemminiParameters.model_validate(values)
+
+
 def test_the_lean_preset_is_the_configuration_that_was_measured():
     lean = load_accelerator("gemmini-lean")
-    assert parameters_of(lean) == GemminiParameters(requests_in_flight=64)
+    assert parameters_of(lean) == LEAN
     default = {instruction.name for instruction in load_accelerator("gemmini").instructions}
     assert default - {instruction.name for instruction in lean.instructions} == {"store_full"}
 
