@@ -10,6 +10,8 @@ from onnxruntime import GraphOptimizationLevel
 
 from accel.errors import InvalidModel, InvalidTensors
 from accel.frontend.onnx_model.ort_session import session, with_outputs
+from accel.frontend.quantize.input_moments import Feedback, moments_by_tensor
+from accel.frontend.quantize.quantization_targets import WeightedNode
 from accel.frontend.quantize.scale_grid import CalibrationMethod, Grid, Loss
 from accel.frontend.quantize.value_histogram import Histogram
 from accel.util.arrays import Array
@@ -52,6 +54,7 @@ class Calibrated:
 
     losses: dict[str, Loss]
     means: dict[str, Array]
+    feedback: dict[str, Feedback]
 
 
 def calibrate(
@@ -61,7 +64,7 @@ def calibrate(
     *,
     method: CalibrationMethod = "mse",
     shifted: Collection[str] = (),
-    axes: Mapping[str, int] | None = None,
+    layers: Sequence[WeightedNode] = (),
 ) -> Calibrated:
     """Returns what the samples tell of the tensors that have a grid.
 
@@ -71,22 +74,27 @@ def calibrate(
         inputs: the samples.
         method: how a tensor's range is chosen.
         shifted: the tensors that may have a zero point.
-        axes: of the channels whose means are wanted, by tensor.
+        layers: those that read them.
 
     Raises:
         InvalidModel: onnxruntime cannot run the model.
     """
     histograms = {name: Histogram(grid) for name, grid in grids.items()}
     sums: dict[str, Array] = {}
+    axes = {str(layer.node.input[0]): layer.input_axis for layer in layers}
+    moments = moments_by_tensor(layers, len(inputs))
     for values in _runs(model, list(grids), inputs):
         for name, value in values.items():
             if not histograms[name].add(value):
                 raise InvalidModel(f"the values of {name!r} are not finite on the samples", field="model")
-            if axes is not None and name in axes and value.size:
+            for counted in moments.get(name, {}).values():
+                counted.add(value)
+            if name in axes and value.size:
                 others = tuple(axis for axis in range(value.ndim) if axis != axes[name] % value.ndim)
                 sums[name] = sums.get(name, 0) + value.mean(others, np.float64)
     losses = {name: histogram.loss(method, shifts=name in shifted) for name, histogram in histograms.items()}
-    return Calibrated(losses, {name: total / len(inputs) for name, total in sums.items()})
+    feedback = {node: counted.feedback() for of_tensor in moments.values() for node, counted in of_tensor.items()}
+    return Calibrated(losses, {name: total / len(inputs) for name, total in sums.items()}, feedback)
 
 
 def _draw(random: np.random.Generator, info: onnx.ValueInfoProto) -> Array:

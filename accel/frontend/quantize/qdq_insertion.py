@@ -10,9 +10,12 @@ from onnx import helper, numpy_helper
 from accel.frontend.onnx_model.external_data import embedded
 from accel.frontend.onnx_model.node_origins import is_part, note_origin
 from accel.frontend.onnx_model.shape_inference import without_weights
+from accel.frontend.quantize.activation_calibration import Calibrated
+from accel.frontend.quantize.input_moments import Feedback
 from accel.frontend.quantize.quantization_targets import Targets, WeightedNode
 from accel.frontend.quantize.scale_constraints import reciprocal
 from accel.frontend.quantize.scale_grid import Grid, quantised
+from accel.frontend.quantize.weight_rounding import compensated
 from accel.util.arrays import Array
 
 _BIAS_LIMIT = 2.0**30
@@ -24,15 +27,32 @@ def weight_grid(layer: WeightedNode, grids: Mapping[str, Grid]) -> Grid:
     return data.with_base(reciprocal(data.base))
 
 
-def best_weight_scales(
-    layers: Sequence[WeightedNode], grids: Mapping[str, Grid], *, by_channel: bool = False
-) -> dict[str, Array]:
-    """Returns the indices of each layer's best weight scales, by the name of its node: [1], or [O] by channel."""
+def channel_weight_scales(layers: Sequence[WeightedNode], grids: Mapping[str, Grid]) -> dict[str, Array]:
+    """Returns the indices of the best weight scales of each layer's channels, by the name of its node: [O].
+
+    [1] of a layer whose channels have no weights of their own.
+    """
     found = {}
     for layer in layers:
         grid = weight_grid(layer, grids)
-        each = by_channel and layer.has_channels
-        found[layer.node.name] = grid.best_of_rows(layer.rows) if each else np.array([grid.best(layer.weight)])
+        found[layer.node.name] = (
+            grid.best_of_rows(layer.rows) if layer.has_channels else np.array([grid.best(layer.weight)])
+        )
+    return found
+
+
+def weight_errors(
+    layers: Sequence[WeightedNode], grids: Mapping[str, Grid], feedback: Mapping[str, Feedback]
+) -> dict[str, dict[int, float]]:
+    """Returns the error that each layer's weights make, as a share of its sums' energy, by node and index of scale."""
+    found = {}
+    for layer in layers:
+        grid, known = weight_grid(layer, grids), feedback.get(layer.node.name)
+        if known is None:
+            found[layer.node.name] = grid.errors(layer.weight)
+            continue
+        errors = grid.errors(layer.group_rows, known.squares[:, None, :])
+        found[layer.node.name] = {index: known.left * error for index, error in errors.items()}
     return found
 
 
@@ -43,9 +63,9 @@ class Quantiser:
         model: it is not modified.
         targets: the operators to quantise.
         activations: the indices of their scales, and their zero points, by tensor.
-        weights: the weights' best scales, as :func:`best_weight_scales` returns them.
+        weights: the indices of their scales by the name of the layer's node: [1], or [O] by channel.
         grids: of the activations, by tensor.
-        means: of the channels of what layers read, where they are known.
+        known: of what layers read.
     """
 
     def __init__(
@@ -55,7 +75,7 @@ class Quantiser:
         activations: tuple[Mapping[str, int], Mapping[str, int]],
         weights: Mapping[str, Array],
         grids: Mapping[str, Grid],
-        means: Mapping[str, Array],
+        known: Calibrated,
     ) -> None:
         self._model = onnx.ModelProto()
         self._model.CopyFrom(model)
@@ -63,7 +83,8 @@ class Quantiser:
         self._indices, self._zero_points = activations
         self._weights = weights
         self._grids = grids
-        self._means = means
+        self._means, self._feedback = known.means, known.feedback
+        self._integers: dict[str, Array] = {}
         self._initializers: list[onnx.TensorProto] = []
         self._constants: list[onnx.NodeProto] = []
         self._dequantised: dict[str, str] = {}
@@ -146,7 +167,8 @@ class Quantiser:
         indices = self._weights[layer.node.name]
         if layer.bias is not None and (largest := float(np.abs(layer.bias).max(initial=0))) > 0:
             least = grid.ceiling(largest / _BIAS_LIMIT / self._activation_scale(data))
-            indices = np.maximum(indices, least)
+            octaves = np.maximum(-(-(least - indices) // grid.density), 0)
+            indices = indices + grid.density * octaves
         return np.array([grid.scale(int(index)) for index in indices], np.float32)
 
     def _weight(self, layer: WeightedNode, scales: Array) -> str:
@@ -155,6 +177,16 @@ class Quantiser:
         return self._constant(f"{layer.node.name}_weight", integers, scales, axis)
 
     def _integer_weight(self, layer: WeightedNode, scales: Array) -> Array:
+        if layer.node.name not in self._integers:
+            self._integers[layer.node.name] = self._rounded_weight(layer, scales)
+        return self._integers[layer.node.name]
+
+    def _rounded_weight(self, layer: WeightedNode, scales: Array) -> Array:
+        feedback = self._feedback.pop(layer.node.name, None)
+        if feedback is not None:
+            steps = layer.rows.reshape(len(layer.rows), -1) / scales[:, None]
+            found = compensated(steps.reshape(layer.group_rows.shape), feedback.factor)
+            return layer.of_rows(found.reshape(layer.rows.shape))
         if scales.size == 1:
             return quantised(layer.weight, float(scales[0]), np.int8)
         rows = [quantised(row, float(scale), np.int8) for row, scale in zip(layer.rows, scales, strict=True)]

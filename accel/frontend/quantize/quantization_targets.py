@@ -2,8 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
@@ -74,6 +74,11 @@ class WeightedNode:
         """Returns what is laid out as :attr:`rows` as the weight is."""
         return np.moveaxis(rows, 0, self.channel_axis)
 
+    @property
+    def group_rows(self) -> Array:
+        """The weight [groups, outputs of a group, inputs]; not of a ConvTranspose."""
+        return self.rows.reshape(self.groups, len(self.rows) // self.groups, -1)
+
     def along_channels(self, values: Array) -> Array:
         """Returns one number, or one for each of :attr:`rows`, shaped to broadcast with the weight."""
         shape = [1] * self.weight.ndim
@@ -113,7 +118,8 @@ class Targets:
     ``activations`` are the tensors that get a scale. ``moves`` are pairs of them where the second only holds elements
     of the first, and perhaps zeros, so that one scale serves both; in the order of the graph. ``joins`` are the
     operands of each concatenation and its result, which have one scale too. ``additions`` are all operators whose
-    operands' scales must differ by powers of two.
+    operands' scales must differ by powers of two. ``ends`` are the tensors that operators are requantised to, by their
+    first results.
     """
 
     layers: tuple[WeightedNode, ...]
@@ -122,6 +128,7 @@ class Targets:
     moves: tuple[tuple[str, str], ...]
     averages: tuple[Average, ...] = ()
     joins: tuple[tuple[str, ...], ...] = ()
+    ends: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_targets(model: onnx.ModelProto) -> Targets:
@@ -162,7 +169,8 @@ class _Finder:
         known = self._with_carried(dict.fromkeys(found))
         shared = tuple(pair for node in self._nodes for pair in self._moves(node) if known.keys() >= {*pair})
         joins = tuple(join for node in self._nodes if (join := self._joined(node)) and join[0] in known)
-        return Targets(tuple(layers), tuple(additions), tuple(known), shared, tuple(averages), joins)
+        ends = {str(node.output[0]): end for node in self._nodes if node.output and (end := self._end(node)) in known}
+        return Targets(tuple(layers), tuple(additions), tuple(known), shared, tuple(averages), joins, ends)
 
     def _with_carried(self, known: dict[str, None]) -> dict[str, None]:
         """``known``, and what gets a scale because of them: what is made of them, or they of it, without arithmetic.

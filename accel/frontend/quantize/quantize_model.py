@@ -1,16 +1,16 @@
 """Post-training quantisation: a float32 ONNX model to QDQ form, int8.
 
-onnxruntime first folds batch norms and constants; it also runs the calibration samples. Scales are powers of two, or
-eight an octave, where the two operands of an addition still differ by a power of two. That of weights, of the tensor or
-of each channel, is the one with the least squared error; for that of activations there are several methods. What the
-rounding of a layer's weights adds to its sums on average is taken from its bias.
+onnxruntime first folds batch norms and constants; it also runs the calibration samples. Scales are of eight an octave,
+where the operands of an addition differ by a power of two; where machines shift, also the product of a layer's scales
+and its result's. Weights are rounded so that the errors cancel in the layer's sums. For scales of activations there are
+several methods. What the rounding of a layer's weights adds to its sums on average is taken from its bias.
 """
 
 import tempfile
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import onnx
 
 from accel.errors import InvalidModel
@@ -23,7 +23,7 @@ from accel.frontend.onnx_model.node_origins import note_origins
 from accel.frontend.onnx_model.onnx_nodes import ONNX_DOMAINS, name_nodes
 from accel.frontend.onnx_model.ort_session import optimized_model
 from accel.frontend.quantize import activation_calibration
-from accel.frontend.quantize.qdq_insertion import Quantiser, best_weight_scales
+from accel.frontend.quantize.qdq_insertion import Quantiser, channel_weight_scales, weight_errors
 from accel.frontend.quantize.quantization_targets import find_targets
 from accel.frontend.quantize.scale_constraints import (
     choose_scales,
@@ -34,6 +34,7 @@ from accel.frontend.quantize.scale_constraints import (
     shiftable_tensors,
 )
 from accel.frontend.quantize.scale_grid import DEFAULT_SCHEME, GRIDS, Scheme
+from accel.frontend.quantize.shift_scales import choose_shift_scales
 from accel.util.arrays import Array
 
 # one renames the node, and we fuse the bias ourselves; one drops layers that the user wrote; one takes the zeros
@@ -66,25 +67,28 @@ def quantize_model(
         light = _fold(with_layers_unrolled(model), Path(directory))
         samples = activation_calibration.calibration_samples(light, calibration, seed)
         targets = find_targets(light)
-        grid = GRIDS[scheme.scales]
-        grids = {
-            name: grid.with_base(base if grid.density == 1 else 1) for name, base in scale_factors(targets).items()
-        }
-        with ThreadPoolExecutor(1, "weights") as pool:  # onnxruntime and NumPy run without Python's lock
-            weights = pool.submit(best_weight_scales, targets.layers, grids, by_channel=scheme.by_channel)
-            known = activation_calibration.calibrate(
-                light,
-                grids,
-                samples,
-                method=scheme.method,
-                shifted=shiftable_tensors(light, targets, scheme.zero_points),
-                axes={str(layer.node.input[0]): layer.input_axis for layer in targets.layers},
-            )
-        if scheme.scales == "free":  # where they are powers of two, changing one takes an instruction more for less
+        grid, shifts = GRIDS[scheme.scales], scheme.scales == "power of two"
+        grids = {name: grid.with_base(base if shifts else 1) for name, base in scale_factors(targets).items()}
+        known = activation_calibration.calibrate(
+            light,
+            grids,
+            samples,
+            method=scheme.method,
+            shifted=shiftable_tensors(light, targets, scheme.zero_points),
+            layers=targets.layers,
+        )
+        errors = {} if scheme.by_channel else weight_errors(targets.layers, grids, known.feedback)
+        if shifts:
+            chosen = choose_shift_scales(light, targets, known.losses, errors, grid)
+            indices, weights = chosen.activations, chosen.weights
+        else:
             targets = loosened_joins(light, targets, known.losses, grid)
-        indices = choose_scales(related_scale_groups(targets), known.losses, grid)
+            indices = choose_scales(related_scale_groups(targets), known.losses, grid)
+            weights = {name: np.array([min(each, key=each.__getitem__)]) for name, each in errors.items()}
+        if scheme.by_channel:
+            weights = channel_weight_scales(targets.layers, grids)
         activations = shared_scales(targets, indices, known.losses)
-        return Quantiser(light, targets, activations, weights.result(), grids, known.means).quantised()
+        return Quantiser(light, targets, activations, weights, grids, known).quantised()
 
 
 def ensure_quantised(

@@ -25,12 +25,12 @@ def related_scale_groups(targets: Targets) -> list[list[str]]:
     and their members are in the order of ``targets.activations``.
     """
     operands = [tuple(str(name) for name in node.input) for node in targets.additions]
-    return _grouped(targets.activations, (*operands, *targets.moves, *targets.joins))
+    return grouped(targets.activations, (*operands, *targets.moves, *targets.joins))
 
 
 def equal_scale_groups(targets: Targets) -> list[list[str]]:
     """Returns the activations in groups that have one scale, because they are concatenated or moved."""
-    return _grouped(targets.activations, (*targets.moves, *targets.joins))
+    return grouped(targets.activations, (*targets.moves, *targets.joins))
 
 
 def shared_scales(
@@ -88,8 +88,8 @@ def _pads(node: onnx.NodeProto) -> bool:
     return node.op_type in ("AveragePool", "Conv", "MaxPool") and any(attribute_of(node, "pads", ()))
 
 
-def _grouped(names: Sequence[str], together: Iterable[Sequence[str]]) -> list[list[str]]:
-    """``names`` in groups; the names of each item of ``together`` share one."""
+def grouped(names: Sequence[str], together: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Returns ``names`` in groups; the names of each item of ``together`` share one."""
     parent = {name: name for name in names}
 
     def root(name: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+_DENSITY = 8
 Scales = Literal["power of two", "free"]
 CalibrationMethod = Literal["minmax", "percentile", "entropy", "mse"]
 """How the range of an activation is chosen: that of all values; without the outermost ten thousandth on each side; the
@@ -15,6 +16,7 @@ one whose levels tell the most of the distribution; or that of the least squared
 _CHANNEL_OCTAVES = 1.5  # of the few weights of a channel the largest counts for more
 OCTAVES = 4  # how far below the scale that just holds every value to look
 INT8_MAX = 127
+_LEVELS = 1 << 13  # of absolute values: a 64th of the step that just holds the largest
 _BLOCK = 1 << 13  # elements that are looked at together: they stay in the cache, and BLAS starts no threads
 _MAX_EXPONENT = 55  # the product of two scales is still a normal float32
 
@@ -29,7 +31,8 @@ class Scheme:
     """How a model is quantised.
 
     Attributes:
-        scales: those that the machine can requantise to.
+        scales: those that the machine can requantise between: "power of two" where the product of a layer's scales
+            has to be its result's times one.
         by_channel: whether weights have a scale for each output channel; then ``scales`` are free.
         zero_points: of activations.
         method: how the ranges of activations are chosen.
@@ -103,6 +106,26 @@ class Grid:
                 least, found = error, index
         return found
 
+    def errors(self, values: npt.NDArray[Any], squares: npt.NDArray[Any] | float = 1.0) -> dict[int, float]:
+        """Returns the squared error of ``values`` as a share of their energy, by the index of each candidate scale.
+
+        What each counts is ``squares``, which broadcasts with ``values``.
+        """
+        largest = _largest(values)
+        if not largest:
+            return dict.fromkeys(self.candidates(largest), 0.0)
+        levels = (np.abs(values) * np.float32((_LEVELS - 1) / largest) + np.float32(0.5)).astype(np.intp).reshape(-1)
+        weights = None if isinstance(squares, float) else np.broadcast_to(squares, values.shape).reshape(-1)
+        counts = np.bincount(levels, weights, _LEVELS)
+        middles = np.arange(_LEVELS) * (largest / (_LEVELS - 1))
+        energy = float(np.dot(counts, middles**2)) or 1.0
+        found = {}
+        for index in self.candidates(largest):
+            steps = middles / self.scale(index)
+            error = np.clip(np.rint(steps), 0, INT8_MAX) - steps
+            found[index] = float(np.dot(counts, error**2)) * self.scale(index) ** 2 / energy
+        return found
+
     def best_of_rows(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Returns the same for each row of ``rows`` [O, ...], as far as it lies near the scale that holds the row."""
         flat = rows.reshape(len(rows), -1)
@@ -119,7 +142,7 @@ class Grid:
         return found
 
 
-GRIDS: dict[Scales, Grid] = {"power of two": Grid(1), "free": Grid(8)}
+GRIDS: dict[Scales, Grid] = {"power of two": Grid(_DENSITY), "free": Grid(_DENSITY)}
 
 
 def squared_error(values: npt.NDArray[Any], scale: float, above: float = math.inf) -> float:

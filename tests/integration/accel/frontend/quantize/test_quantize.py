@@ -7,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from accel.errors import CyclopsError, InvalidModel, InvalidTensors
 from accel.frontend.integer_recovery.recover_integers import import_integer_model
-from accel.frontend.integer_recovery.requantization import Requantize
+from accel.frontend.integer_recovery.requantization import Requantize, ratio_exponent
 from accel.frontend.onnx_model.onnx_nodes import attribute_of
 from accel.frontend.quantize.quantize_model import quantize_model
 from accel.frontend.quantize.scale_grid import Scales, Scheme, ZeroPoints
@@ -143,15 +143,30 @@ def test_quantisation_is_repeatable_and_changes_nothing_of_its_input() -> None:
     assert model.SerializeToString() == before
 
 
-def test_scales_are_powers_of_two_and_zero_points_where_nothing_pads_and_names_stay() -> None:
+def test_shifts_requantise_at_any_scales_and_zero_points_are_where_nothing_pads_and_names_stay() -> None:
+    """It would catch a layer, a sum or an average that no shift brings to the scale of its result."""
     model = quantize_model(resnet8())
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    scales: dict[str, float] = {}  # of what dequantises yield, and of what relus and additions make of that
+    compared = 0
     for node in model.graph.node:
-        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
-            mantissa, _ = np.frexp(constants[node.input[1]])
-            assert mantissa == 0.5
+        if node.op_type == "DequantizeLinear":
+            scales[node.output[0]] = float(constants[node.input[1]])
+        elif node.op_type == "QuantizeLinear":
             unpadded = node.input[0].startswith(("stack3_relu2", "pool", "flatten"))
             assert constants[node.input[2]] == (-128 if unpadded else 0)
+            if node.input[0] in scales:
+                assert ratio_exponent(float(constants[node.input[1]]), scales[node.input[0]]) is not None
+                compared += 1
+        elif node.op_type in ("Conv", "Gemm"):
+            scales[node.output[0]] = scales[node.input[0]] * scales[node.input[1]]
+        elif node.op_type == "GlobalAveragePool":
+            scales[node.output[0]] = scales[node.input[0]] / 64
+        elif node.op_type in ("Add", "Relu"):
+            scales[node.output[0]] = scales[node.input[0]]
+            assert all(np.frexp(scales[name] / scales[node.input[0]])[0] == 0.5 for name in node.input)
+    assert compared > 12
+    assert len({float(np.frexp(scale)[0]) for scale in scales.values()}) > 4
     names = {node.name for node in model.graph.node}
     assert {"conv1", "relu1", "stack2_shortcut", "stack3_add", "dense", "softmax"} <= names
 
