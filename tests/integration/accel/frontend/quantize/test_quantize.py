@@ -154,7 +154,8 @@ def test_shifts_requantise_at_any_scales_and_zero_points_are_where_nothing_pads_
             scales[node.output[0]] = float(constants[node.input[1]])
         elif node.op_type == "QuantizeLinear":
             unpadded = node.input[0].startswith(("stack3_relu2", "pool", "flatten"))
-            assert constants[node.input[2]] == (-128 if unpadded else 0)
+            dense = node.input[0].startswith("dense")  # of both signs, and unpadded
+            assert dense or constants[node.input[2]] == (-128 if unpadded else 0)
             if node.input[0] in scales:
                 assert ratio_exponent(float(constants[node.input[1]]), scales[node.input[0]]) is not None
                 compared += 1
@@ -364,7 +365,9 @@ def test_each_channel_of_weights_has_a_scale_of_its_own(build: Callable[[Network
     real = constants[node.input[0]] * scales.reshape(shape)
     exact = values * spread
     assert np.abs(real - exact).max(tuple(a for a in range(values.ndim) if a != outputs)).max() < scales.max()
-    assert (np.abs(real - exact) <= scales.reshape(shape) * 0.51 + (np.abs(exact) > 127 * scales.reshape(shape))).all()
+    # a weight makes up for others of its channel by a few steps of its own scale, and by none of another channel's
+    clipped = np.abs(exact) > 127 * scales.reshape(shape)
+    assert (np.abs(real - exact) <= scales.reshape(shape) * 3 + clipped).all()
 
 
 @pytest.mark.parametrize("scales", ["free", "power of two"])
