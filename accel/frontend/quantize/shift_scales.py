@@ -6,6 +6,9 @@ left between two of them. What no weights stand between has one fraction: an add
 what it is of, a tensor and what a relu or a constant factor makes of it.
 """
 
+import itertools
+import math
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +22,9 @@ from accel.util.arrays import Array
 
 _STARTS = 16
 _SWEEPS = 32
+_ROUNDS = 2
+_SHIFTED = 0.5  # of the errors of a sum's operands and result: what a shift is to be worth
+_MOST_OPTIONS = 200
 _PRODUCTS = ("Conv", "ConvTranspose", "Div", "Einsum", "Gemm", "MatMul", "Mul", "Pow")
 _SCALED = frozenset({
     *_PRODUCTS, "Abs", "Add", "AveragePool", "Clip", "GlobalAveragePool", "GlobalMaxPool", "LeakyRelu", "Max", "Mean",
@@ -61,16 +67,25 @@ def choose_shift_scales(
     """
     groups, fixed = _fraction_groups(model, targets)
     place = {name: at for at, group in enumerate(groups) for name in group}
-    first = {name: group[0] for group in equal_scale_groups(targets) for name in group}
     most: dict[str, str] = {}
-    for name in targets.activations:
-        at = first[name]
-        most[at] = max(most.get(at, name), name, key=lambda one: losses[one].energy)
+    for group in equal_scale_groups(targets):
+        most |= dict.fromkeys(group, max(group, key=lambda name: losses[name].energy))
+    shares = {
+        name: {index: error / (losses[name].energy or 1) for index, error in losses[name].errors.items()}
+        for name in dict.fromkeys(most.values())
+    }
+    sums = [
+        (*(most[str(name)] for name in node.input), most[targets.ends[str(node.output[0])]])
+        for node in targets.additions
+        if str(node.output[0]) in targets.ends
+    ]
     own = np.zeros((len(groups), grid.density))
-    for name in most.values():
-        own[place[name]] += [
-            _least(losses[name].errors, grid, part) / (losses[name].energy or 1) for part in range(grid.density)
-        ]
+    octaves = []
+    for part in range(grid.density):
+        indices, costs = _octaves(shares, sums, grid, part)
+        octaves.append(indices)
+        for name, cost in costs.items():
+            own[place[name], part] += cost
     edges = [
         _Edge(
             place[str(layer.node.input[0])],
@@ -86,7 +101,44 @@ def choose_shift_scales(
     for layer in targets.layers:
         part = (parts[_result(targets, layer)] - parts[str(layer.node.input[0])]) % grid.density
         chosen[layer.node.name] = np.array([_best(weights[layer.node.name], grid, part)])
-    return ShiftScales({name: _best(losses[name].errors, grid, parts[name]) for name in parts}, chosen)
+    return ShiftScales({name: octaves[part][most[name]] for name, part in parts.items()}, chosen)
+
+
+def _octaves(
+    shares: Mapping[str, Mapping[int, float]], sums: Sequence[tuple[str, ...]], grid: Grid, part: int
+) -> tuple[dict[str, int], dict[str, float]]:
+    """The indices of a fraction that are best for each tensor, and what they cost.
+
+    A sum whose operands and result have one scale takes no shift, and rounds nothing: whatever is shifted counts more.
+    """
+    indices = {name: _best(errors, grid, part) for name, errors in shares.items()}
+    weights = [_SHIFTED * sum(shares[name][indices[name]] for name in names) for names in sums]
+    within: dict[str, list[int]] = {}
+    for at, names in enumerate(sums):
+        for name in names:
+            within.setdefault(name, []).append(at)
+
+    def shifted(at: int, found: Mapping[str, int]) -> float:
+        *operands, result = (found[name] for name in sums[at])
+        return weights[at] * ((max(operands) > min(operands)) + (result != min(operands)))
+
+    for _ in range(_ROUNDS if sums else 0):
+        for names in sums:
+            near = sorted({at for name in names for at in within[name]})
+            members = tuple(dict.fromkeys(names))
+            choices = [[index for index in shares[name] if index % grid.density == part] for name in members]
+            if math.prod(map(len, choices)) > _MOST_OPTIONS:
+                continue
+            costs = {}
+            for option in itertools.product(*choices):
+                found = ChainMap(dict(zip(members, option, strict=True)), indices)
+                alone = sum(shares[name][index] for name, index in zip(members, option, strict=True))
+                costs[option] = alone + sum(shifted(at, found) for at in near)
+            indices.update(zip(members, min(costs, key=costs.__getitem__), strict=True))
+    found_costs = {name: shares[name][index] for name, index in indices.items()}
+    for at, names in enumerate(sums):
+        found_costs[names[-1]] += shifted(at, indices)
+    return indices, found_costs
 
 
 def _result(targets: Targets, layer: WeightedNode) -> str:

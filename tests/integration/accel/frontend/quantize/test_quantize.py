@@ -154,8 +154,8 @@ def test_shifts_requantise_at_any_scales_and_zero_points_are_where_nothing_pads_
             scales[node.output[0]] = float(constants[node.input[1]])
         elif node.op_type == "QuantizeLinear":
             unpadded = node.input[0].startswith(("stack3_relu2", "pool", "flatten"))
-            dense = node.input[0].startswith("dense")  # of both signs, and unpadded
-            assert dense or constants[node.input[2]] == (-128 if unpadded else 0)
+            signed = node.input[0] in ("dense", "stack3_shortcut")  # unpadded, too
+            assert signed or constants[node.input[2]] == (-128 if unpadded else 0)
             if node.input[0] in scales:
                 assert ratio_exponent(float(constants[node.input[1]]), scales[node.input[0]]) is not None
                 compared += 1
