@@ -129,12 +129,13 @@ def _octaves(
             choices = [[index for index in shares[name] if index % grid.density == part] for name in members]
             if math.prod(map(len, choices)) > _MOST_OPTIONS:
                 continue
-            costs = {}
+            costs: dict[tuple[int, ...], float] = {}
             for option in itertools.product(*choices):
                 found = ChainMap(dict(zip(members, option, strict=True)), indices)
                 alone = sum(shares[name][index] for name, index in zip(members, option, strict=True))
                 costs[option] = alone + sum(shifted(at, found) for at in near)
-            indices.update(zip(members, min(costs, key=costs.__getitem__), strict=True))
+            best = min(costs, key=costs.__getitem__)
+            indices.update(zip(members, best, strict=True))
     found_costs = {name: shares[name][index] for name, index in indices.items()}
     for at, names in enumerate(sums):
         found_costs[names[-1]] += shifted(at, indices)
