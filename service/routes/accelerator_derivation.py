@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 import pydantic
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Body, Query, Response
 from pydantic import ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
@@ -14,6 +14,7 @@ from service.auth.route_policy import access
 from service.context import RequestUploads
 from service.http.declarations import declare_document, declare_problems
 from service.http.json_bodies import JsonRoute
+from service.http.problems import ProblemError
 from service.http.resources import AcceleratorSummary
 from service.routes.accelerators import find_accelerator
 
@@ -62,10 +63,10 @@ class DerivationRequest(pydantic.BaseModel):
 @access("key", rate="uploads", max_body=lambda _settings: _MAX_BODY)
 async def post_derivation(
     id: str,  # noqa: A002 - the API's name
-    request: DerivationRequest,
     response: Response,
     uploads: RequestUploads,
     owner: CurrentOwner,
+    request: Annotated[DerivationRequest | None, Body()] = None,
     dry_run: Annotated[bool, Query(description="answer 200 if there can be one, and keep nothing")] = False,
 ) -> AcceleratorSummary:
     """Keep the document of another configuration: memories, encodings and times follow from the keys that are set.
@@ -75,6 +76,8 @@ async def post_derivation(
     such as `set.dim`.
     """
     accelerator = await run_in_threadpool(find_accelerator, id, uploads)
+    if request is None:  # told to those alone who have the accelerator
+        raise ProblemError("invalid-request", "body: Field required", field="body")
     derived = await uploads.derive_document(accelerator, request.keys, request.name, owner)
     name, title = accelerator_id(derived), derived.title
     if dry_run:

@@ -100,7 +100,8 @@ def test_qdq_form_is_int8_and_close_to_the_float_form(name: str, scales: Literal
             scale, zero = (constants[name] for name in node.input[1:])
             assert (zero.dtype, zero.shape) == (np.int8, ())
             exponents = np.log2(scale * divisors)
-            assert scales == "free" or np.isclose(exponents, exponents.round(), rtol=0, atol=1e-6).any()
+            eighths = 8 * exponents  # of an octave, of which layers have the same, and so shift
+            assert scales == "free" or np.isclose(eighths, eighths.round(), rtol=0, atol=1e-5).any()
     pairs = [[run_onnx(form, draw_inputs(model, seed))[0] for form in (model, quantised)] for seed in range(16)]
     expected, found = (np.stack(results) for results in zip(*pairs, strict=True))
     assert np.corrcoef(expected.ravel(), found.ravel())[0, 1] > 0.75

@@ -72,9 +72,8 @@ def test_it_is_quantised_once_for_all_documents_of_one_kind_of_scales(tmp_path: 
     first = run(tmp_path, "first")
     assert run(tmp_path, "again") == run(tmp_path, "smaller", "vta-small") == first
     assert len(quantised) == 1
-    free = run(tmp_path, "free", "gemmini")
+    run(tmp_path, "free", "gemmini")
     assert len(quantised) == 2
-    assert free != first
 
 
 def test_what_it_depends_on_makes_it_another(tmp_path: Path, quantised: list[object]) -> None:

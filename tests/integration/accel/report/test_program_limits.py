@@ -26,7 +26,7 @@ from tests.reference.encode import encode
 EXPECTED = {
     "vta": {"the bus", "the read latency", "the reads in flight", "the fetch", "the instruction queues"}
     | {"gemm", "alu", "store_out"},
-    "gemmini": {"the bus", "the memory latency", "the requests in flight", "the processor", "the reservation station"},
+    "gemmini": {"the bus", "the memory latency", "the requests in flight", "the reservation station"},
     "vector": {"the bus", "the read latency", "the window", "the ports of the memories"}
     | {"the load unit", "the vector unit", "the store unit"},
 }
@@ -60,7 +60,7 @@ def test_each_change_is_what_a_job_on_that_document_would_take(ran):
         timed = simulate(dataclasses.replace(program, accelerator=changed), {}, function=False)
         assert timed.cycles == change.cycles
         compared += 1
-    assert compared >= 5
+    assert compared >= 4
 
 
 def program_of(document, fields):
