@@ -6,7 +6,6 @@ from pydantic import Field
 
 from accel.accelerator.base import DocumentPart
 
-
 _Percent = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
