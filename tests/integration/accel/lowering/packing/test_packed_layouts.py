@@ -21,6 +21,12 @@ from tests.integration.accel.driver.test_random_networks import check
 VTA = load_accelerator("vta")
 
 
+@pytest.fixture(autouse=True)
+def powers_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With these scales float32 holds each sum, so that a half is a half in both."""
+    monkeypatch.setitem(GRIDS, "power of two", Grid(1))
+
+
 def transposes_between(module: ir.IRModule) -> int:
     """Transposes in ``main`` that a region's result reaches and from which another region is reached."""
     bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
@@ -68,8 +74,7 @@ def test_what_forks_and_joins_is_right(network: Callable[[], onnx.ModelProto]) -
     check(network(), VTA)
 
 
-def test_channels_that_fill_no_blocks_are_put_together_by_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(GRIDS, "power of two", Grid(1))  # float32 holds each sum, so a half is a half in both
+def test_channels_that_fill_no_blocks_are_put_together_by_the_host() -> None:
     net = branches.Branches((1, 3, 6, 6))
     x = net.conv(net.x, 20)
     model = net.model(net.conv(net.concat([x, net.conv(x, 20)]), 8), 6, 6)
