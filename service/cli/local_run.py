@@ -81,6 +81,11 @@ def run_local(
     return JOB_FAILED if _is_unverified(report) else 0
 
 
+def exit_status_of(error: CyclopsError) -> int:
+    """Returns the exit code of a command that an error ends: the job failed, or its input was refused."""
+    return JOB_FAILED if isinstance(error, CompileError | SimulationError) else INPUT_REFUSED
+
+
 def print_error(error: CyclopsError | MemoryError, errors: Console, *, as_json: bool) -> int:
     """Print why there is no result; gives the exit code."""
     if isinstance(error, MemoryError):
@@ -90,7 +95,7 @@ def print_error(error: CyclopsError | MemoryError, errors: Console, *, as_json: 
         sys.stdout.write(problem_of(error).model_dump_json(indent=2) + "\n")
     else:
         errors.print(f"cyclops: {_error_line(error)}", **_NO_MARKUP)
-    return JOB_FAILED if isinstance(error, CompileError | SimulationError) else INPUT_REFUSED
+    return exit_status_of(error)
 
 
 def print_problem(problem: Problem, errors: Console, *, as_json: bool, kept: Path | None = None) -> int:

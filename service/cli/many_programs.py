@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from accel.errors import CompileError, CyclopsError, SimulationError
-from service.cli.local_run import INPUT_REFUSED, JOB_FAILED, check_files
+from accel.errors import CyclopsError
+from service.cli.local_run import JOB_FAILED, check_files, exit_status_of
 from worker.config.settings import Settings
-from worker.execution.job_execution import summarise_programs
+from worker.execution.job_execution import program_summariser
 from worker.execution.job_failure import failure_problem
 from worker.execution.job_inputs import ProgramJobInputs
 from worker.records.job_request import JobOptions
@@ -24,15 +24,15 @@ def simulate_many(
     A line is ``program``, its path as given, and the fields of a ``SimulationSummary``, or ``problem``.
     """
     works = [ProgramJobInputs(program, accelerator, options, inputs) for program in programs]
-    status = 0
-    for work, summarise in zip(works, summarise_programs(works, settings), strict=True):
+    status, summarise = 0, program_summariser(settings)
+    for work in works:
         line: dict[str, Any] = {"program": str(work.program)}
         try:
             check_files(work)
-            summary = summarise()
+            summary = summarise(work)
         except CyclopsError as error:
             line["problem"] = problem_of(error).model_dump(mode="json")
-            status = max(status, JOB_FAILED if isinstance(error, CompileError | SimulationError) else INPUT_REFUSED)
+            status = max(status, exit_status_of(error))
         except Exception as error:  # noqa: BLE001 - whatever it is, the other programs are simulated
             line["problem"] = failure_problem(error).model_dump(mode="json")
             status = max(status, JOB_FAILED)

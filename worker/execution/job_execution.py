@@ -3,14 +3,13 @@
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from accel.accelerator.document import Accelerator
-from accel.catalog.load_accelerator import accelerator_id, load_accelerator
+from accel.catalog.load_accelerator import load_accelerator
 from accel.driver.dry_run import plan_loaded_model
 from accel.driver.run_model import run_loaded_model
 from accel.driver.run_options import Options, SimulateOptions
@@ -148,27 +147,23 @@ def _execute_program(
     return Summary(verified=report.verified, cycles=report.cycles, macs_share=None)
 
 
-def summarise_programs(
-    works: Iterable[ProgramJobInputs], settings: Settings
-) -> Iterator[Callable[[], SimulationSummary]]:
-    """Yields for each program what simulates it, and returns its verdict and its cycles.
+def program_summariser(settings: Settings) -> Callable[[ProgramJobInputs], SimulationSummary]:
+    """Returns what simulates one program after the other, and gives the verdict and the cycles of each.
 
-    What the simulation of an accelerator runs is compiled once for all. Such a call raises CyclopsError where an input
+    What the simulation of an accelerator runs is compiled once for all. A call raises CyclopsError where an input
     cannot be used, or the program is wrong.
     """
-    prepared: set[str] = set()
+    prepared: list[Accelerator] = []  # a preset is found as the object that it is
 
     def summarise(work: ProgramJobInputs) -> SimulationSummary:
         program = _retargeted(_open_program(work), work.accelerator)
-        name = accelerator_id(program.accelerator)
-        if name not in prepared:
+        if program.accelerator not in prepared:
             _prepare(program.accelerator, None, compiled=False)
-            prepared.add(name)
+            prepared.append(program.accelerator)
         inputs = _program_inputs(work, program, settings)
         return summarise_program(program, _simulate_options(work), inputs=inputs)
 
-    for work in works:
-        yield partial(summarise, work)
+    return summarise
 
 
 def _simulate_options(work: ProgramJobInputs) -> SimulateOptions:

@@ -10,7 +10,8 @@ from accel.isa.gemmini.stream import conv_loop_shape as shapes
 from accel.isa.gemmini.stream import kernel_layout as isa
 from accel.isa.gemmini.stream.loop_registers import set_register
 from accel.isa.gemmini.timing.machine import places as at
-from accel.isa.gemmini.timing.machine.matmul_unroller import IDLE, RUNS, send
+from accel.isa.gemmini.timing.machine.commands import pass_on, send
+from accel.isa.gemmini.timing.machine.matmul_unroller import IDLE, RUNS, end_loop
 from accel.isa.gemmini.timing.machine.queues import front, has_room, has_room_now, offers, put, take
 from accel.util.arrays import Int64
 
@@ -218,22 +219,9 @@ def step_conv_unroller(m: Int64, now: int, registers: Int64, sizes: Int64, shape
                     set_register(registers, funct, m[command + at.F_RS1], m[command + at.F_RS2])
                 take(m, at.CONV_QUEUE, now)
         elif not configured and room:
-            send(
-                m,
-                now,
-                at.MATMUL_QUEUE,
-                m[command + at.F_ORIGIN],
-                funct,
-                m[command + at.F_RS1],
-                m[command + at.F_RS2],
-                0,
-            )
-            take(m, at.CONV_QUEUE, now)
+            pass_on(m, now, at.CONV_QUEUE, at.MATMUL_QUEUE)
     if ends:
-        loop = _loop(head)
-        m[loop + at.L_CONFIGURED] = m[loop + at.L_RUNNING] = 0
-        for which in range(5):
-            m[loop + at.L_STARTED + which] = m[loop + at.L_COMPLETED + which] = 0
+        end_loop(m, _loop(head))
         m[at.CONV_HEAD] = 1 - head
         m[at.CHANGED] = 1
     moves = m[at.CHANGED] or returned

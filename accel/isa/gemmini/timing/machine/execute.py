@@ -111,6 +111,15 @@ def _choose_operands(m: Int64, mode: int, begins: bool) -> None:
 
 
 @compiled
+def _fire(m: Int64, row: int, total: int, place: int, bank: int) -> None:
+    """Send the next of an operand's rows; ``place`` gets the bank that it is read from, -1: it is not read."""
+    m[row] = 0 if m[row] + 1 == total else m[row] + 1
+    m[place] = bank
+    if bank >= 0:
+        m[at.PENDING_EX] |= 1 << bank
+
+
+@compiled
 def _read_rows(m: Int64, now: int) -> bool:
     """Read a row of each operand, where banks allow it; whether these were the last ones."""
     if not has_room_now(m, at.CONTROL):
@@ -155,23 +164,14 @@ def _read_rows(m: Int64, now: int) -> bool:
     ends = (a == 0 or (a == total - 1 and a_fire)) and (b == 0 or (b == total - 1 and b_fire))
     ends = ends and (d == 0 or (d == total - 1 and d_fire)) and started != 0
     if a_fire:
-        m[at.EX_A] = 0 if a + 1 == total else a + 1
+        _fire(m, at.EX_A, total, slot + at.K_A_BANK, a_bank if read_a else -1)
         started |= 1
-        if read_a:
-            m[slot + at.K_A_BANK] = a_bank
-            m[at.PENDING_EX] |= 1 << a_bank
     if b_fire:
-        m[at.EX_B] = 0 if b + 1 == total else b + 1
+        _fire(m, at.EX_B, total, slot + at.K_B_BANK, b_bank if read_b else -1)
         started |= 2
-        if read_b:
-            m[slot + at.K_B_BANK] = b_bank
-            m[at.PENDING_EX] |= 1 << b_bank
     if d_fire:
-        m[at.EX_D] = 0 if d + 1 == total else d + 1
+        _fire(m, at.EX_D, total, slot + at.K_D_BANK, d_bank if read_d else -1)
         started |= 4
-        if read_d:
-            m[slot + at.K_D_BANK] = d_bank
-            m[at.PENDING_EX] |= 1 << d_bank
     m[at.EX_STARTED] = 0 if ends else started
     return bool(ends)
 

@@ -89,6 +89,19 @@ def _write_spad(m: Int64, row: int) -> bool:
 
 
 @compiled
+def _note_written(m: Int64, row: int, left: int, now: int) -> bool:
+    """Count a write of a row that is written ``left`` times more; whether it was the last."""
+    m[at.CHANGED] = 1
+    if m[row + left] > 0:
+        m[row + left] -= 1
+        return False
+    if m[row + at.R_LAST]:
+        returned(m, at.LOAD_TRACKER, m[row + at.R_COMMAND], m[row + at.R_BYTES], now)
+    m[row + at.R_VALID] = 0
+    return True
+
+
+@compiled
 def _step_repeater(m: Int64, now: int) -> bool:
     """Write what the scaled rows' repeater holds; whether it takes another row in this cycle."""
     row = at.REPEATER
@@ -105,14 +118,7 @@ def _step_repeater(m: Int64, now: int) -> bool:
         written = _write_spad(m, place)
     if not written:
         return False
-    m[at.CHANGED] = 1
-    if m[row + at.R_PIXELS] > 0:
-        m[row + at.R_PIXELS] -= 1
-        return False
-    if m[row + at.R_LAST]:
-        returned(m, at.LOAD_TRACKER, m[row + at.R_COMMAND], m[row + at.R_BYTES], now)
-    m[row + at.R_VALID] = 0
-    return True
+    return _note_written(m, row, at.R_PIXELS, now)
 
 
 @compiled
@@ -127,14 +133,7 @@ def _step_accumulator_rows(m: Int64, now: int, scaled: bool, spad_last: bool) ->
     place = m[row + at.R_LOCAL] + m[row + at.R_REPEATS]
     if scaled or spad_last or not _write_accumulator(m, place, m[row + at.R_ACCUMULATE], now):
         return False
-    m[at.CHANGED] = 1
-    if m[row + at.R_REPEATS] > 0:
-        m[row + at.R_REPEATS] -= 1
-        return False
-    if m[row + at.R_LAST]:
-        returned(m, at.LOAD_TRACKER, m[row + at.R_COMMAND], m[row + at.R_BYTES], now)
-    m[row + at.R_VALID] = 0
-    return True
+    return _note_written(m, row, at.R_REPEATS, now)
 
 
 @compiled
@@ -156,14 +155,7 @@ def _step_zero_repeater(m: Int64, now: int, others_last: bool, accumulating: boo
         written = _write_spad(m, place)
     if not written:
         return False
-    m[at.CHANGED] = 1
-    if m[row + at.R_PIXELS] > 0:
-        m[row + at.R_PIXELS] -= 1
-        return False
-    if m[row + at.R_LAST]:
-        returned(m, at.LOAD_TRACKER, m[row + at.R_COMMAND], m[row + at.R_BYTES], now)
-    m[row + at.R_VALID] = 0
-    return True
+    return _note_written(m, row, at.R_PIXELS, now)
 
 
 @compiled

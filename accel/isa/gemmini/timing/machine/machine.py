@@ -11,10 +11,10 @@ from accel.isa.gemmini.stream import conv_loop_shape as shapes
 from accel.isa.gemmini.timing.machine import execute as unit
 from accel.isa.gemmini.timing.machine import log_columns as log
 from accel.isa.gemmini.timing.machine import places as at
-from accel.isa.gemmini.timing.machine.commands import EXECUTE, LOAD, STORE
+from accel.isa.gemmini.timing.machine.commands import EXECUTE, LOAD, STORE, pass_on, send
 from accel.isa.gemmini.timing.machine.conv_unroller import step_conv_unroller
 from accel.isa.gemmini.timing.machine.load_data import step_loaded_data
-from accel.isa.gemmini.timing.machine.matmul_unroller import send, step_matmul_unroller
+from accel.isa.gemmini.timing.machine.matmul_unroller import step_matmul_unroller
 from accel.isa.gemmini.timing.machine.memory_port import (
     answer_start,
     answer_translation,
@@ -242,15 +242,9 @@ def _next_event(m: Int64, now: int, total: int) -> int:
 
 
 @compiled
-def _pass_on(m: Int64, now: int, source: int, target: int) -> None:
-    """Hand a command that is no loop's from an unroller's queue to the next."""
+def _pass_on_if_it_goes(m: Int64, now: int, source: int, target: int) -> None:
     if offers(m, source, now) and has_room(m, target, now):
-        command = front(m, source)
-        send(
-            m, now, target, m[command + at.F_ORIGIN], m[command + at.F_FUNCT],
-            m[command + at.F_RS1], m[command + at.F_RS2], m[command + at.F_FROM],
-        )  # fmt: skip
-        take(m, source, now)
+        pass_on(m, now, source, target)
 
 
 STALLED = -1  # instead of a number of cycles: the machine is stuck
@@ -298,15 +292,15 @@ def run_machine(
             rows = longer
         _step_station(m, now, rows, unrolling)
         if registers is None:
-            _pass_on(m, now, at.MATMUL_QUEUE, at.UNROLLED)
-            _pass_on(m, now, at.CONV_QUEUE, at.MATMUL_QUEUE)
+            _pass_on_if_it_goes(m, now, at.MATMUL_QUEUE, at.UNROLLED)
+            _pass_on_if_it_goes(m, now, at.CONV_QUEUE, at.MATMUL_QUEUE)
         else:
             step_matmul_unroller(m, now, registers, sizes, commands)
             step_conv_unroller(m, now, registers, sizes, shape, commands)
         if m[at.FSM_ANY]:
             for place in range(7):
                 m[at.FSM_DONE + place] = 0
-        _pass_on(m, now, at.RAW, at.CONV_QUEUE)
+        _pass_on_if_it_goes(m, now, at.RAW, at.CONV_QUEUE)
         if m[at.SENT] < total:
             _offer(m, now, words, accepted, busy, was_busy)
         if busy != was_busy:

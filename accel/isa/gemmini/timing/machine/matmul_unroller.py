@@ -6,8 +6,8 @@ from accel.isa.gemmini.stream import kernel_layout as isa
 from accel.isa.gemmini.stream.loop_registers import local, set_register
 from accel.isa.gemmini.stream.matmul_loop import expand_matmul
 from accel.isa.gemmini.timing.machine import places as at
-from accel.isa.gemmini.timing.machine.commands import queue_of
-from accel.isa.gemmini.timing.machine.queues import front, has_room, offers, put, take
+from accel.isa.gemmini.timing.machine.commands import pass_on, queue_of, send
+from accel.isa.gemmini.timing.machine.queues import front, has_room, offers, take
 from accel.util.arrays import Int64
 
 IDLE, RUNS, COMPUTES = range(3)  # states of a part
@@ -26,11 +26,11 @@ def _loop(number: int) -> int:
 
 
 @compiled
-def send(m: Int64, now: int, queue: int, origin: int, funct: int, rs1: int, rs2: int, sender: int) -> None:
-    """Put a command into a queue."""
-    slot = put(m, queue, now)
-    m[slot + at.F_ORIGIN], m[slot + at.F_FUNCT], m[slot + at.F_RS1], m[slot + at.F_RS2] = origin, funct, rs1, rs2
-    m[slot + at.F_FROM], m[slot + at.F_ASKED] = sender, -1
+def end_loop(m: Int64, loop: int) -> None:
+    """Make room for another loop, of either unroller."""
+    m[loop + at.L_CONFIGURED] = m[loop + at.L_RUNNING] = 0
+    for which in range(5):
+        m[loop + at.L_STARTED + which] = m[loop + at.L_COMPLETED + which] = 0
 
 
 @compiled
@@ -420,16 +420,9 @@ def step_matmul_unroller(m: Int64, now: int, registers: Int64, sizes: Int64, com
                     _write_out(m, being, command, registers, sizes, commands)
                 take(m, at.MATMUL_QUEUE, now)
         elif not configured and room:
-            send(
-                m, now, at.UNROLLED, m[command + at.F_ORIGIN], funct,
-                m[command + at.F_RS1], m[command + at.F_RS2], m[command + at.F_FROM],
-            )  # fmt: skip
-            take(m, at.MATMUL_QUEUE, now)
+            pass_on(m, now, at.MATMUL_QUEUE, at.UNROLLED)
     if ends:
-        loop = _loop(head)
-        m[loop + at.L_CONFIGURED] = m[loop + at.L_RUNNING] = 0
-        for which in range(5):
-            m[loop + at.L_STARTED + which] = m[loop + at.L_COMPLETED + which] = 0
+        end_loop(m, _loop(head))
         m[at.MATMUL_HEAD] = 1 - head
         m[at.CHANGED] = 1
     m[at.MATMUL_STILL] = 0 if m[at.CHANGED] or returned else 1 + room + 2 * commanded

@@ -2,6 +2,7 @@
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
+from accel.isa.gemmini.stream.configuration_registers import load_configuration_of
 from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.memory_port import READER, asks_page, send_beat
 from accel.isa.gemmini.timing.machine.queues import front, has_room, has_room_now, offers, put, take
@@ -103,13 +104,6 @@ def _configure(m: Int64, command: int) -> None:
 
 
 @compiled
-def _state_of(funct: int) -> int:
-    if funct == rocc.MVIN2:
-        return 1
-    return 2 if funct == rocc.MVIN3 else 0
-
-
-@compiled
 def _send_row(m: Int64, now: int, command: int, which: int, row: int) -> bool:
     """Hand a row to the reader, or to the zero writer; whether it was taken."""
     rs1, rs2 = m[command + at.C_RS1], m[command + at.C_RS2]
@@ -146,7 +140,7 @@ def step_load_controller(m: Int64, now: int) -> None:
         _configure(m, command)
         take(m, at.LOAD_QUEUE, now)
         return
-    which = _state_of(m[command + at.C_FUNCT])
+    which = load_configuration_of(m[command + at.C_FUNCT])
     rs2 = m[command + at.C_RS2]
     rows = max(rs2 >> 48 & 0xFFFF, 1)
     columns = rs2 >> 32 & 0xFFFF

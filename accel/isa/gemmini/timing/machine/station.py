@@ -2,6 +2,7 @@
 
 from accel.isa.compiled_kernels import compiled
 from accel.isa.gemmini.document import rocc_encoding as rocc
+from accel.isa.gemmini.stream.configuration_registers import load_configuration_of
 from accel.isa.gemmini.timing.machine import log_columns as log
 from accel.isa.gemmini.timing.machine import places as at
 from accel.isa.gemmini.timing.machine.commands import EXECUTE, LOAD, STORE, queue_of
@@ -32,7 +33,7 @@ def _range(m: Int64, place: int, word: int, rows: int) -> None:
 
 @compiled
 def _load_range(m: Int64, place: int, funct: int, rs2: int) -> None:
-    which = 1 if funct == rocc.MVIN2 else (2 if funct == rocc.MVIN3 else 0)
+    which = load_configuration_of(funct)
     columns, rows = rs2 >> 32 & 0xFFFF, rs2 >> 48 & 0xFFFF
     blocks = columns + m[at.DIM] - 1 >> m[at.DIM_SHIFT]
     _range(m, place, rs2, (blocks - 1) * m[at.RS_BLOCK + which] + rows)
